@@ -1,0 +1,48 @@
+# Every target makes .venv first, from hash-locked versions: only git, make and Python >= 3.12 needed.
+
+BIN := .venv/bin
+TRACES ?=
+
+.PHONY: demo test bench check fix lock clean
+
+demo: .venv/ready
+	$(BIN)/contextrender demo $(if $(TRACES),"$(TRACES)")
+
+test: .venv/ready
+	$(BIN)/python -m pytest
+
+bench: .venv/ready
+	$(BIN)/python bench/latency
+
+check: .venv/ready
+	.ci/check-jac $(BIN)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+# Rewrites what ruff and jac can mend themselves.
+fix: .venv/ready
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	$(BIN)/jac format --lintfix $$(.ci/jac-files)
+
+.venv/ready: .venv/locked py_bridge/pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--no-deps --no-build-isolation --editable py_bridge
+	@touch $@
+
+.venv/locked: requirements/lock.txt
+	@python=$$(.ci/find-python) && echo "Creating .venv ($$($$python --version))" && \
+		$$python -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--no-deps --require-hashes --requirement requirements/lock.txt
+	@touch $@
+
+# Resolves the versions anew; needs uv.
+lock:
+	uv pip compile py_bridge/pyproject.toml requirements/dev.in --extra server --universal \
+		--python-version 3.12 --generate-hashes --no-annotate --no-header \
+		--output-file requirements/lock.txt --quiet
+
+clean:
+	rm -rf .venv .jac dist

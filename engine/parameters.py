@@ -1,0 +1,42 @@
+"""The numbers of the method, each a parameter of a session or a call."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+from engine.errors import InvalidRequest
+
+SMALLEST_BUDGET = 64
+
+
+@dataclass(slots=True, frozen=True)
+class Parameters:
+    """Defaults are the paper's; `docs/method.md` says what each does."""
+
+    weight_recency: float = 1.0
+    weight_reuse: float = 1.0
+    weight_relevance: float = 1.0
+    recency_decay: float = 0.3
+    reuse_rate: float = 0.2
+    redundancy_penalty: float = 0.5
+    query_task_share: float = 0.4
+
+    def updated(self, changes: Mapping[str, Any]) -> Self:
+        """These with some changed. Raises InvalidRequest for an unknown name or a bad number."""
+        known = {field.name for field in fields(self)}
+        for name, value in changes.items():
+            if name not in known:
+                raise InvalidRequest(f"no parameter {name!r:.40}; there are {', '.join(sorted(known))}")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1000:
+                raise InvalidRequest(f"parameter {name} must be a number from 0 to 1000")
+        changed = replace(self, **{name: float(value) for name, value in changes.items()})
+        if changed.query_task_share > 1:
+            raise InvalidRequest("parameter query_task_share must be at most 1")
+        return changed
+
+
+def check_budget(budget: int) -> int:
+    """The budget itself. Raises InvalidRequest when it is too small to say anything with."""
+    if budget < SMALLEST_BUDGET:
+        raise InvalidRequest(f"budget must be at least {SMALLEST_BUDGET} tokens")
+    return budget

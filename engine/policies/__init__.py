@@ -1,0 +1,38 @@
+"""The policies by name: each maps a `View` to a `Plan`. Adding one is a file and a line here."""
+
+from collections.abc import Callable, Mapping
+
+from engine.errors import InvalidRequest
+from engine.parameters import Parameters
+from engine.policies.contextrender import contextrender, weighted
+from engine.policies.prune import prune
+from engine.rendering import Plan, View, everything
+
+Policy = Callable[[View], Plan]
+
+DEFAULT_POLICY = "contextrender"
+
+POLICIES: Mapping[str, Policy] = {
+    "contextrender": contextrender,
+    "recency": weighted(1, 0, 0),
+    "reuse": weighted(0, 1, 0),
+    "relevance": weighted(0, 0, 1),
+    "recency_relevance": weighted(1, 0, 1),
+    "prune": prune,
+    "full": everything,
+}
+
+
+def policy_named(name: str) -> Policy:
+    """The policy of that name. Raises InvalidRequest naming those there are."""
+    if name not in POLICIES:
+        raise InvalidRequest(f"no policy {name!r:.40}; there are {', '.join(POLICIES)}")
+    return POLICIES[name]
+
+
+def plan_for(view: View, policy: Policy) -> Plan:
+    """The policy's plan, or everything when the whole history is within the budget."""
+    return everything(view) if view.fits else policy(view)
+
+
+__all__ = ["DEFAULT_POLICY", "POLICIES", "Parameters", "Policy", "plan_for", "policy_named"]

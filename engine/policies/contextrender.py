@@ -1,0 +1,61 @@
+"""The method's own policy, and its ablations by weights (`docs/method.md`, Selection)."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from engine.rendering import Plan, ScoreTable, View
+from engine.selection import Floats, cosines, select_greedily, usefulness
+
+
+def contextrender(view: View) -> Plan:
+    """Complete results greedily by observed reuse, recency and relevance, less redundancy.
+
+    An oversized result competes as a replacement text of at most `view.replacement_limit` tokens.
+    """
+    parameters = view.parameters
+    weights = parameters.weight_recency, parameters.weight_reuse, parameters.weight_relevance
+    ranks_by_vectors = parameters.weight_relevance or parameters.redundancy_penalty
+    relevance = view.relevance if ranks_by_vectors else np.zeros(len(view.costs))
+    useful = usefulness(
+        view.ages,
+        view.reuse,
+        relevance,
+        weights=weights,
+        recency_decay=parameters.recency_decay,
+        reuse_rate=parameters.reuse_rate,
+    )
+    calls = np.asarray(view.history.results.call_tokens, dtype=np.int64)
+    free = view.budget - view.retained.tokens
+    costs = np.where(view.oversized, calls + view.replacement_limit, view.costs)
+    costs = np.where(view.eligible, costs, free + 1)
+    vectors = view.vectors()
+
+    def cosines_to(result: int) -> Floats:
+        return cosines(vectors, vectors[result])
+
+    greedy = select_greedily(useful, costs, free, cosines_to, parameters.redundancy_penalty)
+    oversized = view.oversized
+    return Plan(
+        view.retained,
+        [result for result in greedy.taken if not oversized[result]],
+        {result: view.replacement_limit for result in greedy.taken if oversized[result]},
+        ScoreTable(relevance, useful, greedy.scores),
+        greedy.taken,
+    )
+
+
+def weighted(recency: float, reuse: float, relevance: float) -> Callable[[View], Plan]:
+    """The same policy with other weights: an ablation."""
+
+    def ablation(view: View) -> Plan:
+        parameters = replace(
+            view.parameters,
+            weight_recency=float(recency),
+            weight_reuse=float(reuse),
+            weight_relevance=float(relevance),
+        )
+        return contextrender(replace(view, parameters=parameters))
+
+    return ablation

@@ -1,0 +1,54 @@
+"""LiteLLM, imported late, offline and quiet: importing it takes over a second.
+
+Import this module before anything that imports LiteLLM itself: it turns the price map's fetch off.
+"""
+
+import importlib
+import logging
+import os
+import threading
+from functools import cache
+from typing import Any, Final
+
+MODEL_SETTINGS: Final = ("CONTEXTRENDER_MODEL", "CTXGRAPH_MODEL")
+"""Environment variables that name the compaction model, first wins."""
+
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+
+_import_lock = threading.Lock()
+
+
+def litellm() -> Any:
+    """The litellm module, with its bundled price map (no fetch) and without its log output.
+
+    Raises ImportError when LiteLLM is not installed.
+    """
+    with _import_lock:
+        return _load()
+
+
+@cache
+def _load() -> Any:
+    module: Any = importlib.import_module("litellm")
+    # Retries are the caller's: LiteLLM's embedding reads max_retries=0 as this default (its #7003).
+    module.DEFAULT_MAX_RETRIES = 0
+    module.suppress_debug_info = True
+    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    return module
+
+
+def compaction_model() -> str | None:
+    """The LiteLLM model the environment names for compactions, or None."""
+    return next((os.environ[name] for name in MODEL_SETTINGS if os.environ.get(name)), None)
+
+
+def input_limit(model: str, default: int) -> int:
+    """Tokens `model` accepts as input, from LiteLLM's bundled map, else `default`."""
+    module = litellm()
+    try:
+        info = module.get_model_info(model)
+    except Exception:  # litellm raises a bare Exception for a model it does not list
+        return default
+    return int(info.get("max_input_tokens") or info.get("max_tokens") or default)

@@ -1,0 +1,44 @@
+"""How a session is rendered by default, and how one call differs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from engine.errors import InvalidRequest
+from engine.parameters import Parameters, check_budget
+from engine.policies import DEFAULT_POLICY, policy_named
+
+DEFAULT_BUDGET = 6_000
+
+
+@dataclass(slots=True, frozen=True)
+class RenderSettings:
+    """The budget in tokens, the policy by name, and the method's parameters."""
+
+    budget: int = DEFAULT_BUDGET
+    policy: str = DEFAULT_POLICY
+    parameters: Parameters = Parameters()
+
+    def updated(self, changes: Mapping[str, Any]) -> Self:
+        """These with some changed: `budget`, `policy`, `parameters` (by name).
+
+        Raises InvalidRequest for an unknown name or a value that is not what it should be.
+        """
+        unknown = set(changes) - {"budget", "policy", "parameters"}
+        if unknown:
+            raise InvalidRequest(
+                f"no setting {min(unknown)!r:.40}; there are budget, policy, parameters"
+            )
+        settings = self
+        if (budget := changes.get("budget")) is not None:
+            if isinstance(budget, bool) or not isinstance(budget, int):
+                raise InvalidRequest("budget must be a whole number of tokens")
+            settings = replace(settings, budget=check_budget(budget))
+        if (policy := changes.get("policy")) is not None:
+            policy_named(policy if isinstance(policy, str) else "")
+            settings = replace(settings, policy=policy)
+        if (parameters := changes.get("parameters")) is not None:
+            if not isinstance(parameters, Mapping):
+                raise InvalidRequest("parameters must be an object of numbers by name")
+            settings = replace(settings, parameters=settings.parameters.updated(parameters))
+        return settings

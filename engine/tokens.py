@@ -1,0 +1,181 @@
+"""Token counts of chat messages, offline and additive per message (docs/method.md)."""
+
+import importlib.util
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import tiktoken
+
+DEFAULT_ENCODING: Final = "o200k_base"
+
+MESSAGE_OVERHEAD: Final = 4
+"""Tokens a chat format spends on a message's role and delimiters."""
+
+CALL_OVERHEAD: Final = 4
+"""Tokens a chat format spends on a tool call's id and delimiters."""
+
+MEDIA_TOKENS: Final = 765
+"""Tokens charged for an image, audio or file part: a 1024 x 1024 image at OpenAI's high detail."""
+
+PIECE_CHARS: Final = 100_000
+"""Longest text given to tiktoken at once: its regex overflows its stack near 10**6 white spaces."""
+
+_SHIPPED_ENCODINGS: Final = frozenset({"cl100k_base", "o200k_base", "o200k_harmony"})
+_MEDIA_TYPES: Final = frozenset(
+    {"audio", "file", "image", "image_url", "input_audio", "input_file", "input_image", "video_url"}
+)
+_TOKEN_BOUNDARY: Final = re.compile(r"(?<=[A-Za-z0-9])(?=\n| [A-Za-z])")
+
+
+class TokenCounter:
+    """Counts tokens as one tiktoken encoding does; special tokens count as plain text.
+
+    The count of a list of messages is the sum of its messages' counts. A message costs its text,
+    `MESSAGE_OVERHEAD`, `MEDIA_TOKENS` for each media part and its tool calls; a tool call costs
+    its name, its arguments' text and `CALL_OVERHEAD`. The rules are in docs/method.md.
+    """
+
+    def __init__(self, encoding: str = DEFAULT_ENCODING) -> None:
+        """Loads `encoding`; raises ValueError when tiktoken does not know it."""
+        self.encoding = encoding
+        self._codec = _codec(encoding)
+
+    def text(self, text: str) -> int:
+        """Tokens of `text`: exactly tiktoken's for texts up to `PIECE_CHARS` characters.
+
+        A longer text is counted in pieces cut where a token surely ends (before a line break or a
+        space-led word), so the sum is still tiktoken's; only a run of `PIECE_CHARS` characters
+        without such a place is cut blindly, a few tokens off. A lone surrogate counts as U+FFFD.
+        """
+        if len(text) <= PIECE_CHARS:
+            return len(self._codec.encode_ordinary(text))
+        return sum(len(self._codec.encode_ordinary(piece)) for piece in _pieces(text, PIECE_CHARS))
+
+    def message(self, message: Mapping[str, Any]) -> int:
+        """Tokens of one chat message, its tool calls included."""
+        content = message.get("content")
+        total = MESSAGE_OVERHEAD + self.text(content_text(content))
+        if isinstance(content, list):
+            total += MEDIA_TOKENS * sum(_is_media(part) for part in content)
+        return total + sum(self.call(call) for call in message.get("tool_calls") or ())
+
+    def call(self, tool_call: Mapping[str, Any]) -> int:
+        """Tokens of one tool call."""
+        name, arguments = call_parts(tool_call)
+        return CALL_OVERHEAD + self.text(name) + self.text(arguments)
+
+    def cut(self, text: str, limit: int) -> str:
+        """The longest prefix of `text` found whose count is at most `limit` tokens."""
+        if limit <= 0:
+            return ""
+        if self.text(text) <= limit:
+            return text
+        kept, spent = [], 0
+        for piece in _pieces(text, PIECE_CHARS):
+            tokens = self._codec.encode_ordinary(piece)
+            if spent + len(tokens) > limit:
+                kept.append(self._codec.decode(tokens[: limit - spent], errors="ignore"))
+                break
+            kept.append(piece)
+            spent += len(tokens)
+        prefix = "".join(kept)
+        while self.text(prefix) > limit:
+            prefix = prefix[:-1]
+        return prefix
+
+
+def counter_for(model: str | None) -> TokenCounter:
+    """The shared counter of a model, by tiktoken's own model map.
+
+    A LiteLLM provider prefix (`openai/gpt-4o`) is ignored. An unknown model, or one whose
+    encoding is not shipped offline, counts as `o200k_base`.
+    """
+    if model is None:
+        return _counter(DEFAULT_ENCODING)
+    try:
+        encoding = tiktoken.encoding_name_for_model(model.rsplit("/", 1)[-1])
+    except KeyError:
+        encoding = DEFAULT_ENCODING
+    return _counter(encoding if encoding in _SHIPPED_ENCODINGS else DEFAULT_ENCODING)
+
+
+def content_text(content: object) -> str:
+    """The text of a message's content: a string, None, or content parts.
+
+    Parts are joined by line breaks; a part without text of its own gives its JSON text, a media
+    part nothing.
+    """
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return json_text(content)
+    return "\n".join(_part_text(part) for part in content if not _is_media(part))
+
+
+def call_parts(tool_call: Mapping[str, Any]) -> tuple[str, str]:
+    """The name and the arguments' text of an OpenAI tool call; absent ones are empty."""
+    body = tool_call.get("function") or tool_call.get("custom") or {}
+    name = str(body.get("name") or "")
+    arguments = body.get("arguments", body.get("input"))
+    if arguments is None:
+        return name, ""
+    return name, arguments if isinstance(arguments, str) else json_text(arguments)
+
+
+def json_text(value: object) -> str:
+    """Compact JSON of `value`, keys in their order, characters unescaped."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def well_formed(text: str) -> str:
+    """`text` with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+@cache
+def _counter(encoding: str) -> TokenCounter:
+    return TokenCounter(encoding)
+
+
+@cache
+def _codec(encoding: str) -> tiktoken.Encoding:
+    if not {"TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"} & os.environ.keys():
+        spec = importlib.util.find_spec("litellm")
+        for folder in (spec and spec.submodule_search_locations) or ():
+            shipped = Path(folder) / "litellm_core_utils" / "tokenizers"
+            if shipped.is_dir():
+                os.environ["TIKTOKEN_CACHE_DIR"] = str(shipped)
+    return tiktoken.get_encoding(encoding)
+
+
+def _is_media(part: object) -> bool:
+    return isinstance(part, Mapping) and part.get("type") in _MEDIA_TYPES
+
+
+def _part_text(part: object) -> str:
+    if isinstance(part, str):
+        return part
+    if isinstance(part, Mapping):
+        for key in ("text", "refusal"):
+            if isinstance(part.get(key), str):
+                return str(part[key])
+    return json_text(part)
+
+
+def _pieces(text: str, size: int) -> Iterator[str]:
+    """`text` in order, in pieces of at most `size` characters, cut at token boundaries."""
+    start = 0
+    while len(text) - start > size:
+        end = start + size
+        for boundary in _TOKEN_BOUNDARY.finditer(text, start + size // 2, end):
+            end = boundary.start()
+        yield text[start:end]
+        start = end
+    yield text[start:]

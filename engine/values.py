@@ -1,0 +1,31 @@
+"""Reusable values: the strings Tool-Flow Analysis follows from result to later use."""
+
+import re
+
+_ESCAPE = re.compile(r"\\[ntr\\]")
+_CANDIDATE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{4,}")
+_DISTINCTIVE = re.compile(r"[_A-Z0-9.\-]")
+_TITLECASE = re.compile(r"[A-Z][a-z]+\Z")
+_SHORTEST = 6
+
+
+def unescape(text: str) -> str:
+    r"""The text with the two-character escapes `\n` `\t` `\r` `\\` read as white space.
+
+    Results and call arguments are often JSON text, where `\nname` would hide `name`.
+    """
+    return _ESCAPE.sub(" ", text)
+
+
+def extract_values(text: str) -> set[str]:
+    """The distinct reusable values of a text (`docs/method.md`, Tool-Flow Analysis).
+
+    A value has at least 6 characters after its leading and trailing `.` `-` `_` are stripped,
+    at least one of underscore, uppercase letter, digit, `-`, `.`, and is not a Titlecase word.
+    """
+    found: set[str] = set()
+    for candidate in set(_CANDIDATE.findall(unescape(text))):
+        value = candidate.strip("._-")
+        if len(value) >= _SHORTEST and _DISTINCTIVE.search(value) and not _TITLECASE.match(value):
+            found.add(value)
+    return found

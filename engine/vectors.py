@@ -1,0 +1,29 @@
+"""Embedding vectors as values: unit length, float32, and their stored form."""
+
+import base64
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vectors: TypeAlias = NDArray[np.float32]
+"""Shape (n, d), one text a row, or (d,) for a single text."""
+
+
+def unit(vector: Vectors) -> Vectors:
+    """`vector` of shape (d,) scaled to length 1; all zero when it has no finite direction."""
+    wide = vector.astype(np.float64)
+    length = float(np.sqrt(np.sum(wide * wide)))
+    if not np.isfinite(length) or length == 0.0:
+        return np.zeros_like(vector, dtype=np.float32)
+    return (wide / length).astype(np.float32)
+
+
+def encode_vector(vector: Vectors) -> str:
+    """`vector` of shape (d,) as base64 of little-endian float32."""
+    return base64.b64encode(vector.astype("<f4").tobytes()).decode("ascii")
+
+
+def decode_vector(text: str) -> Vectors:
+    """The vector `encode_vector` wrote; raises ValueError for anything else."""
+    return np.frombuffer(base64.b64decode(text, validate=True), dtype="<f4").astype(np.float32)

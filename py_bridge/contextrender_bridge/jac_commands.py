@@ -1,0 +1,51 @@
+"""`jac serve`, and `jac start` pointing to it."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from jaclang.cli.command import Arg, CommandPriority
+from jaclang.cli.registry import get_registry
+from jaclang.jac0core.runtime import hookimpl
+
+from contextrender_bridge.paths import ENTRY, app_dir
+
+
+class JacCommands:
+    """The plugin that the `jac` command loads."""
+
+    @staticmethod
+    @hookimpl  # type: ignore[untyped-decorator]
+    def create_cmd() -> None:
+        """Register them."""
+        registry = get_registry()
+
+        # Without short="", --host would take -h from every command's help.
+        @registry.command(  # type: ignore[untyped-decorator]
+            name="serve",
+            help="Serve ContextRender",
+            group="deployment",
+            priority=CommandPriority.PLUGIN,
+            source="contextrender",
+            args=[
+                Arg.create("host", default="127.0.0.1", help="Address to listen on", short=""),
+                Arg.create("port", typ=int, default=8000, help="Port to listen on", short="p"),
+                Arg.create("data", default="", help="Folder for all data", short=""),
+            ],
+        )
+        def serve(host: str = "127.0.0.1", port: int = 8000, data: str = "") -> int:
+            from contextrender_bridge.cli import main
+
+            folder = ["--data", data] if data else []
+            return main(["serve", "--host", host, "--port", str(port), *folder])
+
+        registry.extend_command("start", pre_hook=_refuse_start, source="contextrender")
+
+
+def _refuse_start(context: Any) -> None:
+    """`jac start` would open this app to the network with a default admin and open registration."""
+    target = Path(str(context.get_arg("filename"))).resolve()
+    if (target.parent / ENTRY).is_file() or target.is_relative_to(app_dir()):
+        print("ContextRender has a hardened server of its own: use `jac serve`.", file=sys.stderr)
+        context.set_data("cancel_execution", True)
+        context.set_data("cancel_return_code", 2)

@@ -1,0 +1,46 @@
+"""Where the Jac app and the data live."""
+
+import os
+import sys
+from pathlib import Path
+
+from contextrender_bridge.errors import CommandError
+
+ENTRY = "contextrender.jac"
+
+
+def app_dir() -> Path:
+    """The folder holding `contextrender.jac`: packaged in a wheel, the repository in a checkout."""
+    here = Path(__file__).resolve().parent
+    for candidate in (here / "app", here.parent.parent):
+        if (candidate / ENTRY).is_file():
+            return candidate
+    raise CommandError(f"{ENTRY} is neither packaged with nor beside {here}.")
+
+
+def data_dir() -> Path:
+    """`CONTEXTRENDER_DATA`, or this user's own folder for application data."""
+    if configured := os.environ.get("CONTEXTRENDER_DATA"):
+        return Path(configured).expanduser()
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Application Support"
+    else:
+        base = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    return base / "contextrender"
+
+
+def make_private(folder: Path) -> Path:
+    """Create `folder`, readable by its owner alone when it is new, and return it resolved."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder.resolve()
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace `path` by `text` in one step; only its owner can ever read it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    temporary.replace(path)

@@ -1,0 +1,110 @@
+"""Recorded agent runs: JSON Lines files of `{"id", "source", "model", "messages"}`."""
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from contextrender_bridge.errors import CommandError
+from engine.errors import InvalidRequest
+from engine.transcript import check_messages
+
+SUFFIXES = (".jsonl", ".jsonl.gz")
+_OWN_FIELDS = ("source", "model")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One recorded run; `messages` are OpenAI chat messages as they were recorded."""
+
+    id: str
+    source: str
+    model: str
+    messages: list[dict[str, Any]]
+
+    @property
+    def invocations(self) -> int:
+        """How often the model was called: once for every assistant message."""
+        return sum(message["role"] == "assistant" for message in self.messages)
+
+
+def read_runs(paths: Iterable[Path], limit: int | None = None) -> list[Run]:
+    """The runs of files, and of the trace files in folders, in order; at most `limit` of them.
+
+    Raises CommandError naming the file and line of the first one that is not a run.
+    """
+    runs: list[Run] = []
+    for path in _files(paths):
+        for run in _runs_of(path):
+            if limit is not None and len(runs) >= limit:
+                return runs
+            runs.append(run)
+    if not runs:
+        raise CommandError("there are no runs to replay.")
+    return runs
+
+
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        found = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
+        if not found:
+            raise CommandError(f"{path} has no {' or '.join(SUFFIXES)} file.")
+        yield from found
+
+
+def _runs_of(path: Path) -> Iterator[Run]:
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if not line.strip():
+                    continue
+                try:
+                    yield _run(line)
+                except _NotARun as problem:
+                    raise CommandError(f"{path}, line {number}: {problem}.") from None
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise CommandError(f"cannot read {path}: {reason}.") from None
+
+
+class _NotARun(Exception):
+    """Why a line is not a run."""
+
+
+def _run(line: bytes) -> Run:
+    try:
+        fields = json.loads(line)
+    except UnicodeDecodeError:
+        raise _NotARun("it is not UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        raise _NotARun(f"it is not JSON ({error})") from None
+    if not isinstance(fields, dict):
+        raise _NotARun("a run must be a JSON object")
+    id, messages = fields.get("id"), fields.get("messages")
+    if not isinstance(id, str) or not id:
+        raise _NotARun("a run needs an id, a text")
+    if not isinstance(messages, list):
+        raise _NotARun("a run needs messages, a list")
+    source, model = (_text(fields, name) for name in _OWN_FIELDS)
+    _check(messages)
+    return Run(id, source, model, messages)
+
+
+def _text(fields: dict[str, Any], name: str) -> str:
+    value = fields.get(name)
+    if value is not None and not isinstance(value, str):
+        raise _NotARun(f"{name} must be a text")
+    return value or ""
+
+
+def _check(messages: Sequence[object]) -> None:
+    try:
+        check_messages(messages, 0)
+    except InvalidRequest as problem:
+        raise _NotARun(problem.message) from None

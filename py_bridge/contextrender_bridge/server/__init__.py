@@ -1,0 +1,21 @@
+"""The service: the Jac app's walkers over HTTP, on jac-scale's storage and users, hardened.
+
+Routes: `POST /walker/NAME`, `POST /user/login`, `GET /healthz`. There are no others.
+"""
+
+import os
+from typing import Any
+
+__all__ = ["build_app"]
+
+# Loading jac-scale as a plugin would start by compiling its own HTTP server, which is not used.
+os.environ.setdefault("JAC_DISABLED_PLUGINS", "jac-scale:*")
+
+
+def __getattr__(name: str) -> Any:
+    """`build_app`, imported when it is first wanted: it loads the Jac runtime."""
+    if name == "build_app":
+        from contextrender_bridge.server.app import build_app
+
+        return build_app
+    raise AttributeError(name)

@@ -1,0 +1,118 @@
+"""Who may call: users in jac-scale's user store, and the tokens they carry."""
+
+import os
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import bcrypt
+import jwt
+from jac_scale.config_loader import get_scale_config
+from jac_scale.db import get_mongo_client
+from jac_scale.identity_storage import MongoIdentityStorage, SqliteIdentityStorage
+
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.paths import write_private
+from contextrender_bridge.server.runtime import Runtime
+
+LOCAL_USER = "local"
+TOKEN_SECONDS = 365 * 24 * 3600
+# bcrypt ignores what comes after.
+PASSWORD_BYTES = 72
+
+
+@dataclass(frozen=True)
+class Caller:
+    """An authenticated user."""
+
+    user: str
+    root: str
+
+
+class Accounts:
+    """Users and tokens. Nobody can register: users are added by whoever runs the server."""
+
+    def __init__(self, runtime: Runtime, data: Path) -> None:
+        """Keeps users in `data`, unless jac-scale is set up for MongoDB."""
+        self._runtime = runtime
+        self._secret = _secret(data)
+        self._users = _user_store(data)
+        self._callers: dict[str, Caller] = {}
+        self._decoy = bcrypt.hashpw(b"", bcrypt.gensalt())
+
+    def add(self, name: str, password: str | None = None) -> str:
+        """Create a user with a root of their own and return the id; a missing password is random."""
+        if not (0 < len(name) <= 64 and name.isascii() and name.replace("-", "").isalnum()):
+            raise CommandError("A user name is up to 64 letters, digits and dashes.")
+        if password is not None and not 8 <= len(password.encode()) <= PASSWORD_BYTES:
+            raise CommandError(f"A password has 8 to {PASSWORD_BYTES} bytes.")
+        with self._runtime.unit_of_work() as memory:
+            made = self._users.create_user(
+                [{"type": "username", "value": name}],
+                {"type": "password", "password": password or secrets.token_urlsafe(32)},
+            )
+            memory.flush()
+        if "error" in made:
+            raise CommandError(f"There is a user '{name}' already.")
+        return str(made["user_id"])
+
+    def find(self, name: str) -> str | None:
+        """The id of the user of that name."""
+        user = self._users.find_user_by_identity(name)
+        return str(user["user_id"]) if user else None
+
+    def local_token(self) -> str:
+        """A token of the local user, who is created at first use."""
+        return self.token(self.find(LOCAL_USER) or self.add(LOCAL_USER))
+
+    def token(self, user: str) -> str:
+        """A new token, good for a year."""
+        now = int(time.time())
+        claims = {"sub": user, "iat": now, "exp": now + TOKEN_SECONDS}
+        return jwt.encode(claims, self._secret, algorithm="HS256")
+
+    def login(self, name: str, password: str) -> str | None:
+        """A token for the right password; a wrong name takes as long as a wrong password."""
+        secret = password.encode(errors="replace")[:PASSWORD_BYTES].replace(b"\0", b"?")
+        if self.find(name) is None:
+            bcrypt.checkpw(secret, self._decoy)
+            return None
+        user = self._users.authenticate(name, secret.decode(errors="replace"))
+        return self.token(user["user_id"]) if user else None
+
+    def caller(self, token: str) -> Caller | None:
+        """Whose token it is, if it is good."""
+        try:
+            user = str(jwt.decode(token, self._secret, algorithms=["HS256"])["sub"])
+        except (jwt.PyJWTError, KeyError, ValueError):
+            return None
+        if user not in self._callers:
+            root = self._users.get_root_id(user)
+            if not root:
+                return None
+            self._callers[user] = Caller(user, str(root))
+        return self._callers[user]
+
+
+def _secret(data: Path) -> str:
+    """`CONTEXTRENDER_JWT_SECRET`, or one made for this data folder."""
+    if configured := os.environ.get("CONTEXTRENDER_JWT_SECRET"):
+        if len(configured.encode()) < 32:
+            raise CommandError("CONTEXTRENDER_JWT_SECRET must have at least 32 bytes.")
+        return configured
+    path = data / "jwt_secret"
+    if not path.exists():
+        write_private(path, secrets.token_urlsafe(48))
+    return path.read_text(encoding="utf-8")
+
+
+def _user_store(data: Path) -> Any:
+    if get_scale_config().get_database_config()["mongodb_uri"]:
+        store = MongoIdentityStorage(users_col=get_mongo_client()["jac_db"]["users"])
+        store.ensure_indexes()
+        return store
+    path = data / "users.db"
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    return SqliteIdentityStorage(db_path=str(path))

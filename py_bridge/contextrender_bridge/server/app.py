@@ -1,0 +1,139 @@
+"""The ASGI application."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from contextrender_bridge.paths import app_dir, make_private
+from contextrender_bridge.server.accounts import Accounts, Caller
+from contextrender_bridge.server.endpoints import Fields
+from contextrender_bridge.server.limits import BodyLimit
+from contextrender_bridge.server.replies import ApiError, encode, json_response, refusal
+from contextrender_bridge.server.runtime import Runtime
+from contextrender_bridge.server.settings import Settings
+
+
+class Service:
+    """The routes' handlers and what they share."""
+
+    def __init__(self, app: Path, data: Path, settings: Settings) -> None:
+        """Loads the Jac app over the store in `data`."""
+        self.runtime = Runtime(app, data)
+        self.accounts = Accounts(self.runtime, data)
+        self._fields = {name: Fields(walker) for name, walker in self.runtime.walkers.items()}
+        self._login_fields = Fields(_Login)
+        self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="walker")
+        # Hashing passwords is slow by design: guessing must not occupy every thread.
+        self._logins = asyncio.Semaphore(2)
+
+    async def call_walker(self, request: Request) -> Response:
+        """`POST /walker/{name}`: run it for the bearer of the token."""
+        caller = self._authenticate(request)
+        name = request.path_params["name"]
+        if name not in self._fields:
+            raise ApiError(404, "unknown_walker", "There is no such walker.")
+        body = await request.body()
+        fields = self._fields[name]
+        return await self._in_thread(
+            f"walker {name}",
+            lambda: self.runtime.call(name, lambda: fields.parse(body), caller.root),
+        )
+
+    async def login(self, request: Request) -> Response:
+        """`POST /user/login`: a token for a name and a password."""
+        body = await request.body()
+
+        def check() -> bytes:
+            given = self._login_fields.parse(body)
+            if (token := self.accounts.login(given["username"], given["password"])) is None:
+                raise ApiError(401, "unauthorized", "The name or the password is wrong.")
+            return encode({"token": token})
+
+        async with self._logins:
+            return await self._in_thread("login", check)
+
+    async def healthz(self, request: Request) -> Response:
+        """`GET /healthz`: the service is up."""
+        return json_response(b'{"status":"ok"}')
+
+    def close(self) -> None:
+        """Finish running walkers and close the store."""
+        self._threads.shutdown(wait=True)
+        self.runtime.close()
+
+    def _authenticate(self, request: Request) -> Caller:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        caller = self.accounts.caller(token.strip()) if scheme.lower() == "bearer" else None
+        if caller is None:
+            raise ApiError(401, "unauthorized", "Send a token: `Authorization: Bearer TOKEN`.")
+        return caller
+
+    async def _in_thread(self, what: str, work: Callable[[], bytes]) -> Response:
+        try:
+            body = await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        except Exception as failure:
+            return refusal(failure, what).response()
+        return json_response(body)
+
+
+def build_app(
+    data: Path, *, app: Path | None = None, settings: Settings | None = None
+) -> Starlette:
+    """The service over the store in `data`, for any ASGI server; `app.state.service` is its core."""
+    service = Service(app or app_dir(), make_private(data), settings or Settings.from_environment())
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await asyncio.to_thread(service.close)
+
+    limit = (settings or Settings.from_environment()).max_body_bytes
+    starlette = Starlette(
+        routes=[
+            Route("/walker/{name}", service.call_walker, methods=["POST"]),
+            Route("/user/login", service.login, methods=["POST"]),
+            Route("/healthz", service.healthz, methods=["GET"]),
+        ],
+        middleware=[Middleware(BodyLimit, max_bytes=limit)],
+        exception_handlers={
+            ApiError: _refuse,
+            HTTPException: _refuse_route,
+            ClientDisconnect: _gone,
+        },
+        lifespan=lifespan,
+    )
+    starlette.router.redirect_slashes = False
+    starlette.state.service = service
+    return starlette
+
+
+@dataclass
+class _Login:
+    username: str
+    password: str
+
+
+async def _refuse(_: Request, error: Exception) -> Response:
+    return refusal(error, "request").response()
+
+
+async def _refuse_route(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "POST")
+        return ApiError(405, "wrong_method", f"Use {allowed} here.").response()
+    return ApiError(404, "not_found", "Nothing is here; walkers are at /walker/NAME.").response()
+
+
+async def _gone(_: Request, __: Exception) -> Response:
+    return Response(status_code=400)

@@ -1,0 +1,82 @@
+"""From a request's body to a walker's fields: strictly what the walker declares, as plain values.
+
+The runtime would turn any JSON object with a `__type__` key into an archetype. Nothing here does.
+"""
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NotRequired, Required, TypedDict, cast, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import from_json
+
+from contextrender_bridge.server.replies import ApiError
+
+# Only such a number can overflow to infinity; it may also be part of a text.
+LARGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
+
+
+class Fields:
+    """The fields a client may set on one walker."""
+
+    def __init__(self, walker: type) -> None:
+        """Reads the walker's `has` fields; those `by postinit` are not for clients."""
+        hints = get_type_hints(walker)
+        declared = {field.name: field for field in dataclasses.fields(walker) if field.init}
+        shape = cast(Any, TypedDict)(
+            "shape",
+            {
+                name: (Required if _is_required(field) else NotRequired)[hints[name]]
+                for name, field in declared.items()
+            },
+        )
+        shape.__pydantic_config__ = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+        self._names = sorted(declared)
+        self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)
+
+    def parse(self, body: bytes) -> Mapping[str, Any]:
+        """The fields in `body`; raises ApiError with a sentence that names the first wrong one."""
+        try:
+            return self._adapter.validate_python(parse_json(body))
+        except ValidationError as invalid:
+            first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
+            raise ApiError(422, "invalid_request", self._sentence(first)) from None
+
+    def _sentence(self, error: Mapping[str, Any]) -> str:
+        path = error["loc"]
+        field = ".".join(str(part) for part in path)[:100]
+        if error["type"] == "missing" and len(path) == 1:
+            return f"Field '{field}' is required."
+        if error["type"] == "extra_forbidden" and len(path) == 1:
+            return (
+                f"There is no field '{field}'; the fields are {', '.join(self._names) or 'none'}."
+            )
+        if not path:
+            return "The body must be a JSON object."
+        return f"Field '{field}': {error['msg'][0].lower()}{error['msg'][1:]}."
+
+
+def parse_json(body: bytes) -> Any:
+    """Parse a body as RFC 8259 has it: UTF-8, no NaN or infinity, no lone surrogates."""
+    try:
+        if LARGE_EXPONENT.search(body):
+            json.loads(body, parse_float=_finite)
+        return from_json(body or b"{}", allow_inf_nan=False)
+    except UnicodeDecodeError:
+        reason = "it is not UTF-8"
+    except (ValueError, RecursionError) as error:
+        # Both parsers name the rule and the place, and quote nothing.
+        reason = str(error)
+    raise ApiError(400, "invalid_json", f"The body is not valid JSON: {reason}.")
+
+
+def _is_required(field: Any) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _finite(text: str) -> float:
+    if (value := float(text)) in (float("inf"), float("-inf")):
+        raise ValueError("number out of range")
+    return value

@@ -1,0 +1,97 @@
+"""Run the service until it is interrupted."""
+
+import argparse
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+
+from contextrender_bridge.credentials import Credentials
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.paths import data_dir
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `contextrender serve`."""
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    parser.add_argument("--port", type=int, default=8000, help="port to listen on (%(default)s)")
+    parser.add_argument("--data", type=Path, metavar="DIR", help=f"data folder ({data_dir()})")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve as the command line says."""
+    return serve(args.host, args.port, args.data or data_dir())
+
+
+def serve(host: str, port: int, data: Path, app: Path | None = None) -> int:
+    """Listen, load the app, say when it is ready, and serve until SIGINT or SIGTERM."""
+    listener = _listen(host, port)
+    slow = threading.Timer(3.0, _say_why_it_takes_long)
+    slow.daemon = True
+    slow.start()
+
+    import uvicorn
+
+    from contextrender_bridge.server.app import build_app
+    from contextrender_bridge.server.background import background
+    from contextrender_bridge.server.logs import configure_logging
+
+    configure_logging()
+    asgi = build_app(data, app=app)
+    slow.cancel()
+    url = _url(host, listener)
+
+    class Announcing(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                print(f"ContextRender is ready at {url} (data in {data.resolve()})", flush=True)
+
+    Credentials(url, asgi.state.service.accounts.local_token()).save(data)
+    config = uvicorn.Config(
+        asgi,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=10,
+    )
+    # uvicorn raises the signal again once it has shut down; by then it has done its work.
+    signal.signal(signal.SIGTERM, _ignore)
+    signal.signal(signal.SIGINT, _ignore)
+    Announcing(config).run(sockets=[listener])
+    background.drain()
+    return 0
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """The listening socket, taken before the slow part so that a second server fails at once."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(512)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise CommandError(f"cannot listen on {host} port {port}: {reason}.") from None
+    return listener
+
+
+def _url(host: str, listener: socket.socket) -> str:
+    """Where clients on this machine reach it."""
+    port = listener.getsockname()[1]
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)
+    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
+
+
+def _say_why_it_takes_long() -> None:
+    print("Compiling the Jac runtime; only the first start does.", file=sys.stderr, flush=True)
+
+
+def _ignore(_: int, __: FrameType | None) -> None:
+    """Neither a traceback nor death by signal: a stopped server exits with 0."""

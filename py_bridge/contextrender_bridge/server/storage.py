@@ -1,0 +1,120 @@
+"""What one request sees and writes: its own user's graph, committed once or not at all.
+
+`fetch_fields` and `commit_now` are for walkers.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+from uuid import UUID
+
+from jac_scale.memory_hierarchy import ScaleTieredMemory
+from jaclang.jac0core.constant import Constants
+from jaclang.jac0core.runtime import JacRuntimeInterface as Jac
+from jaclang.runtimelib.changeset import ApplyReport, ChangeSet
+
+from contextrender_bridge.server.replies import ApiError
+from contextrender_bridge.server.sqlite import Database, StrictSqlite
+
+SYSTEM_ROOT = UUID(Constants.SUPER_ROOT_UUID.value)
+
+
+class RequestMemory(ScaleTieredMemory):
+    """The request's working set over SQLite, or over MongoDB where jac-scale is set up for it.
+
+    The runtime commits when a walk ends and swallows what goes wrong, so `commit` does nothing
+    here: `flush` writes, once the reply is known to be a success. A failed flush stays failed.
+    """
+
+    def __init__(self, database: Database | None) -> None:
+        """Without a database, jac-scale's choice of backend."""
+        super().__init__()
+        if database is not None:
+            self.l3 = StrictSqlite(database)
+        else:
+            setattr(self.l3, "apply", _all_or_error(self.l3.apply))  # noqa: B010
+        self.owner: UUID | None = None
+        self._failure: BaseException | None = None
+
+    def commit(self, anchor: object = None) -> None:
+        """Wait for `flush`."""
+
+    def flush(self) -> None:
+        """Write everything changed so far, or raise."""
+        if self._failure is not None:
+            raise self._failure
+        try:
+            super().commit()
+        except BaseException as failure:
+            self._failure = failure
+            raise
+
+    def get(self, id: UUID) -> Any:
+        """The anchor, if it is the owner's: the runtime itself lets anyone read any node by id."""
+        return self._own(super().get(id))
+
+    def batch_get(self, ids: list[UUID]) -> dict[UUID, Any]:
+        """As `get`, for many."""
+        found = super().batch_get(ids)
+        return {id: anchor for id, anchor in found.items() if self._own(anchor) is not None}
+
+    def close(self) -> None:
+        """Drop what was not flushed."""
+        self.changes.clear()
+        super().close()
+
+    def _own(self, anchor: Any) -> Any:
+        if self.owner is None or anchor is None or anchor.hash == 0:
+            return anchor
+        return anchor if self.owner in (anchor.root, anchor.id) else None
+
+    def _collect_into(self, changes: ChangeSet) -> None:
+        super()._collect_into(changes)
+        if Jac.get_context().diagnostics:
+            raise ApiError(403, "forbidden", "This would change data of another user.")
+
+
+def fetch_fields(ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The committed fields of the caller's nodes, by id as it was given; unknown ids are left out.
+
+    Building no archetypes, it reads ten times faster than loading the nodes. What this request
+    changed is visible after `commit_now`.
+    """
+    by_key = {str(UUID(id)): id for id in ids}
+    context = Jac.get_context()
+    backend = context.mem.l3
+    if isinstance(backend, StrictSqlite):
+        rows = backend.read_fields(by_key, str(context.user_root.id))
+        return {by_key[key]: fields for key, fields in rows.items()}
+    anchors = context.mem.batch_get([UUID(key) for key in by_key])
+    return {
+        by_key[str(id)]: {
+            name: value
+            for name, value in vars(anchor.archetype).items()
+            if not name.startswith("_")
+        }
+        for id, anchor in anchors.items()
+    }
+
+
+def commit_now() -> None:
+    """Write this request's changes now, inside whatever lock the walker holds; raises on failure.
+
+    A walker that fails later keeps what was written here.
+    """
+    memory = Jac.get_context().mem
+    if isinstance(memory, RequestMemory):
+        memory.flush()
+    else:
+        memory.commit()
+
+
+def _all_or_error(
+    apply: Callable[[ChangeSet], ApplyReport],
+) -> Callable[[ChangeSet], ApplyReport]:
+    def strict(changes: ChangeSet) -> ApplyReport:
+        report = apply(changes)
+        if (report.failed or report.skipped) and not report.conflicts:
+            raise OSError("the database did not take every write")
+        return report
+
+    return strict

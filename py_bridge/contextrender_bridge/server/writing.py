@@ -1,0 +1,57 @@
+"""Blocks that read or write one session, holding its lock."""
+
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from contextrender_bridge.server.graph import caller_root
+from contextrender_bridge.server.locks import LOCKS
+from contextrender_bridge.server.storage import commit_now
+from engine.settings import from_environment
+from engine.working_set import Key, SessionState, WorkingSet
+
+WORKING_SET = WorkingSet(from_environment().working_set_mb * 2**20)
+
+
+class Reading:
+    """Holds the lock of the caller's session for the block, then keeps `state` in process."""
+
+    def __init__(self, key: str) -> None:
+        self.place: Key = (str(caller_root()), key)
+        self.state: SessionState | None = None
+        self._lock = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._lock.enter_context(LOCKS.hold(*self.place))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._lock:
+            self._finish(failure)
+
+    def _finish(self, failure: BaseException | None) -> None:
+        if failure is None and self.state is not None:
+            WORKING_SET.put(self.place, self.state)
+
+
+class Writing(Reading):
+    """Holds the lock of the caller's session for the block, then commits, then keeps `state`.
+
+    When the block or the commit fails nothing is written, and a changed state is forgotten.
+    """
+
+    def _finish(self, failure: BaseException | None) -> None:
+        try:
+            if failure is None:
+                commit_now()
+                if self.state is not None:
+                    self.state.changed = False
+                    WORKING_SET.put(self.place, self.state)
+        finally:
+            if self.state is None or self.state.changed:
+                WORKING_SET.drop(self.place)

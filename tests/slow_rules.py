@@ -1,0 +1,335 @@
+"""The rules of the method once more: slow, plain, and sharing no code with the engine.
+
+Messages are OpenAI chat messages, results and calls go by their positions, and nothing is kept
+between calls. `count` gives the tokens of a text.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+Json = dict[str, Any]
+Count = Callable[[str], int]
+Call = tuple[int, int]
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+CAPITALS = LETTERS.upper()
+DIGITS = "0123456789"
+
+
+def text_of(content: Any) -> str:
+    """The text of a message's content."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    said = []
+    for part in content:
+        if isinstance(part, str):
+            said.append(part)
+        elif part["type"] == "refusal":
+            said.append(part["refusal"])
+        elif part["type"] == "text":
+            said.append(part["text"])
+        elif part["type"] != "image_url":
+            said.append(json.dumps(part, ensure_ascii=False, separators=(",", ":")))
+    return "\n".join(said)
+
+
+def images_in(content: Any) -> int:
+    """How many content parts are images."""
+    parts = content if isinstance(content, list) else []
+    return sum(isinstance(part, dict) and part["type"] == "image_url" for part in parts)
+
+
+def name_and_arguments(call: Json) -> tuple[str, str]:
+    """What a call says."""
+    body = call["custom"] if call["type"] == "custom" else call["function"]
+    arguments = body.get("input" if call["type"] == "custom" else "arguments")
+    if arguments is None:
+        return body["name"], ""
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+    return body["name"], arguments
+
+
+def call_tokens(call: Json, count: Count) -> int:
+    """What a call costs."""
+    name, arguments = name_and_arguments(call)
+    return 4 + count(name) + count(arguments)
+
+
+def own_tokens(message: Json, count: Count) -> int:
+    """What a message costs without its calls; nothing for an assistant that says nothing."""
+    said = count(text_of(message["content"])) + 765 * images_in(message["content"])
+    return 0 if message["role"] == "assistant" and not said else 4 + said
+
+
+def tokens(messages: Sequence[Json], count: Count) -> int:
+    """What messages cost."""
+    return sum(
+        own_tokens(message, count)
+        + sum(call_tokens(call, count) for call in message.get("tool_calls") or [])
+        for message in messages
+    )
+
+
+def values(text: str) -> set[str]:
+    """The reusable values of a text."""
+    plain, at = "", 0
+    while at < len(text):
+        if text[at] == "\\" and text[at + 1 : at + 2] in ("n", "t", "r", "\\"):
+            plain, at = plain + " ", at + 2
+        else:
+            plain, at = plain + text[at], at + 1
+    runs = "".join(c if c in LETTERS + CAPITALS + DIGITS + "_.-" else " " for c in plain).split(" ")
+    found = set()
+    for run in runs:
+        value = run.strip("_.-")
+        telling = any(c in CAPITALS + DIGITS + "_.-" for c in value)
+        titlecase = value[:1] in CAPITALS and value[1:] and all(c in LETTERS for c in value[1:])
+        if len(value) >= 6 and telling and not titlecase:
+            found.add(value)
+    return found
+
+
+def answers(messages: Sequence[Json]) -> dict[int, Call]:
+    """The call (message, place in it) each result answers; stray results are left out.
+
+    Of several open calls with a result's id, the first one of the latest message.
+    """
+    found: dict[int, Call] = {}
+    for position, message in enumerate(messages):
+        if message["role"] != "tool":
+            continue
+        for asking in range(position - 1, -1, -1):
+            open_calls = [
+                (asking, place)
+                for place, call in enumerate(messages[asking].get("tool_calls") or [])
+                if call["id"] == message["tool_call_id"] and (asking, place) not in found.values()
+            ]
+            if open_calls:
+                found[position] = open_calls[0]
+                break
+    return found
+
+
+def turns(messages: Sequence[Json]) -> list[int]:
+    """Each message's turn: a result's is its call's, a user's or system's the next assistant's."""
+    answered = answers(messages)
+    numbers = []
+    for position, message in enumerate(messages):
+        assistants = sum(m["role"] == "assistant" for m in messages[: position + 1])
+        if message["role"] == "tool":
+            asking = answered[position][0] if position in answered else position
+            assistants = sum(m["role"] == "assistant" for m in messages[: asking + 1])
+        elif message["role"] != "assistant":
+            assistants += 1
+        numbers.append(assistants)
+    return numbers
+
+
+def operations(messages: Sequence[Json]) -> Iterator[tuple[int, int, str]]:
+    """(message, number of the operation among all events, text), in order."""
+    event = 0
+    for position, message in enumerate(messages):
+        if message["role"] == "assistant":
+            yield position, event, text_of(message["content"])
+            for place, call in enumerate(message.get("tool_calls") or []):
+                yield position, event + 1 + place, " ".join(name_and_arguments(call))
+            event += len(message.get("tool_calls") or [])
+        event += 1
+
+
+def uses(messages: Sequence[Json]) -> list[tuple[int, int, list[str]]]:
+    """(operation's event, result's position, values): what each operation drew on."""
+    found = []
+    for position, event, text in operations(messages):
+        by_result: dict[int, list[str]] = {}
+        for value in values(text):
+            for earlier in range(position):
+                if messages[earlier]["role"] == "tool":
+                    if value in values(text_of(messages[earlier]["content"])):
+                        by_result.setdefault(earlier, []).append(value)
+                        break
+        found += [(event, result, sorted(by_result[result])) for result in sorted(by_result)]
+    return found
+
+
+def reuse_scores(messages: Sequence[Json]) -> dict[int, Fraction]:
+    """c of each result by position, before the next invocation."""
+    held = {
+        position: values(text_of(message["content"]))
+        for position, message in enumerate(messages)
+        if message["role"] == "tool"
+    }
+    scores = dict.fromkeys(held, Fraction(0))
+    for _, result, matched in uses(messages):
+        for value in matched:
+            scores[result] += Fraction(1, sum(value in some for some in held.values()))
+    return scores
+
+
+def greedy(
+    usefulness: Sequence[float],
+    costs: Sequence[int],
+    free: int,
+    cosine: Sequence[Sequence[float]],
+    penalty: float,
+) -> list[int]:
+    """The candidates taken, in order."""
+    taken: list[int] = []
+    while True:
+        best, best_score = -1, -math.inf
+        for candidate, useful in enumerate(usefulness):
+            if candidate in taken or costs[candidate] + sum(costs[t] for t in taken) > free:
+                continue
+            redundancy = max([0.0, *(cosine[candidate][t] for t in taken)])
+            score = useful - penalty * redundancy
+            if score > best_score:
+                best, best_score = candidate, score
+        if best < 0:
+            return taken
+        taken.append(best)
+
+
+def outside_budget(messages: Sequence[Json]) -> set[int]:
+    """The system prompt's messages and the current user message."""
+    outside = set()
+    for position, message in enumerate(messages):
+        if message["role"] not in ("system", "developer"):
+            break
+        outside.add(position)
+    users = [p for p, message in enumerate(messages) if message["role"] == "user"]
+    return outside | set(users[-1:])
+
+
+@dataclass
+class Kept:
+    """The text retained: the turns that left, the messages that did, and what the rest costs."""
+
+    left_turns: list[int]
+    left_messages: set[int]
+    tokens: int
+
+
+def retained(messages: Sequence[Json], budget: int, count: Count) -> Kept:
+    """Whole oldest turns leave until the text fits, never the first user message or last turn."""
+    outside = outside_budget(messages)
+    number = turns(messages)
+    users = [p for p, message in enumerate(messages) if message["role"] == "user"]
+    kept = Kept([], set(), 0)
+
+    def charged() -> int:
+        return sum(
+            own_tokens(message, count)
+            for position, message in enumerate(messages)
+            if message["role"] != "tool" and position not in outside | kept.left_messages
+        )
+
+    for turn in range(1, sum(message["role"] == "assistant" for message in messages)):
+        if charged() <= budget:
+            break
+        kept.left_turns.append(turn)
+        kept.left_messages |= {
+            p for p in range(len(messages)) if number[p] == turn and p not in outside | {*users[:1]}
+        }
+    kept.tokens = charged()
+    return kept
+
+
+def unit(vector: Sequence[float]) -> list[float]:
+    """The vector at length 1, or zero."""
+    length = math.sqrt(sum(x * x for x in vector))
+    return [x / length if length else 0.0 for x in vector]
+
+
+def cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    """The cosine of two unit vectors, to 6 decimals."""
+    return round(sum(x * y for x, y in zip(one, other, strict=True)), 6)
+
+
+Embed = Callable[[str], Sequence[float]]
+
+
+def relevance(messages: Sequence[Json], embed: Embed, task_share: float) -> dict[int, float]:
+    """s of each result by position."""
+
+    def last(role: str) -> list[str]:
+        return [text_of(m["content"]) for m in messages if m["role"] == role][-1:]
+
+    first_user = [text_of(m["content"])[:2000] for m in messages if m["role"] == "user"][:1]
+    latest = "\n".join(text for text in last("user") + last("assistant") if text)
+    task = unit(embed("".join(first_user)))
+    now = unit(embed(latest))
+    query = unit(
+        [task_share * x + (1 - task_share) * f for x, f in zip(task, now, strict=True)]
+    )
+    return {
+        position: max(0.0, cosine(unit(embed(text_of(message["content"])[:8000])), query))
+        for position, message in enumerate(messages)
+        if message["role"] == "tool"
+    }
+
+
+@dataclass
+class Candidate:
+    """One result as selection sees it."""
+
+    position: int
+    age: int
+    reuse: Fraction
+    relevance: float
+    vector: list[float]
+    cost: int
+    replaced: bool
+    may_show: bool
+
+    def usefulness(self, p: Any) -> float:
+        """U."""
+        return float(
+            p.weight_recency * math.exp(-p.recency_decay * self.age)
+            + p.weight_reuse * (1 - math.exp(-p.reuse_rate * float(self.reuse)))
+            + p.weight_relevance * self.relevance
+        )
+
+
+def candidates(
+    messages: Sequence[Json], budget: int, count: Count, embed: Embed, task_share: float
+) -> list[Candidate]:
+    """Every result, in transcript order."""
+    answered, number, scores = answers(messages), turns(messages), reuse_scores(messages)
+    similar = relevance(messages, embed, task_share)
+    kept = retained(messages, budget, count)
+    next_turn = 1 + sum(message["role"] == "assistant" for message in messages)
+    found = []
+    for position, message in enumerate(messages):
+        if message["role"] != "tool":
+            continue
+        asked = 0
+        if position in answered:
+            asking, place = answered[position]
+            asked = call_tokens(messages[asking]["tool_calls"][place], count)
+        cost = own_tokens(message, count) + asked
+        found.append(
+            Candidate(
+                position,
+                next_turn - number[position],
+                scores[position],
+                similar[position],
+                unit(embed(text_of(message["content"])[:8000])),
+                asked + budget // 4 if cost > budget else cost,
+                cost > budget,
+                position in answered and position not in kept.left_messages,
+            )
+        )
+    return found
+
+
+def common_prefix(one: Sequence[Any], other: Sequence[Any]) -> int:
+    """How many first items two sequences share."""
+    length = 0
+    while length < min(len(one), len(other)) and one[length] == other[length]:
+        length += 1
+    return length

@@ -1,0 +1,268 @@
+"""Generated transcripts, and the doubles they are recorded and rendered with."""
+
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from engine.embeddings import Vectors
+from engine.errors import ContextRenderError
+from engine.history import History
+from engine.parameters import Parameters
+from engine.render import Rendered, assemble, render_call
+from engine.retained import TextOf
+from engine.tokens import content_text, counter_for
+from engine.transcript import Json, digest_after, split
+from engine.vectors import encode_vector
+
+COUNTER = counter_for(None)
+POLICIES_WITHIN_BUDGET = (
+    "contextrender",
+    "recency",
+    "reuse",
+    "relevance",
+    "recency_relevance",
+    "prune",
+)
+BUDGETS = st.sampled_from([64, 65, 90, 150, 300, 700, 2000])
+
+modest = settings(
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+VALUES = [
+    "order_17",
+    "REQ-88121",
+    "tr_solo",
+    "gmail.com",
+    "W2378156",
+    "10.0.0.12",
+    "user_id",
+    "app_main.py",
+]
+PLAIN = ["Kathryn", "lowercase", "a_b", "the", "é中", "😀"]
+SEPARATORS = [" ", "\n", ", ", "/", '"', "@", "\\n", "\\t", "\\\\", "\\\\n", "\\", "..", "-", "\r"]
+IDS = ["c1", "c2", "c3", "c4"]
+
+
+@st.composite
+def texts(draw: st.DrawFn, *, longest: int = 300) -> str:
+    """Words and separators, sometimes repeated until far over any budget here, sometimes empty."""
+    words = draw(st.lists(st.sampled_from(VALUES + PLAIN), max_size=5))
+    separators = draw(
+        st.lists(st.sampled_from(SEPARATORS), min_size=len(words), max_size=len(words))
+    )
+    text = "".join(word + separator for word, separator in zip(words, separators, strict=True))
+    return text * draw(st.sampled_from([n for n in (1, 1, 1, 1, 8, 60, 300) if n <= longest]))
+
+
+def contents(*, longest: int = 300) -> st.SearchStrategy[Any]:
+    """Message content: text, content parts, or null."""
+    part = st.one_of(
+        texts(longest=longest).map(lambda text: {"type": "text", "text": text}),
+        texts(longest=8),
+        texts(longest=8).map(lambda text: {"type": "resource", "uri": text}),
+        st.just({"type": "refusal", "refusal": "no REQ-88121"}),
+        st.just({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA_1"}}),
+    )
+    text = texts(longest=longest)
+    return st.one_of(text, text, text, st.none(), st.lists(part, max_size=3))
+
+
+@st.composite
+def calls(draw: st.DrawFn, call_id: str) -> Json:
+    """A tool call with arguments as JSON text, an object, other text, nothing, or custom input."""
+    name = draw(st.sampled_from(["search", "get_order", "user_id"]))
+    value = draw(st.sampled_from([*VALUES, "é" + VALUES[0], "plain"]))
+    body = draw(
+        st.sampled_from(
+            [
+                {"name": name, "arguments": '{"id": "%s"}' % value},
+                {"name": name, "arguments": {"id": value, "deep": ["x\n" + VALUES[1], 1.5, None]}},
+                {"name": name, "arguments": f"{value}\\n{VALUES[2]} not json"},
+                {"name": name, "arguments": "{}"},
+                {"name": name, "arguments": {}},
+                {"name": name, "arguments": ""},
+                {"name": name, "arguments": None},
+                {"name": name},
+                {"name": name, "arguments": value + " y" * 200},
+            ]
+        )
+    )
+    if draw(st.integers(0, 5)) == 0:
+        custom = {"name": name, "input": str(body.get("arguments"))}
+        return {"id": call_id, "type": "custom", "custom": custom}
+    return {"id": call_id, "type": "function", "function": dict(body)}
+
+
+@st.composite
+def transcripts(
+    draw: st.DrawFn, *, complete: bool = False, most_turns: int = 6, longest: int = 300
+) -> list[Json]:
+    """OpenAI chat messages. `complete`: every call is answered in place and no result is stray."""
+    content = contents(longest=longest)
+    messages: list[Json] = [
+        {"role": draw(st.sampled_from(["system", "developer"])), "content": draw(content)}
+        for _ in range(draw(st.integers(0, 2)))
+    ]
+    late: list[str] = []
+    for _ in range(draw(st.integers(0, most_turns))):
+        for _ in range(draw(st.sampled_from([0, 0, 1, 1, 2]))):
+            messages.append({"role": "user", "content": draw(content)})
+        if draw(st.integers(0, 9)) == 0:
+            messages.append({"role": "system", "content": draw(content)})
+        ids = draw(st.lists(st.sampled_from(IDS), max_size=3, unique=draw(st.integers(0, 9)) > 0))
+        message: Json = {"role": "assistant", "content": draw(content)}
+        if ids or draw(st.booleans()):
+            message["tool_calls"] = [draw(calls(call_id)) for call_id in ids]
+        messages.append(message)
+        answered = list(draw(st.permutations(ids)))
+        if not complete:
+            fates = {
+                call_id: draw(st.sampled_from(["now", "now", "now", "late", "never"]))
+                for call_id in ids
+            }
+            answered = [i for i in answered if fates[i] == "now"]
+            answered += draw(st.sampled_from([[], [], [], ["c1"], ["stray"], late]))
+            late = [i for i in ids if fates[i] == "late"]
+        messages += [
+            {"role": "tool", "tool_call_id": call_id, "content": draw(content)}
+            for call_id in answered
+        ]
+    if draw(st.booleans()):
+        messages.append({"role": "user", "content": draw(content)})
+    return messages
+
+
+class AxisEmbedder:
+    """A labelled double: each text's vector is one axis or its opposite, so cosines are exact."""
+
+    name = "axis"
+    width = 5
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Unit rows; a zero row for an empty text."""
+        rows = np.zeros((len(texts), self.width), np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            if text:
+                code = zlib.crc32(text.encode("utf-8", "surrogatepass"))
+                row[code % self.width] = -1.0 if code % 7 == 0 else 1.0
+        return rows
+
+
+def recorded(messages: Sequence[Json]) -> History:
+    """The history of a whole transcript, all at once."""
+    history = History()
+    history.extend(messages, COUNTER)
+    return history
+
+
+def reader(messages: Sequence[Json]) -> TextOf:
+    """Reads a message's text from the transcript."""
+    return lambda position: content_text(messages[position].get("content"))
+
+
+def render(
+    messages: Sequence[Json],
+    budget: int,
+    policy: str = "contextrender",
+    parameters: Parameters = Parameters(),
+    history: History | None = None,
+    embedder: Any = None,
+) -> tuple[Rendered, list[Json]]:
+    """A rendering of `messages` and its messages, from `history` when one is at hand."""
+    rendered = render_call(
+        history or recorded(messages),
+        budget=budget,
+        policy=policy,
+        parameters=parameters,
+        counter=COUNTER,
+        embedder=embedder or AxisEmbedder(),
+        text_of=reader(messages),
+    )
+    return rendered, [assemble(messages[item.message], item) for item in rendered.items]
+
+
+def stored_fields(messages: Iterable[Json], vectors: dict[int, Vectors]) -> list[dict[str, Any]]:
+    """The fields of the nodes that hold `messages` (`nodes/events.jac`), in order.
+
+    `vectors` are the results' by number; the others have none yet.
+    """
+    fields: list[dict[str, Any]] = []
+    digest, results = "", 0
+    for position, message in enumerate(messages):
+        digest = digest_after(digest, message)
+        for event in split(message, position, COUNTER):
+            row: dict[str, Any] = {
+                "number": len(fields),
+                "position": position,
+                "tokens": event.tokens,
+                "text": event.text,
+                "shell": event.shell,
+                "digest": digest,
+            }
+            if event.kind == "message":
+                row["role"] = event.role
+            else:
+                row |= {"call_id": event.call_id, "name": event.name}
+            if event.kind == "result":
+                vector = vectors.get(results)
+                row["embedding"] = "" if vector is None else encode_vector(vector)
+                row["embedding_model"] = "" if vector is None else AxisEmbedder.name
+                results += 1
+            fields.append(row)
+    return fields
+
+
+def snapshot(history: History) -> dict[str, Any]:
+    """Everything a history knows, in comparable form."""
+    results = history.results
+    vectors = history.vectors.matrix(len(results))
+    return {
+        "roles": history.roles,
+        "messages": history.messages,
+        "digests": history.digests,
+        "turns": list(history.turns),
+        "text_tokens": list(history.text_tokens),
+        "first_events": list(history.first_events),
+        "results": {name: list(getattr(results, name)) for name in type(results).__slots__},
+        "scores": [score.hex() for score in history.reuse.scores()],
+        "uses": history.reuse.uses,
+        "events": history.events,
+        "turn": history.turn,
+        "unanswered": history.unanswered_calls(),
+        "total_tokens": history.total_tokens,
+        "text_bytes": history.text_bytes,
+        "leading_system": history.leading_system,
+        "users": (history.first_user, history.last_user, history.last_assistant),
+        "missing": history.vectors.missing(len(results)),
+        "vectors": vectors.tolist() if vectors.any() else [],
+    }
+
+
+def chosen(rendered: Rendered) -> dict[str, Any]:
+    """What a rendering decided, in comparable form; floats as their exact bits."""
+    scores = rendered.plan.scores
+    return {
+        "taken": rendered.plan.taken,
+        "replaced": rendered.plan.replaced,
+        "retained": rendered.plan.retained,
+        "items": rendered.items,
+        "texts": rendered.texts,
+        "tokens": (rendered.tokens_before, rendered.tokens_after),
+        "scores": scores
+        and [
+            [float(number).hex() for number in column]
+            for column in (scores.relevance, scores.usefulness, scores.score)
+        ],
+    }
+
+
+def code_of(problem: ContextRenderError) -> tuple[str, int]:
+    """An error's code and HTTP status."""
+    return problem.code, problem.status

@@ -1,0 +1,129 @@
+"""Compaction through byLLM and LiteLLM, against a scripted double of an OpenAI server."""
+
+import importlib
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import jaclang  # noqa: F401  registers the importer of .jac modules
+import pytest
+from provider_double import ProviderDouble, chat_reply, failure, provider, stalled
+
+from engine.providers import compaction_model
+from engine.tokens import counter_for
+
+subject: Any = importlib.import_module("engine.compaction")
+compact_result = subject.compact_result
+CompactionFailed = subject.CompactionFailed
+MAX_PIECES = subject.MAX_PIECES
+
+MODEL = "openai/scripted-chat"
+RESULT = 'timeout_ms = 4500\npath = "/srv/app/Main.py"\n' + "filler line\n" * 200
+
+
+@pytest.fixture
+def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProviderDouble]:
+    with provider(lambda _: (200, compaction())) as served:
+        monkeypatch.setenv("OPENAI_API_BASE", served.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "scripted")
+        yield served
+
+
+def compaction(notes: str = "A configuration.", *quotes: str) -> dict[str, Any]:
+    return chat_reply({"notes": notes, "quotes": list(quotes)})
+
+
+def prompt(body: dict[str, Any]) -> str:
+    return json.dumps(body["messages"])
+
+
+def test_notes_and_verbatim_quotes_come_back(double: ProviderDouble) -> None:
+    double.answer = lambda _: (
+        200,
+        compaction("The timeout.", "timeout_ms = 4500", "retries = 7"),
+    )
+    assert compact_result(MODEL, RESULT, "Which timeout?", 200) == (
+        "The timeout.\ntimeout_ms = 4500"
+    )
+    (request,) = double.requests
+    assert request["model"] == "scripted-chat"
+    assert "Which timeout?" in prompt(request)
+    assert "/srv/app/Main.py" in prompt(request)
+    assert "exactly as written" in prompt(request)
+    assert request["response_format"]["type"] == "json_schema"
+
+
+@pytest.mark.parametrize("line", ["A fact of ten words or so, number {}.\n", "unbroken{}"])
+def test_a_reply_above_the_limit_is_cut(double: ProviderDouble, line: str) -> None:
+    notes = "".join(line.format(number) for number in range(500))
+    double.answer = lambda _: (200, compaction(notes))
+    text = compact_result(MODEL, RESULT, "", 120)
+    assert 60 < counter_for(MODEL).text(text) <= 120
+    assert notes.startswith(text)
+
+
+def test_a_huge_result_is_read_in_pieces(double: ProviderDouble) -> None:
+    double.answer = lambda _: (200, compaction(f"Part {len(double.requests)}."))
+    text = compact_result(MODEL, "".join(f"row {n} value\n" for n in range(6_000)), "q", 300)
+    count = len(double.requests)
+    assert 1 < count <= MAX_PIECES
+    assert text.splitlines() == [f"Part {n}." for n in range(1, count + 1)]
+    assert "row 0 value" in prompt(double.requests[0])
+    assert "row 5999 value" in prompt(double.requests[-1])
+
+
+def test_the_unread_middle_of_a_vast_result_is_told(double: ProviderDouble) -> None:
+    text = compact_result(MODEL, "".join(f"row {n} value\n" for n in range(60_000)), "q", 300)
+    assert len(double.requests) == MAX_PIECES
+    assert text.splitlines()[MAX_PIECES // 2].endswith("characters in the middle were not read]")
+    assert "row 59999 value" in prompt(double.requests[-1])
+
+
+def test_a_transient_failure_is_tried_again(double: ProviderDouble) -> None:
+    double.answer = lambda _: failure(500) if len(double.requests) < 2 else (200, compaction("Ok."))
+    assert compact_result(MODEL, RESULT, "q", 100) == "Ok."
+
+
+@pytest.mark.parametrize("status", [500, 401, 404, 429, 400])
+def test_a_failing_model_is_one_clear_error(
+    double: ProviderDouble, status: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    double.answer = lambda _: failure(status)
+    with pytest.raises(CompactionFailed, match="could not compact") as raised:
+        compact_result(MODEL, RESULT, "q", 100)
+    assert len(double.requests) == (2 if status == 500 else 1)
+    assert "timeout_ms" not in str(raised.value)
+    output = capfd.readouterr()
+    assert "scripted failure" not in output.out + output.err
+
+
+@pytest.mark.parametrize("reply", ["not json", "", '{"notes": "", "quotes": []}', '{"other": 1}'])
+def test_an_unusable_reply_is_an_error(double: ProviderDouble, reply: str) -> None:
+    double.answer = lambda _: (200, chat_reply(reply))
+    with pytest.raises(CompactionFailed):
+        compact_result(MODEL, RESULT, "q", 100)
+    assert len(double.requests) <= 4
+
+
+def test_a_hanging_model_ends_at_its_deadline(double: ProviderDouble) -> None:
+    double.answer = lambda _: stalled(3.0)
+    started = time.monotonic()
+    with pytest.raises(CompactionFailed):
+        compact_result(MODEL, RESULT, "q", 100, timeout=0.3, deadline=1.0)
+    assert time.monotonic() - started < 2.5
+
+
+def test_a_limit_too_small_is_an_error() -> None:
+    with pytest.raises(CompactionFailed, match="too small"):
+        compact_result(MODEL, RESULT, "q", 2)
+
+
+def test_the_environment_names_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CONTEXTRENDER_MODEL", raising=False)
+    monkeypatch.delenv("CTXGRAPH_MODEL", raising=False)
+    assert compaction_model() is None
+    monkeypatch.setenv("CTXGRAPH_MODEL", "gpt-4o-mini")
+    assert compaction_model() == "gpt-4o-mini"
+    monkeypatch.setenv("CONTEXTRENDER_MODEL", "ollama/llama3")
+    assert compaction_model() == "ollama/llama3"

@@ -1,0 +1,206 @@
+"""Embedders: one contract, the offline one bit for bit, the provider's failures contained."""
+
+import logging
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from provider_double import ProviderDouble, embedding_reply, failure, provider, stalled
+
+from engine import litellm_embedder
+from engine.breaker import CircuitBreaker
+from engine.embeddings import (
+    Embedder,
+    EmbeddingUnavailable,
+    LiteLLMEmbedder,
+    NoEmbedder,
+    WordLlamaEmbedder,
+    decode_vector,
+    encode_vector,
+    load_embedder,
+    unit,
+)
+
+MODEL = "openai/scripted-embedding"
+OFFLINE = load_embedder("wordllama")
+
+
+@pytest.fixture
+def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProviderDouble]:
+    """A provider that embeds a text as (its length, 1)."""
+    with provider(lengths) as served:
+        monkeypatch.setenv("OPENAI_API_BASE", served.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "scripted")
+        yield served
+
+
+def lengths(body: dict[str, Any]) -> tuple[int, Any]:
+    return 200, embedding_reply([[float(len(text)), 1.0] for text in body["input"]])
+
+
+def embedder(**settings: Any) -> LiteLLMEmbedder:
+    return LiteLLMEmbedder(MODEL, **{"pause": 0.01, **settings})
+
+
+@pytest.mark.parametrize("name", ["wordllama", "none", MODEL])
+def test_every_embedder_keeps_the_contract(name: str, double: ProviderDouble) -> None:
+    subject: Embedder = load_embedder(name)
+    assert subject.name == name
+    assert subject is load_embedder(name)
+    rows = subject.embed(["first text", "", "other"])
+    assert rows.dtype == np.float32
+    assert len(rows) == 3
+    assert not rows[1].any()
+    for row in rows[[0, 2]]:
+        assert np.isclose(np.linalg.norm(row), 1 if row.size else 0, atol=1e-6)
+    assert subject.embed([]).shape == (0, rows.shape[1])
+
+
+@given(st.lists(st.text(max_size=300), max_size=6))
+@settings(deadline=None, max_examples=50)
+def test_a_text_has_the_same_bits_alone_and_in_a_batch(texts: list[str]) -> None:
+    batch = OFFLINE.embed([*texts, "a much longer text " * 200])
+    for text, row in zip(texts, batch, strict=False):
+        assert OFFLINE.embed([text])[0].tobytes() == row.tobytes()
+
+
+def test_the_offline_vector_is_wordllamas_mean() -> None:
+    subject = WordLlamaEmbedder()
+    text = "An order of 3 items, shipped on 2024-05-15. " * 300
+    expected = subject._loaded().embed([text], norm=True)[0]
+    assert np.allclose(subject.embed([text])[0], expected, atol=1e-6)
+
+
+def test_threads_share_one_offline_model() -> None:
+    subject = WordLlamaEmbedder()
+    with ThreadPoolExecutor(8) as pool:
+        rows = list(pool.map(lambda _: subject.embed(["same text"]).tobytes(), range(16)))
+    assert len(set(rows)) == 1
+
+
+def test_loading_leaves_root_logging_alone() -> None:
+    before = list(logging.getLogger().handlers)
+    WordLlamaEmbedder().embed(["text \ud800"])
+    assert logging.getLogger().handlers == before
+
+
+def test_no_embedder_makes_every_cosine_zero() -> None:
+    rows = NoEmbedder().embed(["a", "b"])
+    assert (rows @ rows.T == 0).all()
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False), max_size=20))
+def test_vectors_come_back_from_their_stored_form(values: list[float]) -> None:
+    vector = np.array(values, dtype=np.float32)
+    assert decode_vector(encode_vector(vector)).tobytes() == vector.tobytes()
+
+
+@pytest.mark.parametrize("text", ["AAA", "****", "AAAA"])
+def test_a_malformed_stored_vector_is_an_error(text: str) -> None:
+    with pytest.raises(ValueError):
+        decode_vector(text)
+
+
+def test_a_vector_without_direction_is_zero() -> None:
+    for values in ([0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0]):
+        assert not unit(np.array(values, dtype=np.float32)).any()
+
+
+def test_the_provider_gets_batches_and_rows_keep_their_order(
+    double: ProviderDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(litellm_embedder, "BATCH_TEXTS", 2)
+    rows = embedder().embed(["a", " ", "bbb", "cc\ud800", "d" * 9])
+    assert [len(request["input"]) for request in double.requests] == [2, 2]
+    assert not rows[1].any()
+    assert np.allclose(rows[:, 0] / np.where(rows[:, 1], rows[:, 1], 1), [1, 0, 3, 3, 9])
+
+
+def test_a_text_is_cut_to_the_input_limit(
+    double: ProviderDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(litellm_embedder, "DEFAULT_INPUT_LIMIT", 10)
+    embedder().embed(["word " * 50])
+    assert double.requests[0]["input"] == [("word" + " word" * 9)]
+
+
+def test_a_transient_failure_is_tried_again(double: ProviderDouble) -> None:
+    double.answer = lambda body: failure(503) if len(double.requests) < 3 else lengths(body)
+    assert embedder().embed(["text"]).shape == (1, 2)
+    assert len(double.requests) == 3
+
+
+@pytest.mark.parametrize(("status", "requests"), [(500, 3), (429, 3), (401, 1), (404, 1), (400, 1)])
+def test_a_failing_provider_is_unavailable(
+    double: ProviderDouble, status: int, requests: int
+) -> None:
+    double.answer = lambda _: failure(status)
+    with pytest.raises(EmbeddingUnavailable) as raised:
+        embedder().embed(["secret contents"])
+    assert len(double.requests) == requests
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("reply", [{"data": []}, {"nothing": 1}, embedding_reply([[1.0], [2.0]])])
+def test_a_nonsense_reply_is_unavailable(double: ProviderDouble, reply: Any) -> None:
+    double.answer = lambda _: (200, reply)
+    with pytest.raises(EmbeddingUnavailable):
+        embedder(retries=0).embed(["text"])
+
+
+def test_one_refused_text_does_not_spoil_the_others(double: ProviderDouble) -> None:
+    double.answer = lambda body: failure(400) if "poison" in body["input"] else lengths(body)
+    rows = embedder().embed(["abc", "poison", "de"])
+    assert rows.any(axis=1).tolist() == [True, False, True]
+
+
+def test_a_provider_that_hangs_costs_its_timeout_once(double: ProviderDouble) -> None:
+    double.answer = lambda _: stalled(2.0)
+    subject = embedder(timeout=0.2, retries=0)
+    with pytest.raises(EmbeddingUnavailable):
+        subject.embed(["text"])
+    started = time.monotonic()
+    for _ in range(50):
+        with pytest.raises(EmbeddingUnavailable):
+            subject.embed(["text"])
+    assert time.monotonic() - started < 0.1
+    assert len(double.requests) == 1
+
+
+def test_a_closed_port_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "scripted")
+    with pytest.raises(EmbeddingUnavailable):
+        embedder().embed(["text"])
+
+
+def test_the_breaker_lets_one_trial_through_after_its_cooldown() -> None:
+    now = [0.0]
+    breaker = CircuitBreaker(cooldown=30, clock=lambda: now[0])
+    assert breaker.allow() and breaker.allow()
+    breaker.fail()
+    now[0] = 29.9
+    assert not breaker.allow()
+    now[0] = 30.0
+    assert breaker.allow()
+    assert not breaker.allow()
+    breaker.succeed()
+    assert breaker.allow() and breaker.allow()
+
+
+def test_the_provider_recovers_after_the_cooldown(double: ProviderDouble) -> None:
+    now = [0.0]
+    subject = embedder(retries=0, breaker=CircuitBreaker(clock=lambda: now[0]))
+    double.answer = lambda _: failure(500)
+    with pytest.raises(EmbeddingUnavailable):
+        subject.embed(["text"])
+    double.answer = lengths
+    with pytest.raises(EmbeddingUnavailable):
+        subject.embed(["text"])
+    now[0] = 31.0
+    assert subject.embed(["text"]).any()

@@ -1,0 +1,215 @@
+"""Recall: the worked case, the rules against a slow rewrite, and the sums."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.measures import (
+    RecallEvent,
+    RecallScore,
+    age_bin,
+    linkable_tokens,
+    recall_events,
+    unseen_tokens,
+)
+
+GOLDEN = json.loads((Path(__file__).parent / "golden" / "reuse.json").read_text())
+WORDS = ["Alpha_1", "beta_two", "GAMMA9", "plainword", "short_", "Tiny1", "nameA_1"]
+
+
+def call(name: str, arguments: object, id: str = "c") -> dict[str, Any]:
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def assistant(text: str, *calls: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "assistant", "content": text, "tool_calls": list(calls)}
+
+
+def result(text: str, id: str = "c") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": id, "content": text}
+
+
+def pairs(messages: list[dict[str, Any]]) -> list[tuple[int, int, int]]:
+    return [(event.turn, event.result, event.age) for event in recall_events(messages)]
+
+
+def test_the_worked_case() -> None:
+    expected = [(e["turn"], e["result"], e["age"]) for e in GOLDEN["recall_events"]]
+    assert pairs(GOLDEN["messages"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("plain lowercase words 123456", set()),
+        ("Kathryn user_id ABCDEF", {"Kathryn", "user_id", "ABCDEF"}),
+        (r"{\"a\": \"x\nuser_id\\Path_x\"}", {"user_id", "Path_x"}),
+        ("Short ABCDE a_b", set()),
+        ("REQ-881210", set()),
+    ],
+)
+def test_which_tokens_are_followed(text: str, tokens: set[str]) -> None:
+    assert linkable_tokens(text) == tokens
+
+
+@pytest.mark.parametrize(
+    ("age", "label"),
+    [(1, "<=3"), (3, "<=3"), (4, "4-10"), (10, "4-10"), (11, "11-25"), (26, ">25")],
+)
+def test_age_bins(age: int, label: str) -> None:
+    assert age_bin(age) == label
+
+
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        {"role": "system", "content": "Order_77"},
+        {"role": "user", "content": [{"type": "text", "text": "Order_77"}]},
+        assistant("I guess Order_77"),
+        assistant("", call("find", '{"id": "Order_77"}')),
+        assistant("", call("find", {"id": "Order_77"})),
+    ],
+)
+def test_a_token_said_before_belongs_to_no_result(earlier: dict[str, Any]) -> None:
+    history = [assistant("", call("list", "{}")), result("Order_77"), assistant("Order_77")]
+    assert len(pairs(history)) == 1
+    assert pairs([earlier, *history]) == []
+
+
+def test_call_names_neither_use_nor_claim_a_token() -> None:
+    used = [
+        assistant("", call("list", "{}")),
+        result("get_Order"),
+        assistant("", call("get_Order", "")),
+    ]
+    assert pairs(used) == []
+    assert pairs([assistant("", call("get_Order", "")), *used[1:2], assistant("get_Order")]) == [
+        (2, 0, 1)
+    ]
+
+
+def test_results_belong_to_the_turn_that_called_them() -> None:
+    messages = [
+        assistant("", call("a", "{}", "a"), call("b", "{}", "b")),
+        result("From_B", "b"),
+        assistant("waiting"),
+        result("From_A", "a"),
+        assistant("From_A then From_B"),
+    ]
+    assert recall_events(messages) == [
+        RecallEvent(3, 4, 0, 1, 2, frozenset({"From_B"})),
+        RecallEvent(3, 4, 1, 3, 2, frozenset({"From_A"})),
+    ]
+
+
+def test_a_reused_call_id_means_its_latest_call() -> None:
+    messages = [
+        assistant("", call("a", "{}")),
+        result("First_1"),
+        assistant("", call("a", "{}")),
+        result("Second_2"),
+        assistant("Second_2"),
+    ]
+    assert pairs(messages) == [(3, 1, 1)]
+
+
+texts = st.lists(st.sampled_from(WORDS), max_size=4).map(lambda words: r"\n".join(words))
+messages_lists = st.lists(
+    st.one_of(
+        st.builds(lambda text: {"role": "user", "content": text}, texts),
+        st.builds(lambda text, arguments: assistant(text, call("f", arguments)), texts, texts),
+        st.builds(result, texts),
+    ),
+    max_size=14,
+)
+
+
+@given(messages_lists)
+@settings(max_examples=200)
+def test_events_equal_a_plain_rewrite_of_the_rules(messages: list[dict[str, Any]]) -> None:
+    def said(message: dict[str, Any]) -> set[str]:
+        text = message["content"] + " "
+        for made in message.get("tool_calls", []):
+            text += made["function"]["arguments"]
+        for escape in ("\\\\", "\\n", "\\t", "\\r"):
+            text = text.replace(escape, " ")
+        return {w for w in re.findall(r"[A-Za-z0-9_]{6,}", text) if re.search("[A-Z_]", w)}
+
+    expected = []
+    for j, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        turn = sum(m["role"] == "assistant" for m in messages[: j + 1])
+        for r in range(j):
+            if messages[r]["role"] != "tool":
+                continue
+            before: set[str] = set().union(*map(said, messages[:r]), set())
+            linked = (said(messages[r]) - before) & said(message)
+            if linked:
+                called = sum(m["role"] == "assistant" for m in messages[:r])
+                number = sum(m["role"] == "tool" for m in messages[:r])
+                expected.append(RecallEvent(turn, j, number, r, turn - called, frozenset(linked)))
+    assert recall_events(messages) == expected
+
+
+@given(messages_lists)
+def test_everything_in_view_is_full_recall(messages: list[dict[str, Any]]) -> None:
+    score = RecallScore()
+    for event in recall_events(messages):
+        score.add_turn([event], range(event.message), messages[: event.message])
+    if score.events:
+        assert score.result_recall == score.value_recall == score.complete_turns == 1
+
+
+def test_values_count_wherever_they_stand() -> None:
+    needed = frozenset({"In_text", "In_name", "In_args", "In_part", "Nowhere"})
+    rendered = [
+        {"role": "user", "content": [{"type": "text", "text": r"a\nIn_part"}]},
+        assistant("In_text", call("In_name", {"x": "In_args"})),
+        {"role": "user", "content": "xNowhere Nowhere_else"},
+    ]
+    assert unseen_tokens(needed, rendered) == {"Nowhere"}
+
+
+def event(position: int, age: int, *tokens: str) -> RecallEvent:
+    return RecallEvent(9, 20, 0, position, age, frozenset(tokens))
+
+
+def test_a_score_sums_events_turns_and_invocations() -> None:
+    score = RecallScore()
+    score.add_turn(
+        [event(1, 2, "Aaaaaa"), event(3, 30, "Bbbbbb", "Cccccc")],
+        {1},
+        [{"role": "tool", "content": "Aaaaaa Bbbbbb"}],
+    )
+    score.add_turn([], {1}, [])
+    score.add_invocation(7_000, 5_000, 6_000)
+    score.add_invocation(6_000, 6_000, 6_000)
+    assert score.to_json() == {
+        "events": 2,
+        "events_by_age": {"<=3": 1, "4-10": 0, "11-25": 0, ">25": 1},
+        "result_recall": 0.5,
+        "result_recall_by_age": {"<=3": 1.0, "4-10": None, "11-25": None, ">25": 0.0},
+        "value_recall": 0.75,
+        "turns_with_events": 1,
+        "turns_with_all_values": 0.0,
+        "invocations": 2,
+        "over_budget_invocations": 1,
+        "tokens_full": 13_000,
+        "tokens_rendered": 11_000,
+    }
+
+
+def test_merging_scores_is_scoring_all_together() -> None:
+    together, first, second = RecallScore(), RecallScore(), RecallScore()
+    for part, age in ((first, 2), (second, 12)):
+        for score in (part, together):
+            score.add_turn([event(1, age, "Aaaaaa")], {1}, [])
+            score.add_invocation(9, 8, 7)
+    first.merge(second)
+    assert first.to_json() == together.to_json()

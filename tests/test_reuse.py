@@ -1,0 +1,112 @@
+"""Tool-Flow Analysis: the worked case, and the rules against a slow rewrite at every invocation."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import slow_rules
+from hypothesis import given
+from strategies import COUNTER, modest, recorded, transcripts
+
+from engine.reuse import ReuseIndex, Use
+from engine.transcript import Json
+
+GOLDEN = json.loads((Path(__file__).parent / "golden" / "reuse.json").read_text())
+
+
+def test_the_worked_case() -> None:
+    history = recorded(GOLDEN["messages"])
+    assert history.turn == GOLDEN["invocation"]
+    ids = [m["tool_call_id"] for m in GOLDEN["messages"] if m["role"] == "tool"]
+    assert dict(zip(ids, history.reuse.scores(), strict=True)) == GOLDEN["reuse_score"]
+
+
+def index_of(*steps: str) -> ReuseIndex:
+    """An index that saw results ("r: ...") and operations ("o: ...") in this order."""
+    index = ReuseIndex()
+    for number, step in enumerate(steps):
+        if step.startswith("r: "):
+            index.observe_result(step[3:])
+        else:
+            index.observe_operation(number, step[3:])
+    return index
+
+
+@pytest.mark.parametrize(
+    ("steps", "scores"),
+    [
+        (["r: order_17"], [0]),
+        (["r: order_17", "o: order_17"], [1]),
+        (["r: order_17", "o: order_17 order_17"], [1]),
+        (["r: order_17", "o: order_17", "o: order_17"], [2]),
+        (["r: order_17 tr_solo", "o: order_17 tr_solo"], [2]),
+        (["r: order_17", "r: order_17", "o: order_17"], [0.5, 0]),
+        (["r: order_17", "o: order_17", "r: order_17"], [0.5, 0]),
+        (["o: order_17", "r: order_17"], [0]),
+        (["r: Order_17", "o: order_17"], [0]),
+        (["r: order_171", "o: order_17"], [0]),
+        (["r: order_17\\ntr_solo", "o: x\\ntr_solo"], [1]),
+        (["r: order_17", "r: order_17 tr_solo", "o: order_17 tr_solo"], [0.5, 1]),
+    ],
+)
+def test_credit_goes_to_the_first_holder_and_is_shared_by_all(
+    steps: list[str], scores: list[float]
+) -> None:
+    assert index_of(*steps).scores() == scores
+
+
+def test_a_copy_in_an_operation_takes_no_credit_from_the_result() -> None:
+    index = index_of("r: order_17", "o: order_17", "r: tr_solo", "o: order_17")
+    assert index.uses == [Use(1, 0, ("order_17",)), Use(3, 0, ("order_17",))]
+    assert index.used_values(0) == ["order_17"]
+    assert index.used_values(1) == []
+
+
+def test_scores_are_right_whenever_they_are_asked_for() -> None:
+    index = index_of("r: order_17 tr_solo", "o: order_17")
+    assert index.scores() == [1]
+    index.observe_result("order_17")
+    assert index.scores() == [0.5, 0]
+    index.observe_operation(9, "order_17 tr_solo")
+    assert index.scores() == [2, 0]
+    assert len(index) == 2
+    assert index.holders(["order_17", "tr_solo", "unheard_of"]) == {"order_17": 2, "tr_solo": 1}
+
+
+@given(transcripts(longest=8))
+@modest
+def test_uses_and_holders_equal_a_slow_rewrite(messages: list[Json]) -> None:
+    history = recorded(messages)
+    positions = list(history.results.message)
+    found = [(use.operation, positions[use.result], list(use.values)) for use in history.reuse.uses]
+    assert found == slow_rules.uses(messages)
+    held = Counter(
+        value
+        for message in messages
+        if message["role"] == "tool"
+        for value in slow_rules.values(slow_rules.text_of(message["content"]))
+    )
+    assert history.reuse.holders([*held, "unheard_of"]) == dict(held)
+    for number, position in enumerate(positions):
+        used = {value for _, result, some in found if result == position for value in some}
+        assert history.reuse.used_values(number) == sorted(used)
+
+
+@given(transcripts(longest=8))
+@modest
+def test_c_equals_a_slow_rewrite_before_every_invocation(messages: list[Json]) -> None:
+    history = recorded([])
+    for stop, message in enumerate(messages):
+        if message["role"] == "assistant":
+            check_scores(history.reuse, messages[:stop])
+        history.extend([message], COUNTER)
+    check_scores(history.reuse, messages)
+
+
+def check_scores(index: ReuseIndex, messages: list[Json]) -> None:
+    """c of every result, in order, is the slow rewrite's."""
+    expected = [float(c) for c in slow_rules.reuse_scores(messages).values()]
+    assert index.scores() == pytest.approx(expected, rel=1e-14, abs=0)
+
+

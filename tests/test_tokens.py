@@ -1,0 +1,164 @@
+"""Token counts: tiktoken's own, additive, offline, and safe on hostile text."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiktoken
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine import tokens
+from engine.tokens import (
+    CALL_OVERHEAD,
+    MEDIA_TOKENS,
+    MESSAGE_OVERHEAD,
+    TokenCounter,
+    call_parts,
+    content_text,
+    counter_for,
+    well_formed,
+)
+
+COUNTER = counter_for(None)
+ORACLE = tiktoken.get_encoding("o200k_base")
+PROSE = st.text(alphabet=st.sampled_from("abZ19 \n\t.,'_-/é中😀{}\""), max_size=400)
+
+
+@given(st.text())
+def test_text_counts_as_tiktoken_does(text: str) -> None:
+    assert COUNTER.text(text) == len(ORACLE.encode_ordinary(text))
+
+
+@given(st.lists(PROSE, min_size=1, max_size=12).map(" word\n".join), st.integers(50, 200))
+@settings(max_examples=200)
+def test_cutting_at_boundaries_changes_no_count(text: str, size: int) -> None:
+    pieces = list(tokens._pieces(text, size))
+    assert "".join(pieces) == text
+    assert all(len(piece) <= size for piece in pieces)
+    boundaries = {match.start() for match in tokens._TOKEN_BOUNDARY.finditer(text)}
+    ends, at = [], 0
+    for piece in pieces[:-1]:
+        at += len(piece)
+        ends.append(at)
+    if boundaries.issuperset(ends):
+        assert sum(map(COUNTER.text, pieces)) == COUNTER.text(text)
+
+
+@pytest.mark.parametrize("encoding", ["o200k_base", "cl100k_base"])
+def test_a_long_text_counts_as_tiktoken_does(encoding: str) -> None:
+    text = 'Line {"key_1": 3.5, "path": "/a/b.py"}, it\'s one.\n    indented words\n' * 5_000
+    assert len(text) > 3 * tokens.PIECE_CHARS
+    expected = len(tiktoken.get_encoding(encoding).encode_ordinary(text))
+    assert TokenCounter(encoding).text(text) == expected
+
+
+@pytest.mark.parametrize("run", [" ", "\n", "\t ", "a", "=", "中", "\ud800", " x"])
+def test_a_million_characters_count_within_seconds(run: str) -> None:
+    started = time.monotonic()
+    text = run * (1_000_000 // len(run)) + "x"
+    assert COUNTER.text(text) == COUNTER.text(text) > 0
+    assert time.monotonic() - started < 8
+
+
+def test_special_tokens_and_lone_surrogates_are_text() -> None:
+    assert COUNTER.text("<|endoftext|>") > 1
+    assert COUNTER.text("a\ud800b") == COUNTER.text("a\ufffdb")
+    assert well_formed("\ud83d\ude00\ud800") == "😀\ufffd"
+
+
+def test_a_message_is_its_text_overhead_and_calls() -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "search", "arguments": '{"q": 1}'}}
+    message = {"role": "assistant", "content": "Looking.", "tool_calls": [call]}
+    assert COUNTER.call(call) == COUNTER.text("search") + COUNTER.text('{"q": 1}') + CALL_OVERHEAD
+    assert COUNTER.message(message) == (
+        COUNTER.text("Looking.") + MESSAGE_OVERHEAD + COUNTER.call(call)
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (None, ""),
+        ("plain", "plain"),
+        ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
+        ([{"type": "refusal", "refusal": "no"}], "no"),
+        ([{"type": "resource", "uri": "x:é"}], '{"type":"resource","uri":"x:é"}'),
+        (["bare", {"type": "image_url", "image_url": {"url": "data:..."}}], "bare"),
+    ],
+)
+def test_content_text(content: object, text: str) -> None:
+    assert content_text(content) == text
+
+
+def test_media_parts_cost_a_constant() -> None:
+    content = [
+        {"type": "text", "text": "see"},
+        {"type": "image_url", "image_url": {"url": "x" * 9}},
+    ]
+    assert COUNTER.message({"role": "user", "content": content}) == (
+        COUNTER.text("see") + MESSAGE_OVERHEAD + MEDIA_TOKENS
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "parts"),
+    [
+        ({"function": {"name": "f", "arguments": ""}}, ("f", "")),
+        ({"function": {"name": "f"}}, ("f", "")),
+        ({"function": {"name": "f", "arguments": {"é": 1}}}, ("f", '{"é":1}')),
+        ({"function": {"name": "f", "arguments": "not json"}}, ("f", "not json")),
+        ({"type": "custom", "custom": {"name": "sh", "input": "ls"}}, ("sh", "ls")),
+        ({}, ("", "")),
+    ],
+)
+def test_call_parts(call: dict[str, Any], parts: tuple[str, str]) -> None:
+    assert call_parts(call) == parts
+
+
+@given(PROSE, st.integers(-1, 80))
+def test_cut_keeps_a_prefix_within_the_limit(text: str, limit: int) -> None:
+    kept = COUNTER.cut(text, limit)
+    assert text.startswith(kept)
+    assert COUNTER.text(kept) <= max(limit, 0)
+    assert kept == text or COUNTER.text(text) > limit
+
+
+@pytest.mark.parametrize(
+    ("model", "encoding"),
+    [
+        (None, "o200k_base"),
+        ("gpt-4o", "o200k_base"),
+        ("openai/gpt-4", "cl100k_base"),
+        ("text-embedding-3-small", "cl100k_base"),
+        ("claude-sonnet-4-6", "o200k_base"),
+        ("text-davinci-001", "o200k_base"),
+        ("", "o200k_base"),
+    ],
+)
+def test_a_model_has_its_encoding_or_the_default(model: str | None, encoding: str) -> None:
+    assert counter_for(model).encoding == encoding
+    assert counter_for(model) is counter_for(model)
+
+
+def test_counts_need_neither_network_nor_litellm() -> None:
+    script = (
+        "import socket, sys\n"
+        "def refuse(*_): raise OSError('network')\n"
+        "socket.socket.connect = socket.getaddrinfo = refuse\n"
+        "from engine.tokens import counter_for\n"
+        "assert counter_for('gpt-4').text('hello world') == 2\n"
+        "assert counter_for(None).text('hello world') == 2\n"
+        "assert 'litellm' not in sys.modules\n"
+    )
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in {"TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"}
+    }
+    root = Path(__file__).resolve().parent.parent
+    subprocess.run([sys.executable, "-c", script], cwd=root, env=environment, check=True)
