@@ -1,4 +1,4 @@
-"""Where a caller's messages belong among what is recorded: a continuation, a retry, a rewritten past.
+"""Where a caller's messages belong in what is recorded: a continuation, retry or rewritten past.
 
 A session is a tree of branches. Digests are cumulative, so two transcripts that share a digest
 share everything before it.
@@ -66,12 +66,15 @@ def place(
     start = Place(ROOT, 0)
     if offset:
         start = Place(_with_prefix(branches, head, offset, prefix, history_of), offset)
+        while branches[start.branch].fork_messages >= offset:
+            # The prefix is shared with a parent, whose line may go on like the caller's.
+            start = Place(branches[start.branch].parent, offset)
     best = start
     for info in branches:
         index = info.fork_messages - offset
-        if 0 <= index < len(digests) and digests[index] == info.first_digest:
-            if info.fork_messages >= best.matched or best.branch == ROOT:
-                best = Place(info.number, info.fork_messages + 1)
+        shares = 0 <= index < len(digests) and digests[index] == info.first_digest
+        if shares and (info.fork_messages >= best.matched or best.branch == ROOT):
+            best = Place(info.number, info.fork_messages + 1)
     if best.branch == ROOT:
         return best
     known = history_of(best.branch).digests
@@ -107,15 +110,15 @@ def _with_prefix(
     prefix: str,
     history_of: Callable[[int], History],
 ) -> int:
-    """The branch whose digest after `offset` messages is `prefix`, the head and the newest first."""
+    """The branch whose digest after `offset` messages is `prefix`; head first, then the newest."""
     for info in branches:
         if info.messages == offset and info.digest == prefix:
             return info.number
     newest_first = [head, *(info.number for info in reversed(branches) if info.number != head)]
     for number in newest_first[:_MOST_SEARCHED]:
-        if number < len(branches) and branches[number].messages >= offset:
-            if history_of(number).digests[offset - 1] == prefix:
-                return number
+        known = number < len(branches) and branches[number].messages >= offset
+        if known and history_of(number).digests[offset - 1] == prefix:
+            return number
     recorded = branches[head].messages if branches else 0
     raise HistoryDiverged(
         "the prefix is not what is recorded at this offset; send all messages with offset 0",

@@ -14,12 +14,19 @@ _SMALLEST = 24
 _MOST_WANTED = 400
 
 
-def excerpt(text: str, limit: int, counter: TokenCounter, wanted: Collection[str] = ()) -> str:
+def excerpt(
+    text: str,
+    limit: int,
+    counter: TokenCounter,
+    wanted: Collection[str] = (),
+    tokens: int | None = None,
+) -> str:
     """At most `limit` tokens of `text`; the text itself when it fits.
 
-    Half goes to the head, the rest to pieces holding `wanted` values and to the tail.
+    Half goes to the head, the rest to pieces holding `wanted` values and to the tail. `tokens` is
+    the text's own size where it is known.
     """
-    if counter.text(text) <= limit:
+    if (counter.text(text) if tokens is None else tokens) <= limit:
         return text
     if limit < _SMALLEST:
         return counter.cut(text, max(0, limit))
@@ -27,7 +34,9 @@ def excerpt(text: str, limit: int, counter: TokenCounter, wanted: Collection[str
     chosen: dict[int, int] = {}
     room = limit - 2 * _GAP_TOKENS
     room -= _take(text, pieces, range(len(pieces)), room // 2, counter, chosen)
-    room -= _take(text, pieces, _holding(text, pieces, wanted), room // 2, counter, chosen, gaps=True)
+    room -= _take(
+        text, pieces, _holding(text, pieces, wanted), room // 2, counter, chosen, gaps=True
+    )
     _take(text, pieces, range(len(pieces) - 1, -1, -1), room, counter, chosen)
     if not chosen:
         return counter.cut(text, limit)

@@ -9,9 +9,9 @@ from engine.render import Rendered
 
 @dataclass(slots=True, frozen=True)
 class Verdict:
-    """`shown` is "complete", "excerpt", "compaction" or "omitted"; `order` its place among those taken.
+    """`shown` is "complete", "excerpt", "compaction" or "omitted", `reason` says why.
 
-    `reason` says in words why.
+    `order` is its place among those taken.
     """
 
     shown: str
@@ -21,7 +21,7 @@ class Verdict:
 
 @dataclass(slots=True, frozen=True)
 class UseRow:
-    """An operation that drew on the result; `values` maps each value to n, the results holding it."""
+    """An operation that drew on the result; `values` maps each value to n, the results with it."""
 
     event: int
     position: int
@@ -31,7 +31,7 @@ class UseRow:
 
 @dataclass(slots=True, frozen=True)
 class Row:
-    """One result: its place, scores (None where the policy does not rank by them), sizes, verdict."""
+    """One result: place, scores (None where the policy ranks by none), sizes and verdict."""
 
     position: int
     event: int
@@ -68,7 +68,7 @@ def explain_results(rendered: Rendered) -> list[Row]:
             results.turn[r],
             int(view.ages[r]),
             float(view.reuse[r]),
-            float(scores.relevance[r]) if scores else None,
+            float(scores.relevance[r]) if scores and scores.relevance is not None else None,
             float(scores.usefulness[r]) if scores else None,
             float(scores.score[r]) if scores else None,
             results.tokens[r],
@@ -83,16 +83,25 @@ def explain_results(rendered: Rendered) -> list[Row]:
 def _verdict(rendered: Rendered, result: int, order: int | None) -> Verdict:
     view, plan = rendered.view, rendered.plan
     results = view.history.results
+    own_reason = plan.reasons.get(result)
     if result in plan.replaced:
         kind = rendered.kinds[result]
-        return Verdict(kind, order, f"larger than the budget, so {kind} of at most {plan.replaced[result]} tokens")
+        if own_reason:
+            return Verdict(kind, order, own_reason)
+        return Verdict(
+            kind,
+            order,
+            f"larger than the budget, so {kind} of at most {plan.replaced[result]} tokens",
+        )
     if order is not None:
-        everything = len(plan.taken) == len(results) and view.fits
-        return Verdict("complete", order, "the whole history fits" if everything else "selected")
+        reason = "the whole history fits" if view.fits else own_reason or "selected"
+        return Verdict("complete", order, reason)
     if results.call_event[result] == NO_CALL:
         return Verdict("omitted", None, "no call asked for it")
     if results.turn[result] in plan.retained.left_turns:
         return Verdict("omitted", None, "its whole turn left to make room for later text")
+    if own_reason:
+        return Verdict("omitted", None, own_reason)
     free = view.budget - plan.retained.tokens
     if view.costs[result] > free:
         return Verdict("omitted", None, f"larger than the {free} tokens free for results")

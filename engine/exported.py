@@ -56,15 +56,15 @@ def read_export(data: Mapping[str, Any], expected: str) -> ExportedSession:
 def _branch(data: Mapping[str, Any], number: int, lengths: list[int]) -> ExportedBranch:
     where = f"data.branches[{number}]"
     parent, fork = _typed(data, "parent", int), _typed(data, "fork", int)
-    longest = 0 if parent == ROOT else lengths[parent] if 0 <= parent < number else -1
-    if not 0 <= fork <= longest:
+    last = 0 if parent == ROOT else lengths[parent] - 1 if 0 <= parent < number else -1
+    if not 0 <= fork <= last:
         raise InvalidRequest(f"{where} must fork from an earlier branch, within its messages")
     messages = _typed(data, "messages", list)
     timestamps = _typed(data, "timestamps", list)
     if not messages or len(timestamps) != len(messages):
         raise InvalidRequest(f"{where} needs messages and as many timestamps")
-    if not all(isinstance(stamp, int | float) for stamp in timestamps):
-        raise InvalidRequest(f"{where}.timestamps must be numbers")
+    if not all(isinstance(stamp, int | float) and abs(stamp) < 1e12 for stamp in timestamps):
+        raise InvalidRequest(f"{where}.timestamps must be seconds since 1970")
     check_messages(messages, fork)
     return ExportedBranch(parent, fork, messages, [float(stamp) for stamp in timestamps])
 

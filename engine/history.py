@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from sys import intern
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from engine.reuse import ReuseIndex, Use
 from engine.tokens import TokenCounter
 from engine.transcript import Event, Json, digest_after, operation_text, split
 from engine.vectors import Vectors as Vector
+
+if TYPE_CHECKING:
+    from engine.frozen import FrozenTrail
+    from engine.tracking import Tracking
 
 NO_CALL = -1
 
@@ -50,7 +54,10 @@ class Results:
 class History:
     """A transcript's structure, sizes, reuse and vectors, as of its last message.
 
-    `names` has the tool's name for the event number of every call and result.
+    `spoken` are the positions of messages that stand without any call: all but tool results and
+    assistant messages that only call. `names` has the tool's name for the event number of every
+    call and result. `totals` are the tokens of everything up to and including each message.
+    `tracking` and `frozen` belong to the policies that use them, which make them when asked first.
     """
 
     def __init__(self) -> None:
@@ -59,7 +66,9 @@ class History:
         self.digests: list[str] = []
         self.turns = array("l")
         self.text_tokens = array("l")
+        self.totals = array("l")
         self.first_events = array("l")
+        self.spoken = array("l")
         self.results = Results()
         self.reuse = ReuseIndex()
         self.vectors = VectorTable()
@@ -72,6 +81,8 @@ class History:
         self.last_user = -1
         self.last_assistant = -1
         self.names: dict[int, str] = {}
+        self.tracking: Tracking | None = None
+        self.frozen: dict[str, FrozenTrail] = {}
         self._open: dict[str, list[_OpenCall]] = {}
         self._result_at: dict[int, int] = {}
 
@@ -93,7 +104,10 @@ class History:
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
         fixed = 420 * len(self.roles) + 260 * len(self.results)
-        return fixed + self.text_bytes + self.vectors.nbytes + self.reuse.nbytes
+        frozen = sum(trail.nbytes for trail in self.frozen.values())
+        tracked = self.tracking.nbytes if self.tracking else 0
+        known = self.vectors.nbytes + self.reuse.nbytes + tracked + frozen
+        return fixed + self.text_bytes + known
 
     def result_at(self, message: int) -> int:
         """The number of the result that is this message, or -1."""
@@ -121,8 +135,6 @@ class History:
         if head.role == "assistant":
             self.assistants += 1
             self.last_assistant = position
-            if not head.text:
-                tokens = 0
         elif head.role == "user":
             self.last_user = position
             if self.first_user < 0:
@@ -146,8 +158,11 @@ class History:
             tokens = 0
         self.turns.append(turn)
         self.text_tokens.append(tokens)
+        if tokens or (head.kind == "message" and len(events) == 1):
+            self.spoken.append(position)
         self.events += len(events)
         self.total_tokens += tokens + sum(e.tokens for e in events if e.kind != "message")
+        self.totals.append(self.total_tokens)
 
     def trace(self, event: int, kind: str, text: str) -> list[Use]:
         """Shows the next event to Tool-Flow Analysis; returns the uses it made of earlier results.
@@ -216,12 +231,14 @@ class VectorTable:
     """The results' unit vectors by result number, in one growing float32 matrix.
 
     A row is present once set; rows of another model than `model` are dropped on a change. `task` is
-    the vector of the first user message, which never changes either.
+    the vector of the first user message, which never changes either. `unsaved` are the rows that
+    the caller has yet to store.
     """
 
     def __init__(self) -> None:
         self.model = ""
         self.task: Vector | None = None
+        self.unsaved: set[int] = set()
         self._rows: Vector = np.zeros((0, 0), np.float32)
         self._present = np.zeros(0, np.bool_)
 
@@ -240,6 +257,7 @@ class VectorTable:
         if model != self.model:
             self.model = model
             self.task = None
+            self.unsaved.clear()
             self._rows = np.zeros((0, 0), np.float32)
             self._present = np.zeros(0, np.bool_)
 
@@ -248,12 +266,15 @@ class VectorTable:
         if self._rows.shape[1] != len(vector):
             self._rows = np.zeros((len(self._rows), len(vector)), np.float32)
             self._present[:] = False
+            self.unsaved.clear()
         if result >= len(self._rows):
             size = max(result + 1, len(self._rows) * 3 // 2, 16)
             rows = np.zeros((size, len(vector)), np.float32)
             rows[: len(self._rows)] = self._rows
             self._rows = rows
-            self._present = np.concatenate([self._present, np.zeros(size - len(self._present), np.bool_)])
+            self._present = np.concatenate(
+                [self._present, np.zeros(size - len(self._present), np.bool_)]
+            )
         self._rows[result] = vector
         self._present[result] = True
 
@@ -261,6 +282,7 @@ class VectorTable:
         """A copy of the first rows."""
         copied = type(self)()
         copied.model, copied.task = self.model, self.task
+        copied.unsaved = {result for result in self.unsaved if result < count}
         copied._rows = self._rows[:count].copy()
         copied._present = self._present[:count].copy()
         return copied
@@ -276,6 +298,6 @@ class VectorTable:
         rows = self._rows[:count]
         if len(rows) == count:
             return rows
-        padded = np.zeros((count, max(1, self._rows.shape[1])), np.float32)
+        padded = np.zeros((count, self._rows.shape[1]), np.float32)
         padded[: len(rows)] = rows
         return padded

@@ -7,11 +7,14 @@ from typing import Any, Self
 from engine.errors import InvalidRequest
 
 SMALLEST_BUDGET = 64
+_SHARES = ("query_task_share", "newest_share", "frozen_share", "eager")
 
 
 @dataclass(slots=True, frozen=True)
 class Parameters:
-    """Defaults are the paper's; `docs/method.md` says what each does."""
+    """Defaults are the paper's; `docs/method.md` says what each does, and for those of our own
+    policies `docs/policies.md`.
+    """
 
     weight_recency: float = 1.0
     weight_reuse: float = 1.0
@@ -20,18 +23,28 @@ class Parameters:
     reuse_rate: float = 0.2
     redundancy_penalty: float = 0.5
     query_task_share: float = 0.4
+    newest_share: float = 0.5
+    frozen_share: float = 0.5
+    eager: float = 1.0
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
         """These with some changed. Raises InvalidRequest for an unknown name or a bad number."""
         known = {field.name for field in fields(self)}
         for name, value in changes.items():
             if name not in known:
-                raise InvalidRequest(f"no parameter {name!r:.40}; there are {', '.join(sorted(known))}")
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1000:
+                raise InvalidRequest(
+                    f"no parameter {name!r:.40}; there are {', '.join(sorted(known))}"
+                )
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not 0 <= value <= 1000
+            ):
                 raise InvalidRequest(f"parameter {name} must be a number from 0 to 1000")
         changed = replace(self, **{name: float(value) for name, value in changes.items()})
-        if changed.query_task_share > 1:
-            raise InvalidRequest("parameter query_task_share must be at most 1")
+        for name in _SHARES:
+            if getattr(changed, name) > 1:
+                raise InvalidRequest(f"parameter {name} must be at most 1")
         return changed
 
 

@@ -10,6 +10,8 @@ import threading
 from functools import cache
 from typing import Any, Final
 
+from engine.costs import Usage
+
 MODEL_SETTINGS: Final = ("CONTEXTRENDER_MODEL", "CTXGRAPH_MODEL")
 """Environment variables that name the compaction model, first wins."""
 
@@ -52,3 +54,12 @@ def input_limit(model: str, default: int) -> int:
     except Exception:  # litellm raises a bare Exception for a model it does not list
         return default
     return int(info.get("max_input_tokens") or info.get("max_tokens") or default)
+
+
+def usage_of(response: Any) -> Usage:
+    """The tokens a chat completion reports; none where it reports nothing."""
+    usage = response.get("usage") or {}
+    return Usage(
+        prompt=int(usage.get("prompt_tokens") or 0),
+        output=int(usage.get("completion_tokens") or 0),
+    )

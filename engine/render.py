@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from engine.costs import Usage
 from engine.embeddings import Embedder
 from engine.excerpt import excerpt
 from engine.history import History
@@ -12,6 +13,7 @@ from engine.relevance import Relevance
 from engine.rendering import Plan, Shown, View, shown_items
 from engine.retained import TextOf
 from engine.tokens import TokenCounter
+from engine.tracking import Originals
 from engine.transcript import Json
 from engine.values import extract_values
 from engine.vectors import Vectors, encode_vector
@@ -25,7 +27,7 @@ class Rendered:
     """What one call shows.
 
     `texts` are the replacements of oversized results by result number, `kinds` what each is:
-    "compaction" or "excerpt". `fresh_vectors` were made on the way, for the caller to store.
+    "compaction" or "excerpt". `fresh_vectors` were made on the way.
     """
 
     view: View
@@ -35,6 +37,12 @@ class Rendered:
     kinds: dict[int, str] = field(default_factory=dict)
     fresh_vectors: dict[int, Vectors] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    embedded_tokens: int = 0
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens the policy itself used on the way: of its model calls, and embedded."""
+        return self.plan.usage.plus(Usage(embedded=self.embedded_tokens))
 
     @property
     def tokens_before(self) -> int:
@@ -47,13 +55,17 @@ class Rendered:
         results, counter = self.view.history.results, self.view.counter
         shown = sum(results.tokens[r] + results.call_tokens[r] for r in self.plan.taken)
         for result in self.plan.replaced:
-            shown += results.call_tokens[result] + counter.message({"content": self.texts[result]})
+            made = self.plan.texts.get(result)
+            text = made.tokens if made else counter.message({"content": self.texts[result]})
+            shown += results.call_tokens[result] + text
         return self.plan.retained.tokens + shown
 
     @property
     def encoded_vectors(self) -> dict[int, str]:
-        """The fresh vectors as they are stored, by result number."""
-        return {result: encode_vector(row) for result, row in self.fresh_vectors.items()}
+        """The vectors not stored yet, as they are stored, by result number."""
+        table, count = self.view.history.vectors, len(self.view.history.results)
+        rows = table.matrix(count)
+        return {result: encode_vector(rows[result]) for result in sorted(table.unsaved)}
 
     @property
     def visible(self) -> list[int]:
@@ -78,21 +90,30 @@ def render_call(
     embedder: Embedder,
     text_of: TextOf,
     compact: Compact | None = None,
+    originals: Originals | None = None,
 ) -> Rendered:
     """The rendering before the next model invocation.
 
     `text_of(message)` reads a message's text; it is asked only for what is embedded or replaced.
-    `compact` may give a model-made text for an oversized result; where it gives none, or one over
-    the limit, an excerpt stands in. Raises InvalidRequest for an unknown policy.
+    `originals(start, stop)` reads whole messages, for policies that track tokens; without it they
+    must be in memory.
+    `compact` may give a model-made text for an oversized result that has the whole replacement
+    limit; where it gives none, or one over the limit, an excerpt stands in. Raises InvalidRequest for an unknown policy.
     """
     relevance = Relevance(history, embedder, text_of, parameters.query_task_share)
-    view = View(history, budget, parameters, counter, text_of, relevance)
+    view = View(history, budget, parameters, counter, text_of, relevance, originals)
     plan = plan_for(view, policy_named(policy))
     rendered = Rendered(view, plan, shown_items(history, plan), fresh_vectors=relevance.fresh)
+    rendered.embedded_tokens = relevance.embedded_tokens
     if relevance.warning:
         rendered.warnings.append(relevance.warning)
     for result, limit in plan.replaced.items():
-        made = compact(result, limit - MARK_TOKENS) if compact else None
+        if result in plan.texts:
+            rendered.kinds[result] = "excerpt"
+            rendered.texts[result] = plan.texts[result].text
+            continue
+        whole = limit == view.replacement_limit
+        made = compact(result, limit - MARK_TOKENS) if compact and whole else None
         text = _compaction(view, result, limit, made) if made else None
         rendered.kinds[result] = "compaction" if text else "excerpt"
         rendered.texts[result] = text or _excerpt(view, result, limit)
@@ -141,5 +162,6 @@ def _excerpt(view: View, result: int, limit: int) -> str:
     wanted = set(history.reuse.used_values(result)).union(
         *(extract_values(view.text_of(message)) for message in latest if message >= 0)
     )
-    body = excerpt(view.text_of(position), room - counter.text(header) - 1, counter, wanted)
+    size = history.results.tokens[result]
+    body = excerpt(view.text_of(position), room - counter.text(header) - 1, counter, wanted, size)
     return counter.cut(header + body, room)

@@ -4,30 +4,46 @@ A policy looks at a `View` and answers with a `Plan`; `shown_items` turns the pl
 messages to walk to, in order. Texts are needed only for those.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.costs import NOTHING_USED, Usage
 from engine.history import NO_CALL, History
 from engine.parameters import Parameters
 from engine.retained import Retained, TextOf, retain_text
 from engine.selection import Floats
 from engine.tokens import TokenCounter
+from engine.tracking import Originals
+from engine.transcript import Json
 from engine.vectors import Vectors as Vector
 
-REPLACEMENT_SHARE = 0.25
+REPLACEMENT_SHARE = 0.125
+SMALLEST_REPLACEMENT = 100
 
 
 @dataclass(slots=True, frozen=True)
 class ScoreTable:
-    """Why each result ranked as it did, one entry a result: relevance, U, and the last score."""
+    """Why each result ranked as it did, one entry a result: relevance, U, and the last score.
 
-    relevance: Floats
+    `relevance` is None where the policy does not embed.
+    """
+
+    relevance: Floats | None
     usefulness: Floats
     score: Floats
+
+
+@dataclass(slots=True, frozen=True)
+class Replacement:
+    """A text that stands in for a result, and its tokens as a message."""
+
+    text: str
+    tokens: int
 
 
 @dataclass(slots=True, frozen=True)
@@ -35,7 +51,9 @@ class Plan:
     """What a policy shows: complete results in the order taken, and replaced ones with a limit.
 
     `replaced` maps a result to the most tokens its replacement text may have. `order` is that of
-    both kinds together, where it is not simply `taken` then `replaced`.
+    both kinds together, where it is not simply `taken` then `replaced`. `usage` are the tokens of
+    model calls the policy itself made. `texts` are replacements it made itself, `reasons` its own
+    words on why a result is shown or not.
     """
 
     retained: Retained
@@ -43,6 +61,9 @@ class Plan:
     replaced: dict[int, int] = field(default_factory=dict)
     scores: ScoreTable | None = None
     order: list[int] = field(default_factory=list)
+    usage: Usage = NOTHING_USED
+    texts: dict[int, Replacement] = field(default_factory=dict)
+    reasons: dict[int, str] = field(default_factory=dict)
 
     @property
     def shown_order(self) -> list[int]:
@@ -63,12 +84,19 @@ class Shown:
     result: int = -1
 
 
+class RelevanceOf(Protocol):
+    """Gives s of every result; `task_share` is x's part of the query, if not the parameter's."""
+
+    def __call__(self, task_share: float | None = None) -> Floats:
+        """s of every result, shape (n,)."""
+
+
 @dataclass(frozen=True)
 class View:
     """A history before one model invocation, under one budget: all that a policy may look at.
 
     `relevance_of()` gives every result's cosine to the query (n,); it is asked at most once, and
-    only by policies that rank by it.
+    only by policies that rank by it. `originals_of` reads messages that are not in memory.
     """
 
     history: History
@@ -76,7 +104,17 @@ class View:
     parameters: Parameters
     counter: TokenCounter
     text_of: TextOf
-    relevance_of: Callable[[], Floats]
+    relevance_of: RelevanceOf
+    originals_of: Originals | None = None
+
+    def originals(self, start: int, stop: int) -> Sequence[Json]:
+        """The original messages from one position up to another."""
+        if self.originals_of is not None:
+            return self.originals_of(start, stop)
+        held = [message for message in self.history.messages[start:stop] if message is not None]
+        if len(held) < stop - start:
+            raise LookupError("messages were let go of, and nothing is given to read them with")
+        return held
 
     @cached_property
     def retained(self) -> Retained:
@@ -131,7 +169,7 @@ class View:
     @property
     def replacement_limit(self) -> int:
         """The most tokens the text in place of an oversized result may have."""
-        return int(self.budget * REPLACEMENT_SHARE)
+        return max(SMALLEST_REPLACEMENT, int(self.budget * REPLACEMENT_SHARE))
 
     def vectors(self) -> Vector:
         """The results' unit vectors (n, d), zero where there is none."""
@@ -159,15 +197,16 @@ def shown_items(history: History, plan: Plan) -> list[Shown]:
         calls.setdefault(message, []).append(
             results.call_event[result] - history.first_events[message] - 1
         )
-    items: list[Shown] = []
-    for message, role in enumerate(history.roles):
-        if role == "tool":
-            result = history.result_at(message)
-            if result in visible:
-                items.append(Shown(message, result=result if result in plan.replaced else -1))
-        elif message not in plan.retained.left_messages:
-            kept = tuple(sorted(calls.get(message, ())))
-            text = plan.retained.excerpts.get(message)
-            if kept or role != "assistant" or history.text_tokens[message]:
-                items.append(Shown(message, kept, text))
-    return items
+    texts = plan.retained.excerpts
+    items = [
+        Shown(message, tuple(sorted(calls.pop(message, ()))), texts.get(message))
+        for message in history.spoken
+        if message not in plan.retained.left_messages
+        and (texts.get(message) != "" or message in calls)
+    ]
+    items += [Shown(message, tuple(sorted(kept))) for message, kept in calls.items()]
+    items += [
+        Shown(results.message[result], result=result if result in plan.replaced else -1)
+        for result in visible
+    ]
+    return sorted(items, key=lambda item: item.message)

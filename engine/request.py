@@ -1,7 +1,7 @@
 """How a session is rendered by default, and how one call differs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from engine.errors import InvalidRequest
@@ -17,7 +17,7 @@ class RenderSettings:
 
     budget: int = DEFAULT_BUDGET
     policy: str = DEFAULT_POLICY
-    parameters: Parameters = Parameters()
+    parameters: Parameters = field(default_factory=Parameters)
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
         """These with some changed: `budget`, `policy`, `parameters` (by name).

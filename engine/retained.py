@@ -50,18 +50,19 @@ def retain_text(history: History, budget: int, text_of: TextOf, counter: TokenCo
             break
         total -= by_turn[turn]
         left.append(turn)
+    leaving = set(left)
     gone = frozenset(
         position
         for position, turn in enumerate(history.turns)
-        if turn in set(left) and position not in outside and position != history.first_user
+        if turn in leaving and position not in outside and position != history.first_user
     )
     excerpts: dict[int, str] = {}
     if total > budget:
-        total, excerpts = _cut_short(history, budget, outside | gone, text_of, counter)
+        total, excerpts = cut_short(history, budget, outside | gone, text_of, counter)
     return Retained(total, outside, outside_tokens, tuple(left), gone, excerpts)
 
 
-def _cut_short(
+def cut_short(
     history: History, budget: int, settled: frozenset[int], text_of: TextOf, counter: TokenCounter
 ) -> tuple[int, dict[int, str]]:
     """Excerpts of the texts that may not leave, so that together they fit; smallest keep whole."""

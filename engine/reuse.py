@@ -71,7 +71,9 @@ class ReuseIndex:
                 self._matches[known] += 1
                 self._credited.setdefault(result, set()).add(known)
                 self._stale.add(result)
-        uses = [Use(operation, result, tuple(sorted(by_result[result]))) for result in sorted(by_result)]
+        uses = [
+            Use(operation, result, tuple(sorted(by_result[result]))) for result in sorted(by_result)
+        ]
         self.uses.extend(uses)
         return uses
 

@@ -11,13 +11,15 @@ from engine.errors import InvalidRequest
 
 @dataclass(slots=True, frozen=True)
 class Settings:
-    """`model` compacts oversized results (none: excerpts), `embed_model` makes vectors.
+    """`model` compacts oversized results (none: excerpts) and summarises, `embed_model` makes vectors.
 
+    `acon_guideline` is the file with the guideline of the policy `acon` (none: our own).
     `working_set_mb` bounds the sessions kept in process.
     """
 
     model: str = ""
     embed_model: str = "wordllama"
+    acon_guideline: str = ""
     working_set_mb: int = 256
 
 
@@ -28,6 +30,7 @@ def from_environment() -> Settings:
         model=_first("CONTEXTRENDER_MODEL", "CTXGRAPH_MODEL") or defaults.model,
         embed_model=_first("CONTEXTRENDER_EMBED_MODEL", "CTXGRAPH_EMBED_MODEL")
         or defaults.embed_model,
+        acon_guideline=_first("CONTEXTRENDER_ACON_GUIDELINE"),
         working_set_mb=_positive("CONTEXTRENDER_WORKING_SET_MB", defaults.working_set_mb),
     )
 

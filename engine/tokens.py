@@ -37,7 +37,8 @@ class TokenCounter:
 
     The count of a list of messages is the sum of its messages' counts. A message costs its text,
     `MESSAGE_OVERHEAD`, `MEDIA_TOKENS` for each media part and its tool calls; a tool call costs
-    its name, its arguments' text and `CALL_OVERHEAD`. The rules are in docs/method.md.
+    its name, its arguments' text and `CALL_OVERHEAD`. An assistant message that says nothing costs
+    its tool calls only. The rules are in docs/method.md.
     """
 
     def __init__(self, encoding: str = DEFAULT_ENCODING) -> None:
@@ -59,9 +60,11 @@ class TokenCounter:
     def message(self, message: Mapping[str, Any]) -> int:
         """Tokens of one chat message, its tool calls included."""
         content = message.get("content")
-        total = MESSAGE_OVERHEAD + self.text(content_text(content))
+        total = self.text(content_text(content))
         if isinstance(content, list):
             total += MEDIA_TOKENS * sum(_is_media(part) for part in content)
+        if total or message.get("role") != "assistant":
+            total += MESSAGE_OVERHEAD
         return total + sum(self.call(call) for call in message.get("tool_calls") or ())
 
     def call(self, tool_call: Mapping[str, Any]) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from engine.errors import InvalidRequest
-from engine.tokens import TokenCounter, call_parts, content_text
+from engine.tokens import TokenCounter, call_parts, content_text, json_text
 
 Json = dict[str, Any]
 Role = Literal["system", "user", "assistant", "tool"]
@@ -74,7 +74,15 @@ def split(message: Json, position: int, counter: TokenCounter) -> list[Event]:
         call_shell = json.dumps({**call, body_key: body_shell})
         events.append(
             Event(
-                "call", role, position, index, arguments, call_shell, counter.call(call), call["id"], name
+                "call",
+                role,
+                position,
+                index,
+                arguments,
+                call_shell,
+                counter.call(call),
+                call["id"],
+                name,
             )
         )
     return events
@@ -127,7 +135,7 @@ def _hold_apart(fields: Mapping[str, Any], key: str) -> tuple[str, str]:
         return value, json.dumps(shell)
     if key == "content":
         return content_text(value), json.dumps(shell)
-    return (json.dumps(value) if value else ""), json.dumps(shell)
+    return (json_text(value) if value else ""), json.dumps(shell)
 
 
 def _put_back(text: str, shell: str) -> Json:
@@ -149,7 +157,7 @@ def _problem(message: object) -> str:
     if not isinstance(message, dict):
         return "must be an object with a role"
     role = message.get("role")
-    if role not in _ROLES:
+    if not isinstance(role, str) or role not in _ROLES:
         return f"role must be one of {', '.join(_ROLES)}"
     content = message.get("content")
     if content is not None and not isinstance(content, str | list):
@@ -158,7 +166,9 @@ def _problem(message: object) -> str:
         return "content parts must be objects"
     if role == "tool":
         call_id = message.get("tool_call_id")
-        return "" if isinstance(call_id, str) and call_id else "a tool result needs its tool_call_id"
+        return (
+            "" if isinstance(call_id, str) and call_id else "a tool result needs its tool_call_id"
+        )
     if role == "assistant":
         return _calls_problem(message.get("tool_calls"))
     return ""

@@ -1,12 +1,11 @@
 """Embedding vectors as values: unit length, float32, and their stored form."""
 
 import base64
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-Vectors: TypeAlias = NDArray[np.float32]
+type Vectors = NDArray[np.float32]
 """Shape (n, d), one text a row, or (d,) for a single text."""
 
 

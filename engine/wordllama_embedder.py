@@ -38,7 +38,7 @@ class WordLlamaEmbedder:
         """
         model = self._loaded()
         rows = np.zeros((len(texts), DIMENSION), dtype=np.float32)
-        encodings = model.tokenizer.encode_batch(
+        encodings = model.tokenizer.encode_batch_fast(
             [well_formed(text) for text in texts], add_special_tokens=False
         )
         for row, encoding in zip(rows, encodings, strict=True):

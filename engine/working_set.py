@@ -72,7 +72,8 @@ class WorkingSet:
             if self._bytes > self.limit:
                 for history in state.histories.values():
                     history.forget_texts()
-                state.histories = {state.head: state.histories[state.head]} if state.histories else {}
+                head = state.histories.get(state.head)
+                state.histories = {} if head is None else {state.head: head}
                 self._forget(key)
                 self._states[key] = (state, state.nbytes)
                 self._bytes += state.nbytes

@@ -149,10 +149,10 @@ def uses(messages: Sequence[Json]) -> list[tuple[int, int, list[str]]]:
         by_result: dict[int, list[str]] = {}
         for value in values(text):
             for earlier in range(position):
-                if messages[earlier]["role"] == "tool":
-                    if value in values(text_of(messages[earlier]["content"])):
-                        by_result.setdefault(earlier, []).append(value)
-                        break
+                said = text_of(messages[earlier]["content"])
+                if messages[earlier]["role"] == "tool" and value in values(said):
+                    by_result.setdefault(earlier, []).append(value)
+                    break
         found += [(event, result, sorted(by_result[result])) for result in sorted(by_result)]
     return found
 
@@ -263,9 +263,7 @@ def relevance(messages: Sequence[Json], embed: Embed, task_share: float) -> dict
     latest = "\n".join(text for text in last("user") + last("assistant") if text)
     task = unit(embed("".join(first_user)))
     now = unit(embed(latest))
-    query = unit(
-        [task_share * x + (1 - task_share) * f for x, f in zip(task, now, strict=True)]
-    )
+    query = unit([task_share * x + (1 - task_share) * f for x, f in zip(task, now, strict=True)])
     return {
         position: max(0.0, cosine(unit(embed(text_of(message["content"])[:8000])), query))
         for position, message in enumerate(messages)
@@ -282,8 +280,9 @@ class Candidate:
     reuse: Fraction
     relevance: float
     vector: list[float]
+    call_cost: int
     cost: int
-    replaced: bool
+    oversized: bool
     may_show: bool
 
     def usefulness(self, p: Any) -> float:
@@ -319,12 +318,37 @@ def candidates(
                 scores[position],
                 similar[position],
                 unit(embed(text_of(message["content"])[:8000])),
-                asked + budget // 4 if cost > budget else cost,
+                asked,
+                asked + max(100, budget // 8) if cost > budget else cost,
                 cost > budget,
                 position in answered and position not in kept.left_messages,
             )
         )
     return found
+
+
+def choice(
+    found: Sequence[Candidate], useful: Sequence[float], budget: int, free: int, penalty: float
+) -> tuple[list[int], dict[int, int]]:
+    """The candidates shown, in the order taken, and the limits of those shown replaced.
+
+    An oversized result competes, as a text of an eighth of the budget, only in the newest turn.
+    Older ones share what the complete results leave over, each at least 100 tokens.
+    """
+    competing = [c.may_show and (c.age == 1 or not c.oversized) for c in found]
+    costs = [c.cost if some else free + 1 for c, some in zip(found, competing, strict=True)]
+    matrix = [[cosine(a.vector, b.vector) for b in found] for a in found]
+    taken = greedy(useful, costs, free, matrix, penalty)
+    limits = {r: max(100, budget // 8) for r in taken if found[r].oversized}
+    room = free - sum(costs[r] for r in taken)
+    older = [r for r, c in enumerate(found) if c.may_show and c.oversized and c.age > 1]
+    for result in sorted(older, key=lambda r: useful[r], reverse=True):
+        limit = min(max(100, budget // 8), room - found[result].call_cost)
+        if limit >= 100:
+            taken.append(result)
+            limits[result] = limit
+            room -= limit + found[result].call_cost
+    return taken, limits
 
 
 def common_prefix(one: Sequence[Any], other: Sequence[Any]) -> int:

@@ -1,5 +1,6 @@
 """Generated transcripts, and the doubles they are recorded and rendered with."""
 
+import json
 import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from engine.embeddings import Vectors
 from engine.errors import ContextRenderError
 from engine.history import History
 from engine.parameters import Parameters
+from engine.policies import POLICIES
 from engine.render import Rendered, assemble, render_call
 from engine.retained import TextOf
 from engine.tokens import content_text, counter_for
@@ -19,18 +21,15 @@ from engine.transcript import Json, digest_after, split
 from engine.vectors import encode_vector
 
 COUNTER = counter_for(None)
-POLICIES_WITHIN_BUDGET = (
-    "contextrender",
-    "recency",
-    "reuse",
-    "relevance",
-    "recency_relevance",
-    "prune",
-)
-BUDGETS = st.sampled_from([64, 65, 90, 150, 300, 700, 2000])
+DEFAULTS = Parameters()
+WITHIN_BUDGET = tuple(name for name in POLICIES if name != "full")
+METHOD_POLICIES = ("contextrender", "recency", "reuse", "relevance", "recency_relevance", "prune")
+"""The paper's policy, its ablations and `prune`: all under one rule for retained text."""
+
+BUDGETS = st.sampled_from([64, 90, 150, 250, 400, 700])
 
 modest = settings(
-    max_examples=80,
+    max_examples=50,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -47,29 +46,29 @@ VALUES = [
 ]
 PLAIN = ["Kathryn", "lowercase", "a_b", "the", "é中", "😀"]
 SEPARATORS = [" ", "\n", ", ", "/", '"', "@", "\\n", "\\t", "\\\\", "\\\\n", "\\", "..", "-", "\r"]
+FRAGMENTS = [word + separator for word in VALUES + PLAIN for separator in SEPARATORS]
 IDS = ["c1", "c2", "c3", "c4"]
 
 
 @st.composite
-def texts(draw: st.DrawFn, *, longest: int = 300) -> str:
-    """Words and separators, sometimes repeated until far over any budget here, sometimes empty."""
-    words = draw(st.lists(st.sampled_from(VALUES + PLAIN), max_size=5))
-    separators = draw(
-        st.lists(st.sampled_from(SEPARATORS), min_size=len(words), max_size=len(words))
-    )
-    text = "".join(word + separator for word, separator in zip(words, separators, strict=True))
-    return text * draw(st.sampled_from([n for n in (1, 1, 1, 1, 8, 60, 300) if n <= longest]))
+def texts(draw: st.DrawFn, *, longest: int = 150) -> str:
+    """Words and separators, sometimes repeated until over any budget here, sometimes empty."""
+    text = "".join(draw(st.lists(st.sampled_from(FRAGMENTS), max_size=5)))
+    return text * draw(st.sampled_from([n for n in (1, 1, 1, 8, 40, 150) if n <= longest]))
 
 
-def contents(*, longest: int = 300) -> st.SearchStrategy[Any]:
+def contents(*, longest: int = 150) -> st.SearchStrategy[Any]:
     """Message content: text, content parts, or null."""
-    part = st.one_of(
-        texts(longest=longest).map(lambda text: {"type": "text", "text": text}),
-        texts(longest=8),
-        texts(longest=8).map(lambda text: {"type": "resource", "uri": text}),
-        st.just({"type": "refusal", "refusal": "no REQ-88121"}),
-        st.just({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA_1"}}),
+    written = texts(longest=longest).map(lambda text: {"type": "text", "text": text})
+    short = texts(longest=8)
+    other = st.sampled_from(
+        [
+            {"type": "refusal", "refusal": "no REQ-88121"},
+            {"type": "resource", "uri": "file:é/app_main.py"},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA_1"}},
+        ]
     )
+    part = st.one_of(written, written, written, written, short, short, other)
     text = texts(longest=longest)
     return st.one_of(text, text, text, st.none(), st.lists(part, max_size=3))
 
@@ -79,10 +78,10 @@ def calls(draw: st.DrawFn, call_id: str) -> Json:
     """A tool call with arguments as JSON text, an object, other text, nothing, or custom input."""
     name = draw(st.sampled_from(["search", "get_order", "user_id"]))
     value = draw(st.sampled_from([*VALUES, "é" + VALUES[0], "plain"]))
-    body = draw(
+    body: Json = draw(
         st.sampled_from(
             [
-                {"name": name, "arguments": '{"id": "%s"}' % value},
+                {"name": name, "arguments": json.dumps({"id": value}, ensure_ascii=False)},
                 {"name": name, "arguments": {"id": value, "deep": ["x\n" + VALUES[1], 1.5, None]}},
                 {"name": name, "arguments": f"{value}\\n{VALUES[2]} not json"},
                 {"name": name, "arguments": "{}"},
@@ -94,7 +93,7 @@ def calls(draw: st.DrawFn, call_id: str) -> Json:
             ]
         )
     )
-    if draw(st.integers(0, 5)) == 0:
+    if draw(st.integers(0, 5)) == 5:
         custom = {"name": name, "input": str(body.get("arguments"))}
         return {"id": call_id, "type": "custom", "custom": custom}
     return {"id": call_id, "type": "function", "function": dict(body)}
@@ -102,23 +101,25 @@ def calls(draw: st.DrawFn, call_id: str) -> Json:
 
 @st.composite
 def transcripts(
-    draw: st.DrawFn, *, complete: bool = False, most_turns: int = 6, longest: int = 300
+    draw: st.DrawFn, *, complete: bool = False, most_turns: int = 6, longest: int = 150
 ) -> list[Json]:
     """OpenAI chat messages. `complete`: every call is answered in place and no result is stray."""
     content = contents(longest=longest)
+    remark = st.one_of(contents(longest=1), contents(longest=1), content)
     messages: list[Json] = [
-        {"role": draw(st.sampled_from(["system", "developer"])), "content": draw(content)}
+        {"role": draw(st.sampled_from(["system", "developer"])), "content": draw(remark)}
         for _ in range(draw(st.integers(0, 2)))
     ]
     late: list[str] = []
     for _ in range(draw(st.integers(0, most_turns))):
-        for _ in range(draw(st.sampled_from([0, 0, 1, 1, 2]))):
-            messages.append({"role": "user", "content": draw(content)})
-        if draw(st.integers(0, 9)) == 0:
-            messages.append({"role": "system", "content": draw(content)})
-        ids = draw(st.lists(st.sampled_from(IDS), max_size=3, unique=draw(st.integers(0, 9)) > 0))
-        message: Json = {"role": "assistant", "content": draw(content)}
-        if ids or draw(st.booleans()):
+        said = draw(st.sampled_from([0, 0, 1, 1, 2]))
+        messages += [{"role": "user", "content": draw(remark)} for _ in range(said)]
+        if draw(st.integers(0, 9)) == 9:
+            messages.append({"role": "system", "content": draw(remark)})
+        unique: bool = draw(st.integers(0, 9)) < 9
+        ids: list[str] = draw(st.lists(st.sampled_from(IDS), max_size=3, unique=unique))
+        message: Json = {"role": "assistant", "content": draw(remark)}
+        if bool(ids) or draw(st.booleans()):
             message["tool_calls"] = [draw(calls(call_id)) for call_id in ids]
         messages.append(message)
         answered = list(draw(st.permutations(ids)))
@@ -171,7 +172,7 @@ def render(
     messages: Sequence[Json],
     budget: int,
     policy: str = "contextrender",
-    parameters: Parameters = Parameters(),
+    parameters: Parameters = DEFAULTS,
     history: History | None = None,
     embedder: Any = None,
 ) -> tuple[Rendered, list[Json]]:
@@ -257,7 +258,7 @@ def chosen(rendered: Rendered) -> dict[str, Any]:
         "tokens": (rendered.tokens_before, rendered.tokens_after),
         "scores": scores
         and [
-            [float(number).hex() for number in column]
+            None if column is None else [float(number).hex() for number in column]
             for column in (scores.relevance, scores.usefulness, scores.score)
         ],
     }

@@ -108,5 +108,3 @@ def check_scores(index: ReuseIndex, messages: list[Json]) -> None:
     """c of every result, in order, is the slow rewrite's."""
     expected = [float(c) for c in slow_rules.reuse_scores(messages).values()]
     assert index.scores() == pytest.approx(expected, rel=1e-14, abs=0)
-
-

@@ -39,9 +39,7 @@ def problems(draw: st.DrawFn) -> dict[str, Any]:
     useful = st.sampled_from([0.0, 0.25, 0.5, 1.0, 1.5, 2.75, -0.5, 0.1 + 0.2, 0.3])
     cosine = st.sampled_from([1.0, 0.0, -1.0, 0.5, 0.554700, -0.25])
     half = [[draw(cosine) for _ in range(row)] for row in range(n)]
-    matrix = [
-        [1.0 if i == j else half[max(i, j)][min(i, j)] for j in range(n)] for i in range(n)
-    ]
+    matrix = [[1.0 if i == j else half[max(i, j)][min(i, j)] for j in range(n)] for i in range(n)]
     return {
         "usefulness": draw(st.lists(useful, min_size=n, max_size=n)),
         "costs": draw(st.lists(st.integers(1, 6).map(lambda k: 10 * k), min_size=n, max_size=n)),
@@ -83,7 +81,9 @@ def test_scores_say_what_each_was_worth_when_taken(problem: dict[str, Any]) -> N
 
 
 def test_a_low_score_is_no_reason_to_leave_room_unused() -> None:
-    greedy = select_greedily(np.array([-5.0, -9.0]), np.array([10, 10]), 20, lambda i: np.ones(2), 3)
+    greedy = select_greedily(
+        np.array([-5.0, -9.0]), np.array([10, 10]), 20, lambda i: np.ones(2), 3
+    )
     assert greedy.taken == [0, 1]
 
 

@@ -5,7 +5,11 @@ from collections.abc import Callable, Mapping
 from engine.errors import InvalidRequest
 from engine.parameters import Parameters
 from engine.policies.contextrender import contextrender, weighted
+from engine.policies.contextrender_frozen import contextrender_frozen
+from engine.policies.contextrender_plus import contextrender_plus
 from engine.policies.prune import prune
+from engine.policies.reuse_density import reuse_density
+from engine.policies.semantic_retrieval import semantic_retrieval
 from engine.rendering import Plan, View, everything
 
 Policy = Callable[[View], Plan]
@@ -20,6 +24,10 @@ POLICIES: Mapping[str, Policy] = {
     "recency_relevance": weighted(1, 0, 1),
     "prune": prune,
     "full": everything,
+    "semantic_retrieval": semantic_retrieval,
+    "reuse_density": reuse_density,
+    "contextrender_plus": contextrender_plus,
+    "contextrender_frozen": contextrender_frozen,
 }
 
 

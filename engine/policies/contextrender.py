@@ -5,14 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from engine.rendering import Plan, ScoreTable, View
+from engine.rendering import SMALLEST_REPLACEMENT, Plan, ScoreTable, View
 from engine.selection import Floats, cosines, select_greedily, usefulness
 
 
 def contextrender(view: View) -> Plan:
     """Complete results greedily by observed reuse, recency and relevance, less redundancy.
 
-    An oversized result competes as a replacement text of at most `view.replacement_limit` tokens.
+    An oversized result of the last turn competes as a text of at most `view.replacement_limit`
+    tokens; older ones get, in the order of U, what the complete results leave over.
     """
     parameters = view.parameters
     weights = parameters.weight_recency, parameters.weight_reuse, parameters.weight_relevance
@@ -29,7 +30,8 @@ def contextrender(view: View) -> Plan:
     calls = np.asarray(view.history.results.call_tokens, dtype=np.int64)
     free = view.budget - view.retained.tokens
     costs = np.where(view.oversized, calls + view.replacement_limit, view.costs)
-    costs = np.where(view.eligible, costs, free + 1)
+    competing = view.eligible & (~view.oversized | (view.ages == 1))
+    costs = np.where(competing, costs, free + 1)
     vectors = view.vectors()
 
     def cosines_to(result: int) -> Floats:
@@ -37,13 +39,18 @@ def contextrender(view: View) -> Plan:
 
     greedy = select_greedily(useful, costs, free, cosines_to, parameters.redundancy_penalty)
     oversized = view.oversized
-    return Plan(
-        view.retained,
-        [result for result in greedy.taken if not oversized[result]],
-        {result: view.replacement_limit for result in greedy.taken if oversized[result]},
-        ScoreTable(relevance, useful, greedy.scores),
-        greedy.taken,
-    )
+    replaced = {r: view.replacement_limit for r in greedy.taken if oversized[r]}
+    left_over = free - greedy.tokens
+    older = np.flatnonzero(view.eligible & oversized & (view.ages > 1))
+    for result in sorted(map(int, older), key=lambda r: (-useful[r], r)):
+        limit = min(view.replacement_limit, left_over - int(calls[result]))
+        if limit >= SMALLEST_REPLACEMENT:
+            replaced[result] = limit
+            left_over -= limit + int(calls[result])
+    complete = [result for result in greedy.taken if not oversized[result]]
+    order = [*greedy.taken, *(result for result in replaced if result not in greedy.taken)]
+    scores = ScoreTable(relevance, useful, greedy.scores)
+    return Plan(view.retained, complete, replaced, scores, order)
 
 
 def weighted(recency: float, reuse: float, relevance: float) -> Callable[[View], Plan]:

@@ -27,6 +27,7 @@ SUBCOMMANDS = {
     "serve": Subcommand("run the service", "contextrender_bridge.server.serve"),
     "user": Subcommand("add users, make tokens", "contextrender_bridge.server.user"),
     "replay": Subcommand("measure policies on runs", "contextrender_bridge.replay.command"),
+    "eval": Subcommand("write the whole report on runs", "contextrender_bridge.replay.evaluate"),
     "demo": Subcommand("start the service and replay runs", "contextrender_bridge.demo"),
 }
 

@@ -5,39 +5,43 @@ It takes the whole message list every time and sends only what is new.
 
 from __future__ import annotations
 
-import copy
-import os
-import threading
-from collections import OrderedDict
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from math import inf
 from types import TracebackType
 from typing import Any, cast
 from urllib.parse import urlsplit
 
 import httpx
+from httpx import USE_CLIENT_DEFAULT
 
 from contextrender_bridge.client_errors import (
     HistoryDiverged,
     InvalidRequest,
+    ServerError,
+    Unauthorized,
     Unreachable,
     error_of,
 )
-from contextrender_bridge.credentials import LOOPBACK, Credentials, NoCredentials, load_credentials
+from contextrender_bridge.credentials import LOOPBACK, NoCredentials, resolve_credentials
+from contextrender_bridge.fitting import (
+    DEADLINE,
+    Failures,
+    Fitted,
+    dialect_of,
+    fitted,
+    reason_of,
+)
+from contextrender_bridge.sent import Known, Sent
 
 Json = dict[str, Any]
 Message = Mapping[str, Any]
 
 TIMEOUT = 60.0
-REMEMBERED_SESSIONS = 256
-
-
-@dataclass
-class _Sent:
-    """What the server has of a session: the messages as they were, and the digest after them."""
-
-    messages: list[Message] = field(default_factory=list)
-    digest: str = ""
+RETRIES = 2
+FIRST_PAUSE = 0.05
+NO_TOKEN = "none yet"
+NOT_REPEATABLE = frozenset({"import_session", "delete_session"})
 
 
 class ContextRender:
@@ -48,22 +52,35 @@ class ContextRender:
     """
 
     def __init__(
-        self, url: str | None = None, token: str | None = None, *, timeout: float = TIMEOUT
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        timeout: float = TIMEOUT,
+        retries: int = RETRIES,
+        login: tuple[str, str] | None = None,
+        transport: httpx.BaseTransport | None = None,
     ) -> None:
         """Address and token: as given, else from the environment, else those of the local server.
 
-        `timeout` is in seconds. Raises NoCredentials.
+        `timeout` is in seconds; a call that could not reach the service, or found it busy, is made
+        again up to `retries` times. With `login`, a name and a password, it gets tokens itself.
+        `transport` reaches a service in this process (`embedded`). Raises NoCredentials.
         """
-        known = _credentials(url, token)
+        known = resolve_credentials(url, token or (login and NO_TOKEN))
         local = urlsplit(known.url).hostname in LOOPBACK
         self.url = known.url
-        self._sent: OrderedDict[str, _Sent] = OrderedDict()
-        self._sent_lock = threading.Lock()
+        self.failures = Failures()
+        self._token_given = bool(token) or login is not None
+        self._login = login
+        self._retries = retries
+        self._sent = Sent()
         self._http = httpx.Client(
             base_url=known.url,
             headers={"Authorization": f"Bearer {known.token}"},
             timeout=timeout,
             trust_env=not local,
+            transport=transport,
         )
 
     def __enter__(self) -> ContextRender:
@@ -103,6 +120,41 @@ class ContextRender:
         asked = {"budget": budget, "policy": policy, "parameters": parameters, "model": model}
         return self._send_new("render", session, messages, {**asked, "want": want})
 
+    def fit(
+        self,
+        session: str,
+        messages: Sequence[Message] | Mapping[str, Any],
+        *,
+        budget: int | None = None,
+        policy: str | None = None,
+        parameters: Mapping[str, float] | None = None,
+        model: str | None = None,
+        dialect: str = "chat",
+        deadline: float = DEADLINE,
+        fail_open: bool = True,
+    ) -> Fitted:
+        """What to send to the model in place of `messages`; the original when anything goes wrong.
+
+        `messages` are chat messages, or a whole request body of `dialect` (chat, responses,
+        messages, observations). The items that stay are the caller's own objects. `deadline` is in
+        seconds; without `fail_open` it raises what went wrong.
+        """
+        body = messages if isinstance(messages, Mapping) else {"messages": list(messages)}
+        try:
+            transcript = dialect_of(dialect, body).read(body)
+            if not transcript.messages:
+                return Fitted(body)
+            asked = {"budget": budget, "policy": policy, "parameters": parameters, "model": model}
+            fields = {**asked, "want": "plan", "session": session}
+            until = time.monotonic() + deadline
+            reply = self._send_new("render", session, transcript.messages, fields, until)
+            return fitted(body, transcript, reply)
+        except Exception as failure:
+            if not fail_open:
+                raise
+            self.failures.add(reason_of(failure))
+            return Fitted(body, failure=reason_of(failure))
+
     def sync(
         self,
         session: str,
@@ -119,64 +171,134 @@ class ContextRender:
         session: str,
         *,
         turn: int | None = None,
+        branch: int | None = None,
         budget: int | None = None,
         policy: str | None = None,
         parameters: Mapping[str, float] | None = None,
     ) -> Json:
-        """Why each result is shown or not at a turn; without one, at the next."""
-        fields = {"turn": turn, "budget": budget, "policy": policy, "parameters": parameters}
-        return self._call("explain", {"session": session, **fields})
+        """Why each result is shown or not at a turn, the next one unless given."""
+        where = {"session": session, "turn": turn, "branch": branch}
+        asked = {"budget": budget, "policy": policy, "parameters": parameters}
+        return self._call("explain", {**where, **asked})
+
+    def recall(
+        self,
+        session: str,
+        *,
+        results: Sequence[int] | None = None,
+        query: str | None = None,
+        limit: int | None = None,
+        branch: int | None = None,
+    ) -> Json:
+        """Complete results: those at the positions `results`, or those that answer `query` best."""
+        wanted = {"results": results and list(results), "query": query, "limit": limit}
+        return self._call("recall", {"session": session, "branch": branch, **wanted})
 
     def list_sessions(self, *, limit: int | None = None, cursor: str | None = None) -> Json:
         """A page of the caller's sessions, newest first; its `next` is the next page's cursor."""
         return self._call("list_sessions", {"limit": limit, "cursor": cursor})
 
-    def inspect_session(self, session: str) -> Json:
+    def inspect_session(self, session: str, *, branch: int | None = None) -> Json:
         """A session's shape, without contents."""
-        return self._call("inspect_session", {"session": session})
+        return self._call("inspect_session", {"session": session, "branch": branch})
 
     def export_session(self, session: str) -> Json:
         """A whole session, to be kept or imported elsewhere."""
         return self._call("export_session", {"session": session})
 
+    def import_session(self, data: Mapping[str, Any], *, session: str | None = None) -> Json:
+        """Makes a session from what `export_session` gave, under its own name unless given."""
+        return self._call("import_session", {"data": data, "session": session})
+
     def delete_session(self, session: str) -> Json:
         """Removes a session and all that it holds."""
-        self._sent.pop(session, None)
+        self._sent.forget(session)
         return self._call("delete_session", {"session": session})
 
     def _send_new(
-        self, walker: str, session: str, messages: Sequence[Message], fields: Mapping[str, Any]
+        self,
+        walker: str,
+        session: str,
+        messages: Sequence[Message],
+        fields: Mapping[str, Any],
+        until: float = inf,
     ) -> Json:
         """Sends the messages after those the server has; all of them when it disagrees."""
-        known = self._sent.get(session) or _Sent()
-        offset = len(known.messages)
-        if list(messages[:offset]) != known.messages:
-            known, offset = _Sent(), 0
-        snapshot = copy.deepcopy(list(messages[offset:]))
+        messages = list(messages)
+        known, now = self._sent.compare(session, messages)
         request = {"session": session, **fields}
         try:
-            reply = self._call(
-                walker, {**request, "messages": snapshot, "offset": offset, "prefix": known.digest}
-            )
+            reply = self._send_from(known, walker, messages, request, until)
         except HistoryDiverged:
-            if not offset:
+            if not known.messages:
                 raise
-            reply = self._call(walker, {**request, "messages": list(messages)})
-        self._remember(session, _Sent(known.messages + snapshot, reply["digest"]))
+            reply = self._send_from(Known(), walker, messages, request, until)
+        self._sent.remember(session, Known(len(messages), now, reply["digest"]))
         return reply
 
-    def _remember(self, session: str, sent: _Sent) -> None:
-        with self._sent_lock:
-            self._sent[session] = sent
-            self._sent.move_to_end(session)
-            while len(self._sent) > REMEMBERED_SESSIONS:
-                self._sent.popitem(last=False)
+    def _send_from(
+        self,
+        known: Known,
+        walker: str,
+        messages: Sequence[Message],
+        fields: Mapping[str, Any],
+        until: float,
+    ) -> Json:
+        place = {"offset": known.messages, "prefix": known.digest}
+        fresh = messages[known.messages :]
+        return self._call(walker, {**fields, **place, "messages": fresh}, until)
 
-    def _call(self, walker: str, fields: Mapping[str, Any]) -> Json:
+    def _call(self, walker: str, fields: Mapping[str, Any], until: float = inf) -> Json:
         """The walker's report; fields that are None are left to the server."""
         given = {name: value for name, value in fields.items() if value is not None}
+        pause = FIRST_PAUSE
+        left = 0 if walker in NOT_REPEATABLE else self._retries
+        while True:
+            try:
+                return self._asked(f"/walker/{walker}", given, until)
+            except (Unreachable, ServerError) as error:
+                late = time.monotonic() + pause > until
+                if late or not left or error.status not in (0, 502, 503, 504):
+                    raise
+            left -= 1
+            time.sleep(pause)
+            pause *= 2
+
+    def _asked(self, path: str, fields: Json, until: float) -> Json:
+        """The report; with a fresh token if the client's own is no longer good."""
         try:
-            response = self._http.post(f"/walker/{walker}", json=given)
+            answer = self._post(path, fields, until)
+        except Unauthorized:
+            if not self._refresh():
+                raise
+            answer = self._post(path, fields, until)
+        if not answer.get("reports"):
+            raise error_of(200, answer)
+        return cast(Json, answer["reports"][0])
+
+    def _refresh(self) -> bool:
+        """Whether there is another token to try."""
+        if self._login is not None:
+            name, password = self._login
+            token = str(
+                self._post("/user/login", {"username": name, "password": password})["token"]
+            )
+        elif self._token_given:
+            return False
+        else:
+            try:
+                token = resolve_credentials(self.url, None).token
+            except NoCredentials:
+                return False
+        used = self._http.headers["authorization"]
+        self._http.headers["authorization"] = f"Bearer {token}"
+        return self._http.headers["authorization"] != used
+
+    def _post(self, path: str, fields: Json, until: float = inf) -> Json:
+        """The JSON object that answers. Raises a ContextRenderError."""
+        timeout = USE_CLIENT_DEFAULT if until == inf else max(0.001, until - time.monotonic())
+        try:
+            response = self._http.post(path, json=fields, timeout=timeout)
         except httpx.TransportError as error:
             reason = str(error) or type(error).__name__
             raise Unreachable("unreachable", 0, f"No answer from {self.url}: {reason}.") from error
@@ -187,17 +309,6 @@ class ContextRender:
             body = response.json()
         except ValueError:
             body = None
-        if not (response.is_success and isinstance(body, dict) and body.get("reports")):
+        if not (response.is_success and isinstance(body, dict)):
             raise error_of(response.status_code, body)
-        return cast(Json, body["reports"][0])
-
-
-def _credentials(url: str | None, token: str | None) -> Credentials:
-    url = (url or os.environ.get("CONTEXTRENDER_URL", "")).rstrip("/")
-    token = token or os.environ.get("CONTEXTRENDER_TOKEN", "")
-    if url and token:
-        return Credentials(url, token)
-    found = load_credentials()
-    if url and not token and urlsplit(url).hostname not in LOOPBACK:
-        raise NoCredentials(f"The local server's token is not for {url}: give its own token.")
-    return Credentials(url or found.url, token or found.token)
+        return body

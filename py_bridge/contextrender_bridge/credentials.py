@@ -1,5 +1,7 @@
 """The address and token of the local service: written by the server, found by every client."""
 
+from __future__ import annotations
+
 import json
 import os
 from dataclasses import asdict, dataclass, field
@@ -51,4 +53,19 @@ def load_credentials(folder: Path | None = None) -> Credentials:
         raise NoCredentials(f"{path} cannot be read ({type(error).__name__}).") from None
     if url and not token and urlsplit(url).hostname not in LOOPBACK:
         raise NoCredentials(f"{path} is for this machine only: set CONTEXTRENDER_TOKEN for {url}.")
+    return Credentials(url or found.url, token or found.token)
+
+
+def resolve_credentials(url: str | None, token: str | None) -> Credentials:
+    """Address and token: as given, else from the environment, else those of the local server.
+
+    Raises NoCredentials.
+    """
+    url = (url or os.environ.get("CONTEXTRENDER_URL", "")).rstrip("/")
+    token = token or os.environ.get("CONTEXTRENDER_TOKEN", "")
+    if url and token:
+        return Credentials(url, token)
+    found = load_credentials()
+    if url and not token and urlsplit(url).hostname not in LOOPBACK:
+        raise NoCredentials(f"The local server's token is not for {url}: give its own token.")
     return Credentials(url or found.url, token or found.token)

@@ -1,11 +1,18 @@
 """Measure policies on recorded runs: what they send, and how much of what later steps drew on.
 
 A run is a line of JSON, {"id", "source", "model", "messages"}, with OpenAI chat messages. Before
-each assistant message the history is rendered as it would have been for that model call.
+each assistant message the history is rendered as it would have been for that model call. Tokens
+are those the budget limits; the system prompt and the current user message come on top, and are
+`tokens_outside` in the JSON. docs/evaluation.md defines every figure.
+
+A policy may have parameters or a budget of its own, as in
+`--policy prune,contextrender:weight_reuse=2,contextrender@12000`.
 """
 
 import argparse
 import os
+import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,75 +21,105 @@ from contextrender_bridge.client import ContextRender
 from contextrender_bridge.credentials import NoCredentials
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.replay import report
+from contextrender_bridge.replay.bootstrap import RESAMPLES, Bootstrap
+from contextrender_bridge.replay.cache import ScoreCache
+from contextrender_bridge.replay.cases import Case, cases_of
+from contextrender_bridge.replay.compare import differences, pairs_of
 from contextrender_bridge.replay.over_http import HttpReplay
 from contextrender_bridge.replay.progress import progress
 from contextrender_bridge.replay.runs import Run, read_runs
-from contextrender_bridge.replay.scores import Case, RunScore
+from contextrender_bridge.replay.scores import RunScore
 from contextrender_bridge.replay.service import temporary_service
 from contextrender_bridge.replay.workers import Advance, replay_runs
-from engine.errors import InvalidRequest
-from engine.parameters import check_budget
-from engine.policies import policy_named
 from engine.request import DEFAULT_BUDGET
 
 COMPARED = "contextrender,prune,full"
+
+__all__ = ["add_arguments", "cases_of", "count", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender replay`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument(
-        "files", nargs="+", type=Path, metavar="FILE", help=".jsonl, .jsonl.gz, or a folder of them"
-    )
-    parser.add_argument("--policy", default=COMPARED, metavar="A,B", help="policies (%(default)s)")
-    parser.add_argument(
-        "--budget", default=str(DEFAULT_BUDGET), metavar="N,M", help="tokens (%(default)s)"
-    )
-    parser.add_argument("--limit", type=count, metavar="N", help="replay the first N runs only")
+    add_replay_arguments(parser, COMPARED, str(DEFAULT_BUDGET))
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures, per run too")
+    parser.add_argument("--csv", type=Path, metavar="OUT", help="write the figures, a line a case")
+    parser.add_argument("--plot", type=Path, metavar="DIR", help="write plots, as PNG and SVG")
+    parser.add_argument("--report", type=Path, metavar="OUT", help="write all of it as one page")
+    parser.add_argument(
+        "--resume", type=Path, metavar="DIR", help="keep scores there, and take those kept before"
+    )
     parser.add_argument(
         "--http",
         action="store_true",
         help="through a server: CONTEXTRENDER_URL's, else one started for the purpose",
     )
+
+
+def add_replay_arguments(parser: argparse.ArgumentParser, policies: str, budgets: str) -> None:
+    """The options that say what to replay."""
+    parser.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help=".jsonl, .jsonl.gz, or a folder of them"
+    )
+    parser.add_argument("--policy", default=policies, metavar="A,B", help="policies (%(default)s)")
+    parser.add_argument("--budget", default=budgets, metavar="N,M", help="tokens (%(default)s)")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set a parameter of every policy; repeatable",
+    )
+    parser.add_argument(
+        "--compare",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("A", "B"),
+        help="paired differences of two policies, as policy or policy@budget; repeatable",
+    )
+    parser.add_argument("--limit", type=count, metavar="N", help="replay the first N runs only")
+    parser.add_argument(
+        "--resamples", type=count, default=RESAMPLES, metavar="N", help="(%(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the resampling (0)")
     parser.add_argument(
         "--workers", type=count, metavar="N", help="processes, without --http (one a processor)"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Replays the files and prints the tables."""
-    cases = cases_of(args.policy, args.budget)
+    """Replays the files, prints the tables and writes what was asked for."""
+    if args.http and args.resume:
+        raise CommandError("--resume keeps scores of replays in process, not of --http.")
+    if args.plot or args.report:
+        needs_plots()
+    cases = cases_of(args.policy, args.budget, args.set)
+    budgets = list(dict.fromkeys(case.budget for case in cases))
+    pairs = pairs_of(args.compare, budgets, args.set)
+    cases = list(dict.fromkeys([*cases, *(case for pair in pairs for case in pair)]))
     runs = read_runs(args.files, args.limit)
-    total = sum(run.invocations for run in runs) * len(cases)
-    if args.http:
-        with service() as client, progress("Replaying model calls", total) as advance:
-            scores = _through(client, runs, cases, advance)
-    else:
-        with progress("Replaying model calls", total) as advance:
-            scores = replay_runs(runs, cases, args.workers, advance)
+    scores = _scores(args, runs, cases)
+    bootstrap = Bootstrap(scores, args.resamples, args.seed)
+    compared = list(differences(bootstrap, cases, pairs))
     if args.json:
-        report.write_json(scores, args.json)
+        report.write_json(report.to_json(scores, bootstrap, compared), args.json)
+    if args.csv:
+        report.write(report.to_csv(scores, bootstrap), args.csv)
+    if args.plot or args.report:
+        from contextrender_bridge.replay.page import page
+        from contextrender_bridge.replay.plots import Plotter, write_plots
+
+        plots = Plotter(scores, bootstrap).all()
+        if args.plot:
+            write_plots(plots, args.plot)
+        if args.report:
+            command = shlex.join(["contextrender", *sys.argv[1:]])
+            report.write(page(scores, bootstrap, compared, plots, command), args.report)
     out = report.console()
-    out.print(*report.tables(scores), sep="\n")
-    out.print(report.notes(scores))
+    out.print(*report.tables(scores, bootstrap, compared), sep="\n")
+    out.print(report.notes(scores, bootstrap, args.http))
     return 0
-
-
-def cases_of(policies: str, budgets: str) -> list[Case]:
-    """Every policy under every budget. Raises CommandError for one there is not."""
-    try:
-        named = _names(policies)
-        for policy in named:
-            policy_named(policy)
-        sizes = [check_budget(int(budget)) for budget in _names(budgets)]
-    except InvalidRequest as problem:
-        raise CommandError(f"{problem.message}.") from None
-    except ValueError:
-        raise CommandError("--budget takes whole numbers of tokens, as in 6000,12000.") from None
-    if not (named and sizes):
-        raise CommandError("name at least one policy and one budget.")
-    return [Case(policy, budget) for policy in named for budget in sizes]
 
 
 def count(text: str) -> int:
@@ -91,6 +128,16 @@ def count(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
     return number
+
+
+def needs_plots() -> None:
+    """Raises CommandError when the plotting library is not installed."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise CommandError(
+            "plots need matplotlib: `pip install 'contextrender[eval]'`."
+        ) from None
 
 
 @contextmanager
@@ -108,6 +155,18 @@ def service() -> Iterator[ContextRender]:
         yield client
 
 
+def _scores(
+    args: argparse.Namespace, runs: Sequence[Run], cases: Sequence[Case]
+) -> list[RunScore]:
+    total = sum(run.invocations for run in runs) * len(cases)
+    if args.http:
+        with service() as client, progress("Replaying model calls", total) as advance:
+            return _through(client, runs, cases, advance)
+    kept = ScoreCache(args.resume) if args.resume else None
+    with progress("Replaying model calls", total) as advance:
+        return replay_runs(runs, cases, args.workers, advance, kept)
+
+
 def _through(
     client: ContextRender, runs: Sequence[Run], cases: Sequence[Case], advance: Advance
 ) -> list[RunScore]:
@@ -119,8 +178,3 @@ def _through(
         finally:
             replay.forget()
     return scores
-
-
-def _names(text: str) -> list[str]:
-    """The parts of a comma-separated list, each once."""
-    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))

@@ -3,19 +3,14 @@
 import time
 from collections.abc import Sequence
 
+import numpy as np
+
+from contextrender_bridge.replay.cases import Case
+from contextrender_bridge.replay.prompts import Prompts
 from contextrender_bridge.replay.runs import Run
-from contextrender_bridge.replay.scores import (
-    Case,
-    CaseScore,
-    Prompt,
-    RunScore,
-    Turn,
-    Watch,
-    turns_of,
-)
+from contextrender_bridge.replay.scores import Prompt, RunScore, Scorer, Turn, Watch, turns_of
 from engine.embeddings import Embedder
-from engine.history import History
-from engine.parameters import Parameters
+from engine.history import History, VectorTable
 from engine.render import assemble, render_call
 from engine.tokens import TokenCounter, content_text, counter_for
 from engine.vectors import Vectors
@@ -26,36 +21,42 @@ def replay_run(
 ) -> RunScore:
     """Renders the history before every assistant message under every case, and scores it.
 
-    All cases share one history: messages are recorded, and results embedded, once.
+    All cases share one history, so messages are recorded once; each has vectors of its own, so
+    that what it asks to be embedded does not depend on the other cases.
     """
-    timed = _TimedEmbedder(embedder)
+    remembering = _Remembering(embedder)
     counter = counter_for(run.model or None)
+    prompts = Prompts(counter)
     history = History()
-    scores = [CaseScore(case) for case in cases]
+    scorers = [Scorer(run, case, prompts) for case in cases]
+    vectors = [VectorTable() for _ in cases]
     recording = 0.0
     for turn in turns_of(run):
         start = time.perf_counter()
         history.extend(run.messages[len(history) : turn.position], counter)
         recording += time.perf_counter() - start
-        for score in scores:
+        for scorer, table in zip(scorers, vectors, strict=True):
+            history.vectors = table
             start = time.perf_counter()
-            embedding = timed.seconds
-            prompt = _prompt(run, history, score.case, turn, counter, timed)
-            taken = time.perf_counter() - start - (timed.seconds - embedding)
-            score.add(turn, prompt, taken)
+            embedding = remembering.seconds
+            prompt = _prompt(run, history, scorer.score.case, counter, remembering)
+            taken = time.perf_counter() - start - (remembering.seconds - embedding)
+            scorer.add(turn, prompt, taken)
             if watch is not None:
-                watch(score.case, turn, prompt)
-    return RunScore(run.id, run.source, run.model, scores, recording, timed.seconds)
+                watch(scorer.score.case, turn, prompt)
+    score = RunScore.of(run, [scorer.score for scorer in scorers], prompts)
+    score.recording, score.embedding = recording, remembering.seconds
+    return score
 
 
 def _prompt(
-    run: Run, history: History, case: Case, turn: Turn, counter: TokenCounter, embedder: Embedder
+    run: Run, history: History, case: Case, counter: TokenCounter, embedder: Embedder
 ) -> Prompt:
     rendered = render_call(
         history,
         budget=case.budget,
         policy=case.policy,
-        parameters=Parameters(),
+        parameters=case.parameters,
         counter=counter,
         embedder=embedder,
         text_of=lambda message: content_text(run.messages[message].get("content")),
@@ -66,14 +67,16 @@ def _prompt(
         rendered.plan.retained.outside_tokens,
         frozenset(rendered.visible),
         [assemble(run.messages[item.message], item) for item in rendered.items],
+        rendered.usage,
     )
 
 
-class _TimedEmbedder:
-    """An embedder that adds up the time it takes."""
+class _Remembering:
+    """An embedder that makes each text's vector once, and adds up the time that takes."""
 
     def __init__(self, inner: Embedder) -> None:
         self._inner = inner
+        self._known: dict[str, Vectors] = {}
         self.seconds = 0.0
 
     @property
@@ -83,6 +86,9 @@ class _TimedEmbedder:
     def embed(self, texts: Sequence[str]) -> Vectors:
         start = time.perf_counter()
         try:
-            return self._inner.embed(texts)
+            fresh = list(dict.fromkeys(text for text in texts if text not in self._known))
+            if fresh:
+                self._known.update(zip(fresh, self._inner.embed(fresh), strict=True))
+            return np.stack([self._known[text] for text in texts])
         finally:
             self.seconds += time.perf_counter() - start

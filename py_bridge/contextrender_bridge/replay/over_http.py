@@ -8,16 +8,12 @@ from contextlib import suppress
 from contextrender_bridge.client import ContextRender, Json
 from contextrender_bridge.client_errors import ContextRenderError
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.replay.cases import Case
+from contextrender_bridge.replay.prompts import Prompts
 from contextrender_bridge.replay.runs import Run
-from contextrender_bridge.replay.scores import (
-    Case,
-    CaseScore,
-    Prompt,
-    RunScore,
-    Turn,
-    Watch,
-    turns_of,
-)
+from contextrender_bridge.replay.scores import Prompt, RunScore, Scorer, Turn, Watch, turns_of
+from engine.costs import Usage
+from engine.tokens import counter_for
 
 
 class HttpReplay:
@@ -29,7 +25,7 @@ class HttpReplay:
     def __init__(self, client: ContextRender) -> None:
         """Sends everything through `client`."""
         self._client = client
-        self.sessions: dict[tuple[str, Case], str] = {}
+        self._sessions: list[str] = []
 
     def replay_run(self, run: Run, cases: Sequence[Case], watch: Watch | None = None) -> RunScore:
         """Renders the history before every assistant message under every case, and scores it.
@@ -37,32 +33,39 @@ class HttpReplay:
         Raises CommandError, naming the run, when the server refuses.
         """
         turns = turns_of(run)
-        scores = [CaseScore(case) for case in cases]
-        for score in scores:
-            session = f"replay-{uuid.uuid4().hex}"
-            self.sessions[run.id, score.case] = session
+        prompts = Prompts(counter_for(run.model or None))
+        scorers = [Scorer(run, case, prompts) for case in cases]
+        sessions = [f"replay-{uuid.uuid4().hex}" for _ in cases]
+        self._sessions += sessions
+        for scorer, session in zip(scorers, sessions, strict=True):
+            case = scorer.score.case
             for turn in turns:
                 start = time.perf_counter()
-                prompt = self._prompt(session, run, score.case, turn)
-                score.add(turn, prompt, time.perf_counter() - start)
+                prompt = self._prompt(session, run, case, turn)
+                scorer.add(turn, prompt, time.perf_counter() - start)
                 if watch is not None:
-                    watch(score.case, turn, prompt)
-        return RunScore(run.id, run.source, run.model, scores)
+                    watch(case, turn, prompt)
+        score = RunScore.of(run, [scorer.score for scorer in scorers], prompts)
+        score.sessions = sessions
+        return score
 
     def forget(self) -> None:
         """Deletes the sessions of all runs so far."""
-        while self.sessions:
-            _, session = self.sessions.popitem()
+        while self._sessions:
+            session = self._sessions.pop()
             with suppress(ContextRenderError):
                 self._client.delete_session(session)
 
     def _prompt(self, session: str, run: Run, case: Case, turn: Turn) -> Prompt:
+        if not turn.position:
+            return Prompt(0, 0, 0, frozenset(), [])
         try:
             reply: Json = self._client.render(
                 session,
                 run.messages[: turn.position],
                 budget=case.budget,
                 policy=case.policy,
+                parameters=case.changed or None,
                 model=run.model or None,
             )
         except ContextRenderError as error:
@@ -75,4 +78,5 @@ class HttpReplay:
             tokens["outside"],
             frozenset(reply["visible"]),
             reply["messages"],
+            Usage(**reply.get("usage") or {}),
         )

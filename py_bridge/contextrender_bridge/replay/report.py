@@ -1,19 +1,26 @@
 """What a replay prints and writes."""
 
+import csv
+import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.replay.bootstrap import Bootstrap, Estimate
+from contextrender_bridge.replay.compare import Difference
+from contextrender_bridge.replay.figures import AGES, FIGURES, Figure
 from contextrender_bridge.replay.scores import CaseScore, RunScore, totals
-from engine.measures import AGE_BINS
 
-PLAIN_WIDTH = 110
+PLAIN_WIDTH = 120
+
+Estimates = Mapping[str, Estimate]
 
 
 def console() -> Console:
@@ -22,11 +29,21 @@ def console() -> Console:
     return out if out.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
 
 
-def table(title: str, *columns: str, left: int = 1) -> Table:
-    """An empty table whose first `left` columns hold names and whose others hold figures."""
-    made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
+def table(title: str, *columns: str, left: int = 1, folds: str = "") -> Table:
+    """An empty table; its first `left` columns hold names, of which `folds` may fold, the others
+    figures.
+    """
+    made = Table(
+        title=title or None,
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        title_justify="left",
+        title_style="bold",
+    )
     for index, column in enumerate(columns):
-        made.add_column(column, justify="left" if index < left else "right", no_wrap=index < left)
+        justify: Literal["left", "right"] = "left" if index < left else "right"
+        made.add_column(column, justify=justify, no_wrap=column != folds, overflow="fold")
     return made
 
 
@@ -35,95 +52,203 @@ def percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.1%}"
 
 
-def tables(runs: Sequence[RunScore]) -> list[Table]:
-    """Cost and recall of every case over all runs."""
+def shown(figure: Figure, value: float | None, signed: bool = False) -> str:
+    """A figure as it is printed."""
+    if value is None:
+        return "-"
+    sign = "+" if signed else ""
+    if figure.percent:
+        return f"{100 * value:{sign}.1f}"
+    return f"{value:{sign}.3f}" if "dollars" in figure.name else f"{value:{sign},.0f}"
+
+
+def interval(figure: Figure, estimate: Estimate, signed: bool = False) -> str:
+    """The estimate's interval as it is printed."""
+    if estimate.low is None:
+        return ""
+    low, high = (shown(figure, end, signed) for end in (estimate.low, estimate.high))
+    return f"[{low},{high}]"
+
+
+def tables(
+    runs: Sequence[RunScore], bootstrap: Bootstrap, differences: Iterable[Difference] = ()
+) -> list[Table]:
+    """What was sent, what was in view, what it cost, and the comparisons asked for."""
     sums = totals(runs)
-    return [_cost_table(sums), _recall_table(sums)]
+    estimates = [bootstrap.estimates(index) for index in range(len(sums))]
+    made = [_sent_table(sums), _recall_table(sums, estimates), _cost_table(sums, estimates)]
+    for (case, other), group in groupby(differences, key=lambda each: (each.case, each.other)):
+        made.append(_difference_table(f"{case} less {other}, paired by task", list(group)))
+    return made
 
 
-def notes(runs: Sequence[RunScore]) -> str:
+def notes(runs: Sequence[RunScore], bootstrap: Bootstrap, over_http: bool = False) -> str:
     """What one must know to read the tables."""
     first = totals(runs)[0]
     calls = max(first.recall.invocations, 1)
     lines = [
-        f"{len(runs)} runs. Tokens are those the budget limits; system prompts and current user "
-        f"messages add {first.tokens_outside:,} to either."
+        f"Runs: {len(runs)}. Tasks: {bootstrap.tasks}. Tokens are those the budget limits: system\n"
+        f"prompts and current user messages add {first.tokens_outside:,} to both counts.",
+        "In brackets: 95% of resamplings of the tasks. docs/evaluation.md defines every figure.",
     ]
     recording = sum(run.recording for run in runs)
     embedding = sum(run.embedding for run in runs)
-    if recording:
+    if over_http:
+        lines.append(
+            "ms/call is the whole round trip, recording included. What the policies embed is not\n"
+            "known here and counts 0."
+        )
+    else:
         lines.append(
             f"Recording took {1000 * recording / calls:.1f} ms a call and embedding "
             f"{1000 * embedding / calls:.1f} ms, once for all policies, on top of ms/call."
         )
-    else:
-        lines.append("ms/call is the whole round trip, recording included.")
     return "\n".join(lines)
 
 
-def to_json(runs: Sequence[RunScore]) -> dict[str, Any]:
+def to_json(
+    runs: Sequence[RunScore], bootstrap: Bootstrap, differences: Iterable[Difference] = ()
+) -> dict[str, Any]:
     """Every case's figures over all runs and for each, without times: reproducible."""
     cases = []
     for index, total in enumerate(totals(runs)):
         each = [
-            {"id": run.id, "source": run.source, "model": run.model, **_own(run.cases[index])}
+            {
+                "id": run.id,
+                "source": run.source,
+                "model": run.model,
+                "task": run.task,
+                **_own(run.cases[index]),
+                "calls": run.cases[index].calls,
+            }
             for run in runs
         ]
-        cases.append({**total.to_json(), "runs": len(runs), "per_run": each})
-    return {"format": "contextrender-replay/1", "cases": cases}
+        figures = bootstrap.estimates(index)
+        cases.append(
+            {
+                **total.to_json(),
+                "runs": len(runs),
+                "figures": {name: estimate.to_json() for name, estimate in figures.items()},
+                "per_run": each,
+            }
+        )
+    compared = [difference.to_json() for difference in differences]
+    return {"format": "contextrender-replay/2", "cases": cases, "compared": compared}
 
 
-def write_json(runs: Sequence[RunScore], path: Path) -> None:
-    """Writes `to_json`. Raises CommandError when it cannot."""
+def to_csv(runs: Sequence[RunScore], bootstrap: Bootstrap) -> str:
+    """A line a case: its sums, and every figure with the ends of its interval."""
+    lines = []
+    for index, total in enumerate(totals(runs)):
+        plain = {
+            name: value
+            for name, value in total.to_json().items()
+            if not isinstance(value, dict) and name not in bootstrap.estimates(index)
+        }
+        line: dict[str, Any] = {**plain, "policy": total.case.name, "runs": len(runs)}
+        for name, estimate in bootstrap.estimates(index).items():
+            column = name.replace(" ", "_")
+            line |= {column: estimate.value}
+            line |= {f"{column}_low": estimate.low, f"{column}_high": estimate.high}
+        lines.append(line)
+    out = io.StringIO()
+    writer = csv.DictWriter(out, lines[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return out.getvalue()
+
+
+def write(text: str, path: Path) -> None:
+    """Writes a file. Raises CommandError when it cannot."""
     try:
-        path.write_text(json.dumps(to_json(runs), indent=1) + "\n", encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise CommandError(f"cannot write {path}: {error.strerror}.") from None
 
 
+def write_json(figures: Mapping[str, Any], path: Path) -> None:
+    """Writes `to_json`. Raises CommandError when it cannot."""
+    write(json.dumps(figures, indent=1) + "\n", path)
+
+
 def _own(score: CaseScore) -> dict[str, Any]:
     figures = score.to_json()
-    del figures["policy"], figures["budget"]
+    for name in ("policy", "budget", "parameters"):
+        del figures[name]
     return figures
 
 
-def _cost_table(sums: Sequence[CaseScore]) -> Table:
+def _sent_table(sums: Sequence[CaseScore]) -> Table:
     made = table(
         "What was sent",
-        *("policy", "budget", "calls", "over budget"),
-        *("tokens full", "rendered", "saved", "ms/call"),
+        *("policy", "budget", "calls", "over\nbudget", "tokens\nfull", "tokens\nrendered"),
+        *("saved", "policy's\nmodel", "embedded", "ms/call"),
     )
     for total in sums:
-        recall = total.recall
+        recall, own = total.recall, total.own
         made.add_row(
-            total.case.policy,
+            total.case.name,
             f"{total.case.budget:,}",
             f"{recall.invocations:,}",
             f"{recall.over_budget:,}",
             f"{recall.tokens_full:,}",
             f"{recall.tokens_rendered:,}",
             percent(total.share_saved),
+            f"{own.prompt + own.output:,}",
+            f"{own.embedded:,}",
             f"{1000 * total.seconds / max(recall.invocations, 1):.1f}",
         )
     return made
 
 
-def _recall_table(sums: Sequence[CaseScore]) -> Table:
-    ages = [label for label, _ in AGE_BINS]
+def _recall_table(sums: Sequence[CaseScore], estimates: Sequence[Estimates]) -> Table:
     made = table(
-        "What later steps drew on that was in view (Later-Used Recall; ages in turns)",
-        *("policy", "budget", "events", "results", *(f"age {age}" for age in ages)),
-        *("values", "turns with all"),
+        "What later steps drew on that was in view, % (Later-Used Recall; ages in turns)",
+        *("policy", "budget", "results", "", *(f"age\n{age}" for age in AGES)),
+        *("values", "", "turns\nwith all", ""),
     )
-    for total in sums:
-        recall = total.recall
+    wide = ("result_recall", "value_recall", "turns_with_all_values")
+    names = (wide[0], *(f"result_recall {age}" for age in AGES), *wide[1:])
+    for total, known in zip(sums, estimates, strict=True):
+        made.add_row(*_case_cells(total), *_cells(known, names, wide))
+    return made
+
+
+def _cost_table(sums: Sequence[CaseScore], estimates: Sequence[Estimates]) -> Table:
+    made = table(
+        "What it cost: dollars a run over budget; % of full history's",
+        *("policy", "budget", "C\ndollars", "C\n%", "", "true prefix\ndollars"),
+        *("prompt %\nat 0.25", "", "prompt %\nat 0.1", ""),
+    )
+    wide = ("cost_relative", "prompt_cost_25", "prompt_cost_10")
+    names = ("cost_dollars", wide[0], "prefix_cost_dollars", *wide[1:])
+    for total, known in zip(sums, estimates, strict=True):
+        made.add_row(*_case_cells(total), *_cells(known, names, wide))
+    return made
+
+
+def _difference_table(title: str, found: Sequence[Difference]) -> Table:
+    made = table(title, "figure", "difference", "", "", left=1)
+    verdicts = {True: "better", False: "worse", None: ""}
+    for each in found:
         made.add_row(
-            total.case.policy,
-            f"{total.case.budget:,}",
-            f"{recall.events:,}",
-            percent(recall.result_recall),
-            *(percent(recall.result_recall_by_age[age]) for age in ages),
-            percent(recall.value_recall),
-            percent(recall.complete_turns),
+            each.figure.title,
+            shown(each.figure, each.estimate.value, signed=True),
+            interval(each.figure, each.estimate, signed=True),
+            verdicts[each.better],
         )
     return made
+
+
+def _case_cells(total: CaseScore) -> tuple[str, str]:
+    return total.case.name, f"{total.case.budget:,}"
+
+
+def _cells(known: Estimates, names: Sequence[str], wide: Sequence[str]) -> list[str]:
+    """Values, and the intervals of the `wide` ones."""
+    cells: list[str] = []
+    for figure in sorted((f for f in FIGURES if f.name in names), key=lambda f: names.index(f.name)):
+        cells.append(shown(figure, known[figure.name].value))
+        if figure.name in wide:
+            cells.append(interval(figure, known[figure.name]))
+    return cells

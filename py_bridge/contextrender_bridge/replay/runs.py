@@ -1,6 +1,7 @@
-"""Recorded agent runs: JSON Lines files of `{"id", "source", "model", "messages"}`."""
+"""Recorded agent runs: JSON Lines files of `{"id", "source", "model", "messages"}`, perhaps "task"."""
 
 import gzip
+import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,17 +14,39 @@ from engine.errors import InvalidRequest
 from engine.transcript import check_messages
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
-_OWN_FIELDS = ("source", "model")
+_OWN_FIELDS = ("source", "model", "task")
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One recorded run; `messages` are OpenAI chat messages as they were recorded."""
+    """One recorded run; `messages` are OpenAI chat messages as they were recorded.
+
+    `task` is what the agent was asked to do: runs of one task are not independent.
+    """
 
     id: str
     source: str
     model: str
     messages: list[dict[str, Any]]
+    named_task: str = ""
+
+    @property
+    def task(self) -> str:
+        """The task the file names; else the id without the model's name, or its part before a
+        trial's number, as in `file:task:trial`.
+        """
+        if self.named_task:
+            return self.named_task
+        if self.model and self.id.startswith(f"{self.model}_"):
+            return self.id.removeprefix(f"{self.model}_")
+        parts = self.id.split(":")
+        return parts[-2] if len(parts) > 2 else self.id
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of what replaying depends on."""
+        text = json.dumps([self.model, self.messages], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     @property
     def invocations(self) -> int:
@@ -91,9 +114,9 @@ def _run(line: bytes) -> Run:
         raise _NotARun("a run needs an id, a text")
     if not isinstance(messages, list):
         raise _NotARun("a run needs messages, a list")
-    source, model = (_text(fields, name) for name in _OWN_FIELDS)
+    source, model, task = (_text(fields, name) for name in _OWN_FIELDS)
     _check(messages)
-    return Run(id, source, model, messages)
+    return Run(id, source, model, messages, task)
 
 
 def _text(fields: dict[str, Any], name: str) -> str:

@@ -2,18 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
+from contextrender_bridge.replay.cases import Case
+from contextrender_bridge.replay.prompts import Prompts, Sent, Unit
 from contextrender_bridge.replay.runs import Run
+from engine.costs import NOTHING_USED, Usage
 from engine.measures import RecallEvent, RecallScore, recall_events
 
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A policy under a budget."""
-
-    policy: str
-    budget: int
+__all__ = ["Case", "CaseScore", "Prompt", "RunScore", "Scorer", "Turn", "Watch", "turns_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +27,8 @@ class Prompt:
     """What a case made of the history before one turn.
 
     Token counts are those the budget limits; `tokens_outside` is the system prompt and the
-    current user message, which come on top. `visible` are positions of complete results.
+    current user message, which come on top. `visible` are positions of complete results. `usage`
+    is what the policy itself spent on it.
     """
 
     tokens_full: int
@@ -38,6 +36,7 @@ class Prompt:
     tokens_outside: int
     visible: frozenset[int]
     messages: Sequence[Mapping[str, Any]]
+    usage: Usage = NOTHING_USED
 
 
 Watch = Callable[[Case, Turn, Prompt], None]
@@ -46,24 +45,36 @@ Watch = Callable[[Case, Turn, Prompt], None]
 
 @dataclass(slots=True)
 class CaseScore:
-    """The sums of one case; `seconds` is the time its renderings took."""
+    """The sums of one case; `seconds` is the time its renderings took.
+
+    `sent` are the agent's own calls and `own` the policy's; `calls` are the tokens of each prompt
+    with what is outside the budget, of one run.
+    """
 
     case: Case
     recall: RecallScore = field(default_factory=RecallScore)
     tokens_outside: int = 0
+    sent: Usage = NOTHING_USED
+    own: Usage = NOTHING_USED
+    calls: list[int] = field(default_factory=list)
     seconds: float = 0.0
 
-    def add(self, turn: Turn, prompt: Prompt, seconds: float) -> None:
+    def add(self, turn: Turn, prompt: Prompt, sent: Sent, output: int, seconds: float) -> None:
         """Scores one prompt against what its turn drew on."""
         self.recall.add_turn(turn.events, prompt.visible, prompt.messages)
         self.recall.add_invocation(prompt.tokens_full, prompt.tokens_rendered, self.case.budget)
         self.tokens_outside += prompt.tokens_outside
+        self.sent = self.sent.plus(Usage(sent.tokens, sent.cached, output))
+        self.own = self.own.plus(prompt.usage)
+        self.calls.append(sent.tokens)
         self.seconds += seconds
 
     def merge(self, other: "CaseScore") -> None:
-        """Adds the sums of another score of the same case."""
+        """Adds the sums of another run's score of the same case."""
         self.recall.merge(other.recall)
         self.tokens_outside += other.tokens_outside
+        self.sent = self.sent.plus(other.sent)
+        self.own = self.own.plus(other.own)
         self.seconds += other.seconds
 
     @property
@@ -77,26 +88,67 @@ class CaseScore:
         return {
             "policy": self.case.policy,
             "budget": self.case.budget,
+            "parameters": self.case.changed,
             **self.recall.to_json(),
             "tokens_outside": self.tokens_outside,
             "share_saved": self.share_saved,
+            "prompt_tokens": self.sent.prompt,
+            "cached_tokens": self.sent.cached,
+            "output_tokens": self.sent.output,
+            "policy_prompt_tokens": self.own.prompt,
+            "policy_output_tokens": self.own.output,
+            "embedded_tokens": self.own.embedded,
         }
 
 
 @dataclass(slots=True)
 class RunScore:
-    """One run under every case.
+    """One run under every case; over HTTP, `sessions` names the session of each.
 
-    `recording` and `embedding` are seconds spent once for all cases; over HTTP they are part of
-    each case's own seconds, and 0 here.
+    `full` is what full history's calls are: the whole transcript so far, each the previous one's
+    continuation. `recording` and `embedding` are seconds spent once for all cases; over HTTP they
+    are part of each case's own seconds, and 0 here.
     """
 
     id: str
     source: str
     model: str
     cases: list[CaseScore]
+    task: str = ""
+    full: Usage = NOTHING_USED
+    full_calls: list[int] = field(default_factory=list)
     recording: float = 0.0
     embedding: float = 0.0
+    sessions: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, run: Run, cases: list[CaseScore], prompts: Prompts) -> Self:
+        """The score of a run, whose prompts were counted by `prompts`."""
+        full, sizes, before, read = NOTHING_USED, list[int](), 0, 0
+        for position, message in enumerate(run.messages):
+            if message["role"] == "assistant":
+                now = before + prompts.tokens(run.messages[read:position])
+                full = full.plus(Usage(now, before, prompts.tokens([message])))
+                sizes.append(now)
+                before, read = now, position
+        return cls(run.id, run.source, run.model, cases, run.task, full, sizes)
+
+
+class Scorer:
+    """Scores one case's prompts along a run, each against the one before."""
+
+    def __init__(self, run: Run, case: Case, prompts: Prompts) -> None:
+        """Counts with `prompts`, which the run's cases may share."""
+        self.score = CaseScore(case)
+        self._run = run
+        self._prompts = prompts
+        self._units: list[Unit] = []
+
+    def add(self, turn: Turn, prompt: Prompt, seconds: float) -> None:
+        """Scores the next prompt."""
+        self._units, sent = self._prompts.send(self._units, prompt.messages)
+        output = self._prompts.tokens([self._run.messages[turn.position]])
+        self.score.add(turn, prompt, sent, output, seconds)
 
 
 def turns_of(run: Run) -> list[Turn]:

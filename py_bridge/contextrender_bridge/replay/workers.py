@@ -6,9 +6,11 @@ import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 
+from contextrender_bridge.replay.cache import ScoreCache
+from contextrender_bridge.replay.cases import Case
 from contextrender_bridge.replay.in_process import replay_run
 from contextrender_bridge.replay.runs import Run
-from contextrender_bridge.replay.scores import Case, RunScore
+from contextrender_bridge.replay.scores import RunScore
 from engine.embeddings import load_embedder
 from engine.settings import from_environment
 
@@ -18,51 +20,78 @@ FEWEST_FOR_WORKERS = 400
 Advance = Callable[[int], None]
 """Told how many more renderings are done."""
 
+Task = tuple[Run, Sequence[Case]]
+
 
 def replay_runs(
-    runs: Sequence[Run], cases: Sequence[Case], workers: int | None, advance: Advance
+    runs: Sequence[Run],
+    cases: Sequence[Case],
+    workers: int | None,
+    advance: Advance,
+    kept: ScoreCache | None = None,
 ) -> list[RunScore]:
-    """The scores of all runs, in their order. `workers` is the number of processes at most."""
-    renderings = sum(run.invocations for run in runs) * len(cases)
-    wanted = min(workers or os.cpu_count() or 1, len(runs))
-    if wanted <= 1 or (workers is None and renderings < FEWEST_FOR_WORKERS):
-        scores = []
-        for run in runs:
-            scores.append(_replay(run, cases))
-            advance(run.invocations * len(cases))
-        return scores
-    return _replay_on(wanted, runs, cases, advance)
+    """The scores of all runs, in their order. `workers` is the number of processes at most.
+
+    With `kept`, what is kept there is not replayed, and what is replayed is kept run by run.
+    """
+    if kept is None:
+        scores: dict[int, RunScore] = {}
+        _replay_all([(run, cases) for run in runs], workers, advance, scores.__setitem__)
+        return [scores[index] for index in range(len(runs))]
+    missing = [kept.missing(run, cases) for run in runs]
+    known = zip(runs, missing, strict=True)
+    advance(sum(run.invocations * (len(cases) - len(lacking)) for run, lacking in known))
+    tasks = [(run, lacking) for run, lacking in zip(runs, missing, strict=True) if lacking]
+    _replay_all(tasks, workers, advance, lambda task, score: kept.put(tasks[task][0], score))
+    return [kept.get(run, cases) for run in runs]
+
+
+def _replay_all(
+    tasks: Sequence[Task],
+    workers: int | None,
+    advance: Advance,
+    done: Callable[[int, RunScore], None],
+) -> None:
+    """Replays every task's run under its cases, and tells `done` the task's number and the score."""
+    renderings = sum(run.invocations * len(cases) for run, cases in tasks)
+    wanted = min(workers or os.cpu_count() or 1, len(tasks))
+    if wanted > 1 and (workers is not None or renderings >= FEWEST_FOR_WORKERS):
+        _replay_on(wanted, tasks, advance, done)
+        return
+    for number, (run, cases) in enumerate(tasks):
+        done(number, _replay(run, cases))
+        advance(run.invocations * len(cases))
 
 
 def _replay_on(
-    workers: int, runs: Sequence[Run], cases: Sequence[Case], advance: Advance
-) -> list[RunScore]:
-    scores: dict[int, RunScore] = {}
+    workers: int,
+    tasks: Sequence[Task],
+    advance: Advance,
+    done: Callable[[int, RunScore], None],
+) -> None:
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, context)
     try:
-        futures = _submit(pool, runs, cases)
+        futures = _submit(pool, tasks)
         for future in as_completed(futures):
-            index = futures[future]
-            scores[index] = future.result()
-            advance(runs[index].invocations * len(cases))
+            number = futures[future]
+            done(number, future.result())
+            run, cases = tasks[number]
+            advance(run.invocations * len(cases))
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         for process in multiprocessing.active_children():
             process.terminate()
         raise
     pool.shutdown()
-    return [scores[index] for index in range(len(runs))]
 
 
-def _submit(
-    pool: ProcessPoolExecutor, runs: Sequence[Run], cases: Sequence[Case]
-) -> dict[Future[RunScore], int]:
+def _submit(pool: ProcessPoolExecutor, tasks: Sequence[Task]) -> dict[Future[RunScore], int]:
     """Hands out the longest runs first. The workers, started here, leave Ctrl-C to their parent."""
-    longest_first = sorted(range(len(runs)), key=lambda i: -runs[i].invocations)
+    longest_first = sorted(range(len(tasks)), key=lambda i: -tasks[i][0].invocations)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        return {pool.submit(_replay, runs[index], cases): index for index in longest_first}
+        return {pool.submit(_replay, *tasks[number]): number for number in longest_first}
     finally:
         signal.signal(signal.SIGINT, before)
 

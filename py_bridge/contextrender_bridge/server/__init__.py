@@ -1,6 +1,7 @@
 """The service: the Jac app's walkers over HTTP, on jac-scale's storage and users, hardened.
 
-Routes: `POST /walker/NAME`, `POST /user/login`, `GET /healthz`. There are no others.
+Routes: `POST /walker/NAME`, `POST /user/login`, `GET /healthz` and the page at `/console/`; none of
+the runtime's own.
 """
 
 import os

@@ -3,6 +3,7 @@
 import os
 import secrets
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,11 +44,11 @@ class Accounts:
         self._decoy = bcrypt.hashpw(b"", bcrypt.gensalt())
 
     def add(self, name: str, password: str | None = None) -> str:
-        """Create a user with a root of their own and return the id; a missing password is random."""
-        if not (0 < len(name) <= 64 and name.isascii() and name.replace("-", "").isalnum()):
-            raise CommandError("A user name is up to 64 letters, digits and dashes.")
+        """Create a user with a root of their own and return the id. No password: a random one."""
+        if not (len(name) <= 64 and name.isascii() and name.replace("-", "").isalnum()):
+            raise CommandError("a user name is 1 to 64 letters, digits and dashes.")
         if password is not None and not 8 <= len(password.encode()) <= PASSWORD_BYTES:
-            raise CommandError(f"A password has 8 to {PASSWORD_BYTES} bytes.")
+            raise CommandError(f"a password has 8 to {PASSWORD_BYTES} bytes.")
         with self._runtime.unit_of_work() as memory:
             made = self._users.create_user(
                 [{"type": "username", "value": name}],
@@ -55,7 +56,7 @@ class Accounts:
             )
             memory.flush()
         if "error" in made:
-            raise CommandError(f"There is a user '{name}' already.")
+            raise CommandError(f"there is a user '{name}' already.")
         return str(made["user_id"])
 
     def find(self, name: str) -> str | None:
@@ -65,7 +66,9 @@ class Accounts:
 
     def local_token(self) -> str:
         """A token of the local user, who is created at first use."""
-        return self.token(self.find(LOCAL_USER) or self.add(LOCAL_USER))
+        if self.find(LOCAL_USER) is None:
+            self.add(LOCAL_USER)
+        return self.token(str(self.find(LOCAL_USER)))
 
     def token(self, user: str) -> str:
         """A new token, good for a year."""
@@ -75,11 +78,12 @@ class Accounts:
 
     def login(self, name: str, password: str) -> str | None:
         """A token for the right password; a wrong name takes as long as a wrong password."""
-        secret = password.encode(errors="replace")[:PASSWORD_BYTES].replace(b"\0", b"?")
-        if self.find(name) is None:
-            bcrypt.checkpw(secret, self._decoy)
+        if len(password.encode()) > PASSWORD_BYTES or "\0" in password:
             return None
-        user = self._users.authenticate(name, secret.decode(errors="replace"))
+        if self.find(name) is None:
+            bcrypt.checkpw(password.encode(), self._decoy)
+            return None
+        user = self._users.authenticate(name, password)
         return self.token(user["user_id"]) if user else None
 
     def caller(self, token: str) -> Caller | None:
@@ -104,7 +108,11 @@ def _secret(data: Path) -> str:
         return configured
     path = data / "jwt_secret"
     if not path.exists():
-        write_private(path, secrets.token_urlsafe(48))
+        fresh = path.with_name(f"{path.name}.{os.getpid()}")
+        write_private(fresh, secrets.token_urlsafe(48))
+        with suppress(FileExistsError):  # another process has just made one
+            path.hardlink_to(fresh)
+        fresh.unlink()
     return path.read_text(encoding="utf-8")
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from contextrender_bridge.paths import app_dir, make_private
 from contextrender_bridge.server.accounts import Accounts, Caller
+from contextrender_bridge.server.console import console_routes
 from contextrender_bridge.server.endpoints import Fields
 from contextrender_bridge.server.limits import BodyLimit
 from contextrender_bridge.server.replies import ApiError, encode, json_response, refusal
@@ -34,7 +35,7 @@ class Service:
         self._login_fields = Fields(_Login)
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="walker")
         # Hashing passwords is slow by design: guessing must not occupy every thread.
-        self._logins = asyncio.Semaphore(2)
+        self._login_threads = ThreadPoolExecutor(2, thread_name_prefix="login")
 
     async def call_walker(self, request: Request) -> Response:
         """`POST /walker/{name}`: run it for the bearer of the token."""
@@ -44,7 +45,8 @@ class Service:
             raise ApiError(404, "unknown_walker", "There is no such walker.")
         body = await request.body()
         fields = self._fields[name]
-        return await self._in_thread(
+        return await _run(
+            self._threads,
             f"walker {name}",
             lambda: self.runtime.call(name, lambda: fields.parse(body), caller.root),
         )
@@ -59,8 +61,7 @@ class Service:
                 raise ApiError(401, "unauthorized", "The name or the password is wrong.")
             return encode({"token": token})
 
-        async with self._logins:
-            return await self._in_thread("login", check)
+        return await _run(self._login_threads, "login", check)
 
     async def healthz(self, request: Request) -> Response:
         """`GET /healthz`: the service is up."""
@@ -68,6 +69,7 @@ class Service:
 
     def close(self) -> None:
         """Finish running walkers and close the store."""
+        self._login_threads.shutdown(wait=True)
         self._threads.shutdown(wait=True)
         self.runtime.close()
 
@@ -78,33 +80,27 @@ class Service:
             raise ApiError(401, "unauthorized", "Send a token: `Authorization: Bearer TOKEN`.")
         return caller
 
-    async def _in_thread(self, what: str, work: Callable[[], bytes]) -> Response:
-        try:
-            body = await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        except Exception as failure:
-            return refusal(failure, what).response()
-        return json_response(body)
-
 
 def build_app(
     data: Path, *, app: Path | None = None, settings: Settings | None = None
 ) -> Starlette:
-    """The service over the store in `data`, for any ASGI server; `app.state.service` is its core."""
-    service = Service(app or app_dir(), make_private(data), settings or Settings.from_environment())
+    """The service over the store in `data`, for any ASGI server; its core is `state.service`."""
+    settings = settings or Settings.from_environment()
+    service = Service(app or app_dir(), make_private(data), settings)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
         await asyncio.to_thread(service.close)
 
-    limit = (settings or Settings.from_environment()).max_body_bytes
     starlette = Starlette(
         routes=[
             Route("/walker/{name}", service.call_walker, methods=["POST"]),
             Route("/user/login", service.login, methods=["POST"]),
             Route("/healthz", service.healthz, methods=["GET"]),
+            *console_routes(),
         ],
-        middleware=[Middleware(BodyLimit, max_bytes=limit)],
+        middleware=[Middleware(BodyLimit, max_bytes=settings.max_body_bytes)],
         exception_handlers={
             ApiError: _refuse,
             HTTPException: _refuse_route,
@@ -121,6 +117,14 @@ def build_app(
 class _Login:
     username: str
     password: str
+
+
+async def _run(threads: Executor, what: str, work: Callable[[], bytes]) -> Response:
+    try:
+        body = await asyncio.get_running_loop().run_in_executor(threads, work)
+    except Exception as failure:
+        return refusal(failure, what).response()
+    return json_response(body)
 
 
 async def _refuse(_: Request, error: Exception) -> Response:

@@ -50,9 +50,8 @@ class Fields:
         if error["type"] == "missing" and len(path) == 1:
             return f"Field '{field}' is required."
         if error["type"] == "extra_forbidden" and len(path) == 1:
-            return (
-                f"There is no field '{field}'; the fields are {', '.join(self._names) or 'none'}."
-            )
+            known = ", ".join(self._names) or "none"
+            return f"There is no field '{field}'; the fields are: {known}."
         if not path:
             return "The body must be a JSON object."
         return f"Field '{field}': {error['msg'][0].lower()}{error['msg'][1:]}."

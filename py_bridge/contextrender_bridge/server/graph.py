@@ -4,7 +4,10 @@ from collections.abc import Iterable
 from typing import Any, cast
 from uuid import UUID
 
+from jaclang.jac0core.archetype import EdgeAnchor, NodeAnchor
 from jaclang.jac0core.runtime import JacRuntime
+
+from contextrender_bridge.server.storage import RequestMemory
 
 
 def caller_root() -> UUID:
@@ -28,6 +31,25 @@ def owned_node(identity: UUID) -> object | None:
 def load_nodes(identities: Iterable[UUID]) -> None:
     """Loads nodes in one read, so that visiting them costs no read each."""
     _context().mem.batch_get(list(identities))
+
+
+def join(source: object, edge: object, target: UUID) -> None:
+    """Connects a node to one of the caller's own, which may have thousands of edges.
+
+    It is what `source +>: edge :+> target` is, without loading the target and writing it anew.
+    """
+    memory = _context().mem
+    if not (isinstance(memory, RequestMemory) and memory.appends_edges(target)):
+        JacRuntime.connect(source, memory.get(target).archetype, edge)
+        return
+    start = cast(Any, source).__jac__
+    stub = NodeAnchor.__new__(NodeAnchor)
+    stub.id = target
+    anchor = EdgeAnchor(archetype=edge, source=start, target=stub, is_undirected=False)
+    cast(Any, edge).__jac__ = anchor
+    start.edges.append(anchor)
+    JacRuntime.save(anchor)
+    memory.append_edge(target, anchor.id)
 
 
 def _context() -> Any:

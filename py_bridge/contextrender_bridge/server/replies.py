@@ -4,7 +4,6 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
-from jaclang.runtimelib.exceptions import WriteConflict
 from pydantic_core import to_json
 from starlette.responses import Response
 
@@ -47,10 +46,6 @@ def refusal(failure: BaseException, where: str) -> ApiError:
     """What a client learns of `failure`: the app's own errors as they are, of others no detail."""
     if isinstance(failure, ApiError):
         return failure
-    if isinstance(failure, WriteConflict):
-        return ApiError(
-            409, "conflict", "Another request changed the same data; nothing was written. Retry."
-        )
     if any(kind.__name__ == "ContextRenderError" for kind in type(failure).__mro__):
         return reported_problem(failure)
     log_failure(where, failure)

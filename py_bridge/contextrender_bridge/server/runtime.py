@@ -4,8 +4,9 @@ import contextvars
 import importlib
 import inspect
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,12 +22,26 @@ from jaclang.runtimelib.context import ExecutionContext
 from jaclang.runtimelib.exceptions import WriteConflict
 
 from contextrender_bridge.paths import ENTRY
-from contextrender_bridge.server.replies import encode, reported_problem
+from contextrender_bridge.server import fast_paths
+from contextrender_bridge.server.replies import ApiError, encode, reported_problem
 from contextrender_bridge.server.sqlite import Database
 from contextrender_bridge.server.storage import SYSTEM_ROOT, RequestMemory, commit_now
 
-# Two requests that add to one node's edges at once: the later one runs again on what it finds.
-ATTEMPTS = 5
+# Of two requests that add to one node's edges at once, the later one runs again on what it finds,
+# and while it does no other request of that user starts: only those under way can get in its way.
+MORE_ATTEMPTS = 40
+
+
+class _Conflict(ApiError):
+    """Running again did not help, or something was written already."""
+
+    def __init__(self) -> None:
+        sentence = "Other requests keep changing the same data. Try again."
+        super().__init__(409, "conflict", sentence)
+
+
+class _RunAgain(Exception):
+    """Another request changed what this one read; nothing was written."""
 
 
 class _Hooks:
@@ -60,6 +75,7 @@ def load_app(app: Path) -> dict[str, type]:
         sys.path.insert(0, str(app))
     if not plugin_manager.is_registered(_Hooks):
         plugin_manager.register(_Hooks, name="contextrender-runtime")
+    fast_paths.install()
     name = ENTRY.removesuffix(".jac")
     if name not in JacRuntime.loaded_modules:
         JacRuntime.jac_import(target=name, base_path=str(app), lng="jac")
@@ -81,6 +97,7 @@ class Runtime:
         locks.LOCKS.share(data)
         remote = get_scale_config().get_database_config()["mongodb_uri"]
         self._database = None if remote else Database(data / "graph.db")
+        self._turnstiles: dict[str, threading.Lock] = {}
         self._system_root = self._load_system_root()
 
     def call(self, name: str, fields: Callable[[], Mapping[str, Any]], root: str) -> bytes:
@@ -89,13 +106,16 @@ class Runtime:
         `fields` makes them anew for each attempt. Raises ApiError for a reported Problem and
         whatever the walker raises; either way nothing is written.
         """
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return contextvars.Context().run(self._attempt, name, fields(), root)
-            except WriteConflict as conflict:
-                if attempt == ATTEMPTS or getattr(conflict, "partly_written", False):
-                    raise
-        raise AssertionError
+        turnstile = self._turnstiles.setdefault(root, threading.Lock())
+        with turnstile:
+            pass
+        with suppress(_RunAgain):
+            return contextvars.Context().run(self._attempt, name, fields(), root)
+        with turnstile:
+            for _ in range(MORE_ATTEMPTS):
+                with suppress(_RunAgain):
+                    return contextvars.Context().run(self._attempt, name, fields(), root)
+        raise _Conflict
 
     @contextmanager
     def unit_of_work(self, root: str | None = None) -> Iterator[RequestMemory]:
@@ -136,10 +156,10 @@ class Runtime:
                         raise reported_problem(report)
                 reply = encode({"reports": walker.reports})
                 memory.flush()
+                Jac.get_context().run_pending_effects()
                 return reply
-            except WriteConflict as conflict:
-                conflict.partly_written = getattr(memory.l3, "wrote", False)
-                raise
+            except WriteConflict:
+                raise (_Conflict if memory.wrote else _RunAgain) from None
 
     def _load_system_root(self) -> Any:
         """The anchor above all users, shared read-only by every request."""

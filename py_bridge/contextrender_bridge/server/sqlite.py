@@ -23,6 +23,14 @@ from pydantic_core import from_json
 # Below SQLite's default limit on bound parameters in every version.
 IDS_PER_SELECT = 500
 LOCK_TIMEOUT_SECONDS = 5.0
+# As the runtime would after loading the node: whoever read its edges meanwhile has a conflict.
+APPEND_EDGE = """
+    UPDATE anchors
+    SET data = json_set(
+        json_insert(data, '$.edges[#]', ?), '$.version', json_extract(data, '$.version') + 1
+    )
+    WHERE id = ? AND json_extract(data, '$.root') = ?
+"""
 
 
 class Database:
@@ -82,7 +90,7 @@ class StrictSqlite(SqliteMemory):
         super().__init__(path=str(database.path))
         self.__conn__: sqlite3.Connection | None = None
         self._database = database
-        self.wrote = False
+        self._appended: list[tuple[str, str, str]] = []
 
     def _ensure_connection(self) -> None:
         self._connection()
@@ -93,6 +101,10 @@ class StrictSqlite(SqliteMemory):
             self._database.release(self.__conn__)
             self.__conn__ = None
         self.__mem__.clear()
+
+    def append_edge(self, node: UUID, edge: UUID, owner: UUID | None) -> None:
+        """With the next `apply`, add an edge to the stored list of a node of `owner`'s."""
+        self._appended.append((str(edge), str(node), str(owner)))
 
     def apply(self, changeset: ChangeSet) -> ApplyReport:
         """Write the whole unit of work, or raise and write nothing."""
@@ -105,11 +117,14 @@ class StrictSqlite(SqliteMemory):
         try:
             for intent in intents:
                 self._apply_one(connection, intent)
+            for appended in self._appended:
+                if connection.execute(APPEND_EDGE, appended).rowcount != 1:
+                    raise LookupError("a node to join is missing")
             connection.commit()
         except BaseException:
             connection.rollback()
             raise
-        self.wrote = True
+        self._appended.clear()
         report.applied = [intent.anchor.id for intent in intents]
         if any(intent.is_delete() for intent in intents):
             self._reclaim(connection)
@@ -142,7 +157,7 @@ class StrictSqlite(SqliteMemory):
             marks = ",".join("?" * len(some))
             query = f"SELECT id, data FROM anchors WHERE id IN ({marks})"
             for key, data in self._connection().execute(query, some):
-                yield key, from_json(data)
+                yield key, from_json(data, cache_strings="keys")
 
     def _connection(self) -> sqlite3.Connection:
         if self.__conn__ is None:

@@ -33,6 +33,8 @@ class RequestMemory(ScaleTieredMemory):
         else:
             setattr(self.l3, "apply", _all_or_error(self.l3.apply))  # noqa: B010
         self.owner: UUID | None = None
+        self.wrote = False
+        self._has_changes = False
         self._failure: BaseException | None = None
 
     def commit(self, anchor: object = None) -> None:
@@ -47,6 +49,7 @@ class RequestMemory(ScaleTieredMemory):
         except BaseException as failure:
             self._failure = failure
             raise
+        self.wrote = self.wrote or self._has_changes
 
     def get(self, id: UUID) -> Any:
         """The anchor, if it is the owner's: the runtime itself lets anyone read any node by id."""
@@ -57,10 +60,24 @@ class RequestMemory(ScaleTieredMemory):
         found = super().batch_get(ids)
         return {id: anchor for id, anchor in found.items() if self._own(anchor) is not None}
 
+    def appends_edges(self, node: UUID) -> bool:
+        """Whether `append_edge` can be used: the node is in the database alone, which is ours."""
+        ours = isinstance(self.l3, StrictSqlite) and self.l2 is None
+        return ours and node not in self.__mem__
+
+    def append_edge(self, node: UUID, edge: UUID) -> None:
+        """With the next flush, list an edge at a node of the owner's that stays unloaded."""
+        self.l3.append_edge(node, edge, self.owner)
+
     def close(self) -> None:
         """Drop what was not flushed."""
         self.changes.clear()
+        loaded = [anchor for id, anchor in self.__mem__.items() if id != SYSTEM_ROOT]
         super().close()
+        # Nodes, edges and their anchors refer to each other in circles: left so, the garbage of a
+        # large request stops the process later, for half a second.
+        for anchor in loaded:
+            vars(anchor).clear()
 
     def _own(self, anchor: Any) -> Any:
         if self.owner is None or anchor is None or anchor.hash == 0:
@@ -69,6 +86,7 @@ class RequestMemory(ScaleTieredMemory):
 
     def _collect_into(self, changes: ChangeSet) -> None:
         super()._collect_into(changes)
+        self._has_changes = not changes.is_empty()
         if Jac.get_context().diagnostics:
             raise ApiError(403, "forbidden", "This would change data of another user.")
 

@@ -10,6 +10,9 @@ from contextrender_bridge.server.storage import commit_now
 from engine.settings import from_environment
 from engine.working_set import Key, SessionState, WorkingSet
 
+# No session has this key.
+NO_SESSION = ""
+
 WORKING_SET = WorkingSet(from_environment().working_set_mb * 2**20)
 
 
@@ -44,6 +47,14 @@ class Writing(Reading):
 
     When the block or the commit fails nothing is written, and a changed state is forgotten.
     """
+
+    def hold_library(self) -> None:
+        """Be the only one to add or remove sessions of the caller until the block ends.
+
+        Call it before reading what lists them.
+        """
+        owner, _ = self.place
+        self._lock.enter_context(LOCKS.hold(owner, NO_SESSION))
 
     def _finish(self, failure: BaseException | None) -> None:
         try:

@@ -1,0 +1,81 @@
+// The frame around every view: who is signed in, where they are, light or dark.
+import { useEffect, useState } from "preact/hooks";
+import { onToken, setToken, token } from "./api";
+import { Icon } from "./parts/icon";
+import { type Place, usePlace } from "./route";
+import { setTheme, theme, useDark } from "./theme";
+import { Login } from "./views/login";
+import { Overall } from "./views/overall";
+import { Session } from "./views/session";
+import { Sessions } from "./views/sessions";
+
+export function App() {
+  const [signedIn, setSignedIn] = useState(token() !== "");
+  const place = usePlace();
+  useEffect(() => void onToken(() => setSignedIn(token() !== "")), []);
+  useEffect(() => {
+    document.title = (signedIn ? titleOf(place) : "Sign in") + " · ContextRender";
+  });
+  return (
+    <>
+      <a class="skip" href="#main" onClick={skip}>
+        Skip to content
+      </a>
+      <header class="top">
+        <a class="brand" href="#/">
+          <img src="/console/icon.svg" alt="" width="24" height="24" />
+          <span>ContextRender</span>
+        </a>
+        {signedIn && (
+          <nav aria-label="Main">
+            <a href="#/" aria-current={place.page !== "overall" ? "page" : undefined}>
+              Sessions
+            </a>
+            <a href="#/overall" aria-current={place.page === "overall" ? "page" : undefined}>
+              Savings
+            </a>
+          </nav>
+        )}
+        <span class="spring" />
+        <ThemeButton />
+        {signedIn && (
+          <button class="quiet" onClick={() => setToken("")}>
+            Sign out
+          </button>
+        )}
+      </header>
+      <main id="main" tabIndex={-1}>
+        {!signedIn ? <Login /> : <Page place={place} />}
+      </main>
+    </>
+  );
+}
+
+function Page({ place }: { place: Place }) {
+  if (place.page === "overall") return <Overall />;
+  if (place.page === "session") return <Session key={`${place.session}\n${place.branch}`} place={place} />;
+  return <Sessions />;
+}
+
+function ThemeButton() {
+  const dark = useDark();
+  const next = dark ? "light" : "dark";
+  return (
+    <button
+      class="quiet icon"
+      aria-label={`Use ${next} colours`}
+      title={`Use ${next} colours${theme() === "system" ? " (now as the system has it)" : ""}`}
+      onClick={() => setTheme(next)}
+    >
+      <Icon name={dark ? "sun" : "moon"} />
+    </button>
+  );
+}
+
+const titleOf = (place: Place): string =>
+  place.page === "session" ? place.session : place.page === "overall" ? "Savings" : "Sessions";
+
+function skip(event: Event): void {
+  event.preventDefault();
+  document.getElementById("main")?.focus();
+}

@@ -1,0 +1,50 @@
+// Numbers, times and texts as people read them.
+
+const whole = new Intl.NumberFormat("en");
+const moment = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short" });
+
+export const number = (value: number): string => whole.format(Math.round(value));
+
+/** 1234 as 1.2K. */
+export function short(value: number): string {
+  const size = Math.abs(value);
+  if (size < 1000) return String(Math.round(value));
+  if (size < 999_950) return trim(value / 1000) + "K";
+  return size < 999_950_000 ? trim(value / 1e6) + "M" : trim(value / 1e9) + "B";
+}
+
+const trim = (value: number): string => (Math.abs(value) < 100 ? value.toFixed(1).replace(/\.0$/, "") : value.toFixed(0));
+
+export const percent = (share: number): string => `${(100 * share).toFixed(share > 0 && share < 0.1 ? 1 : 0)}%`;
+
+export function dollars(value: number): string {
+  const size = Math.abs(value);
+  return (value < 0 ? "−$" : "$") + (size >= 100 ? whole.format(Math.round(size)) : size.toFixed(size >= 0.995 ? 2 : 4));
+}
+
+export const decimals = (value: number | null, places = 2): string => (value === null ? "–" : value.toFixed(places));
+
+export const date = (seconds: number): string => moment.format(seconds * 1000);
+
+export function ago(seconds: number, now = Date.now() / 1000): string {
+  const past = Math.max(0, now - seconds);
+  if (past < 45) return "just now";
+  if (past < 3600) return `${Math.max(1, Math.round(past / 60))} min ago`;
+  if (past < 86_400) return `${Math.round(past / 3600)} h ago`;
+  if (past < 30 * 86_400) return `${Math.round(past / 86_400)} d ago`;
+  return date(seconds);
+}
+
+export const plural = (count: number, one: string, many = `${one}s`): string => `${number(count)} ${count === 1 ? one : many}`;
+
+/** Numbers as ranges: 3–5, 8. */
+export function ranges(values: number[]): string {
+  const parts: string[] = [];
+  for (let i = 0; i < values.length; ) {
+    let j = i;
+    while (values[j + 1] === values[j] + 1) j++;
+    parts.push(i === j ? `${values[i]}` : `${values[i]}–${values[j]}`);
+    i = j + 1;
+  }
+  return parts.join(", ");
+}

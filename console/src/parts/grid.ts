@@ -1,0 +1,260 @@
+// The picture of a session: a column for each turn, a row for each result, drawn on a canvas.
+import { COMPLETE, OMITTED, REPLACED, type SessionData } from "../session";
+
+export interface Cell {
+  turn: number;
+  row: number;
+}
+
+export interface Look {
+  background: string;
+  text: string;
+  faint: string;
+  line: string;
+  complete: string;
+  replaced: string;
+  omitted: string;
+  used: string;
+  missed: string;
+  cursor: string;
+  band: string;
+}
+
+const HEADER = 22;
+
+/** Draws the part of the grid that is scrolled into view. Turns and rows count from 0. */
+export class Grid {
+  gutter = 190;
+  cell = 1;
+  height = 1;
+  rows: number[] = [];
+  private map: HTMLCanvasElement = document.createElement("canvas");
+  private mapKey = "";
+
+  constructor(
+    readonly canvas: HTMLCanvasElement,
+    readonly data: SessionData,
+  ) {}
+
+  get header(): number {
+    return HEADER;
+  }
+
+  /** The size of all of it, in CSS pixels. */
+  get extent(): { width: number; height: number } {
+    return {
+      width: this.gutter + this.data.columns * this.cell,
+      height: HEADER + this.rows.length * this.height,
+    };
+  }
+
+  at(x: number, y: number, left: number, top: number): Cell | null {
+    if (y < HEADER) return null;
+    const turn = Math.floor((x - this.gutter + left) / this.cell);
+    const row = Math.floor((y - HEADER + top) / this.height);
+    const inside = row >= 0 && row < this.rows.length && turn < this.data.columns;
+    return inside ? { turn: x < this.gutter ? -1 : Math.max(0, turn), row } : null;
+  }
+
+  draw(look: Look, left: number, top: number, cursor: Cell | null): void {
+    const { canvas, cell, height, gutter } = this;
+    const scale = devicePixelRatio || 1;
+    const width = canvas.clientWidth;
+    const tall = canvas.clientHeight;
+    if (canvas.width !== Math.round(width * scale)) canvas.width = Math.round(width * scale);
+    if (canvas.height !== Math.round(tall * scale)) canvas.height = Math.round(tall * scale);
+    const ctx = canvas.getContext("2d")!;
+    ctx.setTransform(scale, 0, 0, scale, 0, 0);
+    ctx.fillStyle = look.background;
+    ctx.fillRect(0, 0, width, tall);
+    this.paintMap(look);
+    const first = Math.floor(left / cell);
+    const end = Math.ceil((left + width - gutter) / cell);
+    const last = Math.min(this.data.turns.length, end);
+    const firstRow = Math.floor(top / height);
+    const lastRow = Math.min(this.rows.length, Math.ceil((top + tall - HEADER) / height));
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(gutter, HEADER, width - gutter, tall - HEADER);
+    ctx.clip();
+    ctx.translate(gutter - left, HEADER - top);
+    if (cursor) this.band(ctx, look, cursor, first, last, firstRow, lastRow);
+    if (last > first && lastRow > firstRow) {
+      ctx.imageSmoothingEnabled = false;
+      ctx.drawImage(
+        this.map,
+        first, firstRow, last - first, lastRow - firstRow,
+        first * cell, firstRow * height, (last - first) * cell, (lastRow - firstRow) * height,
+      );
+      this.lines(ctx, look, first, last, firstRow, lastRow);
+      this.marks(ctx, look, first, last, firstRow, lastRow);
+    }
+    if (cursor && cursor.turn >= 0) {
+      ctx.strokeStyle = look.cursor;
+      ctx.lineWidth = 2;
+      ctx.strokeRect(cursor.turn * cell - 1, cursor.row * height - 1, Math.max(cell, 3) + 2, Math.max(height, 3) + 2);
+    }
+    ctx.restore();
+    this.labels(ctx, look, left, top, width, tall, first, Math.min(this.data.columns, end), firstRow, lastRow, cursor);
+  }
+
+  /** One pixel a cell; scaled up when drawn. Only what is new is painted. */
+  private paintMap(look: Look): void {
+    const { data, rows } = this;
+    const key = `${data.version} ${rows.length} ${rows[0]} ${rows[rows.length - 1]} ${look.complete} ${look.background}`;
+    if (key === this.mapKey) return;
+    this.mapKey = key;
+    const width = Math.max(1, data.turns.length);
+    const height = Math.max(1, rows.length);
+    this.map.width = width;
+    this.map.height = height;
+    const image = new ImageData(width, height);
+    const cells = new Uint32Array(image.data.buffer);
+    const omitted = packed(look.omitted);
+    const shown = [omitted, packed(look.complete), packed(look.replaced)];
+    const rowOf = new Int32Array(data.results.length).fill(-1);
+    rows.forEach((result, row) => (rowOf[result] = row));
+    data.turns.forEach((turn, column) => {
+      for (let result = 0; result < turn.results; result++) {
+        if (rowOf[result] >= 0) cells[rowOf[result] * width + column] = omitted;
+      }
+      for (const [runs, state] of [[turn.complete, COMPLETE], [turn.replaced, REPLACED]] as const) {
+        for (let i = 0; i < runs.length; i += 2) {
+          for (let result = runs[i]; result < runs[i] + runs[i + 1]; result++) {
+            if (rowOf[result] >= 0) cells[rowOf[result] * width + column] = shown[state];
+          }
+        }
+      }
+    });
+    this.map.getContext("2d")!.putImageData(image, 0, 0);
+  }
+
+  private band(
+    ctx: CanvasRenderingContext2D, look: Look, cursor: Cell,
+    first: number, last: number, firstRow: number, lastRow: number,
+  ): void {
+    ctx.fillStyle = look.band;
+    ctx.fillRect(first * this.cell, cursor.row * this.height, (last - first) * this.cell, Math.max(1, this.height));
+    if (cursor.turn >= 0) {
+      ctx.fillRect(cursor.turn * this.cell, firstRow * this.height, Math.max(1, this.cell), (lastRow - firstRow) * this.height);
+    }
+  }
+
+  private lines(
+    ctx: CanvasRenderingContext2D, look: Look,
+    first: number, last: number, firstRow: number, lastRow: number,
+  ): void {
+    ctx.fillStyle = look.background;
+    if (this.cell >= 5) {
+      for (let turn = first; turn <= last; turn++) ctx.fillRect(turn * this.cell - 0.5, firstRow * this.height, 1, (lastRow - firstRow) * this.height);
+    }
+    if (this.height >= 5) {
+      const gap = this.height >= 12 ? 4 : 1;
+      for (let row = firstRow; row <= lastRow; row++) ctx.fillRect(first * this.cell, row * this.height - gap / 2, (last - first) * this.cell, gap);
+    }
+  }
+
+  /** Uses: a dot, or a bright cell where cells are small. A use of what was not in view has a ring. */
+  private marks(
+    ctx: CanvasRenderingContext2D, look: Look,
+    first: number, last: number, firstRow: number, lastRow: number,
+  ): void {
+    const { cell, height, data } = this;
+    const size = Math.min(cell, height);
+    const radius = Math.min(4.5, Math.max(1, size * 0.3));
+    for (let row = firstRow; row < lastRow; row++) {
+      const result = this.rows[row];
+      for (const turn of data.usedAt[result] ?? []) {
+        const column = turn - 1;
+        if (column < first || column >= last) continue;
+        const missed = data.state(column, result) === OMITTED;
+        ctx.fillStyle = missed ? look.missed : look.used;
+        if (size < 5) {
+          const w = Math.max(cell, 2);
+          const h = Math.max(height, 2);
+          ctx.fillRect(column * cell + (cell - w) / 2, row * height + (height - h) / 2, w, h);
+          continue;
+        }
+        ctx.beginPath();
+        ctx.arc((column + 0.5) * cell, (row + 0.5) * height, radius, 0, 7);
+        ctx.fill();
+        if (missed) {
+          ctx.fillStyle = look.background;
+          ctx.beginPath();
+          ctx.arc((column + 0.5) * cell, (row + 0.5) * height, radius * 0.5, 0, 7);
+          ctx.fill();
+        }
+      }
+    }
+  }
+
+  private labels(
+    ctx: CanvasRenderingContext2D, look: Look, left: number, top: number, width: number, tall: number,
+    first: number, last: number, firstRow: number, lastRow: number, cursor: Cell | null,
+  ): void {
+    const { cell, height, gutter, data } = this;
+    ctx.fillStyle = look.background;
+    ctx.fillRect(0, 0, width, HEADER);
+    ctx.font = "11px system-ui, sans-serif";
+    ctx.textBaseline = "middle";
+    ctx.textAlign = "center";
+    const step = [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000].find((n) => n * cell >= 34) ?? 1000;
+    for (let turn = first; turn < last; turn++) {
+      const is = cursor?.turn === turn;
+      if ((turn + 1) % step && turn !== 0 && !is) continue;
+      if (!is && cursor && cursor.turn >= 0 && Math.abs(cursor.turn - turn) * cell < 26) continue;
+      if (!is && turn === 0 && step > 1 && (step - 1) * cell < 30) continue;
+      const x = gutter + (turn + 0.5) * cell - left;
+      if (x < gutter + 2) continue;
+      ctx.fillStyle = is ? look.text : look.faint;
+      ctx.fillText(String(turn + 1), x, HEADER / 2);
+    }
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(0, HEADER, gutter, tall - HEADER);
+    ctx.clip();
+    ctx.textAlign = "left";
+    const skip = Math.max(1, Math.ceil(13 / height));
+    for (let row = firstRow - (firstRow % skip); row < lastRow; row += skip) {
+      const result = data.results[this.rows[row]];
+      if (!result) continue;
+      const y = Math.max(HEADER + 7, HEADER + (row + 0.5) * height - top);
+      ctx.fillStyle = cursor?.row === row ? look.text : look.faint;
+      ctx.fillText(`#${result.position}`, 6, y);
+      ctx.fillText(fitted(ctx, data.tools[result.tool] || "tool", gutter - 58), 50, y);
+    }
+    if (cursor && skip > 1 && cursor.row % skip) {
+      const result = data.results[this.rows[cursor.row]];
+      const y = HEADER + (cursor.row + 0.5) * height - top;
+      ctx.fillStyle = look.background;
+      ctx.fillRect(0, y - 9, gutter, 18);
+      ctx.fillStyle = look.text;
+      ctx.fillText(`#${result.position}`, 6, y);
+      ctx.fillText(fitted(ctx, data.tools[result.tool] || "tool", gutter - 58), 50, y);
+    }
+    ctx.restore();
+    ctx.fillStyle = look.line;
+    ctx.fillRect(gutter - 1, 0, 1, tall);
+    ctx.fillRect(0, HEADER - 1, width, 1);
+    ctx.fillStyle = look.faint;
+    ctx.textAlign = "left";
+    ctx.fillText("Result", 6, HEADER / 2);
+    ctx.textAlign = "right";
+    ctx.fillText("turn →", gutter - 8, HEADER / 2);
+  }
+}
+
+function fitted(ctx: CanvasRenderingContext2D, text: string, width: number): string {
+  if (ctx.measureText(text).width <= width) return text;
+  let size = text.length;
+  while (size > 1 && ctx.measureText(text.slice(0, size) + "…").width > width) size--;
+  return text.slice(0, size) + "…";
+}
+
+/** A CSS colour as a pixel, in the order that ImageData has on little-endian machines. */
+function packed(css: string): number {
+  const ctx = document.createElement("canvas").getContext("2d")!;
+  ctx.fillStyle = css;
+  ctx.fillRect(0, 0, 1, 1);
+  return new Uint32Array(ctx.getImageData(0, 0, 1, 1).data.buffer)[0];
+}

@@ -1,0 +1,48 @@
+// A text with the values that were used marked in it.
+import { useMemo } from "preact/hooks";
+
+interface Props {
+  text: string;
+  values: string[];
+  /** How strongly a value is marked, 1 to 3. */
+  weight?: (value: string) => number;
+  chosen?: string | null;
+  onValue?: (value: string) => void;
+}
+
+export function Marked({ text, values, weight, chosen, onValue }: Props) {
+  const pattern = useMemo(() => patternOf(values), [values.join("\n")]);
+  if (!pattern) return <>{text}</>;
+  const parts: preact.JSX.Element[] = [];
+  let end = 0;
+  for (const found of text.matchAll(pattern)) {
+    const value = found[0];
+    parts.push(<>{text.slice(end, found.index)}</>);
+    const kind = `value w${weight?.(value) ?? 1}${value === chosen ? " chosen" : ""}`;
+    parts.push(
+      onValue ? (
+        <button class={kind} onClick={() => onValue(value)}>
+          {value}
+        </button>
+      ) : (
+        <mark class={kind}>{value}</mark>
+      ),
+    );
+    end = found.index + value.length;
+  }
+  return (
+    <>
+      {parts}
+      {text.slice(end)}
+    </>
+  );
+}
+
+/** Whole values only: what stands beside one is no part of a longer value. */
+function patternOf(values: string[]): RegExp | null {
+  if (values.length === 0) return null;
+  const each = [...values].sort((a, b) => b.length - a.length).map((value) => value.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  // An escaped line break or tab is white space, so its letter does not begin a value.
+  const start = String.raw`(?:(?<=\\[ntr])|(?<![A-Za-z0-9][._-]*))`;
+  return new RegExp(`${start}(?:${each.join("|")})(?![._-]*[A-Za-z0-9])`, "g");
+}

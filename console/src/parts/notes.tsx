@@ -1,0 +1,38 @@
+// What a view says when it has nothing to show.
+import type { ComponentChildren } from "preact";
+
+export function Failure({ error, again }: { error: unknown; again?: () => void }) {
+  return (
+    <div class="note bad" role="alert">
+      <p>{error instanceof Error ? error.message : String(error)}</p>
+      {again && <button onClick={again}>Try again</button>}
+    </div>
+  );
+}
+
+export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+  return (
+    <div class="note empty">
+      <h2>{title}</h2>
+      {children}
+    </div>
+  );
+}
+
+export function Loading({ what }: { what: string }) {
+  return (
+    <p class="note loading" role="status">
+      <span class="spinner" aria-hidden="true" /> {what}
+    </p>
+  );
+}
+
+/** A figure with its name, in a row of several. */
+export function Figure({ name, value, hint }: { name: string; value: ComponentChildren; hint?: string }) {
+  return (
+    <div class="figure" title={hint}>
+      <dt>{name}</dt>
+      <dd>{value}</dd>
+    </div>
+  );
+}

@@ -1,0 +1,71 @@
+// A value's way: where it was first seen, which results hold it, who used it.
+import { plural } from "../format";
+import { address } from "../route";
+import type { SessionData } from "../session";
+import type { ValueTraceView } from "../types";
+import { Icon } from "./icon";
+import { useAsk } from "./load";
+import { Failure, Loading } from "./notes";
+
+interface Props {
+  data: SessionData;
+  value: string;
+  onClose: () => void;
+}
+
+export function Trace({ data, value, onClose }: Props) {
+  const { key: session, branch } = data;
+  const found = useAsk<ValueTraceView>("trace_value", { session, branch, value });
+  const view = found.value?.value === value ? found.value : null;
+  const link = (number: number) => {
+    const result = data.results[number];
+    if (!result) return <>#?</>;
+    return (
+      <a href={address(session, "result", result.position, branch)}>
+        #{result.position} {data.tools[result.tool]}
+      </a>
+    );
+  };
+  return (
+    <section class="trace" aria-label={`Value ${value}`}>
+      <header>
+        <h3>
+          <code>{value}</code>
+        </h3>
+        <button class="quiet icon" aria-label="Close" onClick={onClose}>
+          <Icon name="close" />
+        </button>
+      </header>
+      {found.error !== null && <Failure error={found.error} />}
+      {!view && found.busy && <Loading what="Tracing…" />}
+      {view && (
+        <>
+          <p>
+            First seen in {link(view.first)}
+            {data.results[view.first] && <span class="muted">, turn {data.results[view.first].turn}</span>}
+          </p>
+          {view.holders.length > 1 && (
+            <p>
+              Also in {view.holders.slice(1, 30).map((number, index) => (
+                <>
+                  {index > 0 && ", "}
+                  {link(number)}
+                </>
+              ))}
+              {view.holders.length > 30 && ` and ${view.holders.length - 30} more`}
+            </p>
+          )}
+          <p>{view.uses.length ? `Used ${plural(view.uses.length, "time")}:` : "Never used."}</p>
+          <ol>
+            {view.uses.map((use) => (
+              <li key={use.event}>
+                <a href={address(session, "call", use.turn, branch)}>Turn {use.turn}</a>,{" "}
+                {use.name ? <code>{use.name}</code> : "text"} <span class="muted">message #{use.position}</span>
+              </li>
+            ))}
+          </ol>
+        </>
+      )}
+    </section>
+  );
+}

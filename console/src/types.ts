@@ -1,0 +1,238 @@
+// What the walkers report: nodes/views.jac and nodes/inspection.jac.
+
+export interface SessionView {
+  session: string;
+  created_at: number;
+  updated_at: number;
+  branches: number;
+  messages: number;
+  turns: number;
+  results: number;
+  tokens: number;
+}
+
+export interface SessionPage {
+  sessions: SessionView[];
+  next: string | null;
+}
+
+export interface BranchView {
+  number: number;
+  parent: number;
+  fork: number;
+  messages: number;
+  turns: number;
+  results: number;
+  tokens: number;
+}
+
+export interface InspectView {
+  session: SessionView;
+  head: number;
+  settings: Record<string, unknown>;
+  lines: BranchView[];
+  tools: { name: string; results: number; tokens: number; reused: number }[];
+  uses: number;
+  embedded: number;
+}
+
+export interface ResultColumns {
+  first: number;
+  tools: string[];
+  names: number[];
+  positions: number[];
+  turns: number[];
+  tokens: number[];
+}
+
+export interface TurnView {
+  turn: number;
+  results: number;
+  before: number;
+  after: number;
+  outside: number;
+  retained: number;
+  complete: number[];
+  replaced: number[];
+  uses: number[];
+  needed: number[];
+  seen: number;
+}
+
+export interface TimelineView {
+  session: string;
+  branch: number;
+  last: number;
+  waiting: boolean;
+  budget: number;
+  policy: string;
+  policies: string[];
+  results: ResultColumns;
+  turns: TurnView[];
+  next: number | null;
+}
+
+export interface CostView {
+  paper: number;
+  prefix: number;
+}
+
+export interface PolicyView {
+  policy: string;
+  budget: number;
+  turns: number;
+  last: number;
+  over_budget: boolean;
+  prompt: number;
+  full: number;
+  cached: number;
+  output: number;
+  embedded: number;
+  events: number;
+  seen: number;
+  recall: number | null;
+  cost: CostView;
+  full_cost: CostView;
+}
+
+export interface SavingsColumns {
+  prompt: number[];
+  full: number[];
+  paper: number[];
+  paper_full: number[];
+  prefix: number[];
+  prefix_full: number[];
+  events: number[];
+  seen: number[];
+}
+
+export interface SavingsView {
+  session: string;
+  branch: number;
+  complete: boolean;
+  totals: PolicyView;
+  columns: SavingsColumns | null;
+}
+
+export interface CompareView {
+  session: string;
+  branch: number;
+  complete: boolean;
+  policies: PolicyView[];
+}
+
+export interface UseView {
+  turn: number;
+  position: number;
+  name: string;
+  values: { value: string; results: number }[];
+}
+
+export interface ResultView {
+  position: number;
+  name: string;
+  turn: number;
+  age: number;
+  reuse: number;
+  relevance: number | null;
+  usefulness: number | null;
+  score: number | null;
+  tokens: number;
+  cost: number;
+  shown: string;
+  order: number | null;
+  reason: string;
+  uses: UseView[];
+}
+
+export interface ExplainView {
+  session: string;
+  branch: number;
+  turn: number;
+  budget: number;
+  policy: string;
+  tokens: { before: number; after: number; outside: number };
+  retained: number;
+  left_turns: number[];
+  warnings: string[];
+  results: ResultView[];
+}
+
+export interface CallLine {
+  name: string;
+  tokens: number;
+  text: string;
+  whole: boolean;
+  result: number | null;
+  shown: boolean;
+}
+
+export interface MessageLine {
+  position: number;
+  role: string;
+  name: string;
+  turn: number;
+  tokens: number;
+  shown: string;
+  outside: boolean;
+  text: string;
+  whole: boolean;
+  calls: CallLine[];
+}
+
+export interface CallView {
+  explain: ExplainView;
+  parameters: Record<string, number>;
+  last: number;
+  messages: MessageLine[];
+}
+
+export interface OperationView {
+  event: number;
+  position: number;
+  turn: number;
+  name: string;
+}
+
+export interface ReuseView {
+  operation: number;
+  result: number;
+  count: number;
+  values: string[];
+}
+
+export interface GraphView {
+  session: string;
+  branch: number;
+  last: number;
+  results: ResultColumns;
+  operations: OperationView[];
+  edges: ReuseView[];
+}
+
+export interface ValueTraceView {
+  session: string;
+  value: string;
+  first: number;
+  holders: number[];
+  uses: OperationView[];
+}
+
+export interface ContentView {
+  session: string;
+  position: number;
+  role: string;
+  name: string;
+  turn: number;
+  tokens: number;
+  arguments: string;
+  start: number;
+  length: number;
+  text: string;
+  used: { value: string; uses: OperationView[] }[];
+}
+
+export interface RecallView {
+  session: string;
+  results: { position: number; turn: number; name: string; tokens: number; score: number | null }[];
+}

@@ -1,0 +1,139 @@
+// One model call: the budget, what the model got, why, and what it would have got otherwise.
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { number, percent, plural, short } from "../format";
+import { Icon } from "../parts/icon";
+import { useAsk } from "../parts/load";
+import { Failure, Loading } from "../parts/notes";
+import { address, go } from "../route";
+import type { CallView } from "../types";
+import { BudgetBar } from "./call/budget";
+import { Histories } from "./call/histories";
+import { Scores } from "./call/scores";
+import { type Asked, WhatIf } from "./call/whatif";
+import type { ViewProps } from "./session";
+
+export function Call({ place, data }: ViewProps) {
+  const last = Math.max(data.last, data.turns.length);
+  const turn = Math.min(place.item ?? last, Math.max(1, last));
+  const [asked, setAsked] = useState<Asked>({});
+  const changed = Object.keys(asked).length > 0;
+  const base = { session: place.session, branch: place.branch, turn };
+  const own = useAsk<CallView>("show_call", base);
+  const other = useAsk<CallView>("show_call", changed ? { ...base, ...asked } : null, 150);
+  const shown = changed ? (other.value?.explain.turn === turn ? other.value : null) : own.value;
+  const error = changed ? other.error : own.error;
+  const move = (to: number) => go(address(place.session, "call", Math.min(last, Math.max(1, to)), place.branch), true);
+  useEffect(() => {
+    const keys = (event: KeyboardEvent) => {
+      if (event.target instanceof Element && event.target.closest("input, select, textarea, .scroll, [role=application]")) return;
+      if (event.altKey || event.ctrlKey || event.metaKey) return;
+      if (event.key === "ArrowLeft" || event.key === "[") move(turn - 1);
+      if (event.key === "ArrowRight" || event.key === "]") move(turn + 1);
+    };
+    addEventListener("keydown", keys);
+    return () => removeEventListener("keydown", keys);
+  });
+  const difference = useMemo(() => (changed && shown && own.value ? compare(own.value, shown) : null), [changed, shown, own.value]);
+  const tools = (name: string) => Math.max(0, data.tools.indexOf(name));
+
+  return (
+    <div class="call">
+      <div class="toolbar">
+        <span class="group">
+          <button class="icon" aria-label="Previous turn" title="Previous turn (←)" disabled={turn <= 1} onClick={() => move(turn - 1)}>
+            <Icon name="left" />
+          </button>
+          <label class="turn">
+            Turn{" "}
+            <input
+              type="number"
+              min={1}
+              max={last}
+              value={turn}
+              onChange={(event) => move(Number(event.currentTarget.value) || turn)}
+            />{" "}
+            of {number(last)}
+          </label>
+          <button class="icon" aria-label="Next turn" title="Next turn (→)" disabled={turn >= last} onClick={() => move(turn + 1)}>
+            <Icon name="right" />
+          </button>
+        </span>
+        <input
+          class="slide"
+          type="range"
+          aria-label="Turn"
+          min={1}
+          max={last}
+          value={turn}
+          onInput={(event) => move(Number(event.currentTarget.value))}
+        />
+        {own.value && <Summary view={shown ?? own.value} waiting={data.waiting && turn === last} />}
+      </div>
+      {error !== null && <Failure error={error} again={changed ? other.again : own.again} />}
+      {own.value && (
+        <WhatIf
+          own={own.value}
+          policies={data.policies}
+          asked={asked}
+          onChange={setAsked}
+          difference={difference}
+          busy={changed && other.busy}
+        />
+      )}
+      {!own.value && own.busy && <Loading what="Recomputing the call…" />}
+      {(shown ?? own.value) && (
+        <div class={own.busy || (changed && other.busy) ? "stale" : ""}>
+          <BudgetBar view={shown ?? own.value!} tools={tools} />
+          <Notes view={shown ?? own.value!} />
+          <Histories view={shown ?? own.value!} session={place.session} branch={place.branch} />
+          <Scores view={shown ?? own.value!} session={place.session} branch={place.branch} difference={difference} />
+        </div>
+      )}
+    </div>
+  );
+}
+
+export interface Difference {
+  added: number[];
+  removed: number[];
+  after: number;
+}
+
+function compare(own: CallView, other: CallView): Difference {
+  const visible = (view: CallView) => new Set(view.explain.results.filter((row) => row.shown !== "omitted").map((row) => row.position));
+  const [before, now] = [visible(own), visible(other)];
+  return {
+    added: [...now].filter((position) => !before.has(position)),
+    removed: [...before].filter((position) => !now.has(position)),
+    after: other.explain.tokens.after - own.explain.tokens.after,
+  };
+}
+
+function Summary({ view, waiting }: { view: CallView; waiting: boolean }) {
+  const { tokens, results } = view.explain;
+  const visible = results.filter((row) => row.shown !== "omitted").length;
+  return (
+    <span class="summary">
+      <strong>{number(visible)}</strong> of {plural(results.length, "result")} shown · <strong>{short(tokens.after)}</strong> of{" "}
+      {short(tokens.before)} tokens {tokens.before > tokens.after && <>({percent(1 - tokens.after / tokens.before)} left out)</>}
+      {waiting && <span class="tag live-tag">the model’s turn now</span>}
+    </span>
+  );
+}
+
+function Notes({ view }: { view: CallView }) {
+  const { left_turns: left, warnings } = view.explain;
+  if (!left.length && !warnings.length) return null;
+  return (
+    <ul class="warnings">
+      {left.length > 0 && (
+        <li>
+          Text alone exceeds the budget: {plural(left.length, "oldest turn")} left whole ({left[0]} to {left[left.length - 1]}).
+        </li>
+      )}
+      {warnings.map((warning) => (
+        <li key={warning}>{warning}</li>
+      ))}
+    </ul>
+  );
+}

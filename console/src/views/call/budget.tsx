@@ -1,0 +1,71 @@
+// The budget as a bar: text, calls, each result, and what is free.
+import { useState } from "preact/hooks";
+import { number, percent } from "../../format";
+import { toolColour, useDark } from "../../theme";
+import type { CallView } from "../../types";
+
+interface Part {
+  name: string;
+  tokens: number;
+  kind: "text" | "calls" | "result" | "free" | "over";
+  colour?: string;
+}
+
+export function BudgetBar({ view, tools }: { view: CallView; tools: (name: string) => number }) {
+  const dark = useDark();
+  const [focus, setFocus] = useState<Part | null>(null);
+  const { budget, tokens, retained, results, policy } = view.explain;
+  const taken = results.filter((row) => row.shown === "complete");
+  const replaced = results.filter((row) => row.shown !== "complete" && row.shown !== "omitted");
+  const calls = taken.reduce((sum, row) => sum + row.cost - row.tokens, 0);
+  const whole = taken.reduce((sum, row) => sum + row.tokens, 0);
+  const rest = Math.max(0, tokens.after - retained - calls - whole);
+  const parts: Part[] = [
+    { name: "User and assistant text", tokens: retained, kind: "text" },
+    { name: "Calls of the results shown", tokens: calls, kind: "calls" },
+    ...taken.map((row): Part => ({
+      name: `Result #${row.position} of ${row.name || "a tool"}`,
+      tokens: row.tokens,
+      kind: "result",
+      colour: toolColour(tools(row.name), dark),
+    })),
+  ];
+  if (rest > 0) parts.push({ name: `Excerpts of ${replaced.length} results, with their calls`, tokens: rest, kind: "over" });
+  const free = budget - tokens.after;
+  if (free > 0) parts.push({ name: "Free", tokens: free, kind: "free" });
+  const total = Math.max(budget, tokens.after);
+  const said = `${number(tokens.after)} of ${number(budget)} tokens used: text ${number(retained)}, calls ${number(calls)}, ${taken.length} complete results ${number(whole)}`;
+  return (
+    <figure class="budget">
+      <figcaption>
+        <h2>Budget</h2>
+        <span>
+          {number(tokens.after)} of {number(budget)} tokens, {policy}
+          {tokens.outside > 0 && (
+            <span class="muted"> · {number(tokens.outside)} outside it (system prompt and current user message)</span>
+          )}
+        </span>
+        <span class="spring" />
+        <span class="focus" aria-hidden="true">
+          {focus ? `${focus.name}: ${number(focus.tokens)} tokens, ${percent(focus.tokens / budget)}` : ""}
+        </span>
+      </figcaption>
+      <div class="stack" role="img" aria-label={said} onPointerLeave={() => setFocus(null)}>
+        {parts.map(
+          (part, index) =>
+            part.tokens > 0 && (
+              <span
+                key={index}
+                class={`part ${part.kind}`}
+                style={{ width: `${(100 * part.tokens) / total}%`, ...(part.colour ? { backgroundColor: part.colour } : {}) }}
+                onPointerEnter={() => setFocus(part)}
+              >
+                {part.tokens / total > 0.09 && part.kind !== "result" ? part.name.split(" ")[0] : ""}
+              </span>
+            ),
+        )}
+        {tokens.after > budget && <span class="limit" style={{ left: `${(100 * budget) / total}%` }} title="The budget" />}
+      </div>
+    </figure>
+  );
+}

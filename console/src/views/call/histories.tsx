@@ -1,0 +1,149 @@
+// What the model got beside the full history, with what was left out folded.
+import { useMemo, useState } from "preact/hooks";
+import { ask } from "../../api";
+import { number, plural } from "../../format";
+import { address } from "../../route";
+import type { CallLine, CallView, ContentView, MessageLine } from "../../types";
+
+interface Props {
+  view: CallView;
+  session: string;
+  branch: number | null;
+}
+
+const PART = 1 << 18;
+const AT_ONCE = 150;
+
+export function Histories(props: Props) {
+  const { messages } = props.view;
+  const shown = messages.filter(isShown);
+  return (
+    <section class="histories" aria-label="Histories">
+      <div>
+        <h2>
+          What the model got <small>{plural(shown.length, "message")}</small>
+        </h2>
+        <List {...props} lines={shown} label="What the model got" />
+      </div>
+      <div>
+        <h2>
+          Full history <small>{plural(messages.length, "message")}</small>
+        </h2>
+        <List {...props} lines={messages} folded label="Full history" />
+      </div>
+    </section>
+  );
+}
+
+const isShown = (line: MessageLine): boolean => line.shown !== "omitted" || line.calls.some((call) => call.shown);
+
+/** Messages in order; with `folded`, neighbours that were left out stand as one line. */
+function List({ lines, folded, label, ...props }: Props & { lines: MessageLine[]; folded?: boolean; label: string }) {
+  const [limit, setLimit] = useState(AT_ONCE);
+  const groups = useMemo(() => group(lines, Boolean(folded)), [lines]);
+  // The newest are what a reader looks for first: older ones wait behind a button.
+  const first = Math.max(0, groups.length - limit);
+  return (
+    <div class="scroll history" tabIndex={0} role="region" aria-label={label}>
+      {first > 0 && (
+        <button class="wide" onClick={() => setLimit(limit + 500)}>
+          Show {number(Math.min(500, first))} earlier of {number(first)}
+        </button>
+      )}
+      {groups.slice(first).map((found) =>
+        found.length === 1 && !(folded && !isShown(found[0])) ? (
+          <Message key={found[0].position} line={found[0]} full={Boolean(folded)} {...props} />
+        ) : (
+          <Fold key={`fold${found[0].position}`} lines={found} {...props} />
+        ),
+      )}
+    </div>
+  );
+}
+
+function group(lines: MessageLine[], folded: boolean): MessageLine[][] {
+  const groups: MessageLine[][] = [];
+  let open = false;
+  for (const line of lines) {
+    const out = folded && !isShown(line);
+    if (out && open) groups[groups.length - 1].push(line);
+    else groups.push([line]);
+    open = out;
+  }
+  return groups;
+}
+
+function Fold({ lines, ...props }: Props & { lines: MessageLine[] }) {
+  const [open, setOpen] = useState(false);
+  const tokens = lines.reduce((sum, line) => sum + line.tokens + line.calls.reduce((all, call) => all + call.tokens, 0), 0);
+  return (
+    <details class="fold" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>
+        {plural(lines.length, "message")} left out <small>{plural(tokens, "token")}</small>
+      </summary>
+      {open && lines.map((line) => <Message key={line.position} line={line} full {...props} />)}
+    </details>
+  );
+}
+
+const ROLES: Record<string, string> = { system: "System", user: "User", assistant: "Assistant", tool: "Result" };
+
+function Message({ line, full, session, branch }: Props & { line: MessageLine; full: boolean }) {
+  const [text, setText] = useState<string | null>(null);
+  const calls = full ? line.calls : line.calls.filter((call) => call.shown);
+  const out = line.shown === "omitted" && !calls.some((call) => call.shown);
+  const more = async () => {
+    let all = "";
+    for (let start = 0, length = 1; start < length; start += PART) {
+      const part = await ask<ContentView>("read_message", { session, branch, position: line.position, start, characters: PART });
+      all += part.text;
+      length = part.length;
+    }
+    setText(all);
+  };
+  return (
+    <article class={`message ${line.role} ${out ? "omitted" : line.shown}`}>
+      <header>
+        <strong>{ROLES[line.role] ?? line.role}</strong>
+        {line.role === "tool" ? (
+          <a href={address(session, "result", line.position, branch)}>
+            #{line.position} {line.name}
+          </a>
+        ) : (
+          <span class="muted">#{line.position}</span>
+        )}
+        <span class="spring" />
+        {line.outside && <span class="tag">outside the budget</span>}
+        {line.shown !== "whole" && line.shown !== "omitted" && <span class="tag warn">{line.shown}</span>}
+        {out && <span class="tag">left out</span>}
+        <small>
+          turn {line.turn} · {number(line.tokens + calls.reduce((sum, call) => sum + call.tokens, 0))} tokens
+        </small>
+      </header>
+      {(text ?? line.text) !== "" && <pre>{text ?? line.text}{text === null && !line.whole && "…"}</pre>}
+      {text === null && !line.whole && (
+        <button class="link" onClick={() => void more().catch(() => undefined)}>
+          {line.shown === "whole" || line.shown === "omitted" ? "Show all of it" : "Show the original"}
+        </button>
+      )}
+      {calls.map((call, index) => (
+        <CallOf key={index} call={call} />
+      ))}
+    </article>
+  );
+}
+
+function CallOf({ call }: { call: CallLine }) {
+  return (
+    <p class={call.shown ? "toolcall" : "toolcall gone"}>
+      <span class="arrow" aria-hidden="true">
+        →
+      </span>
+      <code>
+        <b>{call.name}</b> {call.text}
+        {!call.whole && "…"}
+      </code>
+      {!call.shown && <span class="tag">left out</span>}
+    </p>
+  );
+}

@@ -1,0 +1,157 @@
+// Why each result was shown or not: a table to sort.
+import { useMemo, useState } from "preact/hooks";
+import { decimals, number, plural } from "../../format";
+import { Icon } from "../../parts/icon";
+import { address } from "../../route";
+import type { CallView, ResultView } from "../../types";
+import type { Difference } from "../call";
+
+type Column = "position" | "name" | "age" | "reuse" | "relevance" | "usefulness" | "score" | "tokens" | "order";
+
+const COLUMNS: [Column, string, string][] = [
+  ["position", "#", "Position of the result among the messages"],
+  ["name", "Tool", ""],
+  ["age", "Age", "Turns since its call"],
+  ["reuse", "c", "Observed reuse: how often later operations matched its values, each by 1/n"],
+  ["relevance", "s", "Cosine to what the agent is doing now"],
+  ["usefulness", "U", "Usefulness: recency, reuse and relevance, weighted"],
+  ["score", "Score", "U less redundancy, when it was taken or last considered"],
+  ["tokens", "Tokens", "Of the result; with its call, in brackets"],
+  ["order", "Taken", "The order in which it was taken, or why it was not"],
+];
+const AT_ONCE = 120;
+
+interface Props {
+  view: CallView;
+  session: string;
+  branch: number | null;
+  difference: Difference | null;
+}
+
+export function Scores({ view, session, branch, difference }: Props) {
+  const [by, setBy] = useState<{ column: Column; down: boolean }>({ column: "order", down: false });
+  const [limit, setLimit] = useState(AT_ONCE);
+  const [open, setOpen] = useState<number | null>(null);
+  const rows = useMemo(() => sorted(view.explain.results, by.column, by.down), [view, by]);
+  if (rows.length === 0) return null;
+  return (
+    <section class="scores">
+      <h2>
+        Why <small>{plural(rows.length, "result")}</small>
+      </h2>
+      <div class="scroll" tabIndex={0} role="region" aria-label="Scores">
+        <table>
+          <thead>
+            <tr>
+              {COLUMNS.map(([column, title, hint]) => {
+                const on = by.column === column;
+                return (
+                  <th
+                    key={column}
+                    scope="col"
+                    class={column === "name" || column === "order" ? "" : "num"}
+                    aria-sort={on ? (by.down ? "descending" : "ascending") : "none"}
+                    title={hint}
+                  >
+                    <button class="sort" onClick={() => setBy({ column, down: on ? !by.down : startsDown(column) })}>
+                      {title}
+                      {on && <Icon name={by.down ? "down" : "up"} />}
+                    </button>
+                  </th>
+                );
+              })}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.slice(0, limit).map((row) => (
+              <Row
+                key={row.position}
+                row={row}
+                open={open === row.position}
+                change={difference?.added.includes(row.position) ? "added" : difference?.removed.includes(row.position) ? "removed" : ""}
+                link={address(session, "result", row.position, branch)}
+                toggle={() => setOpen(open === row.position ? null : row.position)}
+              />
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {rows.length > limit && (
+        <button class="wide" onClick={() => setLimit(rows.length)}>
+          Show all {number(rows.length)}
+        </button>
+      )}
+    </section>
+  );
+}
+
+interface RowProps {
+  row: ResultView;
+  open: boolean;
+  change: string;
+  link: string;
+  toggle: () => void;
+}
+
+function Row({ row, open, change, link, toggle }: RowProps) {
+  return (
+    <>
+      <tr class={`${row.shown} ${change}`}>
+        <td class="num">
+          <a href={link}>#{row.position}</a>
+        </td>
+        <td>{row.name || <span class="muted">no call</span>}</td>
+        <td class="num">{row.age}</td>
+        <td class="num">
+          {row.uses.length ? (
+            <button class="link" aria-expanded={open} title={`${plural(row.uses.length, "use")}: show them`} onClick={toggle}>
+              {decimals(row.reuse)}
+            </button>
+          ) : (
+            decimals(row.reuse)
+          )}
+        </td>
+        <td class="num">{decimals(row.relevance, 3)}</td>
+        <td class="num">{decimals(row.usefulness, 3)}</td>
+        <td class="num">{decimals(row.score, 3)}</td>
+        <td class="num">
+          {number(row.tokens)} <small>({number(row.cost)})</small>
+        </td>
+        <td>
+          {row.order !== null && <span class={`tag ${row.shown}`}>{row.shown === "complete" ? `taken ${row.order}` : `${row.shown}, ${row.order}`}</span>}{" "}
+          {row.reason !== "selected" && <span class="muted">{row.reason}</span>}
+        </td>
+      </tr>
+      {open && (
+        <tr class="uses">
+          <td colSpan={COLUMNS.length}>
+            <ul>
+              {row.uses.map((use, index) => (
+                <li key={index}>
+                  Turn {use.turn}, {use.name ? <code>{use.name}</code> : "text"} of message #{use.position}:{" "}
+                  {use.values.map(({ value, results }) => (
+                    <span key={value} class="chip" title={`1 of n = ${results}: ${plural(results, "result")} hold it`}>
+                      {value} <small>1/{results}</small>
+                    </span>
+                  ))}
+                </li>
+              ))}
+            </ul>
+          </td>
+        </tr>
+      )}
+    </>
+  );
+}
+
+const startsDown = (column: Column): boolean => !["position", "name", "age", "order"].includes(column);
+
+function sorted(rows: ResultView[], column: Column, down: boolean): ResultView[] {
+  const sign = down ? -1 : 1;
+  return [...rows].sort((a, b) => {
+    const [x, y] = [a[column], b[column]];
+    // What has no value stands last either way.
+    if (x === null || y === null) return x === y ? b.position - a.position : x === null ? 1 : -1;
+    return x === y ? a.position - b.position : sign * (x < y ? -1 : 1);
+  });
+}

@@ -1,0 +1,255 @@
+// A result's complete content, its values marked by use, and a list to find results in.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { ask, isAbort } from "../api";
+import { number, plural, ranges } from "../format";
+import { Icon } from "../parts/icon";
+import { useAsk } from "../parts/load";
+import { Marked } from "../parts/marked";
+import { Empty, Failure, Loading } from "../parts/notes";
+import { prettyJson } from "../parts/pretty";
+import { Trace } from "../parts/trace";
+import { address } from "../route";
+import { OMITTED, type Result, type SessionData } from "../session";
+import type { ContentView, RecallView } from "../types";
+import type { ViewProps } from "./session";
+
+const PART = 1 << 17;
+const LAID_OUT_AT_MOST = 1 << 21;
+const BLOCK = 24_000;
+
+export function Results({ place, data }: ViewProps) {
+  const chosen = place.item ?? data.results[data.results.length - 1]?.position ?? null;
+  if (chosen === null) return <Empty title="No tool has been called yet" />;
+  return (
+    <div class="results">
+      <Finder place={place} data={data} chosen={chosen} />
+      <Content key={chosen} data={data} position={chosen} />
+    </div>
+  );
+}
+
+function Finder({ place, data, chosen }: ViewProps & { chosen: number }) {
+  const [typed, setTyped] = useState("");
+  const [query, setQuery] = useState("");
+  const [limit, setLimit] = useState(200);
+  useEffect(() => {
+    const timer = setTimeout(() => setQuery(typed.trim()), 250);
+    return () => clearTimeout(timer);
+  }, [typed]);
+  const found = useAsk<RecallView>(
+    "recall",
+    query ? { session: place.session, branch: place.branch, query, limit: 30 } : null,
+  );
+  const rows: Result[] = query
+    ? (found.value?.results ?? []).map((row) => data.resultAt(row.position)).filter((row) => row !== undefined)
+    : [...data.results].reverse();
+  const list = useRef<HTMLOListElement>(null);
+  useEffect(() => list.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" }), [chosen]);
+  return (
+    <nav class="finder" aria-label="Results">
+      <label class="search">
+        <Icon name="search" />
+        <input
+          type="search"
+          placeholder="Search contents"
+          aria-label="Search results by content"
+          value={typed}
+          onInput={(event) => setTyped(event.currentTarget.value)}
+        />
+      </label>
+      {query && found.busy && <Loading what="Searching…" />}
+      {query && found.error !== null && <Failure error={found.error} />}
+      {query && !found.busy && rows.length === 0 && <p class="hint">Nothing answers that.</p>}
+      <ol ref={list} class="plain">
+        {rows.slice(0, limit).map((row) => (
+          <li key={row.number}>
+            <a
+              href={address(place.session, "result", row.position, place.branch)}
+              aria-current={row.position === chosen ? "true" : undefined}
+            >
+              <span>
+                #{row.position} {data.tools[row.tool] || "tool"}
+              </span>
+              <small>
+                {number(row.tokens)} tokens · turn {row.turn}
+                {data.usedAt[row.number]?.length ? ` · used ${data.usedAt[row.number].length}×` : ""}
+              </small>
+            </a>
+          </li>
+        ))}
+        {rows.length > limit && (
+          <li>
+            <button class="wide" onClick={() => setLimit(limit + 1000)}>
+              Show {number(Math.min(1000, rows.length - limit))} more
+            </button>
+          </li>
+        )}
+      </ol>
+    </nav>
+  );
+}
+
+function Content({ data, position }: { data: SessionData; position: number }) {
+  const { key: session, branch } = data;
+  const [parts, setParts] = useState<ContentView[]>([]);
+  const [error, setError] = useState<unknown>(null);
+  const [laidOut, setLaidOut] = useState(true);
+  const [value, setValue] = useState<string | null>(null);
+  const stop = useRef(new AbortController());
+  const head = parts[0];
+  const loaded = parts.reduce((sum, part) => sum + part.text.length, 0);
+  const characters = parts.reduce((sum, part) => sum + [...part.text].length, 0);
+  const whole = head !== undefined && characters >= head.length;
+
+  const more = async (upTo = 1) => {
+    try {
+      const got = [...parts];
+      let start = characters;
+      for (let round = 0; round < upTo; round++) {
+        const part = await ask<ContentView>("read_message", { session, branch, position, start, characters: PART }, stop.current.signal);
+        got.push(part);
+        start += [...part.text].length;
+        setParts([...got]);
+        if (start >= part.length) break;
+      }
+      setError(null);
+    } catch (problem) {
+      if (!isAbort(problem)) setError(problem);
+    }
+  };
+  useEffect(() => {
+    void more();
+    return () => stop.current.abort();
+  }, []);
+  const text = useMemo(() => parts.map((part) => part.text).join(""), [parts]);
+  const pretty = useMemo(() => (whole && loaded <= LAID_OUT_AT_MOST ? prettyJson(text) : null), [whole, text]);
+  const layable = head && !whole && head.length <= LAID_OUT_AT_MOST && /^\s*[[{]/.test(text);
+  const weights = useMemo(() => new Map(head?.used.map((used) => [used.value, used.uses.length]) ?? []), [head]);
+  const weight = (used: string) => Math.min(3, weights.get(used) ?? 1);
+  if (!head) return error !== null ? <Failure error={error} again={() => void more()} /> : <Loading what="Reading…" />;
+  const args = prettyJson(head.arguments) ?? head.arguments;
+  const values = head.used.map((used) => used.value);
+  const marked = { values, weight, chosen: value, onValue: (found: string) => setValue(found === value ? null : found) };
+  return (
+    <article class="content">
+      <header>
+        <h2>
+          #{position} {head.name || head.role}
+        </h2>
+        <p class="muted">
+          turn {head.turn} · {plural(head.tokens, "token")} · {plural(head.length, "character")}
+        </p>
+        <Shown data={data} position={position} />
+      </header>
+      {head.arguments && (
+        <details open={args.length < 600}>
+          <summary>Arguments of the call</summary>
+          <pre>{args}</pre>
+        </details>
+      )}
+      {values.length > 0 && (
+        <p class="used">
+          <strong>Used values</strong>{" "}
+          {head.used.slice(0, 60).map(({ value: used, uses }) => (
+            <button
+              key={used}
+              class={`value w${weight(used)}${used === value ? " chosen" : ""}`}
+              aria-pressed={used === value}
+              onClick={() => marked.onValue(used)}
+            >
+              {used} <small>×{uses.length}</small>
+            </button>
+          ))}
+          {values.length > 60 && <small> and {values.length - 60} more</small>}
+        </p>
+      )}
+      {value !== null && <Trace data={data} value={value} onClose={() => setValue(null)} />}
+      <div class="toolbar">
+        <h3>Content</h3>
+        <span class="spring" />
+        {pretty !== null && (
+          <label class="check">
+            <input type="checkbox" checked={laidOut} onChange={(event) => setLaidOut(event.currentTarget.checked)} /> lay out JSON
+          </label>
+        )}
+        {layable && <button onClick={() => void more(20)}>Load all and lay out JSON</button>}
+        <button onClick={() => void navigator.clipboard?.writeText(text)} disabled={!whole}>
+          Copy
+        </button>
+      </div>
+      <Blocks text={laidOut && pretty !== null ? pretty : text} marked={marked} />
+      {error !== null && <Failure error={error} />}
+      {!whole && (
+        <button class="wide" onClick={() => void more()}>
+          Load more: {number(head.length - characters)} of {number(head.length)} characters left
+        </button>
+      )}
+    </article>
+  );
+}
+
+type MarkedProps = Omit<Parameters<typeof Marked>[0], "text">;
+
+/** A long text a block at a time, the next one as the reader comes near. */
+function Blocks({ text, marked }: { text: string; marked: MarkedProps }) {
+  const blocks = useMemo(() => cut(text), [text]);
+  const [count, setCount] = useState(2);
+  const end = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (count >= blocks.length) return;
+    const watch = new IntersectionObserver(([entry]) => entry.isIntersecting && setCount((now) => now + 2), { rootMargin: "800px" });
+    watch.observe(end.current!);
+    return () => watch.disconnect();
+  }, [count, blocks]);
+  if (text === "") return <p class="hint">Empty.</p>;
+  return (
+    <div class="blocks">
+      {blocks.slice(0, count).map((block, index) => (
+        <pre key={index}>
+          <Marked text={block} {...marked} />
+        </pre>
+      ))}
+      <div ref={end} />
+    </div>
+  );
+}
+
+function cut(text: string): string[] {
+  const blocks: string[] = [];
+  for (let start = 0; start < text.length; ) {
+    let end = Math.min(text.length, start + BLOCK);
+    if (end < text.length) {
+      const line = text.lastIndexOf("\n", end);
+      if (line > start) end = line + 1;
+    }
+    // A line break at the end of a block would stand beside the break between blocks.
+    blocks.push(text.slice(start, end).replace(/\n$/, ""));
+    start = end;
+  }
+  return blocks;
+}
+
+function Shown({ data, position }: { data: SessionData; position: number }) {
+  const result = data.resultAt(position);
+  if (!result) return null;
+  const turns: number[] = [];
+  for (let turn = 0; turn < data.turns.length; turn++) if (data.state(turn, result.number) > OMITTED) turns.push(turn + 1);
+  const used = data.usedAt[result.number] ?? [];
+  return (
+    <p>
+      {turns.length ? <>Shown at {turns.length === 1 ? "turn" : "turns"} {ranges(turns)}.</> : "Not shown to any call yet."}{" "}
+      {used.length > 0 && (
+        <>
+          Used at {used.length === 1 ? "turn" : "turns"}{" "}
+          {used.map((turn, index) => (
+            <>
+              {index > 0 && ", "}
+              <a href={address(data.key, "call", turn, data.branch)}>{turn}</a>
+            </>
+          ))}
+          .
+        </>
+      )}
+    </p>
+  );
+}

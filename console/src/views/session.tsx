@@ -1,0 +1,131 @@
+// One session: its figures, its branches, and the views on it.
+import { useState } from "preact/hooks";
+import { ask } from "../api";
+import { date, number, plural, short } from "../format";
+import { useAsk, useInterval } from "../parts/load";
+import { Empty, Failure, Figure, Loading } from "../parts/notes";
+import { address, go, type Place, type View } from "../route";
+import { type SessionData, useSession } from "../session";
+import type { InspectView } from "../types";
+import { Call } from "./call";
+import { Graph } from "./graph";
+import { Results } from "./result";
+import { Savings } from "./savings";
+import { exportSession } from "./sessions";
+import { Timeline } from "./timeline";
+
+const TABS: [View, string][] = [
+  ["timeline", "Timeline"],
+  ["call", "One call"],
+  ["graph", "Reuse graph"],
+  ["result", "Results"],
+  ["savings", "Savings"],
+];
+
+export interface ViewProps {
+  place: Place;
+  data: SessionData;
+}
+
+export function Session({ place }: { place: Place }) {
+  const { session, branch } = place;
+  const data = useSession(session, branch);
+  const about = useAsk<InspectView>("inspect_session", { session, branch });
+  const [problem, setProblem] = useState<unknown>(null);
+  useInterval(about.again, 10_000);
+  if (data.error?.status === 404) {
+    return (
+      <Empty title={branch === null ? "There is no such session" : "There is no such branch"}>
+        <p>{data.error.message}</p>
+        <p>
+          <a href="#/">All sessions</a>
+        </p>
+      </Empty>
+    );
+  }
+  const remove = async () => {
+    if (!confirm(`Delete the session “${session}” for good?`)) return;
+    try {
+      await ask("delete_session", { session });
+      go("#/");
+    } catch (error) {
+      setProblem(error);
+    }
+  };
+  const line = about.value?.lines.find((found) => found.number === (branch ?? about.value!.head));
+  return (
+    <section class="session">
+      <div class="heading">
+        <nav aria-label="Breadcrumb" class="crumbs">
+          <a href="#/">Sessions</a> <span aria-hidden="true">/</span>
+        </nav>
+        <h1>{session}</h1>
+        {data.complete && <span class={data.waiting ? "tag live-tag" : "tag"}>{data.waiting ? "Model’s turn" : "Idle"}</span>}
+        <span class="spring" />
+        <button onClick={() => exportSession(session).catch(setProblem)}>Export</button>
+        <button class="danger-quiet" onClick={remove}>
+          Delete
+        </button>
+      </div>
+      {problem !== null && <Failure error={problem} />}
+      {data.error && <Failure error={data.error} />}
+      <dl class="figures">
+        <Figure name="Turns" value={line ? number(line.turns) : "…"} />
+        <Figure name="Results" value={line ? number(line.results) : "…"} />
+        <Figure name="Tokens" value={line ? short(line.tokens) : "…"} hint={line ? `${number(line.tokens)} tokens` : ""} />
+        <Figure name="Uses" value={about.value ? number(about.value.uses) : "…"} hint="Operations that drew on an earlier result" />
+        <Figure name="Budget" value={data.budget ? short(data.budget) : "…"} hint="The session’s own setting, in tokens" />
+        <Figure name="Policy" value={data.policy || "…"} />
+        {about.value && about.value.lines.length > 1 && (
+          <div class="figure">
+            <dt>
+              <label for="branch">Branch</label>
+            </dt>
+            <dd>
+              <select
+                id="branch"
+                value={String(branch ?? about.value.head)}
+                onChange={(event) => go(address(session, place.view, null, Number(event.currentTarget.value)))}
+              >
+                {about.value.lines.map((found) => (
+                  <option key={found.number} value={found.number}>
+                    {found.number === 0 ? "0, the first" : `${found.number}, from message ${found.fork} of ${found.parent}`}
+                    {found.number === about.value!.head ? " (written last)" : ""}
+                  </option>
+                ))}
+              </select>
+            </dd>
+          </div>
+        )}
+        <Figure name="Last activity" value={about.value ? date(about.value.session.updated_at) : "…"} />
+      </dl>
+      <nav class="tabs" aria-label="Views of the session">
+        {TABS.map(([view, title]) => (
+          <a key={view} href={address(session, view, null, branch)} aria-current={place.view === view ? "page" : undefined}>
+            {title}
+          </a>
+        ))}
+        {!data.complete && !data.error && (
+          <span class="progress" role="status">
+            <span class="spinner" aria-hidden="true" />
+            {data.last ? `${number(data.turns.length)} of ${plural(data.last, "turn")} recomputed` : "Loading…"}
+          </span>
+        )}
+      </nav>
+      <Content place={place} data={data} />
+    </section>
+  );
+}
+
+function Content(props: ViewProps) {
+  const { place, data } = props;
+  if (data.turns.length === 0) {
+    if (data.complete) return <Empty title="The model has not been called yet" />;
+    return data.error ? null : <Loading what="Recomputing what each call showed…" />;
+  }
+  if (place.view === "call") return <Call {...props} />;
+  if (place.view === "graph") return <Graph {...props} />;
+  if (place.view === "result") return <Results {...props} />;
+  if (place.view === "savings") return <Savings {...props} />;
+  return <Timeline {...props} />;
+}

@@ -1,0 +1,214 @@
+// Every session of the user: searched, paged, kept up to date.
+import { useEffect, useState } from "preact/hooks";
+import { ask } from "../api";
+import { ago, date, number, percent, plural, short } from "../format";
+import { Icon } from "../parts/icon";
+import { useAsk, useInterval } from "../parts/load";
+import { measured, useMeasures } from "../parts/measure";
+import { Empty, Failure, Loading } from "../parts/notes";
+import { address } from "../route";
+import type { SessionPage, SessionView } from "../types";
+
+const PAGE = 25;
+const LIVE_MS = 5000;
+
+export function Sessions() {
+  const [typed, setTyped] = useState("");
+  const [query, setQuery] = useState("");
+  const [cursors, setCursors] = useState<string[]>([""]);
+  const [doomed, setDoomed] = useState<string | null>(null);
+  const [problem, setProblem] = useState<unknown>(null);
+  const page = useAsk<SessionPage>("list_sessions", { limit: PAGE, cursor: cursors[cursors.length - 1], query });
+  useInterval(page.again, LIVE_MS);
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      setQuery(typed.trim());
+      setCursors([""]);
+    }, 200);
+    return () => clearTimeout(timer);
+  }, [typed]);
+  const sessions = page.value?.sessions ?? [];
+  useMeasures(sessions);
+
+  const remove = async (session: string) => {
+    setDoomed(null);
+    try {
+      await ask("delete_session", { session });
+      setProblem(null);
+    } catch (error) {
+      setProblem(error);
+    }
+    page.again();
+  };
+  const download = (session: string) => exportSession(session).then(() => setProblem(null), setProblem);
+
+  return (
+    <section class="page">
+      <div class="heading">
+        <h1>Sessions</h1>
+        <label class="search">
+          <Icon name="search" />
+          <input
+            type="search"
+            placeholder="Search by name"
+            aria-label="Search sessions by name"
+            value={typed}
+            onInput={(event) => setTyped(event.currentTarget.value)}
+          />
+        </label>
+        <span class="live" title={`Checked every ${LIVE_MS / 1000} seconds`}>
+          <span class={page.error ? "dot off" : "dot"} /> {page.error ? "Offline" : "Live"}
+        </span>
+      </div>
+      {problem !== null && <Failure error={problem} />}
+      {page.error !== null && <Failure error={page.error} again={page.again} />}
+      {page.value === null && page.busy && <Loading what="Loading sessions…" />}
+      {page.value !== null && sessions.length === 0 && <NoSessions query={query} />}
+      {sessions.length > 0 && (
+        <div class="scroll" tabIndex={0} role="region" aria-label="Sessions">
+          <table class="sessions">
+            <thead>
+              <tr>
+                <th scope="col">Session</th>
+                <th scope="col" class="num">
+                  Turns
+                </th>
+                <th scope="col" class="num">
+                  Results
+                </th>
+                <th scope="col" class="num">
+                  Size
+                </th>
+                <th scope="col" class="num" title="Prompt tokens left out so far, of those of the full history">
+                  Tokens saved
+                </th>
+                <th scope="col" class="num" title="Later-Used Result Recall: results shown when the model used them">
+                  Recall
+                </th>
+                <th scope="col">Last activity</th>
+                <th scope="col">
+                  <span class="hidden">Actions</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {sessions.map((view) => (
+                <Row
+                  key={view.session}
+                  view={view}
+                  doomed={doomed === view.session}
+                  onExport={() => download(view.session)}
+                  onAsk={() => setDoomed(view.session)}
+                  onKeep={() => setDoomed(null)}
+                  onDelete={() => remove(view.session)}
+                />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {(cursors.length > 1 || page.value?.next) && (
+        <nav class="pager" aria-label="Pages">
+          <button disabled={cursors.length === 1} onClick={() => setCursors(cursors.slice(0, -1))}>
+            <Icon name="left" /> Newer
+          </button>
+          <span>Page {cursors.length}</span>
+          <button disabled={!page.value?.next} onClick={() => setCursors([...cursors, page.value!.next!])}>
+            Older <Icon name="right" />
+          </button>
+        </nav>
+      )}
+    </section>
+  );
+}
+
+interface RowProps {
+  view: SessionView;
+  doomed: boolean;
+  onExport: () => void;
+  onAsk: () => void;
+  onKeep: () => void;
+  onDelete: () => void;
+}
+
+function Row({ view, doomed, onExport, onAsk, onKeep, onDelete }: RowProps) {
+  const found = measured(view.session);
+  const saved = found && found.totals.full - found.totals.prompt;
+  return (
+    <tr>
+      <th scope="row">
+        <a href={address(view.session)}>{view.session}</a>
+        {view.branches > 1 && <span class="tag">{plural(view.branches, "branch", "branches")}</span>}
+      </th>
+      <td class="num">{number(view.turns)}</td>
+      <td class="num">{number(view.results)}</td>
+      <td class="num" title={`${number(view.tokens)} tokens, ${plural(view.messages, "message")}`}>
+        {short(view.tokens)} <small>tokens</small>
+      </td>
+      <td class="num">
+        {found === undefined ? (
+          <span class="pending">…</span>
+        ) : (
+          <>
+            {found.complete ? "" : "≥ "}
+            {short(saved!)} <small>{percent(found.totals.full ? saved! / found.totals.full : 0)}</small>
+          </>
+        )}
+      </td>
+      <td class="num">
+        {found === undefined ? (
+          <span class="pending">…</span>
+        ) : found.totals.recall === null ? (
+          <span title="The model has not repeated a value of a result yet">–</span>
+        ) : (
+          <span title={`${found.totals.seen} of ${found.totals.events} uses were in view`}>
+            {percent(found.totals.recall)}
+          </span>
+        )}
+      </td>
+      <td title={date(view.updated_at)}>{ago(view.updated_at)}</td>
+      <td class="actions">
+        {doomed ? (
+          <span role="alertdialog" aria-label={`Delete ${view.session}?`}>
+            Delete for good?
+            <button class="danger" autofocus onClick={onDelete}>
+              Delete
+            </button>
+            <button onClick={onKeep}>Keep</button>
+          </span>
+        ) : (
+          <>
+            <button class="quiet icon" title="Export" aria-label={`Export ${view.session}`} onClick={onExport}>
+              <Icon name="download" />
+            </button>
+            <button class="quiet icon" title="Delete" aria-label={`Delete ${view.session}`} onClick={onAsk}>
+              <Icon name="trash" />
+            </button>
+          </>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+function NoSessions({ query }: { query: string }) {
+  if (query) return <Empty title={`No session's name has “${query}” in it`} />;
+  return (
+    <Empty title="No sessions yet">
+      <p>
+        A session appears here with an agent's first model call. To see one now, run <code>contextrender demo</code>.
+      </p>
+    </Empty>
+  );
+}
+
+/** Saves a session's export as a file. */
+export async function exportSession(session: string): Promise<void> {
+  const view = await ask<object>("export_session", { session });
+  const url = URL.createObjectURL(new Blob([JSON.stringify(view)], { type: "application/json" }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = `${session.replace(/[^\w.-]+/g, "_").slice(0, 80) || "session"}.json`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}

@@ -1,0 +1,290 @@
+// Every turn and every result at a glance.
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { number, plural, ranges } from "../format";
+import { type Cell, Grid, type Look } from "../parts/grid";
+import { Icon } from "../parts/icon";
+import { address, go } from "../route";
+import { COMPLETE, OMITTED, REPLACED, type SessionData } from "../session";
+import { colour, useDark } from "../theme";
+import type { ViewProps } from "./session";
+
+const ZOOMS = [1, 2, 3, 4, 6, 8, 11, 15, 20];
+const UNKNOWN = "not recomputed yet";
+const STATES = ["omitted", "shown complete", "shown as an excerpt"];
+
+type Order = "created" | "used" | "tokens";
+
+export function Timeline({ place, data }: ViewProps) {
+  const [zoom, setZoom] = useState<number | null>(null);
+  const [tool, setTool] = useState("");
+  const [order, setOrder] = useState<Order>("created");
+  const [onlyUsed, setOnlyUsed] = useState(false);
+  const [cursor, setCursor] = useState<Cell | null>(null);
+  const [hover, setHover] = useState<Cell | null>(null);
+  const dark = useDark();
+  const box = useRef<HTMLDivElement>(null);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [size, setSize] = useState({ width: 0, height: 0 });
+  const rows = useMemo(
+    () => chooseRows(data, tool, order, onlyUsed),
+    [data.version, tool, order, onlyUsed],
+  );
+  const grid = useMemo(() => (canvas.current ? new Grid(canvas.current, data) : null), [canvas.current, data]);
+  const look = useMemo(readLook, [dark]);
+  const turns = data.columns;
+
+  const narrow = size.width < 640;
+  const gutter = narrow ? 110 : 190;
+  const fitCell = Math.min(40, Math.max(1, (size.width - gutter) / Math.max(1, turns)));
+  const cell = zoom === null ? fitCell : ZOOMS[zoom];
+  const fitRow = Math.min(20, Math.max(1, (size.height - 22) / Math.max(1, rows.length)));
+  const height = zoom === null ? (rows.length <= 160 ? Math.max(fitRow, 9) : fitRow) : Math.max(Math.min(20, cell + 2), 1);
+  if (grid) Object.assign(grid, { gutter, cell, height, rows });
+
+  const draw = () => {
+    if (grid && box.current) grid.draw(look, box.current.scrollLeft, box.current.scrollTop, hover ?? cursor);
+  };
+  const latest = useRef(draw);
+  latest.current = draw;
+  const pending = useRef(0);
+  const redraw = () => {
+    cancelAnimationFrame(pending.current);
+    pending.current = requestAnimationFrame(() => latest.current());
+  };
+  useLayoutEffect(redraw);
+  useEffect(() => {
+    const watch = new ResizeObserver(([entry]) => setSize(entry.contentRect));
+    watch.observe(box.current!);
+    return () => watch.disconnect();
+  }, []);
+
+  const pick = (event: PointerEvent | MouseEvent): Cell | null => {
+    const around = canvas.current!.getBoundingClientRect();
+    return grid?.at(event.clientX - around.left, event.clientY - around.top, box.current!.scrollLeft, box.current!.scrollTop) ?? null;
+  };
+  const reveal = (to: Cell) => {
+    const view = box.current!;
+    const x = to.turn * cell;
+    const y = to.row * height;
+    if (x < view.scrollLeft) view.scrollLeft = x;
+    if (x + cell > view.scrollLeft + size.width - gutter) view.scrollLeft = x + cell - size.width + gutter;
+    if (y < view.scrollTop) view.scrollTop = y;
+    if (y + height > view.scrollTop + size.height - 22) view.scrollTop = y + height - size.height + 22;
+  };
+  const keys = (event: KeyboardEvent) => {
+    const now = cursor ?? { turn: turns - 1, row: 0 };
+    const far = event.ctrlKey || event.metaKey ? 1e6 : 1;
+    const moves: Record<string, [number, number]> = {
+      ArrowLeft: [-far, 0], ArrowRight: [far, 0], ArrowUp: [0, -far], ArrowDown: [0, far],
+      PageUp: [0, -20], PageDown: [0, 20], Home: [-1e6, 0], End: [1e6, 0],
+    };
+    const move = moves[event.key];
+    if (move) {
+      const to = {
+        turn: Math.min(turns - 1, Math.max(0, now.turn + move[0])),
+        row: Math.min(rows.length - 1, Math.max(0, now.row + move[1])),
+      };
+      setCursor(to);
+      setHover(null);
+      reveal(to);
+    } else if (event.key === "Enter" && cursor) go(address(place.session, "call", cursor.turn + 1, place.branch));
+    else if (event.key === "r" && cursor) go(address(place.session, "result", data.results[rows[cursor.row]].position, place.branch));
+    else if (event.key === "+" || event.key === "=") change(1);
+    else if (event.key === "-") change(-1);
+    else if (event.key === "Escape") setCursor(null);
+    else return;
+    event.preventDefault();
+  };
+  const change = (by: number) => {
+    const now = zoom ?? ZOOMS.findIndex((one) => one >= cell);
+    const next = Math.min(ZOOMS.length - 1, Math.max(0, (now < 0 ? ZOOMS.length - 1 : now) + by));
+    const view = box.current!;
+    const middle = (view.scrollLeft + (size.width - gutter) / 2) / cell;
+    const centre = (view.scrollTop + (size.height - 22) / 2) / height;
+    const tall = Math.max(Math.min(20, ZOOMS[next] + 2), 1);
+    setZoom(next);
+    requestAnimationFrame(() => {
+      view.scrollLeft = middle * ZOOMS[next] - (size.width - gutter) / 2;
+      view.scrollTop = centre * tall - (size.height - 22) / 2;
+    });
+  };
+  const focus = hover ?? cursor;
+  const extent = { width: gutter + turns * cell, height: 22 + rows.length * height };
+
+  return (
+    <div class="timeline">
+      <div class="toolbar">
+        <Legend />
+        <span class="spring" />
+        <label>
+          Tool{" "}
+          <select value={tool} onChange={(event) => setTool(event.currentTarget.value)}>
+            <option value="">all</option>
+            {[...data.tools].sort().map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
+        </label>
+        <label>
+          Order{" "}
+          <select value={order} onChange={(event) => setOrder(event.currentTarget.value as Order)}>
+            <option value="created">as created</option>
+            <option value="used">most used first</option>
+            <option value="tokens">largest first</option>
+          </select>
+        </label>
+        <label class="check">
+          <input type="checkbox" checked={onlyUsed} onChange={(event) => setOnlyUsed(event.currentTarget.checked)} /> only used
+        </label>
+        <span class="group" role="group" aria-label="Zoom">
+          <button class="icon" aria-label="Zoom out" title="Zoom out (−)" onClick={() => change(-1)}>
+            <Icon name="minus" />
+          </button>
+          <button class="icon" aria-label="Fit" title="Fit" aria-pressed={zoom === null} onClick={() => setZoom(null)}>
+            <Icon name="fit" />
+          </button>
+          <button class="icon" aria-label="Zoom in" title="Zoom in (+)" onClick={() => change(1)}>
+            <Icon name="plus" />
+          </button>
+        </span>
+      </div>
+      <div
+        class="grid"
+        ref={box}
+        tabIndex={0}
+        role="application"
+        aria-label={`Timeline of ${plural(turns, "turn")} and ${plural(rows.length, "result")}. Arrow keys move, Enter opens the call, R the result.`}
+        onScroll={redraw}
+        onKeyDown={keys}
+        onPointerMove={(event) => setHover(pick(event))}
+        onPointerLeave={() => setHover(null)}
+        onClick={(event) => setCursor(pick(event))}
+        onDblClick={(event) => {
+          const to = pick(event);
+          if (to && to.turn >= 0) go(address(place.session, "call", to.turn + 1, place.branch));
+        }}
+      >
+        <canvas ref={canvas} aria-hidden="true" style={{ width: `${size.width}px`, height: `${size.height}px` }} />
+        <div class="extent" style={{ width: `${extent.width}px`, height: `${Math.max(0, extent.height - size.height)}px` }} />
+      </div>
+      <Life place={place} data={data} cell={focus} rows={rows} />
+      <p class="hidden" role="status">
+        {cursor && !hover ? said(data, cursor, rows) : ""}
+      </p>
+    </div>
+  );
+}
+
+function Legend() {
+  return (
+    <ul class="legend" aria-label="Legend">
+      <li>
+        <i class="swatch complete" /> shown
+      </li>
+      <li>
+        <i class="swatch replaced" /> excerpt
+      </li>
+      <li>
+        <i class="swatch omitted" /> omitted
+      </li>
+      <li>
+        <i class="swatch used" /> used
+      </li>
+      <li title="The model used a value of the result while the result was omitted">
+        <i class="swatch missed" /> used while omitted
+      </li>
+    </ul>
+  );
+}
+
+/** The life of the result under the cursor, in one line. */
+function Life({ place, data, cell, rows }: ViewProps & { cell: Cell | null; rows: number[] }) {
+  const result = cell && data.results[rows[cell.row]];
+  if (!cell || !result) {
+    return (
+      <p class="life hint">
+        Point at a cell to read a result’s life; click to keep it, double-click or press Enter to open the call.
+      </p>
+    );
+  }
+  const life = lifeOf(data, result.number);
+  return (
+    <p class="life">
+      <strong>
+        #{result.position} {data.tools[result.tool] || "tool"}
+      </strong>{" "}
+      <span class="muted">{plural(result.tokens, "token")}</span> · created in turn {result.turn}
+      {life.used.length > 0 ? (
+        <>
+          {" "}
+          · used in {life.used.length === 1 ? "turn" : "turns"} {ranges(life.used)}
+        </>
+      ) : (
+        " · never used"
+      )}
+      {life.omitted.length > 0 && <> · omitted from {ranges(life.omitted.slice(0, 12))}{life.omitted.length > 12 ? "…" : ""}</>}
+      {life.restored.length > 0 && <> · restored at {ranges(life.restored.slice(0, 12))}{life.restored.length > 12 ? "…" : ""}</>}
+      {cell.turn >= 0 && (
+        <>
+          {" "}
+          · <strong>turn {cell.turn + 1}: {stateWords(data, cell, result.number)}</strong>
+        </>
+      )}
+      <span class="links">
+        {cell.turn >= 0 && <a href={address(place.session, "call", cell.turn + 1, place.branch)}>Call {cell.turn + 1}</a>}
+        <a href={address(place.session, "result", result.position, place.branch)}>Result</a>
+      </span>
+    </p>
+  );
+}
+
+function stateWords(data: SessionData, cell: Cell, result: number): string {
+  if (cell.turn >= data.turns.length) return UNKNOWN;
+  const state = data.state(cell.turn, result);
+  const used = data.usedAt[result]?.includes(cell.turn + 1);
+  return (state < 0 ? "not there yet" : STATES[state]) + (used ? ", used" : "");
+}
+
+const said = (data: SessionData, cell: Cell, rows: number[]): string => {
+  const result = data.results[rows[cell.row]];
+  return `Turn ${cell.turn + 1}, result ${result.position} of ${data.tools[result.tool]}, ${stateWords(data, cell, result.number)}, ${number(result.tokens)} tokens`;
+};
+
+function lifeOf(data: SessionData, result: number): { used: number[]; omitted: number[]; restored: number[] } {
+  const omitted: number[] = [];
+  const restored: number[] = [];
+  let before = -1;
+  for (let turn = 0; turn < data.turns.length; turn++) {
+    const state = data.state(turn, result);
+    if (state === OMITTED && before !== OMITTED) omitted.push(turn + 1);
+    if ((state === COMPLETE || state === REPLACED) && before === OMITTED) restored.push(turn + 1);
+    before = state;
+  }
+  return { used: data.usedAt[result] ?? [], omitted, restored };
+}
+
+function chooseRows(data: SessionData, tool: string, order: Order, onlyUsed: boolean): number[] {
+  const uses = (result: number) => data.usedAt[result]?.length ?? 0;
+  const rows = data.results
+    .filter((result) => (!tool || data.tools[result.tool] === tool) && (!onlyUsed || uses(result.number)))
+    .map((result) => result.number);
+  if (order === "used") rows.sort((a, b) => uses(b) - uses(a) || a - b);
+  if (order === "tokens") rows.sort((a, b) => data.results[b].tokens - data.results[a].tokens || a - b);
+  return rows;
+}
+
+function readLook(): Look {
+  return {
+    background: colour("panel"),
+    text: colour("text"),
+    faint: colour("muted"),
+    line: colour("line"),
+    complete: colour("complete"),
+    replaced: colour("replaced"),
+    omitted: colour("omitted"),
+    used: colour("used"),
+    missed: colour("missed"),
+    cursor: colour("text"),
+    band: colour("band"),
+  };
+}

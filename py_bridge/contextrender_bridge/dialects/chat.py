@@ -1,0 +1,133 @@
+"""OpenAI chat completions: `messages` with `tool_calls` and `tool` messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from contextrender_bridge.dialects.base import Body, Json, Transcript
+from contextrender_bridge.dialects.contents import (
+    canonical_content,
+    clean_text,
+    history_end,
+    with_text,
+)
+from contextrender_bridge.dialects.plan import Plan
+
+_ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
+_CANONICAL = frozenset({"role", "content", "tool_calls", "tool_call_id", "name"})
+_FUNCTION = ("function", "arguments")
+
+
+class ChatTranscript:
+    """Canonical messages are the original ones, one for one, but for those not understood."""
+
+    def __init__(self, body: Body) -> None:
+        """Reads `messages`; trailing volatile user messages are kept, but are not history."""
+        self._body = body
+        items = body.get("messages")
+        self._items: Sequence[Any] = items if isinstance(items, list) else []
+        self.messages: list[Json] = []
+        self._places: list[int | None] = []
+        end = history_end(self._items)
+        for index, item in enumerate(self._items):
+            canonical = canonical_message(item) if index < end else None
+            if canonical is None:
+                self._places.append(None)
+            else:
+                self._places.append(len(self.messages))
+                self.messages.append(canonical)
+
+    def apply(self, plan: Plan) -> Json:
+        """The body with only the messages and calls that the plan shows."""
+        kept = []
+        for item, place in zip(self._items, self._places, strict=True):
+            left = item if place is None else self._applied(item, place, plan)
+            if left is not None:
+                kept.append(left)
+        return {**self._body, **({"messages": kept} if "messages" in self._body else {})}
+
+    def result(self, message: int) -> Any:
+        """The content of the tool message."""
+        return self._items[self._places.index(message)].get("content")
+
+    def _applied(self, item: Json, place: int, plan: Plan) -> Json | None:
+        calls = self.messages[place].get("tool_calls") or ()
+        staying = [n for n in range(len(calls)) if plan.shows_call(place, n)]
+        shown, text = plan.shows(place), plan.text(place)
+        if not shown and not staying:
+            return None
+        if shown and text is None and len(staying) == len(calls):
+            return item
+        left = dict(item)
+        if calls and len(staying) < len(calls):
+            if staying:
+                left["tool_calls"] = [item["tool_calls"][n] for n in staying]
+            else:
+                del left["tool_calls"]
+        if not shown or text is not None:
+            content = with_text(item.get("content"), text or "")
+            left["content"] = content if content or not staying else None
+        return left
+
+
+class _Chat:
+    def read(self, body: Body) -> Transcript:
+        return ChatTranscript(body)
+
+
+CHAT = _Chat()
+
+
+def canonical_message(item: Any) -> Json | None:
+    """The message as it is recorded; None when it is not a chat message."""
+    if not isinstance(item, dict):
+        return None
+    role, content = item.get("role"), item.get("content")
+    if role not in _ROLES or not isinstance(content, (str, list, type(None))):
+        return None
+    if role == "tool" and not (item.get("tool_call_id") and _is_str(item["tool_call_id"])):
+        return None
+    calls = item.get("tool_calls") if role == "assistant" else None
+    if isinstance(content, str) and not calls and item.keys() <= _CANONICAL and content.isascii():
+        return item
+    message = {"role": role, "content": canonical_content(content)}
+    if role == "tool":
+        message["tool_call_id"] = clean_text(item["tool_call_id"])
+    if _is_str(item.get("name")):
+        message["name"] = clean_text(item["name"])
+    if calls:
+        canonical = _canonical_calls(calls)
+        if canonical is None:
+            return None
+        message["tool_calls"] = canonical
+    return message
+
+
+def _canonical_calls(calls: Any) -> list[Json] | None:
+    if not isinstance(calls, list):
+        return None
+    found = [_canonical_call(call) for call in calls]
+    return None if None in found else [call for call in found if call is not None]
+
+
+def _canonical_call(call: Any) -> Json | None:
+    """A call with its id, name and arguments alone; None when it lacks one of them."""
+    if not isinstance(call, Mapping) or not (call.get("id") and _is_str(call["id"])):
+        return None
+    kind, argument = ("custom", "input") if call.get("type") == "custom" else _FUNCTION
+    body = call.get(kind)
+    if not isinstance(body, Mapping) or not _is_str(body.get("name")):
+        return None
+    arguments = body.get(argument)
+    if arguments is None or _is_str(arguments):
+        arguments = clean_text(arguments or "")
+    return {
+        "id": clean_text(call["id"]),
+        "type": kind,
+        kind: {"name": clean_text(body["name"]), argument: arguments},
+    }
+
+
+def _is_str(value: object) -> bool:
+    return isinstance(value, str)

@@ -1,0 +1,130 @@
+"""Message contents: their canonical form, and a text put in place of theirs.
+
+The canonical form is what stays the same from call to call: without `cache_control` marks, which
+move, and with media by their digest, which keeps them out of the record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Json = dict[str, Any]
+
+TEXT_TYPES = frozenset({"text", "input_text", "output_text"})
+MEDIA = {
+    "image": "image",
+    "image_url": "image",
+    "input_image": "image",
+    "audio": "audio",
+    "input_audio": "audio",
+    "file": "file",
+    "input_file": "file",
+    "document": "file",
+    "video_url": "image",
+}
+GONE: Any = object()
+"""What stands for a part that leaves; a part itself may be null."""
+
+VOLATILE = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>"
+_ONLY_HERE = frozenset({"cache_control", "annotations", "logprobs"})
+
+
+def clean_text(text: str) -> str:
+    """`text` as UTF-8 can carry it: lone surrogates become U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def canonical_content(content: Any) -> str | list[Json] | None:
+    """Content as text where it is nothing else, otherwise as chat content parts."""
+    if content is None:
+        return None
+    if isinstance(content, str):
+        return clean_text(content)
+    if not isinstance(content, list):
+        return clean_text(json.dumps(content))
+    parts = [_canonical_part(part) for part in content]
+    if all(part["type"] == "text" for part in parts):
+        return "\n".join(part["text"] for part in parts)
+    return parts
+
+
+def plain_text(content: Any) -> str:
+    """The text of content in any dialect, media left out."""
+    canonical = canonical_content(content)
+    if isinstance(canonical, list):
+        return "\n".join(part["text"] for part in canonical if part["type"] == "text")
+    return canonical or ""
+
+
+def with_text(content: Any, text: str, kind: str = "text") -> Any:
+    """`content` with `text` in place of its own text; parts that are not text stay."""
+    if not isinstance(content, list):
+        return text
+    kept: list[Any] = []
+    pending = bool(text)
+    for part in content:
+        if not is_text(part):
+            kept.append(part)
+        elif pending:
+            kept.append({**part, "text": text} if isinstance(part, dict) else text)
+            pending = False
+    return [{"type": kind, "text": text}, *kept] if pending else kept
+
+
+def is_text(part: Any) -> bool:
+    """Whether a content part is text and nothing else."""
+    if isinstance(part, str):
+        return True
+    return (
+        isinstance(part, dict)
+        and part.get("type") in TEXT_TYPES
+        and isinstance(part.get("text"), str)
+    )
+
+
+def history_end(items: Sequence[Any]) -> int:
+    """How many items come before the trailing ones that a runtime appends anew to each request."""
+    end = len(items)
+    while end and _is_volatile(items[end - 1]):
+        end -= 1
+    return end
+
+
+def _is_volatile(item: Any) -> bool:
+    if not isinstance(item, Mapping) or item.get("role") != "user":
+        return False
+    content = item.get("content")
+    if isinstance(content, list):
+        content = content[0] if content else None
+        if isinstance(content, Mapping):
+            content = content.get("text")
+    return isinstance(content, str) and content.lstrip()[: len(VOLATILE)] == VOLATILE
+
+
+def _canonical_part(part: Any) -> Json:
+    if is_text(part):
+        text = part if isinstance(part, str) else part["text"]
+        return {"type": "text", "text": clean_text(text)}
+    if not isinstance(part, Mapping):
+        return {"type": "text", "text": clean_text(json.dumps(part))}
+    kind = part.get("type")
+    if isinstance(kind, str) and kind in MEDIA and not _is_text_document(part):
+        shape = json.dumps({key: part[key] for key in part if key not in _ONLY_HERE})
+        digest = hashlib.blake2b(shape.encode(), digest_size=16).hexdigest()
+        return {"type": MEDIA[kind], "digest": digest}
+    shape = json.dumps({key: part[key] for key in part if key not in _ONLY_HERE})
+    return {"type": "other", "text": clean_text(shape)}
+
+
+def _is_text_document(part: Mapping[str, Any]) -> bool:
+    source = part.get("source")
+    return isinstance(source, Mapping) and source.get("type") in ("text", "content")

@@ -1,0 +1,206 @@
+"""Anthropic Messages: `system`, and `messages` of content blocks with `tool_use`/`tool_result`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from contextrender_bridge.dialects.base import Body, Json, Transcript
+from contextrender_bridge.dialects.contents import (
+    GONE,
+    MEDIA,
+    canonical_content,
+    clean_text,
+    history_end,
+    is_text,
+    plain_text,
+    with_text,
+)
+from contextrender_bridge.dialects.plan import Plan
+
+_THINKING = frozenset({"thinking", "redacted_thinking"})
+# Claude Code's first system block holds a hash that differs in every request.
+_BILLING = "x-anthropic-billing-header:"
+_UNKNOWN = -1
+
+
+class _Part(NamedTuple):
+    """What a block is of the canonical transcript: its message, and the call it is, if any."""
+
+    kind: str
+    message: int = _UNKNOWN
+    call: int = -1
+
+
+class MessagesTranscript:
+    """One canonical message for an assistant's blocks, one for each result, one for a user's."""
+
+    def __init__(self, body: Body) -> None:
+        """Reads `system` and `messages`."""
+        self._body = body
+        items = body.get("messages")
+        self._items: Sequence[Any] = items if isinstance(items, list) else []
+        self.messages: list[Json] = []
+        self._parts: list[list[_Part]] = []
+        self._results: dict[int, Json] = {}
+        self._read_system(body.get("system"))
+        end = history_end(self._items)
+        for index, item in enumerate(self._items):
+            blocks = _blocks(item)
+            known = index < end and blocks is not None
+            self._parts.append(self._read(item, blocks or []) if known else [])
+
+    def apply(self, plan: Plan) -> Json:
+        """The body with only the blocks that the plan shows; a message without any is left out."""
+        kept = []
+        for item, parts in zip(self._items, self._parts, strict=True):
+            left = _applied(item, parts, plan) if parts else item
+            if left is not None:
+                kept.append(left)
+        return {**self._body, **({"messages": kept} if "messages" in self._body else {})}
+
+    def result(self, message: int) -> Any:
+        """The content of the `tool_result` block."""
+        return self._results[message].get("content")
+
+    def _read_system(self, system: Any) -> None:
+        if isinstance(system, list):
+            system = [block for block in system if not _text_of(block).startswith(_BILLING)]
+        if system:
+            self.messages.append({"role": "system", "content": plain_text(system)})
+
+    def _read(self, item: Json, blocks: Sequence[Any]) -> list[_Part]:
+        if item["role"] == "assistant":
+            return self._read_assistant(blocks)
+        return self._read_user(item["role"], blocks)
+
+    def _read_assistant(self, blocks: Sequence[Any]) -> list[_Part]:
+        place = len(self.messages)
+        parts: list[_Part] = []
+        spoken: list[Any] = []
+        calls: list[Json] = []
+        for block in blocks:
+            kind = _kind(block)
+            if kind == "call":
+                parts.append(_Part("call", place, len(calls)))
+                calls.append(_call(block))
+                continue
+            parts.append(_Part(kind, place))
+            if kind != "thinking":
+                spoken.append(block)
+        message: Json = {"role": "assistant", "content": canonical_content(spoken) or None}
+        if calls:
+            message["tool_calls"] = calls
+        self.messages.append(message)
+        return parts
+
+    def _read_user(self, role: str, blocks: Sequence[Any]) -> list[_Part]:
+        parts: list[_Part] = []
+        spoken: list[Any] = []
+        for block in blocks:
+            kind = _kind(block)
+            if kind == "result":
+                self._finish_user(role, spoken)
+                parts.append(_Part("result", len(self.messages)))
+                self._results[len(self.messages)] = block
+                content = canonical_content(block.get("content"))
+                call_id = clean_text(block["tool_use_id"])
+                self.messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
+            else:
+                parts.append(_Part(kind, len(self.messages)))
+                spoken.append(block)
+        self._finish_user(role, spoken)
+        return parts
+
+    def _finish_user(self, role: str, spoken: list[Any]) -> None:
+        if spoken:
+            self.messages.append({"role": role, "content": canonical_content(spoken)})
+            spoken.clear()
+
+
+class _Messages:
+    def read(self, body: Body) -> Transcript:
+        return MessagesTranscript(body)
+
+
+MESSAGES = _Messages()
+
+
+def _applied(item: Json, parts: Sequence[_Part], plan: Plan) -> Json | None:
+    content = item["content"]
+    if isinstance(content, str):
+        shown, text = plan.shows(parts[0].message), plan.text(parts[0].message)
+        if not shown or text == "":
+            return None
+        return item if text is None else {**item, "content": text}
+    kept: list[Any] = []
+    written: set[int] = set()
+    for block, part in zip(content, parts, strict=True):
+        left = _applied_block(block, part, plan, written)
+        if left is not GONE:
+            kept.append(left)
+    if len(kept) == len(content) and all(a is b for a, b in zip(kept, content, strict=True)):
+        return item
+    if all(_kind(block) == "thinking" for block in kept):
+        return None
+    return {**item, "content": kept}
+
+
+def _applied_block(block: Any, part: _Part, plan: Plan, written: set[int]) -> Any:
+    """The block, shortened if need be, or GONE. `written`: messages whose text is there."""
+    if part.kind in ("thinking", "other"):
+        return block
+    if part.kind == "call":
+        return block if plan.shows_call(part.message, part.call) else GONE
+    if not plan.shows(part.message):
+        return GONE
+    text = plan.text(part.message)
+    if text is None or part.kind == "media":
+        return block
+    if part.kind == "result":
+        return {**block, "content": with_text(block.get("content"), text)}
+    if not text or part.message in written:
+        return GONE
+    written.add(part.message)
+    return {**block, "text": text}
+
+
+def _blocks(item: Any) -> Sequence[Any] | None:
+    """A message's content as blocks; None when it is not a message."""
+    if not isinstance(item, dict) or item.get("role") not in ("user", "assistant", "system"):
+        return None
+    content = item.get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return content if isinstance(content, list) else None
+
+
+def _kind(block: Any) -> str:
+    if not isinstance(block, Mapping):
+        return "other"
+    kind = block.get("type")
+    if kind == "tool_use" and _is_id(block.get("id")) and isinstance(block.get("name"), str):
+        return "call"
+    if kind == "tool_result" and _is_id(block.get("tool_use_id")):
+        return "result"
+    if kind in _THINKING:
+        return "thinking"
+    if is_text(block):
+        return "text"
+    return "media" if isinstance(kind, str) and kind in MEDIA else "other"
+
+
+def _call(block: Mapping[str, Any]) -> Json:
+    arguments = json.dumps(block.get("input"), ensure_ascii=False)
+    function = {"name": clean_text(block["name"]), "arguments": clean_text(arguments)}
+    return {"id": clean_text(block["id"]), "type": "function", "function": function}
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _text_of(block: Any) -> str:
+    text = block.get("text") if isinstance(block, Mapping) else None
+    return text if isinstance(text, str) else ""

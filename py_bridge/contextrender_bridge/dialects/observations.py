@@ -1,0 +1,152 @@
+"""Chat messages without tool calls, where results come as the user's text.
+
+ReAct and code agents: an assistant says what to do, and the next user message is what came of it
+(`Output:`, `Observation:`, `[OUTPUT OF STEP 3]`, `<returncode>`). Each such pair is read as a tool
+call and its result, with ids made from their position.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from contextrender_bridge.dialects.base import Body, Json, Transcript
+from contextrender_bridge.dialects.chat import canonical_message
+from contextrender_bridge.dialects.contents import (
+    canonical_content,
+    history_end,
+    plain_text,
+    with_text,
+)
+from contextrender_bridge.dialects.plan import Plan
+
+_OBSERVATION = re.compile(
+    r"""\s*(?:
+        \[OUTPUT\ OF\ STEP\ \d+\]
+        | (?:Call\ id:[^\n]*\n)? (?:Observation|OBSERVATION|Execution\ (?:logs|output)|Output) :
+        | <returncode> | <observation>
+    )""",
+    re.VERBOSE,
+)
+_RESULT_ROLES = frozenset({"tool-response"})
+_CALLING_ROLES = frozenset({"assistant", "tool-call"})
+CALL_NAME = "act"
+
+
+class ObservationTranscript:
+    """Every message is one canonical message; an observation is the result of the one before."""
+
+    def __init__(self, body: Body, instructions: int = 0, omitted: str = "") -> None:
+        """`instructions`: leading messages that are no history, such as demonstrations.
+
+        `omitted` is the text left in place of an omitted result, where roles must alternate.
+        """
+        self._body = body
+        self._omitted = omitted
+        items = body.get("messages")
+        self._items: Sequence[Any] = items if isinstance(items, list) else []
+        self.messages: list[Json] = []
+        self._places: list[int | None] = []
+        end = history_end(self._items)
+        speaker = -1
+        for index, item in enumerate(self._items):
+            if index >= end:
+                self._places.append(None)
+                continue
+            place = len(self.messages)
+            if index >= instructions and speaker >= 0 and is_observation(item):
+                self._answer(speaker, item)
+                self._places.append(place)
+                continue
+            message = canonical_message(_as_chat(item))
+            if message is None:
+                self._places.append(None)
+                continue
+            if index < instructions:
+                message = {**message, "role": "system"}
+            speaker = place if message["role"] == "assistant" else -1
+            self._places.append(place)
+            self.messages.append(message)
+
+    def apply(self, plan: Plan) -> Json:
+        """The body with only the messages that the plan shows."""
+        kept: list[Any] = []
+        for item, place in zip(self._items, self._places, strict=True):
+            if place is None:
+                kept.append(item)
+                continue
+            text = plan.text(place)
+            if not plan.shows(place):
+                if not (self._omitted and self.messages[place]["role"] == "tool"):
+                    continue
+                text = self._omitted
+            if text is None:
+                kept.append(item)
+            elif text:
+                kept.append({**item, "content": with_text(item.get("content"), text)})
+        return {**self._body, **({"messages": kept} if "messages" in self._body else {})}
+
+    def result(self, message: int) -> Any:
+        """The content of the observation."""
+        return self._items[self._places.index(message)].get("content")
+
+    def _answer(self, speaker: int, item: Mapping[str, Any]) -> None:
+        call_id = f"step-{len(self.messages)}"
+        # The canonical message may be the caller's own.
+        said = self.messages[speaker]
+        call = {"id": call_id, "type": "function", "function": {"name": CALL_NAME, "arguments": ""}}
+        self.messages[speaker] = {**said, "tool_calls": [*said.get("tool_calls", ()), call]}
+        content = canonical_content(item.get("content"))
+        self.messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
+
+
+@dataclass(frozen=True)
+class Observations:
+    """The dialect; its fields are those of `ObservationTranscript`."""
+
+    instructions: int = 0
+    omitted: str = ""
+
+    def read(self, body: Body) -> Transcript:
+        """The transcript of a request."""
+        return ObservationTranscript(body, self.instructions, self.omitted)
+
+
+OBSERVATIONS = Observations()
+
+
+def is_observation(item: Any) -> bool:
+    """Whether a message tells what came of the assistant's last one."""
+    if not isinstance(item, Mapping) or not isinstance(item.get("content"), (str, list)):
+        return False
+    if item.get("role") in _RESULT_ROLES:
+        return True
+    return item.get("role") == "user" and bool(_OBSERVATION.match(plain_text(item["content"])))
+
+
+def has_observations(body: Body) -> bool:
+    """Whether a chat request is of this dialect: no tools, and an observation after an answer."""
+    items = body.get("messages")
+    if body.get("tools") or body.get("functions") or not isinstance(items, list):
+        return False
+    found = False
+    speaking = False
+    for item in items:
+        if not isinstance(item, Mapping) or item.get("tool_calls") or item.get("role") == "tool":
+            return False
+        found = found or (speaking and is_observation(item))
+        speaking = item.get("role") in _CALLING_ROLES
+    return found
+
+
+def _as_chat(item: Any) -> Any:
+    """The message with the roles that chat has."""
+    if isinstance(item, Mapping) and item.get("role") == "tool-call":
+        return {**item, "role": "assistant"}
+    if isinstance(item, Mapping) and item.get("role") in _RESULT_ROLES:
+        return {**item, "role": "user"}
+    if isinstance(item, Mapping) and item.get("tool_calls"):
+        return {key: item[key] for key in item if key != "tool_calls"}
+    return item

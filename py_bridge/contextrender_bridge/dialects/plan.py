@@ -1,0 +1,91 @@
+"""Which of a transcript's messages, calls and results are shown, and in whose place a text stands.
+
+Calls without a result and results without a call are always kept: the agent sent them so, and a
+provider may know the other half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Message = Mapping[str, Any]
+Call = tuple[int, int]
+
+
+class Plan:
+    """What a rendering shows of canonical messages, by their position."""
+
+    def __init__(self, messages: Sequence[Message], shown: Iterable[Mapping[str, Any]]) -> None:
+        """`shown` is the `plan` of a render reply: `message`, `calls` that stay, `text` instead."""
+        self._calls_of = pairs(messages)
+        self._paired = {call: result for result, call in self._calls_of.items()}
+        self._is_result = [message.get("role") == "tool" for message in messages]
+        self._texts: dict[int, str | None] = {}
+        self._calls: set[Call] = set()
+        for item in shown:
+            position = item["message"]
+            self._texts[position] = item.get("text")
+            self._calls.update((position, call) for call in item["calls"])
+
+    @classmethod
+    def everything(cls, messages: Sequence[Message]) -> Plan:
+        """The plan that leaves nothing out."""
+        return cls(
+            messages,
+            (
+                {"message": position, "calls": range(len(message.get("tool_calls") or ()))}
+                for position, message in enumerate(messages)
+            ),
+        )
+
+    def shows(self, message: int) -> bool:
+        """Whether a message, or a result, stays."""
+        if message in self._texts:
+            return True
+        return self._is_result[message] and message not in self._calls_of
+
+    def shows_call(self, message: int, call: int) -> bool:
+        """Whether the call stays that is the message's number `call`."""
+        return (message, call) in self._calls or (message, call) not in self._paired
+
+    def text(self, message: int) -> str | None:
+        """The text in place of the message's own; None: its own. Empty: its text is left out."""
+        return self._texts.get(message)
+
+    def show_result(self, message: int) -> bool:
+        """Also shows a result, complete, and its call. False when there is no such pair."""
+        call = self._calls_of.get(message)
+        if call is None:
+            return False
+        self._calls.add(call)
+        if call[0] not in self._texts:
+            # Only the call comes back: of a message that left, the text stays left out.
+            self._texts[call[0]] = ""
+        self._texts[message] = None
+        return True
+
+    def hidden(self) -> list[int]:
+        """The results not shown at all, by position."""
+        return sorted(result for result in self._calls_of if result not in self._texts)
+
+
+def pairs(messages: Sequence[Message]) -> dict[int, Call]:
+    """The call (message, number) that each result answers, by the result's position.
+
+    A result answers the first open call of its id in the latest message that used that id.
+    """
+    waiting: dict[str, list[Call]] = {}
+    answered: dict[int, Call] = {}
+    for position, message in enumerate(messages):
+        role = message.get("role")
+        if role == "assistant":
+            for number, call in enumerate(message.get("tool_calls") or ()):
+                waiting.setdefault(call["id"], []).append((position, number))
+        elif role == "tool":
+            calls = waiting.get(message["tool_call_id"])
+            if calls:
+                found = next(call for call in calls if call[0] == calls[-1][0])
+                calls.remove(found)
+                answered[position] = found
+    return answered

@@ -1,0 +1,99 @@
+"""The service in this process: no server, no port, the same app behind the same clients.
+
+    with embedded() as service, service.client() as client:
+        client.render("my-session", messages)
+
+It needs the `[server]` extra.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from contextrender_bridge.async_client import AsyncContextRender
+from contextrender_bridge.client import TIMEOUT, ContextRender
+from contextrender_bridge.paths import data_dir
+
+URL = "http://contextrender.embedded"
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A service in this process, and the local user's token for it."""
+
+    app: Any
+    token: str = field(repr=False)
+
+    def client(self, *, timeout: float = TIMEOUT) -> ContextRender:
+        """A synchronous client of it."""
+        transport = LoopTransport(self.app)
+        return ContextRender(URL, self.token, timeout=timeout, transport=transport)
+
+    def async_client(self, *, timeout: float = TIMEOUT) -> AsyncContextRender:
+        """An asynchronous client of it."""
+        transport = httpx.ASGITransport(self.app)
+        return AsyncContextRender(URL, self.token, timeout=timeout, transport=transport)
+
+
+@contextmanager
+def embedded(data: Path | None = None) -> Iterator[Embedded]:
+    """The service over `data` (the folder of `contextrender serve`, unless given)."""
+    from contextrender_bridge.server import build_app
+
+    app = build_app(data or data_dir())
+    try:
+        yield Embedded(app, app.state.service.accounts.local_token())
+    finally:
+        app.state.service.close()
+
+
+@asynccontextmanager
+async def embedded_async(data: Path | None = None) -> AsyncIterator[AsyncContextRender]:
+    """A client of the service over `data`, in this process."""
+    with embedded(data) as service:
+        async with service.async_client() as client:
+            yield client
+
+
+class LoopTransport(httpx.BaseTransport):
+    """Runs an ASGI app for a synchronous client, on an event loop in a thread of its own."""
+
+    def __init__(self, app: Any) -> None:
+        """Starts the thread."""
+        self._asgi = httpx.ASGITransport(app)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """The app's answer, whole."""
+        body = request.read()
+        answer = asyncio.run_coroutine_threadsafe(self._answer(request, body), self._loop)
+        try:
+            return answer.result(request.extensions.get("timeout", {}).get("read"))
+        except FutureTimeout:
+            answer.cancel()
+            raise httpx.ReadTimeout("no answer in time", request=request) from None
+
+    def close(self) -> None:
+        """Stops the thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _answer(self, request: httpx.Request, body: bytes) -> httpx.Response:
+        inner = httpx.Request(
+            request.method, request.url, headers=request.headers.raw, content=body
+        )
+        response = await self._asgi.handle_async_request(inner)
+        content = await response.aread()
+        return httpx.Response(response.status_code, headers=response.headers.raw, content=content)

@@ -1,0 +1,94 @@
+"""A request's history made to fit its budget, or left as it was: nothing here fails a model call.
+
+`fit` of either client reads the request in its dialect, asks the service for a plan, and applies
+it to the original items. When the service is down, late or wrong, the original goes through; a
+counter and one line in the log say so, never with contents.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from contextrender_bridge.client_errors import ContextRenderError
+from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, Dialect, Plan, Transcript
+from contextrender_bridge.dialects.observations import has_observations
+
+Json = dict[str, Any]
+Body = Mapping[str, Any]
+
+DEADLINE = 2.0
+
+log = logging.getLogger("contextrender")
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What to send to the model. `failure` says why it is the original, where that was not meant.
+
+    `reply` is the service's answer to `render`, `changed` whether `body` differs from the original.
+    """
+
+    body: Body
+    changed: bool = False
+    reply: Json | None = None
+    failure: str = ""
+    transcript: Transcript | None = field(default=None, repr=False)
+    plan: Plan | None = field(default=None, repr=False)
+
+    @property
+    def messages(self) -> Any:
+        """The messages of `body`, for dialects that have them."""
+        return self.body.get("messages")
+
+
+class Failures:
+    """How often the original went through, by reason; safe between threads."""
+
+    def __init__(self) -> None:
+        """Starts at none."""
+        self._counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def add(self, reason: str) -> None:
+        """Counts one and logs it."""
+        with self._lock:
+            self._counts[reason] += 1
+        log.warning("history sent unchanged (%s)", reason)
+
+    def counts(self) -> dict[str, int]:
+        """The counts by reason."""
+        with self._lock:
+            return dict(self._counts)
+
+
+def dialect_of(name: str, body: Body) -> Dialect:
+    """The dialect of that name; of chat requests also the one with results as text."""
+    if name == "chat" and has_observations(body):
+        return OBSERVATIONS
+    return DIALECTS[name]
+
+
+def fitted(body: Body, transcript: Transcript, reply: Json, also: Sequence[int] = ()) -> Fitted:
+    """What a render reply with a plan makes of a request; results `also` are shown as well."""
+    plan = Plan(transcript.messages, reply["plan"])
+    for result in also:
+        plan.show_result(result)
+    if not any(reply[what] for what in ("omitted", "replaced", "left_turns", "shortened")):
+        return Fitted(body, False, reply, "", transcript, plan)
+    left = transcript.apply(plan)
+    return Fitted(left, left != body, reply, "", transcript, plan)
+
+
+def reason_of(failure: BaseException) -> str:
+    """A short name of what went wrong, without contents."""
+    if isinstance(failure, ContextRenderError):
+        return failure.code
+    if isinstance(failure, (TimeoutError, asyncio.TimeoutError)):
+        return "late"
+    return type(failure).__name__

@@ -1,0 +1,209 @@
+"""The proxy as an ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+import httpx
+
+from contextrender_bridge import wire
+from contextrender_bridge.async_client import AsyncContextRender
+from contextrender_bridge.fitting import Fitted
+from contextrender_bridge.proxy.controls import Controls, InvalidControl
+from contextrender_bridge.proxy.headers import Headers, first, request_headers
+from contextrender_bridge.proxy.histories import Call, Histories
+from contextrender_bridge.proxy.settings import ProxySettings
+from contextrender_bridge.proxy.upstream import (
+    Gone,
+    Receive,
+    Send,
+    Unavailable,
+    answer,
+    new_connections,
+    read_body,
+    relay,
+    send_error,
+    while_connected,
+)
+
+Scope = Any
+DIALECT_OF_PATH = {
+    "/chat/completions": "chat",
+    "/responses": "responses",
+    "/messages": "messages",
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a request goes: the session its path names, and the path after the version."""
+
+    session: str
+    path: str
+
+    @classmethod
+    def of(cls, path: str) -> Target:
+        """From a path such as `/s/my-session/v1/responses`; session and version may be missing."""
+        session = ""
+        if path.startswith("/s/"):
+            name, slash, rest = path[3:].partition("/")
+            session, path = unquote(name), slash + rest
+        if path == "/v1" or path.startswith("/v1/"):
+            path = path[3:]
+        return cls(session, path)
+
+
+class Proxy:
+    """Forwards every request to a provider; histories of model calls are made to fit first."""
+
+    def __init__(
+        self,
+        settings: ProxySettings,
+        client: AsyncContextRender,
+        *,
+        own_token: bool = True,
+        connections: httpx.AsyncClient | None = None,
+    ) -> None:
+        """`client` reaches the service; `own_token`: also for callers without a token."""
+        self.settings = settings
+        self.histories = Histories(client, settings.deadline, own_token=own_token)
+        self.http = connections or new_connections()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        try:
+            await self._answer(scope, receive, send)
+        except Gone:
+            return
+        except Unavailable as failure:
+            sentence = f"The provider gave no answer ({failure.args[0]})."
+            await send_error(send, 502, "upstream_unavailable", sentence, [])
+
+    async def close(self) -> None:
+        """Gives back all connections."""
+        await self.http.aclose()
+        await self.histories.client.close()
+
+    def url(self, target: Target, dialect: str, headers: Headers, query: bytes) -> str:
+        """The provider's address for a request."""
+        anthropic = dialect == "messages" or first(headers, b"anthropic-version")
+        base = self.settings.anthropic_upstream if anthropic else self.settings.upstream
+        return f"{base}{target.path}" + (f"?{query.decode('latin-1')}" if query else "")
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers: Headers = scope["headers"]
+        raw = scope.get("raw_path") or scope["path"].encode()
+        target = Target.of(raw.decode("latin-1"))
+        dialect = DIALECT_OF_PATH.get(target.path, "") if scope["method"] == "POST" else ""
+        url = self.url(target, dialect or _family(target), headers, scope["query_string"])
+        if not dialect:
+            await self._forward(scope["method"], url, headers, receive, send)
+            return
+        body = await read_body(receive)
+        await while_connected(receive, self._call(target, dialect, url, headers, body, send))
+
+    async def _forward(
+        self, method: str, url: str, headers: Headers, receive: Receive, send: Send
+    ) -> None:
+        """Passes on what is no model call, its body as it comes."""
+        sent = asyncio.Event()
+
+        async def body() -> AsyncIterator[bytes]:
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Gone
+                yield message.get("body", b"")
+                if not message.get("more_body"):
+                    sent.set()
+                    return
+
+        async def left() -> Any:
+            await sent.wait()
+            return await receive()
+
+        onward = request_headers(headers)
+        length = first(headers, b"content-length")
+        if length:
+            onward.append((b"content-length", length.encode()))
+        has_body = length not in ("", "0") or first(headers, b"transfer-encoding")
+        if has_body:
+            await while_connected(left, self._pass(method, url, onward, body(), send, []))
+        else:
+            await read_body(receive)
+            await while_connected(receive, self._pass(method, url, onward, b"", send, []))
+
+    async def _call(
+        self, target: Target, dialect: str, url: str, headers: Headers, raw: bytes, send: Send
+    ) -> None:
+        onward = request_headers(headers)
+        try:
+            asked = Controls.of(headers, self.settings)
+        except InvalidControl as invalid:
+            reason = f"invalid_{invalid.args[0]}"
+            self.histories.failures.add(reason)
+            await self._pass("POST", url, onward, raw, send, [_header("fail-open", reason)])
+            return
+        body = _body(headers, raw) if asked.mode != "bypass" else None
+        if body is None:
+            await self._pass("POST", url, onward, raw, send, [])
+            return
+        call = await self.histories.fit(target.session, headers, body, dialect, asked)
+        ours = report(call, asked.mode)
+        if call.fit.changed and asked.mode == "render":
+            raw = wire.dumps(call.fit.body)
+            onward = [pair for pair in onward if pair[0] != b"content-encoding"]
+        await self._pass("POST", url, onward, raw, send, ours)
+
+    async def _pass(
+        self,
+        method: str,
+        url: str,
+        headers: Headers,
+        content: bytes | AsyncIterator[bytes],
+        send: Send,
+        ours: Headers,
+    ) -> None:
+        async with answer(self.http, method, url, headers, content) as response:
+            await relay(response, send, ours)
+
+
+def report(call: Call, mode: str) -> Headers:
+    """The reply headers that tell what was done."""
+    fit: Fitted = call.fit
+    found = [_header("session", call.session)] if call.session else []
+    if fit.failure:
+        found.append(_header("fail-open", fit.failure))
+    if fit.reply is not None:
+        tokens = fit.reply["tokens"]
+        found += [
+            _header("tokens-before", tokens["before"]),
+            _header("tokens-after", tokens["after"] if mode == "render" else tokens["before"]),
+            _header("omitted", len(fit.plan.hidden()) if fit.plan else 0),
+        ]
+    return found
+
+
+def _body(headers: Headers, raw: bytes) -> dict[str, Any] | None:
+    """The request as JSON; None when it is nothing that we read."""
+    if first(headers, b"content-encoding") not in ("", "identity"):
+        return None
+    try:
+        body = wire.loads(raw)
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def _family(target: Target) -> str:
+    """The dialect whose provider has paths like this one."""
+    return "messages" if target.path.startswith("/messages") else ""
+
+
+def _header(name: str, value: object) -> tuple[bytes, bytes]:
+    text = str(value).encode("ascii", "backslashreplace").decode()
+    return f"x-contextrender-{name}".encode(), text.encode()

@@ -1,0 +1,66 @@
+"""Run the proxy: agents talk to it as to their provider, histories are made to fit on the way."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.proxy.settings import MODES, ProxySettings, base_address
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `contextrender proxy`."""
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    parser.add_argument("--port", type=int, default=8700, help="port to listen on (%(default)s)")
+    parser.add_argument("--upstream", metavar="URL", help="an OpenAI-compatible provider")
+    parser.add_argument("--anthropic-upstream", metavar="URL", help="an Anthropic-compatible one")
+    parser.add_argument("--budget", type=int, metavar="N", help="tokens of history")
+    parser.add_argument("--policy", metavar="NAME", help="how to choose what is shown")
+    parser.add_argument("--mode", choices=MODES, help="what to do with histories")
+    parser.add_argument("--recall", action="store_true", help="offer the model a tool to recall")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serves until it is interrupted."""
+    try:
+        import uvicorn
+    except ImportError:
+        raise CommandError(
+            "`contextrender proxy` needs `pip install 'contextrender[proxy]'`."
+        ) from None
+
+    from contextrender_bridge.credentials import LOOPBACK, NoCredentials
+    from contextrender_bridge.proxy.standalone import standalone_app
+
+    settings = ProxySettings.from_environment()
+    given = {
+        "budget": args.budget,
+        "policy": args.policy,
+        "mode": args.mode,
+        "recall": args.recall or None,
+        "upstream": args.upstream and base_address(args.upstream),
+        "anthropic_upstream": args.anthropic_upstream and base_address(args.anthropic_upstream),
+    }
+    settings = replace(settings, **{name: value for name, value in given.items() if value})
+    try:
+        app = standalone_app(settings, own_token=args.host in LOOPBACK)
+    except NoCredentials as missing:
+        raise CommandError(str(missing)) from None
+    print(
+        f"ContextRender's proxy is at http://{args.host}:{args.port}/v1 "
+        f"(to {settings.upstream} and {settings.anthropic_upstream})",
+        flush=True,
+    )
+    uvicorn.run(
+        app,
+        host=args.host,
+        port=args.port,
+        log_config=None,
+        ws="none",
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=75,
+    )
+    return 0

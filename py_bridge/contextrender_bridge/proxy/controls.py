@@ -1,0 +1,96 @@
+"""What a request asks of the proxy by header, and whose session it belongs to."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from contextrender_bridge import wire
+from contextrender_bridge.proxy.headers import Headers, first
+from contextrender_bridge.proxy.settings import MODES, ProxySettings
+
+_SESSION_HEADERS = (
+    b"x-contextrender-session",
+    b"x-session-id",
+    b"x-claude-code-session-id",
+    b"session-id",
+    b"session_id",
+)
+_CALLER_HEADERS = (b"authorization", b"x-api-key", b"api-key")
+LONGEST_NAME = 200
+
+
+class InvalidControl(ValueError):
+    """A control header has a value that it cannot have; `args` is the header's name."""
+
+
+@dataclass(frozen=True)
+class Controls:
+    """One request's settings. `token` is the caller's own for the service, if one came."""
+
+    mode: str
+    budget: int | None
+    policy: str | None
+    recall: bool
+    token: str | None
+
+    @classmethod
+    def of(cls, headers: Headers, settings: ProxySettings) -> Controls:
+        """From the headers, else the proxy's own. Raises InvalidControl."""
+        mode = first(headers, b"x-contextrender-mode") or settings.mode
+        if mode not in MODES:
+            raise InvalidControl("mode")
+        budget = first(headers, b"x-contextrender-budget")
+        if budget and not (budget.isascii() and budget.isdecimal() and int(budget)):
+            raise InvalidControl("budget")
+        recall = first(headers, b"x-contextrender-recall").lower()
+        return cls(
+            mode=mode,
+            budget=int(budget) if budget else settings.budget,
+            policy=first(headers, b"x-contextrender-policy") or settings.policy,
+            recall=recall in ("1", "true", "yes", "on") if recall else settings.recall,
+            token=first(headers, b"x-contextrender-token") or None,
+        )
+
+
+def session_of(
+    path: str, headers: Headers, body: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]
+) -> str:
+    """The session's name: by path, header, or `prompt_cache_key`; else made from how it begins.
+
+    A name made so also depends on the caller's key for the provider: two callers that begin alike
+    have two sessions.
+    """
+    cache_key = body.get("prompt_cache_key")
+    named = [path, *(first(headers, name) for name in _SESSION_HEADERS)]
+    named.append(cache_key if isinstance(cache_key, str) else "")
+    for name in named:
+        if name.strip():
+            return _bounded(name.strip())
+    caller = next((value for name in _CALLER_HEADERS if (value := first(headers, name))), "")
+    return f"auto-{_digest(caller, opening(messages))}"
+
+
+def opening(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The first messages, up to the first of the user."""
+    for position, message in enumerate(messages):
+        if message["role"] == "user":
+            return list(messages[: position + 1])
+    return list(messages[:1])
+
+
+def line_of(messages: Sequence[Mapping[str, Any]]) -> str:
+    """Tells histories of one session apart: a hash of the first message after the system's."""
+    spoken = (m for m in messages if m["role"] not in ("system", "developer"))
+    return _digest(next(spoken, None))
+
+
+def _bounded(name: str) -> str:
+    name = "".join(letter if letter.isprintable() else "_" for letter in name)
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 33]}-{_digest(name)}"
+
+
+def _digest(*values: Any) -> str:
+    return hashlib.sha256(wire.dumps(values)).hexdigest()[:32]

@@ -1,0 +1,1 @@
+"""Recall for the model: a tool that the proxy offers and answers, unseen by the agent."""

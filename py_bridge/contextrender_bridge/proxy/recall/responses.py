@@ -1,0 +1,135 @@
+"""Recall in OpenAI Responses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from contextrender_bridge.proxy.events import Event, rewritten
+from contextrender_bridge.proxy.recall.turns import (
+    DESCRIPTION,
+    NAME,
+    PARAMETERS,
+    Answer,
+    Format,
+    Json,
+    Recall,
+    Sent,
+    Stream,
+    Turn,
+)
+
+TOOL: Json = {
+    "type": "function",
+    "name": NAME,
+    "description": DESCRIPTION,
+    "parameters": PARAMETERS,
+    "strict": False,
+}
+_BEGINNINGS = frozenset({"response.created", "response.in_progress", "response.queued"})
+
+
+class ResponsesFormat(Format):
+    """`tools`, `function_call` and `function_call_output` items."""
+
+    def offers(self, body: Mapping[str, Any]) -> bool:
+        """Only where the provider keeps nothing: what it kept would differ from what is sent."""
+        return body.get("store") is False and body.get("tool_choice") != "none"
+
+    def offered(self, body: Mapping[str, Any]) -> Json:
+        """The tool comes last."""
+        return {**body, "tools": [*(body.get("tools") or ()), TOOL]}
+
+    def turn(self, reply: Mapping[str, Any]) -> Turn:
+        """Of the reply's output."""
+        return _turn(reply.get("output") or [])
+
+    def without(self, reply: Json) -> Json:
+        """The output but for our calls."""
+        return {**reply, "output": [item for item in reply["output"] if not _is_ours(item)]}
+
+    def stream(self, sent: Sent, *, final: bool) -> Stream:
+        """Reads events."""
+        return _ResponsesStream(sent, final=final)
+
+    def goes_on(self, body: Json, turn: Turn, answers: Sequence[Answer]) -> Json:
+        """The model's items, and an output for each of its calls."""
+        given = body["input"]
+        items = given if isinstance(given, list) else [{"role": "user", "content": given}]
+        outputs = [
+            {
+                "type": "function_call_output",
+                "call_id": answer.recall.id,
+                "output": answer.content,
+            }
+            for answer in answers
+        ]
+        return {**body, "input": [*items, *turn.said, *outputs]}
+
+
+class _ResponsesStream(Stream):
+    def __init__(self, sent: Sent, *, final: bool) -> None:
+        super().__init__(sent, final=final)
+        self._goes_before = sent.any
+        self._first = sent.blocks
+        self._earlier = list(sent.items)
+        self._said: list[Json] = []
+        self._left_out: set[int] = set()
+
+    def read(self, event: Event) -> None:
+        data = event.data or {}
+        kind, index = data.get("type", ""), data.get("output_index")
+        if kind in _BEGINNINGS and self._goes_before:
+            return
+        if kind == "response.output_item.added":
+            self._begin(data["output_index"], data["item"])
+        elif kind == "response.output_item.done":
+            self._said.append(data["item"])
+        if index in self._left_out:
+            return
+        changes: Json = {}
+        if isinstance(index, int):
+            before = sum(1 for place in self._left_out if place < index)
+            if before or self._first:
+                changes["output_index"] = index - before + self._first
+            self.sent.blocks = max(self.sent.blocks, index - before + self._first + 1)
+            if kind == "response.output_item.done":
+                self.sent.items.append(data["item"])
+        elif isinstance(data.get("response"), dict) and (self._left_out or self._earlier):
+            output = data["response"].get("output") or []
+            left = [*self._earlier, *(item for item in output if not _is_ours(item))]
+            changes["response"] = {**data["response"], "output": left}
+        if (changes or self._left_out or self._goes_before) and "sequence_number" in data:
+            changes["sequence_number"] = self.sent.events
+        self.sent.events += 1
+        self.put(rewritten(event, {**data, **changes}) if changes else event.raw)
+
+    def end(self) -> None:
+        self.turn = _turn(self._said)
+        if self.goes_on and not self._open and not self._goes_before:
+            self.sent.blocks, self.sent.events, self.sent.items = self._first, 0, self._earlier
+        super().end()
+
+    def _begin(self, index: int, item: Json) -> None:
+        if _is_ours(item):
+            self._left_out.add(index)
+            self.turn.ours.append(Recall(item["call_id"], ""))
+            self.calls_ours()
+        elif str(item.get("type", "")).endswith("_call"):
+            self.calls_other()
+        elif item.get("type") == "reasoning":
+            if self._goes_before:
+                self._left_out.add(index)
+        else:
+            self.says()
+
+
+def _turn(items: Sequence[Json]) -> Turn:
+    ours = [Recall(i["call_id"], i.get("arguments") or "") for i in items if _is_ours(i)]
+    calls = [item for item in items if str(item.get("type", "")).endswith("_call")]
+    return Turn(ours, len(ours) < len(calls), list(items))
+
+
+def _is_ours(item: Any) -> bool:
+    found = isinstance(item, Mapping) and item.get("type") == "function_call"
+    return found and item.get("name") == NAME

@@ -1,0 +1,165 @@
+"""What a model's reply is to recall, in any dialect: which of its tool calls are ours."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from contextrender_bridge.proxy.events import Event
+
+Json = dict[str, Any]
+
+NAME = "contextrender_recall"
+DESCRIPTION = (
+    "Brings back complete results of earlier tool calls that are no longer in this conversation, "
+    "or of which only an excerpt is. Give `query`, words or values the result contains, or "
+    "`results`, the numbers of results as an excerpt names them."
+)
+PARAMETERS: Json = {
+    "type": "object",
+    "properties": {
+        "query": {"type": "string", "description": "Words or values to look for."},
+        "results": {
+            "type": "array",
+            "items": {"type": "integer"},
+            "description": "Numbers of results.",
+        },
+    },
+}
+
+
+@dataclass(frozen=True)
+class Recall:
+    """One call of the tool: its id and its arguments as JSON text."""
+
+    id: str
+    arguments: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the tool says: content as the dialect's results have it."""
+
+    recall: Recall
+    content: Any
+
+
+@dataclass
+class Turn:
+    """A model's reply: our calls, whether there are others, and all it said, for the request."""
+
+    ours: list[Recall] = field(default_factory=list)
+    others: bool = False
+    said: list[Json] = field(default_factory=list)
+
+
+@dataclass
+class Sent:
+    """What the agent has already got of a streamed reply that goes on in another one."""
+
+    any: bool = False
+    blocks: int = 0
+    events: int = 0
+    items: list[Json] = field(default_factory=list)
+
+
+class Stream(ABC):
+    """Reads one streamed reply; `ready` is what may be sent on.
+
+    Events before the first that says something are held: if our call comes first, the agent never
+    sees this reply. Once our call is there, what follows is held until another tool's call or the
+    end comes. `final` says that our calls are not answered any more: they are only taken out.
+    """
+
+    def __init__(self, sent: Sent, *, final: bool) -> None:
+        """`sent` is shared by the replies of one model call."""
+        self.turn = Turn()
+        self.sent = sent
+        self.ready: list[bytes] = []
+        self._held: list[bytes] = []
+        self._open = False
+        self._final = final
+
+    @abstractmethod
+    def read(self, event: Event) -> None:
+        """Takes the next event."""
+
+    def end(self) -> None:
+        """The stream is over: what is held is sent on, unless another reply takes its place."""
+        if not self.goes_on:
+            self.release()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether our calls, and no others, are to be answered and the model asked again."""
+        return bool(self.turn.ours) and not self.turn.others and not self._final
+
+    def put(self, raw: bytes) -> None:
+        """Sends an event on, now or when it is known whether it is to be sent at all."""
+        if self._open:
+            self.ready.append(raw)
+            self.sent.any = True
+        else:
+            self._held.append(raw)
+
+    def says(self) -> None:
+        """Something for the agent has come."""
+        if not self.goes_on:
+            self.release()
+
+    def calls_other(self) -> None:
+        """A call of a tool of the agent's has come."""
+        self.turn.others = True
+        self.release()
+
+    def calls_ours(self) -> None:
+        """A call of ours has come."""
+        if self.goes_on:
+            self._open = False
+
+    def release(self) -> None:
+        """Sends on what was held, and from now on everything."""
+        self._open = True
+        held, self._held = self._held, []
+        for raw in held:
+            self.put(raw)
+
+
+class Format(ABC):
+    """A dialect's way to offer the tool, and to tell what a reply makes of it."""
+
+    @abstractmethod
+    def offers(self, body: Mapping[str, Any]) -> bool:
+        """Whether the tool can be offered with this request."""
+
+    @abstractmethod
+    def offered(self, body: Mapping[str, Any]) -> Json:
+        """The request with the tool in it."""
+
+    @abstractmethod
+    def turn(self, reply: Mapping[str, Any]) -> Turn:
+        """What a plain reply is."""
+
+    @abstractmethod
+    def without(self, reply: Json) -> Json:
+        """A plain reply without our calls."""
+
+    @abstractmethod
+    def stream(self, sent: Sent, *, final: bool) -> Stream:
+        """Reads a streamed reply."""
+
+    @abstractmethod
+    def goes_on(self, body: Json, turn: Turn, answers: Sequence[Answer]) -> Json:
+        """The request that asks again, with our calls answered."""
+
+    def content(self, header: str, original: Any) -> Any:
+        """A result's original content under a line that says what it is."""
+        from contextrender_bridge.dialects.contents import plain_text
+
+        return f"{header}\n{plain_text(original)}"
+
+    def joined(self, contents: Sequence[Any]) -> Any:
+        """Several results as one."""
+        return "\n\n".join(contents)

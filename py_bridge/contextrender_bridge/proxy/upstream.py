@@ -1,0 +1,135 @@
+"""The provider's side: requests go out as they came, replies come back byte for byte."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import httpx
+
+from contextrender_bridge import wire
+from contextrender_bridge.proxy.headers import Headers, response_headers
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+CONNECT_SECONDS = 10.0
+KEEPALIVE_SECONDS = 60.0
+
+log = logging.getLogger("contextrender")
+
+
+class Gone(Exception):
+    """The agent closed its connection."""
+
+
+class Unavailable(Exception):
+    """The provider gave no answer; `args` says how."""
+
+
+def new_connections() -> httpx.AsyncClient:
+    """Connections to providers: kept alive, and as many as there are calls."""
+    return httpx.AsyncClient(
+        timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
+        limits=httpx.Limits(
+            max_connections=None,
+            max_keepalive_connections=128,
+            keepalive_expiry=KEEPALIVE_SECONDS,
+        ),
+        follow_redirects=False,
+    )
+
+
+@asynccontextmanager
+async def answer(
+    http: httpx.AsyncClient,
+    method: str,
+    url: str,
+    headers: Headers,
+    content: bytes | AsyncIterator[bytes],
+) -> AsyncIterator[httpx.Response]:
+    """The provider's reply, its body unread. Raises Unavailable."""
+    request = httpx.Request(method, url, headers=headers, content=content)
+    try:
+        response = await http.send(request, stream=True)
+    except httpx.HTTPError as error:
+        raise Unavailable(type(error).__name__) from error
+    try:
+        yield response
+    finally:
+        await response.aclose()
+
+
+async def relay(response: httpx.Response, send: Send, ours: Headers) -> None:
+    """Sends a reply on as it comes. A reply that breaks off is broken off, not ended."""
+    await start(response, send, ours)
+    try:
+        async for chunk in response.aiter_raw():
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    except httpx.HTTPError as error:
+        log.warning("the provider's reply broke off (%s)", type(error).__name__)
+        return
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def start(response: httpx.Response, send: Send, ours: Headers) -> None:
+    """Sends a reply's status and headers on, with our own."""
+    headers = [*response_headers(response.headers.raw), *ours]
+    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+
+
+async def send_whole(
+    send: Send, status: int, headers: Headers, body: bytes, kind: bytes = b"application/json"
+) -> None:
+    """Sends a reply of ours."""
+    length = str(len(body)).encode()
+    own = [(b"content-type", kind), (b"content-length", length), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": own})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+async def send_error(send: Send, status: int, code: str, message: str, headers: Headers) -> None:
+    """An error in the shape that both providers' clients read."""
+    error = {"type": code, "code": code, "message": message}
+    await send_whole(send, status, headers, wire.dumps({"type": "error", "error": error}))
+
+
+async def read_body(receive: Receive) -> bytes:
+    """The request's whole body. Raises Gone."""
+    chunks = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Gone
+        chunks.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(chunks)
+
+
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
+    """Does `work`, which is cancelled when the agent leaves: then raises Gone.
+
+    Call it once the request's body has been read.
+    """
+    task = asyncio.ensure_future(work)
+    watcher = asyncio.ensure_future(_left(receive))
+    try:
+        await asyncio.wait({task, watcher}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise Gone
+        task.result()
+    finally:
+        for pending in (task, watcher):
+            if not pending.done():
+                pending.cancel()
+                with suppress(asyncio.CancelledError):
+                    await pending
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

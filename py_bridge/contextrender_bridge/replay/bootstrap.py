@@ -1,0 +1,80 @@
+"""Confidence intervals: runs of one task stand or fall together, so tasks are drawn, not runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+import numpy as np
+
+from contextrender_bridge.replay.figures import FIGURES, Figure, Floats, Sums, sums_of
+from contextrender_bridge.replay.scores import RunScore
+
+RESAMPLES: Final = 1_000
+LEVEL: Final = 0.95
+
+
+@dataclass(slots=True, frozen=True)
+class Estimate:
+    """A figure over all runs, and the interval that resampling the tasks gives it.
+
+    None stands for what cannot be told: the figure of nothing, the interval of a single task.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+    @classmethod
+    def of(cls, value: Floats, resampled: Floats) -> Self:
+        """From the figure of all runs and those of the samples; samples without one are left out."""
+        known = resampled[np.isfinite(resampled)]
+        if not np.isfinite(value):
+            return cls(None, None, None)
+        if not len(known):
+            return cls(float(value), None, None)
+        tail = 100 * (1 - LEVEL) / 2
+        low, high = np.percentile(known, [tail, 100 - tail])
+        return cls(float(value), float(low), float(high))
+
+    def to_json(self) -> dict[str, float | None]:
+        """As plain values."""
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+
+class Bootstrap:
+    """Samples of the tasks of some runs, the same ones for every case: differences are paired."""
+
+    def __init__(
+        self, runs: Sequence[RunScore], resamples: int = RESAMPLES, seed: int = 0
+    ) -> None:
+        """Draws `resamples` times as many tasks as there are, with replacement."""
+        self._runs = runs
+        tasks = sorted({run.task for run in runs})
+        self.tasks = len(tasks)
+        number = {task: index for index, task in enumerate(tasks)}
+        self._task_of = np.array([number[run.task] for run in runs], dtype=np.int64)
+        even = np.full(self.tasks, 1 / self.tasks)
+        resamples = resamples if self.tasks > 1 else 0
+        self._drawn = np.random.default_rng(seed).multinomial(self.tasks, even, size=resamples)
+
+    def estimates(self, case: int) -> dict[str, Estimate]:
+        """Every figure of the case with that number, by name."""
+        total, resampled = self._sums(case)
+        return {
+            figure.name: Estimate.of(figure.of(total), figure.of(resampled)) for figure in FIGURES
+        }
+
+    def difference(self, figure: Figure, case: int, other: int) -> Estimate:
+        """How much higher the figure is under one case than under another."""
+        total, resampled = self._sums(case)
+        other_total, other_resampled = self._sums(other)
+        return Estimate.of(
+            figure.of(total) - figure.of(other_total),
+            figure.of(resampled) - figure.of(other_resampled),
+        )
+
+    def _sums(self, case: int) -> tuple[Sums, Sums]:
+        rows = np.array([sums_of(run, run.cases[case]) for run in self._runs])
+        by_task = np.zeros((self.tasks, rows.shape[1]))
+        np.add.at(by_task, self._task_of, rows)
+        return Sums(by_task.sum(axis=0)), Sums(self._drawn @ by_task)

@@ -1,0 +1,110 @@
+"""Scores kept between replays, a file for each run and case, so that a replay can be resumed."""
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.paths import app_dir
+from contextrender_bridge.replay.cases import Case, all_of
+from contextrender_bridge.replay.runs import Run
+from contextrender_bridge.replay.scores import CaseScore, RunScore
+from engine.costs import Usage
+from engine.measures import RecallScore
+from engine.settings import from_environment
+
+FORMAT = 1
+
+
+class ScoreCache:
+    """A folder of scores.
+
+    A score is found again by what it depends on: the run's contents, the case with all its
+    parameters, the embedding model, and this program's own code.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Makes the folder. Raises CommandError when it cannot."""
+        self._folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CommandError(f"cannot make {folder}: {error.strerror}.") from None
+
+    def missing(self, run: Run, cases: Sequence[Case]) -> list[Case]:
+        """The cases there is no score of."""
+        fingerprint = run.fingerprint
+        return [case for case in cases if not self._path(fingerprint, case).exists()]
+
+    def put(self, run: Run, score: RunScore) -> None:
+        """Keeps a run's scores. Raises CommandError when they cannot be written."""
+        fingerprint = run.fingerprint
+        for case in score.cases:
+            path = self._path(fingerprint, case.case)
+            fresh = path.with_suffix(f".{os.getpid()}")
+            try:
+                path.parent.mkdir(exist_ok=True)
+                fresh.write_text(json.dumps(_to_json(score, case)), encoding="utf-8")
+                fresh.replace(path)
+            except OSError as error:
+                raise CommandError(f"cannot write {fresh}: {error.strerror}.") from None
+
+    def get(self, run: Run, cases: Sequence[Case]) -> RunScore:
+        """The kept scores of a run, all of which must be there."""
+        fingerprint = run.fingerprint
+        kept = [json.loads(self._path(fingerprint, case).read_text("utf-8")) for case in cases]
+        found = RunScore(run.id, run.source, run.model, [], run.task)
+        for case, data in zip(cases, kept, strict=True):
+            found.cases.append(_case_score(case, data))
+            found.full, found.full_calls = Usage(**data["full"]), data["full_calls"]
+            found.recording = max(found.recording, data["recording"])
+            found.embedding = max(found.embedding, data["embedding"])
+        return found
+
+    def _path(self, fingerprint: str, case: Case) -> Path:
+        settings = [case.policy, case.budget, sorted(all_of(case.parameters).items())]
+        text = json.dumps([FORMAT, code(), from_environment().embed_model, fingerprint, settings])
+        name = hashlib.sha256(text.encode()).hexdigest()
+        return self._folder / name[:2] / f"{name[2:32]}.json"
+
+
+@cache
+def code() -> str:
+    """The version of the distribution and a digest of the code that scores depend on."""
+    own = Path(__file__).parent
+    files = sorted((app_dir() / "engine").rglob("*.py"))
+    files += [own / f"{name}.py" for name in ("in_process", "prompts", "scores")]
+    digest = hashlib.sha256(version("contextrender").encode())
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _to_json(run: RunScore, score: CaseScore) -> dict[str, Any]:
+    return {
+        "full": asdict(run.full),
+        "full_calls": run.full_calls,
+        "recall": vars(score.recall),
+        "tokens_outside": score.tokens_outside,
+        "sent": asdict(score.sent),
+        "own": asdict(score.own),
+        "calls": score.calls,
+        "seconds": score.seconds,
+        "recording": run.recording,
+        "embedding": run.embedding,
+    }
+
+
+def _case_score(case: Case, data: dict[str, Any]) -> CaseScore:
+    recall = RecallScore()
+    vars(recall).update(data["recall"])
+    sent, own = Usage(**data["sent"]), Usage(**data["own"])
+    return CaseScore(
+        case, recall, data["tokens_outside"], sent, own, data["calls"], data["seconds"]
+    )

@@ -1,0 +1,101 @@
+"""What is replayed under: a policy, a budget and the policy's parameters."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+
+from contextrender_bridge.errors import CommandError
+from engine.errors import InvalidRequest
+from engine.parameters import Parameters, check_budget
+from engine.policies import policy_named
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A policy under a budget."""
+
+    policy: str
+    budget: int
+    parameters: Parameters = field(default_factory=Parameters)
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        """The policy, with the parameters its own row sets."""
+        return self.label or self.policy
+
+    @property
+    def changed(self) -> dict[str, float]:
+        """The parameters that differ from the defaults."""
+        return {
+            name: value
+            for name, value in all_of(self.parameters).items()
+            if value != getattr(_DEFAULTS, name)
+        }
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.budget}"
+
+
+_DEFAULTS = Parameters()
+
+
+def all_of(parameters: Parameters) -> dict[str, float]:
+    """Every parameter by name."""
+    return {each.name: getattr(parameters, each.name) for each in fields(parameters)}
+
+
+def cases_of(policies: str, budgets: str, settings: Sequence[str] = ()) -> list[Case]:
+    """Every policy under every budget.
+
+    A policy is a name, or a name with parameters of its own, as in `prune:weight_recency=2`, or
+    with a budget of its own, as in `prune@12000`. `settings` are `name=value` for every policy.
+    Raises CommandError for one there is not.
+    """
+    sizes = _budgets(budgets)
+    named = _parts(policies)
+    if not (named and sizes):
+        raise CommandError("name at least one policy and one budget.")
+    cases = [case for spec in named for case in cases_named(spec, sizes, settings)]
+    return list(dict.fromkeys(cases))
+
+
+def cases_named(spec: str, budgets: Sequence[int], settings: Sequence[str] = ()) -> list[Case]:
+    """The cases of one policy: under its own budget if it names one, else under all."""
+    label, _, own_budget = spec.partition("@")
+    policy, *own = label.split(":")
+    try:
+        policy_named(policy)
+        parameters = Parameters().updated(_values([*settings, *own]))
+    except InvalidRequest as problem:
+        raise CommandError(f"{problem.message}.") from None
+    sizes = _budgets(own_budget) if own_budget else budgets
+    return [Case(policy, size, parameters, label if own else "") for size in sizes]
+
+
+def _values(settings: Sequence[str]) -> Mapping[str, float]:
+    values: dict[str, float] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        try:
+            if not equals:
+                raise ValueError
+            values[name.strip()] = float(value)
+        except ValueError:
+            raise CommandError(
+                f"parameters are set as name=number, which {setting!r:.60} is not."
+            ) from None
+    return values
+
+
+def _budgets(text: str) -> list[int]:
+    try:
+        return [check_budget(int(budget)) for budget in _parts(text)]
+    except InvalidRequest as problem:
+        raise CommandError(f"{problem.message}.") from None
+    except ValueError:
+        raise CommandError("--budget takes whole numbers of tokens, as in 6000,12000.") from None
+
+
+def _parts(text: str) -> list[str]:
+    """The parts of a comma-separated list, each once."""
+    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))

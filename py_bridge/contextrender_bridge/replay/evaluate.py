@@ -1,0 +1,44 @@
+"""Measure every policy on recorded runs and write the whole report, as one page that opens offline.
+
+In the folder of `--out` are then report.html, figures.json, figures.csv, plots/ and scores/, from
+which the same command takes up where it was stopped.
+"""
+
+import argparse
+from pathlib import Path
+
+from contextrender_bridge.replay.command import add_replay_arguments
+from contextrender_bridge.replay.command import run as replay
+from engine.policies import POLICIES
+
+BUDGETS = "3000,6000,12000,24000"
+OUT = Path("evaluation")
+WITH_MODEL = frozenset({"compact", "recency_summary", "acon"})
+"""Policies that call a model: replayed only when they are named."""
+OURS = ("contextrender_plus", "contextrender_frozen")
+PAPER = "contextrender"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `contextrender eval`."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    policies = ",".join(name for name in POLICIES if name not in WITH_MODEL)
+    add_replay_arguments(parser, policies, BUDGETS)
+    parser.add_argument(
+        "--out", type=Path, default=OUT, metavar="DIR", help="where it is written (%(default)s)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Replays, prints the tables and writes the folder."""
+    out: Path = args.out
+    args.http = False
+    args.resume = out / "scores"
+    args.json, args.csv = out / "figures.json", out / "figures.csv"
+    args.plot, args.report = out / "plots", out / "report.html"
+    named = {policy.partition(":")[0].partition("@")[0] for policy in args.policy.split(",")}
+    if not args.compare:
+        args.compare = [[name, PAPER] for name in OURS if {name, PAPER} <= named]
+    status = replay(args)
+    print(f"The report is {out / 'report.html'}.")
+    return status

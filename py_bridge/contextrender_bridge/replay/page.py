@@ -1,0 +1,204 @@
+"""The whole report as one HTML page that opens offline: nothing in it refers to another file."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from html import escape
+from itertools import groupby
+from typing import Final
+
+from contextrender_bridge.replay.bootstrap import Bootstrap, Estimate
+from contextrender_bridge.replay.compare import Difference
+from contextrender_bridge.replay.figures import AGES, BY_NAME, FIGURES
+from contextrender_bridge.replay.plots import Plot
+from contextrender_bridge.replay.report import interval, percent, shown
+from contextrender_bridge.replay.scores import RunScore, totals
+
+STYLE: Final = """
+:root { color-scheme: light; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem;
+  color: #1b1f24; background: #fff; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.5rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid #e3e6ea; }
+th:first-child, td:first-child { text-align: left; }
+th { vertical-align: bottom; background: #f6f8fa; position: sticky; top: 0; }
+tr.first td { border-top: 2px solid #b8c0c8; }
+small { color: #57606a; white-space: nowrap; display: block; }
+figure { margin: 1.5rem 0; } figure svg { max-width: 100%; height: auto; }
+figcaption { color: #57606a; }
+pre { background: #f6f8fa; padding: .7rem; overflow-x: auto; }
+.better { color: #116329; } .worse { color: #a40e26; }
+dt { font-weight: 600; } dd { margin: 0 0 .6rem 1rem; }
+"""
+
+HOW_TO_READ: Final = (
+    (
+        "result recall",
+        "An event is a call whose text or arguments repeat a distinctive token that first appeared "
+        "in an earlier tool result. Recall is the share of events whose result was in the prompt, "
+        "complete. By age: turns since the result.",
+    ),
+    (
+        "value recall",
+        "The mean share of an event's tokens that stood anywhere in the prompt: it credits "
+        "excerpts and copies.",
+    ),
+    ("turns with all values", "Calls that had every token they then repeated, of those with any."),
+    (
+        "tokens a call",
+        "What the budget limits, by the mean; the system prompt and the current user message come "
+        "on top.",
+    ),
+    (
+        "standardized cost",
+        "The paper's: ([2(1-ρ) + 0.5ρ] P + 8 O + 0.13 E) / 1,000,000 dollars, of prompt, output and "
+        "embedded tokens; only of runs that exceed the budget. ρ is the cached share of full "
+        "history's prompts, for every policy, so this cost does not see what a policy does to the "
+        "provider's cache.",
+    ),
+    (
+        "prompt cost, cached tokens at 0.25 or 0.1",
+        "What the prompts of all runs cost relative to full history's. Cached are the messages "
+        "with which a prompt repeats the beginning of the previous one. Model calls of the policy "
+        "itself are part of it.",
+    ),
+    (
+        "in brackets",
+        "95% of resamplings of the tasks. Two intervals may overlap and the difference still be "
+        "sure: the comparisons are paired.",
+    ),
+    (
+        "what a replay cannot tell",
+        "The recorded agent never reacts to what was hidden. A replay measures what was in view, "
+        "not whether tasks are solved.",
+    ),
+)
+
+COLUMNS: Final = (
+    "result_recall",
+    *(f"result_recall {age}" for age in AGES),
+    "value_recall",
+    "turns_with_all_values",
+    "tokens_per_call",
+    "cost_dollars",
+    "cost_relative",
+    "prefix_cost_dollars",
+    "prompt_cost_25",
+    "prompt_cost_10",
+)
+
+
+def page(
+    runs: Sequence[RunScore],
+    bootstrap: Bootstrap,
+    differences: Iterable[Difference],
+    plots: Sequence[Plot],
+    command: str,
+) -> str:
+    """The report."""
+    sums = totals(runs)
+    calls = sums[0].recall.invocations
+    parts = [
+        "<h1>What each policy showed, and what it cost</h1>",
+        f"<p>{len(runs):,} recorded runs of {bootstrap.tasks:,} tasks, {calls:,} model calls, "
+        f"replayed {datetime.now(UTC):%Y-%m-%d}.</p>",
+        _heading("Figures"),
+        "<p>In %, but for tokens and dollars.</p>",
+        _figures(runs, bootstrap),
+        _heading("What was sent"),
+        _sent(runs),
+        *_differences(differences),
+        _heading("Plots"),
+        *(
+            f"<figure>{plot.inline_svg()}<figcaption>{escape(plot.caption)}</figcaption></figure>"
+            for plot in plots
+        ),
+        _heading("How to read this"),
+        "<dl>",
+        *(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in HOW_TO_READ),
+        "</dl>",
+        _heading("How to make this"),
+        f"<pre>{escape(command)}</pre>",
+    ]
+    body = "\n".join(parts)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>ContextRender evaluation</title>\n<style>{STYLE}</style>\n</head>\n"
+        f"<body>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def _heading(text: str) -> str:
+    return f"<h2>{escape(text)}</h2>"
+
+
+def _figures(runs: Sequence[RunScore], bootstrap: Bootstrap) -> str:
+    titles = [BY_NAME[name].title for name in COLUMNS]
+    rows = []
+    for index, total in enumerate(totals(runs)):
+        known = bootstrap.estimates(index)
+        cells = [_cell(name, known[name]) for name in COLUMNS]
+        rows.append([escape(total.case.name), f"{total.case.budget:,}", *cells])
+    return _table(["policy", "budget", *titles], rows)
+
+
+def _cell(name: str, estimate: Estimate) -> str:
+    figure = BY_NAME[name]
+    return f"{shown(figure, estimate.value)}<small>{interval(figure, estimate)}</small>"
+
+
+def _sent(runs: Sequence[RunScore]) -> str:
+    titles = ["policy", "budget", "calls", "over budget", "tokens full", "tokens rendered", "saved"]
+    titles += ["prompt tokens", "of them cached", "output", "policy's own model", "embedded"]
+    rows = []
+    for total in totals(runs):
+        recall, sent, own = total.recall, total.sent, total.own
+        counts = (recall.invocations, recall.over_budget, recall.tokens_full)
+        more = (sent.prompt, sent.cached, sent.output, own.prompt + own.output, own.embedded)
+        rows.append(
+            [
+                escape(total.case.name),
+                f"{total.case.budget:,}",
+                *(f"{count:,}" for count in (*counts, recall.tokens_rendered)),
+                percent(total.share_saved),
+                *(f"{count:,}" for count in more),
+            ]
+        )
+    return _table(titles, rows)
+
+
+def _differences(differences: Iterable[Difference]) -> list[str]:
+    parts: list[str] = []
+    for (case, other), group in groupby(differences, key=lambda each: (each.case, each.other)):
+        parts.append(_heading(f"{case} less {other}"))
+        rows = []
+        for each in group:
+            verdict = {True: "better", False: "worse", None: ""}[each.better]
+            rows.append(
+                [
+                    escape(each.figure.title),
+                    shown(each.figure, each.estimate.value, signed=True),
+                    interval(each.figure, each.estimate, signed=True),
+                    f'<span class="{verdict}">{verdict}</span>' if verdict else "",
+                ]
+            )
+        parts.append(_table(["figure", "difference", "95%", ""], rows))
+    return parts
+
+
+def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f"<th>{escape(title)}</th>" for title in titles)
+    body, before = [], ""
+    for row in rows:
+        kind = ' class="first"' if before and row[0] != before and row[1][:1].isdigit() else ""
+        before = row[0]
+        body.append(f"<tr{kind}>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>")
+    return (
+        f'<div class="wide"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
+assert set(COLUMNS) == {figure.name for figure in FIGURES}

@@ -1,0 +1,213 @@
+"""Plots of a replay, as PNG and SVG files. Importing this needs matplotlib, the `eval` extra."""
+
+import io
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.replay.bootstrap import Bootstrap, Estimate
+from contextrender_bridge.replay.cases import Case
+from contextrender_bridge.replay.figures import AGES
+from contextrender_bridge.replay.scores import RunScore
+
+STYLE: Final = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "contextrender",
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+}
+COLOURS: Final = mpl.colormaps["tab20"].colors  # type: ignore[attr-defined]
+MARKERS: Final = "osD^vP*Xph<>"
+
+
+@dataclass(slots=True, frozen=True)
+class Plot:
+    """A drawn figure, by the name of its files, and what it shows."""
+
+    name: str
+    caption: str
+    canvas: Canvas
+
+    def png(self) -> bytes:
+        """The plot as a PNG file."""
+        out = io.BytesIO()
+        self._save(out, "png", {"Software": None})
+        return out.getvalue()
+
+    def svg(self) -> str:
+        """The plot as an SVG file."""
+        out = io.BytesIO()
+        self._save(out, "svg", dict.fromkeys(("Creator", "Date", "Format", "Type")))
+        return out.getvalue().decode()
+
+    def inline_svg(self) -> str:
+        """The SVG as it stands inside a page: without prolog, and nothing that names a host."""
+        svg = self.svg()
+        svg = svg[svg.index("<svg") :]
+        return re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+
+    def _save(self, out: io.BytesIO, kind: str, metadata: Mapping[str, Any]) -> None:
+        with mpl.rc_context(STYLE):
+            self.canvas.savefig(out, format=kind, dpi=144, metadata=dict(metadata))
+
+
+class Plotter:
+    """Draws the plots of a replay; a policy has the same colour in all of them."""
+
+    def __init__(self, runs: Sequence[RunScore], bootstrap: Bootstrap) -> None:
+        """Plots these runs, with the intervals of `bootstrap`."""
+        self._runs = runs
+        self._cases: list[Case] = [score.case for score in runs[0].cases]
+        self._estimates = [bootstrap.estimates(index) for index in range(len(self._cases))]
+        names = list(dict.fromkeys(case.name for case in self._cases))
+        self._looks = {
+            name: {"color": COLOURS[2 * i % 20 + (i >= 10)], "marker": MARKERS[i % len(MARKERS)]}
+            for i, name in enumerate(names)
+        }
+
+    def all(self) -> list[Plot]:
+        """Every plot there is something to draw of."""
+        budgets = list(dict.fromkeys(case.budget for case in self._cases))
+        made = [self._by_age(budget) for budget in budgets]
+        if len(budgets) > 1:
+            made.append(self._by_budget())
+        made += [self._cost(budget) for budget in budgets]
+        return made + [self._along_a_run(budget) for budget in budgets]
+
+    def _by_age(self, budget: int) -> Plot:
+        def draw(axes: Axes) -> None:
+            for index, case in self._at(budget):
+                known = [self._estimates[index][f"result_recall {age}"] for age in AGES]
+                self._line(axes, case, range(len(AGES)), known)
+            axes.set_xticks(range(len(AGES)), AGES)
+            axes.set_xlabel("age of the result, in turns")
+            _shares(axes, "result recall, %")
+
+        caption = f"Result recall by age, budget {budget:,}"
+        return _plot(f"recall-by-age-{budget}", caption, draw)
+
+    def _by_budget(self) -> Plot:
+        budgets = sorted({case.budget for case in self._cases})
+
+        def draw(axes: Axes) -> None:
+            for name in self._looks:
+                own = [(i, case) for i, case in enumerate(self._cases) if case.name == name]
+                own.sort(key=lambda each: each[1].budget)
+                known = [self._estimates[index]["result_recall"] for index, _ in own]
+                self._line(axes, own[0][1], [case.budget for _, case in own], known)
+            axes.set_xscale("log")
+            axes.set_xticks(budgets, [f"{budget / 1000:g}K" for budget in budgets])
+            axes.minorticks_off()
+            axes.set_xlabel("budget, tokens")
+            _shares(axes, "result recall, %")
+
+        return _plot("recall-by-budget", "Result recall against the budget", draw)
+
+    def _cost(self, budget: int) -> Plot:
+        def draw(axes: Axes) -> None:
+            for index, case in self._at(budget):
+                cost = self._estimates[index]["prompt_cost_10"]
+                recall = self._estimates[index]["result_recall"]
+                if cost.value is None or recall.value is None:
+                    continue
+                axes.errorbar(
+                    [100 * cost.value],
+                    [100 * recall.value],
+                    xerr=_bars([cost]),
+                    yerr=_bars([recall]),
+                    capsize=2,
+                    linestyle="none",
+                    label=case.name,
+                    **self._looks[case.name],
+                )
+            axes.set_xlabel("prompt cost, % of full history's (cached tokens at 0.1)")
+            _shares(axes, "result recall, %")
+
+        caption = f"Cost against recall, budget {budget:,}"
+        return _plot(f"cost-by-recall-{budget}", caption, draw)
+
+    def _along_a_run(self, budget: int) -> Plot:
+        run = max(self._runs, key=lambda each: (len(each.full_calls), each.id))
+
+        def draw(axes: Axes) -> None:
+            calls = range(1, len(run.full_calls) + 1)
+            axes.plot(calls, run.full_calls, color="black", label="full history")
+            for index, case in self._at(budget):
+                if case.policy != "full":
+                    look = {**self._looks[case.name], "marker": ""}
+                    axes.plot(calls, run.cases[index].calls, label=case.name, **look)
+            axes.axhline(budget, color="grey", linestyle=":", label="budget")
+            axes.set_xlabel("call")
+            axes.set_ylabel("prompt tokens")
+            axes.set_ylim(0, min(max(run.full_calls, default=1), 3 * budget))
+
+        caption = (
+            f"Prompt tokens, call by call of the longest run, budget {budget:,} "
+            "(with what is outside the budget)"
+        )
+        return _plot(f"tokens-along-a-run-{budget}", caption, draw)
+
+    def _at(self, budget: int) -> list[tuple[int, Case]]:
+        return [(i, case) for i, case in enumerate(self._cases) if case.budget == budget]
+
+    def _line(
+        self, axes: Axes, case: Case, places: Sequence[float], known: Sequence[Estimate]
+    ) -> None:
+        there = [(at, each) for at, each in zip(places, known, strict=True) if each.value is not None]
+        axes.errorbar(
+            [at for at, _ in there],
+            [100 * (each.value or 0) for _, each in there],
+            yerr=_bars([each for _, each in there]),
+            capsize=2,
+            elinewidth=0.8,
+            label=case.name,
+            **self._looks[case.name],
+        )
+
+
+def write_plots(plots: Sequence[Plot], folder: Path) -> None:
+    """Writes every plot as PNG and SVG. Raises CommandError when it cannot."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for plot in plots:
+            (folder / f"{plot.name}.png").write_bytes(plot.png())
+            (folder / f"{plot.name}.svg").write_text(plot.svg(), encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"cannot write {folder}: {error.strerror}.") from None
+
+
+def _plot(name: str, caption: str, draw: Callable[[Axes], None]) -> Plot:
+    with mpl.rc_context(STYLE):
+        canvas = Canvas(figsize=(7.6, 4.2), layout="constrained")
+        axes = canvas.add_subplot()
+        draw(axes)
+        axes.set_title(caption, fontsize=10, loc="left")
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+    return Plot(name, caption, canvas)
+
+
+def _bars(known: Sequence[Estimate]) -> list[list[float]]:
+    """Lengths of error bars below and above."""
+    below, above = [], []
+    for each in known:
+        value = each.value or 0.0
+        below.append(100 * max(value - (each.low or 0.0), 0.0))
+        above.append(100 * max((each.high or 0.0) - value, 0.0))
+    return [below, above]
+
+
+def _shares(axes: Axes, label: str) -> None:
+    axes.set_ylabel(label)
+    low, _ = axes.get_ylim()
+    axes.set_ylim(max(0, 10 * math.floor(low / 10)), 102)

@@ -1,0 +1,66 @@
+"""`/console`: the built page, from files beside this package, under a strict policy."""
+
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from contextrender_bridge.server.replies import ApiError
+
+BUILT = Path(__file__).resolve().parent.parent / "console"
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+HEADERS = {
+    # Contents of sessions are never markup here; were they ever, nothing of theirs could run.
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+def console_routes() -> list[BaseRoute]:
+    """The page and its assets. Only files there at the start are served."""
+    files = {
+        path.relative_to(BUILT).as_posix(): path
+        for path in BUILT.rglob("*")
+        if path.suffix in TYPES and path.is_file()
+    }
+
+    async def page(request: Request) -> Response:
+        name = request.path_params.get("name") or "index.html"
+        if (path := files.get(name)) is None:
+            raise ApiError(404, "not_found", "There is no such file; the console is at /console/.")
+        # The names of assets change with their contents.
+        age = "public, max-age=31536000, immutable" if name.startswith("assets/") else "no-cache"
+        return FileResponse(
+            path, headers={**HEADERS, "cache-control": age, "content-type": TYPES[path.suffix]}
+        )
+
+    async def enter(_: Request) -> Response:
+        return RedirectResponse("/console/", status_code=308)
+
+    return [
+        Route("/console", enter, methods=["GET"]),
+        Route("/console/{name:path}", page, methods=["GET"]),
+    ]
+
+
+def console_link(url: str, token: str) -> str:
+    """The page's address for the bearer of a token.
+
+    What follows `#` is never sent to a server; the page takes it out of the address at once.
+    """
+    return f"{url}/console/#token={token}"

@@ -1,0 +1,50 @@
+"""What every rendering must be, and how a caller puts one together from a plan."""
+
+from collections.abc import Sequence
+
+from engine.tokens import counter_for
+from tests.api.client import Json
+
+
+def rebuilt(own: Sequence[Json], plan: Sequence[Json]) -> list[Json]:
+    """The rendering, from a caller's own messages and `want="plan"`."""
+    messages = []
+    for shown in plan:
+        message = dict(own[shown["message"]])
+        calls = message.get("tool_calls")
+        if message["role"] == "assistant" and calls:
+            message["tool_calls"] = [calls[index] for index in shown["calls"]]
+            if not message["tool_calls"]:
+                del message["tool_calls"]
+        if shown["text"] is not None:
+            message["content"] = shown["text"]
+        messages.append(message)
+    return messages
+
+
+def tokens_inside(messages: Sequence[Json], model: str | None = None) -> int:
+    """Tokens that count against the budget: all but the system prompt and the last user message."""
+    counter = counter_for(model)
+    system = 0
+    while system < len(messages) and messages[system]["role"] in ("system", "developer"):
+        system += 1
+    users = [place for place, message in enumerate(messages) if message["role"] == "user"]
+    outside = {*range(system), *users[-1:]}
+    return sum(
+        counter.message(message) for place, message in enumerate(messages) if place not in outside
+    )
+
+
+def orphans(messages: Sequence[Json]) -> list[str]:
+    """Ids of calls without a result after them, and of results without a call before them."""
+    waiting: list[str] = []
+    strays: list[str] = []
+    for message in messages:
+        if message["role"] == "assistant":
+            waiting += [call["id"] for call in message.get("tool_calls") or ()]
+        elif message["role"] == "tool":
+            if message["tool_call_id"] in waiting:
+                waiting.remove(message["tool_call_id"])
+            else:
+                strays.append(message["tool_call_id"])
+    return waiting + strays

@@ -1,0 +1,67 @@
+"""The endpoints as one user calls them over HTTP."""
+
+from typing import Any
+
+import httpx
+
+Json = dict[str, Any]
+
+
+class Api:
+    """`api(walker, **fields)` is the report, `api.refused(...)` the error of a refusal."""
+
+    def __init__(self, http: httpx.Client, token: str) -> None:
+        self._http = http
+        self.token = token
+
+    def post(self, walker: str, body: bytes | str | None = None, **fields: Any) -> httpx.Response:
+        """The whole reply to these fields, or to a body as it is."""
+        headers = {"authorization": f"Bearer {self.token}"}
+        if body is not None:
+            return self._http.post(f"/walker/{walker}", content=body, headers=headers)
+        return self._http.post(f"/walker/{walker}", json=fields, headers=headers)
+
+    def __call__(self, walker: str, **fields: Any) -> Any:
+        """The one report of a call that succeeds."""
+        reply = self.post(walker, **fields)
+        assert reply.status_code == 200, reply.text
+        assert set(reply.json()) == {"reports"}
+        (report,) = reply.json()["reports"]
+        return report
+
+    def refused(self, walker: str, status: int, code: str, **fields: Any) -> Json:
+        """The error of a call that is refused with that status and code."""
+        return error_of(self.post(walker, **fields), status, code)
+
+
+def error_of(reply: httpx.Response, status: int, code: str) -> Json:
+    """The error in a reply, after checking that it is one and says something."""
+    assert reply.status_code == status, reply.text
+    assert set(reply.json()) == {"error"}
+    error: Json = reply.json()["error"]
+    assert error["code"] == code, error
+    assert len(error["message"].split()) >= 3, error
+    return error
+
+
+class Conversation:
+    """One session as an adapter keeps it: sends what is new, with the digest returned last."""
+
+    def __init__(self, api: Api, session: str) -> None:
+        self.api = api
+        self.session = session
+        self.offset = 0
+        self.prefix = ""
+
+    def send(self, walker: str, messages: list[Json], **fields: Any) -> Json:
+        """The report for a transcript whose beginning was sent before."""
+        report: Json = self.api(
+            walker,
+            session=self.session,
+            messages=messages[self.offset :],
+            offset=self.offset,
+            prefix=self.prefix,
+            **fields,
+        )
+        self.offset, self.prefix = report["offset"], report["digest"]
+        return report

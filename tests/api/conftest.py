@@ -1,0 +1,117 @@
+"""The service over a real SQLite file: in this process for most tests, a new user for each."""
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+import bcrypt
+import httpx
+import pytest
+import uvicorn
+from contextrender_bridge.server import build_app
+from contextrender_bridge.server.accounts import Accounts
+
+from tests.api.client import Api
+from tests.api.graph import Graph
+from tests.api.servers import Servers, started
+
+SETTINGS = ("MODEL", "EMBED_MODEL", "WORKING_SET_MB")
+
+
+@dataclass
+class Service:
+    """A service in this process and where it keeps its data."""
+
+    data: Path
+    http: httpx.Client
+    accounts: Accounts
+    walkers: dict[str, type]
+
+    def new_user(self) -> "User":
+        """Somebody with an empty graph."""
+        token = self.accounts.token(self.accounts.add(f"user-{os.urandom(8).hex()}"))
+        caller = self.accounts.caller(token)
+        assert caller is not None
+        return User(self.data, Api(self.http, token), str(UUID(caller.root)))
+
+
+@dataclass
+class User:
+    """A user of the service, and the id of the root that everything of theirs belongs to."""
+
+    data: Path
+    api: Api
+    root: str
+
+    def graph(self) -> Graph:
+        """What is stored of this user."""
+        return Graph.read(self.data, self.root)
+
+
+Serve = Callable[[Path], Service]
+
+
+@contextmanager
+def serving(data: Path) -> Iterator[Service]:
+    """A service on a loopback port of this process until the block ends."""
+    app = build_app(data)
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, ws="none"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
+            core = app.state.service
+            yield Service(data, http, core.accounts, core.runtime.walkers)
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+
+
+@pytest.fixture(scope="session")
+def serve() -> Iterator[Serve]:
+    """Makes services, with cheap password hashes: nobody logs in here."""
+    salt = bcrypt.gensalt
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as running:
+        patch.setattr(bcrypt, "gensalt", lambda *_: salt(4))
+        for name in SETTINGS:
+            patch.delenv(f"CONTEXTRENDER_{name}", raising=False)
+            patch.delenv(f"CTXGRAPH_{name}", raising=False)
+        yield lambda data: running.enter_context(serving(data))
+
+
+@pytest.fixture(scope="session")
+def service(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> Service:
+    return serve(tmp_path_factory.mktemp("api") / "data")
+
+
+@pytest.fixture
+def alice(service: Service) -> User:
+    return service.new_user()
+
+
+@pytest.fixture
+def bob(service: Service) -> User:
+    return service.new_user()
+
+
+@pytest.fixture
+def api(alice: User) -> Api:
+    return alice.api
+
+
+@pytest.fixture(scope="session")
+def servers(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """Server processes, over a data folder of their own or that of `service`."""
+    with started(tmp_path_factory.mktemp("servers")) as starter:
+        yield starter

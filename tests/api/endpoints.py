@@ -1,0 +1,35 @@
+"""Every endpoint there is, and a call of each."""
+
+from dataclasses import fields
+from typing import Any
+
+from tests.api.conftest import Service
+
+NEEDS: dict[str, dict[str, Any]] = {
+    "recall": {"results": [3]},
+    "read_message": {"position": 3},
+    "trace_value": {"value": "ORD-1001"},
+}
+LOOKS_AT_A_SESSION = [
+    *("compare_policies", "explain", "export_session", "inspect_session", "read_message"),
+    *("recall", "reuse_graph", "savings", "show_call", "timeline", "trace_value"),
+]
+
+
+def endpoints(service: Service) -> dict[str, list[str]]:
+    """The fields of every endpoint."""
+    return {
+        name: [field.name for field in fields(walker) if field.init and field.name[0] != "_"]
+        for name, walker in service.walkers.items()
+    }
+
+
+def example(walker: str, session: str) -> dict[str, Any]:
+    """A call that is right, if the session is there."""
+    if walker == "list_sessions":
+        return {}
+    if walker in ("sync", "render"):
+        return {"session": session, "messages": [{"role": "user", "content": "Hello."}]}
+    if walker == "import_session":
+        return {"session": session, "data": {}}
+    return {"session": session, **NEEDS.get(walker, {})}

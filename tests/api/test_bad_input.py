@@ -1,0 +1,183 @@
+"""What cannot be right is refused with a sentence that helps, and never repeats contents."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.api.client import Json, error_of
+from tests.api.conftest import Service, User
+from tests.api.endpoints import endpoints, example
+from tests.api.transcripts import agent_run, assistant, call, result, user
+
+RUN = agent_run(3)
+CANARY = "CANARY_5512"
+REQUIRED = {"session", "messages", "data", "position", "value"}
+
+
+def refusals(service: Service, alice: User, broken: Any) -> None:
+    """Every endpoint refuses each of the bodies made of a right one."""
+    alice.api("sync", session="s", messages=RUN)
+    before = alice.graph()
+    for walker, fields in endpoints(service).items():
+        for body, status, code, told in broken(walker, fields, example(walker, "s")):
+            reply = alice.api.post(walker, body=body)
+            error = error_of(reply, status, code)
+            assert told in error["message"], (walker, error)
+            assert CANARY not in reply.text
+    assert alice.graph() == before
+
+
+def test_a_body_that_is_not_a_json_object(service: Service, alice: User) -> None:
+    def broken(walker: str, fields: list[str], right: Json) -> Any:
+        for body in (f'{{"session": "{CANARY}', f"session={CANARY}", '{"session": NaN}', "\x00"):
+            yield body, 400, "invalid_json", "not valid JSON"
+        for body in (f'["{CANARY}"]', f'"{CANARY}"', "1", "null"):
+            yield body, 422, "invalid_request", "must be a JSON object"
+
+    refusals(service, alice, broken)
+
+
+def test_a_field_that_is_missing_or_unknown(service: Service, alice: User) -> None:
+    def broken(walker: str, fields: list[str], right: Json) -> Any:
+        for name in REQUIRED & set(fields) & set(right):
+            if walker == "import_session" and name == "session":
+                continue
+            body = json.dumps({k: v for k, v in right.items() if k != name})
+            yield body, 422, "invalid_request", f"'{name}' is required"
+        unknown = json.dumps({**right, "sesion": CANARY})
+        yield unknown, 422, "invalid_request", "There is no field 'sesion'; the fields are: "
+        reports = json.dumps({**right, "reports": [CANARY]})
+        yield reports, 422, "invalid_request", "There is no field 'reports'"
+
+    refusals(service, alice, broken)
+
+
+def test_a_field_of_the_wrong_kind(service: Service, alice: User) -> None:
+    def broken(walker: str, fields: list[str], right: Json) -> Any:
+        for name in fields:
+            for value in ([[CANARY]], [CANARY, [CANARY]]):
+                body = json.dumps({**right, name: value})
+                yield body, 422, "invalid_request", f"Field '{name}"
+
+    refusals(service, alice, broken)
+
+
+BAD_MESSAGES = {
+    "no role": ({"content": CANARY}, "role must be one of system, developer, user"),
+    "an unknown role": ({"role": CANARY}, "role must be one of"),
+    "a role of another kind": ({"role": [CANARY]}, "role must be one of"),
+    "a number as content": ({"role": "user", "content": 5}, "content must be text"),
+    "an object as content": ({"role": "user", "content": {"a": CANARY}}, "content must be text"),
+    "a number as part": ({"role": "user", "content": [5]}, "content parts must be objects"),
+    "a result without id": ({"role": "tool", "content": CANARY}, "needs its tool_call_id"),
+    "a result with an empty id": (result("", CANARY), "needs its tool_call_id"),
+    "a result with a number as id": (result(7, CANARY), "needs its tool_call_id"),  # type: ignore[arg-type]
+    "calls of another kind": (assistant(None) | {"tool_calls": CANARY}, "tool_calls must be"),
+    "a call of another kind": (assistant(None) | {"tool_calls": [CANARY]}, "must be an object"),
+    "a call without id": (assistant(None) | {"tool_calls": [{"a": CANARY}]}, "needs an id"),
+    "a call without a function": (
+        assistant(None, {"id": "a", "function": CANARY}),
+        "needs function.name",
+    ),
+    "a call without a name": (
+        assistant(None, {"id": "a", "function": {"arguments": CANARY}}),
+        "needs function.name",
+    ),
+    "a custom call without a name": (
+        assistant(None, {"id": "a", "type": "custom", "function": {"name": CANARY}}),
+        "needs custom.name",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_MESSAGES)
+def test_a_bad_message_is_named_by_its_position_and_nothing_is_recorded(
+    alice: User, case: str
+) -> None:
+    bad, sentence = BAD_MESSAGES[case]
+    digest = alice.api("sync", session="s", messages=RUN[:3])["digest"]
+    before = alice.graph()
+    for walker in ("sync", "render"):
+        for fields in (
+            {"session": "s", "messages": [*RUN, bad]},
+            {"session": "new", "messages": [*RUN, bad]},
+            {"session": "s", "messages": [*RUN[3:], bad], "offset": 3, "prefix": digest},
+        ):
+            reply = alice.api.post(walker, **fields)
+            error = error_of(reply, 422, "invalid_request")
+            assert error["message"].startswith(f"message {len(RUN)}: ")
+            assert sentence in error["message"]
+            assert error["position"] == len(RUN)
+            assert CANARY not in reply.text
+    assert alice.graph() == before
+
+
+BAD_CALLS: dict[str, tuple[Json, str]] = {
+    "nothing to record": ({"messages": []}, "nothing to record"),
+    "a negative offset": ({"offset": -1, "prefix": "x"}, "offset must be 0 or more"),
+    "an offset without prefix": ({"offset": 2}, "an offset needs the prefix"),
+    "a prefix without offset": ({"prefix": "x"}, "a prefix needs its offset"),
+    "no name": ({"session": ""}, "1 to 200 printable characters"),
+    "a long name": ({"session": "x" * 201}, "1 to 200 printable characters"),
+    "a name of two lines": ({"session": "a\nb"}, "1 to 200 printable characters"),
+    "a name with a zero": ({"session": "a\0"}, "1 to 200 printable characters"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_CALLS)
+@pytest.mark.parametrize("walker", ["sync", "render"])
+def test_a_call_that_makes_no_sense_is_explained(alice: User, walker: str, case: str) -> None:
+    change, sentence = BAD_CALLS[case]
+    fields = {"session": "new", "messages": RUN, **change}
+    error = alice.api.refused(walker, 422, "invalid_request", **fields)
+    assert sentence in error["message"]
+    assert not alice.graph().nodes
+
+
+def test_a_bad_name_is_refused_by_every_endpoint(service: Service, alice: User) -> None:
+    for walker, fields in endpoints(service).items():
+        if "session" in fields and walker != "import_session":
+            for name in ("", "x" * 201, "a\tb", "\u202e"):
+                right = example(walker, name)
+                error = alice.api.refused(walker, 422, "invalid_request", **right)
+                assert "printable" in error["message"]
+
+
+def test_what_is_wanted_must_be_known(alice: User) -> None:
+    error = alice.api.refused(
+        "render", 422, "invalid_request", session="s", messages=RUN, want="all"
+    )
+    assert error["message"] == 'want must be "messages" or "plan"'
+    assert not alice.graph().nodes
+
+
+def test_numbers_and_nesting_within_json_are_kept_exactly(alice: User) -> None:
+    deep: Any = "bottom"
+    for _ in range(100):
+        deep = [deep]
+    odd = [
+        user("a") | {"x": [10**30, -(10**25), 1e300, -0.0, 0.1, 1.0, 1, True, None], "deep": deep},
+        assistant(None, call("a", "f", {"n": [1.0, 10**30], "": {"": ""}})),
+        result("a", "\u0000 \u2028 \ufffd \U0001f600"),
+        user("x") | {"arguments": "y", "input": "z", "tool_calls": "not an assistant's"},
+    ]
+    api = alice.api
+    for fields in ({"messages": odd}, {"messages": odd, "budget": 64}):
+        api("render", session="s", **fields)
+    shown = api("render", session="s", messages=odd)["messages"]
+    (branch,) = api("export_session", session="s")["branches"]
+    assert json.dumps(shown) == json.dumps(branch["messages"]) == json.dumps(odd)
+
+
+def test_a_number_beyond_bounds_is_an_answer_not_a_failure(alice: User) -> None:
+    huge = 10**40
+    api = alice.api
+    api("sync", session="s", messages=RUN)
+    assert api("render", session="s", messages=RUN, budget=huge)["messages"] == RUN
+    assert api("explain", session="s", budget=huge)["budget"] == huge
+    fields = {"session": "s", "messages": [], "offset": huge, "prefix": "x"}
+    assert api.refused("sync", 409, "history_diverged", **fields)["recorded"] == len(RUN)
+    api.refused("recall", 422, "invalid_request", session="s", query="x", limit=huge)
+    api.refused("list_sessions", 422, "invalid_request", limit=huge)
+    assert api("list_sessions", cursor=f"{huge}/{huge}")["sessions"]

@@ -1,0 +1,138 @@
+"""Many writers at once: nothing acknowledged is lost, and the graph stays whole."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+
+from tests.api.client import Api, Json
+from tests.api.conftest import Service, User
+from tests.api.servers import Servers
+from tests.api.transcripts import agent_run, assistant, call, result, user
+
+START = agent_run(2)
+WRITERS = 8
+STEPS = 6
+
+
+@pytest.fixture
+def writers(service: Service, alice: User, servers: Servers) -> Iterator[list[Api]]:
+    """One user's connections, half of them to another process over the same data."""
+    with ExitStack() as stack:
+        server = stack.enter_context(servers.running(service.data))
+        there = [stack.enter_context(server.api(alice.api.token)) for _ in range(WRITERS // 2)]
+        yield [*there, *[alice.api] * (WRITERS // 2)]
+
+
+def lines_of(export: Json) -> list[list[Json]]:
+    """Every branch's whole line."""
+    lines: list[list[Json]] = []
+    for branch in export["branches"]:
+        shared = lines[branch["parent"]][: branch["fork"]] if branch["parent"] >= 0 else []
+        lines.append([*shared, *branch["messages"]])
+    return lines
+
+
+def send_new(api: Api, transcript: list[Json], offset: int, prefix: str) -> Json:
+    """Send what is new; all of it when refused, as an adapter does."""
+    shape: Json = {"session": "s", "budget": 300, "want": "plan"}
+    reply = api.post("render", **shape, messages=transcript[offset:], offset=offset, prefix=prefix)
+    if reply.status_code == 409:
+        return dict(api("render", **shape, messages=transcript))
+    assert reply.status_code == 200, reply.text
+    return dict(reply.json()["reports"][0])
+
+
+def work(api: Api, writer: int) -> list[list[Json]]:
+    """Every transcript that was acknowledged to one writer.
+
+    Even writers go on with their own line, odd ones with whatever was written last.
+    """
+    acknowledged = []
+    transcript, offset, prefix = START, 0, ""
+    for step in range(STEPS):
+        if writer % 2:
+            export = api("export_session", session="s")
+            transcript, offset, prefix = lines_of(export)[export["head"]], 0, ""
+        name = f"writer_{writer}_step_{step}"
+        transcript = [
+            *transcript,
+            assistant(f"I look at {name}.", call(name, "look", f'{{"at": "{name}"}}')),
+            result(name, f"{name} is fine, unlike writer_{(writer + 1) % WRITERS}_step_{step}"),
+        ]
+        reply = send_new(api, transcript, offset, prefix)
+        assert reply["offset"] == len(transcript)
+        offset, prefix = reply["offset"], reply["digest"]
+        acknowledged.append(transcript)
+    return acknowledged
+
+
+def check_branches(alice: User, lines: list[list[Json]]) -> None:
+    """Each line's events are numbered without a gap, once, whoever owns them."""
+    graph = alice.graph()
+    graph.check()
+    own = 0
+    for branch, line in zip(graph.of("Branch"), lines, strict=True):
+        events = sum(1 + len(message.get("tool_calls") or ()) for message in line)
+        assert (branch.fields["messages"], branch.fields["events"]) == (len(line), events)
+        own += events - branch.fields["fork_events"]
+    stored = graph.of("Message") + graph.of("ToolCall") + graph.of("ToolResult")
+    assert len(stored) == own
+    successors = [target.id for _, target, _ in graph.pairs("Next")]
+    assert len(successors) == len(set(successors)) == own - 1
+
+
+def test_eight_writers_on_one_session_lose_nothing(alice: User, writers: list[Api]) -> None:
+    alice.api("sync", session="s", messages=START)
+    with ThreadPoolExecutor(WRITERS) as threads:
+        done = list(threads.map(work, writers, range(WRITERS)))
+    export = alice.api("export_session", session="s")
+    lines = lines_of(export)
+    for transcript in (transcript for acknowledged in done for transcript in acknowledged):
+        assert any(line[: len(transcript)] == transcript for line in lines)
+    stored = sum(len(branch["messages"]) for branch in export["branches"])
+    assert stored == len(START) + 2 * WRITERS * STEPS
+    check_branches(alice, lines)
+    alice.api("import_session", session="copy", data=export)
+    for number, line in enumerate(lines):
+        reply = alice.api("render", session="s", messages=line, budget=300)
+        assert reply["branch"] == number
+        copied = alice.api("render", session="copy", messages=line, budget=300)
+        assert reply == copied | {"session": "s"}
+
+
+def test_one_call_sent_eight_times_at_once_is_recorded_once(
+    alice: User, bob: User, writers: list[Api]
+) -> None:
+    fields = {"session": "s", "messages": agent_run(6), "budget": 600}
+    for _ in range(3):
+        with ThreadPoolExecutor(WRITERS) as threads:
+            replies = list(threads.map(lambda api: api("render", **fields), writers))
+        assert [reply == replies[0] for reply in replies] == [True] * WRITERS
+    assert replies[0] == bob.api("render", **fields)
+    assert alice.graph().counts == bob.graph().counts
+
+
+def test_sessions_made_and_deleted_at_once_are_all_there_and_all_gone(
+    alice: User, writers: list[Api]
+) -> None:
+    def make(writer: int) -> None:
+        for number in range(9):
+            name = f"{writer}/{number}"
+            writers[writer]("sync", session=name, messages=[user(name), *START])
+
+    def remove(writer: int) -> None:
+        for number in range(9):
+            writers[writer]("delete_session", session=f"{writer}/{number}")
+
+    with ThreadPoolExecutor(WRITERS) as threads:
+        list(threads.map(make, range(WRITERS)))
+        graph = alice.graph()
+        graph.check()
+        assert [shelf.fields["held"] for shelf in graph.of("Shelf")] == [64, 8]
+        listed = alice.api("list_sessions", limit=200)["sessions"]
+        assert len({row["session"] for row in listed}) == len(listed) == 9 * WRITERS
+        list(threads.map(remove, range(WRITERS)))
+    assert alice.api("list_sessions")["sessions"] == []
+    assert alice.graph().counts == {}

@@ -1,0 +1,136 @@
+"""A success is on disk; a failure is nothing; memory is never ahead of the graph."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.api.client import Conversation, Json
+from tests.api.conftest import Service, User
+from tests.api.servers import Servers
+from tests.api.transcripts import agent_run, assistant, user
+
+RUN = agent_run(20, lines=5)
+LOCKS_THE_STORE = """
+import sqlite3, sys
+store = sqlite3.connect(sys.argv[1], isolation_level=None)
+store.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def store_locked(data: Path) -> Iterator[None]:
+    """Another process holds the store's write lock for the block."""
+    with subprocess.Popen(
+        [sys.executable, "-c", LOCKS_THE_STORE, str(data / "graph.db")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"locked\n"
+        yield
+        process.kill()
+
+
+NewUser = Callable[[], User]
+
+
+@pytest.fixture(scope="module")
+def impatient(service: Service, servers: Servers) -> Iterator[NewUser]:
+    """Makes users of a server that waits for the store a tenth of a second, not five."""
+    with servers.running(service.data, store_patience=0.1) as server, ExitStack() as stack:
+
+        def new_user() -> User:
+            made = service.new_user()
+            return replace(made, api=stack.enter_context(server.api(made.api.token)))
+
+        yield new_user
+
+
+def test_killed_right_after_a_reply_twenty_times_nothing_is_lost(
+    service: Service, servers: Servers
+) -> None:
+    alice = service.new_user()
+    talk = Conversation(alice.api, "s")
+    for number in range(20):
+        with servers.running(service.data) as server, server.api(alice.api.token) as api:
+            talk.api = api
+            reply = talk.send("sync" if number % 2 else "render", RUN[: 3 + 2 * number])
+            server.stop(signal.SIGKILL)
+        assert reply["offset"] == 3 + 2 * number
+    (branch,) = alice.api("export_session", session="s")["branches"]
+    assert branch["messages"] == RUN[:41]
+    alice.graph().check()
+    rendered = alice.api("render", session="s", messages=RUN[:41], budget=700)
+    alone = alice.api("render", session="alone", messages=RUN[:41], budget=700)
+    assert rendered == alone | {"session": "s"}
+
+
+def writes(alice: User) -> dict[str, tuple[str, Json]]:
+    """Every kind of call that writes, on a session that is there."""
+    export = alice.api("export_session", session="s")
+    rewritten = [*RUN[:4], assistant("Or else?"), user("Go on.")]
+    return {
+        "a new session": ("sync", {"session": "new", "messages": RUN[:3]}),
+        "more messages": ("render", {"session": "s", "messages": RUN[:12], "budget": 300}),
+        "a branch": ("sync", {"session": "s", "messages": rewritten}),
+        "vectors alone": ("render", {"session": "s", "messages": RUN[:8], "budget": 300}),
+        "settings alone": (
+            "sync",
+            {"session": "s", "messages": RUN[:8], "settings": {"budget": 999}},
+        ),
+        "an import": ("import_session", {"session": "copy", "data": export}),
+        "a delete": ("delete_session", {"session": "s"}),
+    }
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        *("a new session", "more messages", "a branch", "vectors alone", "settings alone"),
+        *("an import", "a delete"),
+    ],
+)
+def test_a_failed_commit_is_an_error_leaves_nothing_and_the_next_call_works(
+    impatient: NewUser, case: str
+) -> None:
+    alice, bob = impatient(), impatient()
+    for each in (alice, bob):
+        each.api("sync", session="s", messages=RUN[:8])
+    walker, fields = writes(alice)[case]
+    before = alice.graph()
+    explained = alice.api("explain", session="s", budget=300)
+    with store_locked(alice.data):
+        for _ in range(2):
+            error = alice.api.refused(walker, 503, "storage", **fields)
+            assert "nothing was written" in error["message"]
+        assert alice.api("explain", session="s", budget=300) == explained
+    assert alice.graph() == before
+    assert alice.api(walker, **fields) == bob.api(walker, **fields)
+    assert alice.graph().counts == bob.graph().counts
+    alice.graph().check()
+    vectors = [node.fields.get("embedding") for node in alice.graph().of("ToolResult")]
+    assert vectors == [node.fields.get("embedding") for node in bob.graph().of("ToolResult")]
+
+
+def test_after_a_failed_commit_a_session_goes_on_without_a_gap(impatient: NewUser) -> None:
+    alice = impatient()
+    talk = Conversation(alice.api, "s")
+    talk.send("render", RUN[:6])
+    piece = {"session": "s", "offset": 6, "prefix": talk.prefix, "messages": RUN[6:10]}
+    with store_locked(alice.data):
+        alice.api.refused("render", 503, "storage", **piece)
+        assert alice.api("inspect_session", session="s")["session"]["messages"] == 6
+        assert len(alice.api("export_session", session="s")["branches"][0]["messages"]) == 6
+    assert talk.send("sync", RUN[:7])["recorded"] == 1
+    assert talk.send("sync", RUN[:10])["recorded"] == 3
+    assert talk.send("sync", RUN)["branch"] == 0
+    (branch,) = alice.api("export_session", session="s")["branches"]
+    assert branch["messages"] == RUN

@@ -1,0 +1,153 @@
+"""Vectors: kept on the results, made again for another model, done without when none can be had."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from contextrender_bridge.server.writing import WORKING_SET
+
+from engine.vectors import decode_vector
+from tests.api.client import Api, Json
+from tests.api.conftest import User
+from tests.api.servers import Servers
+from tests.api.transcripts import agent_run
+from tests.provider_double import ProviderDouble, embedding_reply, provider
+
+RUN = agent_run(10, lines=5)
+POSITIONS = [place for place, message in enumerate(RUN) if message["role"] == "tool"]
+SCRIPTED = "openai/scripted-embedder"
+
+
+def axis_of(text: str) -> list[float]:
+    return [1.0, 0.0, 0.0] if len(text) % 2 else [0.6, 0.8, 0.0]
+
+
+@pytest.fixture
+def provided(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProviderDouble]:
+    """An embedding provider that the service in this process can be told to use."""
+
+    def answer(body: Json) -> tuple[int, Any]:
+        return 200, embedding_reply([axis_of(text) for text in body["input"]])
+
+    with provider(answer) as double:
+        monkeypatch.setenv("OPENAI_API_BASE", double.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "scripted")
+        yield double
+
+
+def models(user: User) -> list[str]:
+    """Whose vectors the results have, in order."""
+    return [node.fields["embedding_model"] for node in user.graph().of("ToolResult")]
+
+
+def texts_sent(double: ProviderDouble) -> int:
+    return sum(len(body["input"]) for body in double.requests)
+
+
+def test_nothing_is_embedded_while_everything_fits(alice: User) -> None:
+    alice.api("render", session="s", messages=RUN, budget=50_000)
+    assert set(models(alice)) == {""}
+    assert alice.api("inspect_session", session="s")["embedded"] == 0
+
+
+def test_vectors_are_kept_on_the_results(alice: User) -> None:
+    alice.api("render", session="s", messages=RUN, budget=900)
+    assert models(alice) == ["wordllama"] * len(POSITIONS)
+    for node in alice.graph().of("ToolResult"):
+        assert np.linalg.norm(decode_vector(node.fields["embedding"])) == pytest.approx(1)
+    assert alice.api("inspect_session", session="s")["embedded"] == len(POSITIONS)
+
+
+@pytest.mark.parametrize("looked", ["explain", "recall"])
+def test_vectors_made_by_looking_are_not_lost_to_the_next_rendering(
+    alice: User, looked: str
+) -> None:
+    alice.api("sync", session="s", messages=RUN)
+    asked = {"budget": 900} if looked == "explain" else {"query": "hub_3"}
+    alice.api(looked, session="s", **asked)
+    assert set(models(alice)) == {""}, "looking writes nothing"
+    alice.api("render", session="s", messages=RUN, budget=900)
+    assert models(alice) == ["wordllama"] * len(POSITIONS)
+
+
+def test_a_result_is_embedded_once(
+    alice: User, servers: Servers, provided: ProviderDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONTEXTRENDER_EMBED_MODEL", SCRIPTED)
+    fields = {"session": "s", "messages": RUN, "budget": 900}
+    first = alice.api("render", **fields)
+    assert first["warnings"] == []
+    sent = texts_sent(provided)
+    assert sent == len(POSITIONS) + 2, "the results, the first and the latest text"
+    assert alice.api("render", **fields) == first
+    assert texts_sent(provided) == sent + 1, "the latest text"
+    environment = {
+        "CONTEXTRENDER_EMBED_MODEL": SCRIPTED,
+        "OPENAI_API_BASE": provided.url,
+        "OPENAI_API_KEY": "scripted",
+    }
+    with servers.running(alice.data, environment) as server, server.api(alice.api.token) as api:
+        assert api("render", **fields) == first
+    assert texts_sent(provided) == sent + 3, "the first and the latest text"
+
+
+def test_another_model_makes_them_anew_when_they_are_needed(
+    alice: User, provided: ProviderDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = {"session": "s", "messages": RUN, "budget": 900}
+    offline = alice.api("render", **fields)
+    monkeypatch.setenv("CTXGRAPH_EMBED_MODEL", SCRIPTED)
+    alice.api("render", **fields | {"budget": 50_000})
+    assert provided.requests == []
+    assert models(alice) == ["wordllama"] * len(POSITIONS)
+    alice.api("render", **fields)
+    assert models(alice) == [SCRIPTED] * len(POSITIONS)
+    widths = {len(decode_vector(n.fields["embedding"])) for n in alice.graph().of("ToolResult")}
+    assert widths == {3}
+    monkeypatch.delenv("CTXGRAPH_EMBED_MODEL")
+    assert alice.api("render", **fields) == offline
+    WORKING_SET.clear()
+    assert alice.api("render", **fields) == offline
+    assert models(alice) == ["wordllama"] * len(POSITIONS)
+
+
+def test_without_a_provider_relevance_is_0_and_the_reply_says_so(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "scripted")
+    monkeypatch.setenv("CONTEXTRENDER_EMBED_MODEL", "openai/nobody-home")
+    reply = alice.api("render", session="s", messages=RUN, budget=900)
+    (warning,) = reply["warnings"]
+    assert warning.startswith("relevance is 0")
+    assert reply["visible"]
+    assert set(models(alice)) == {""}
+    explained = alice.api("explain", session="s", budget=900)
+    assert {row["relevance"] for row in explained["results"]} == {0.0}
+    assert explained["warnings"]
+    without = alice.api(
+        "render",
+        session="s",
+        messages=RUN,
+        budget=900,
+        parameters={"weight_relevance": 0, "redundancy_penalty": 0},
+    )
+    assert without["visible"] == reply["visible"]
+    assert without["warnings"] == []
+    found = alice.api("recall", session="s", query="clerk_3@example.com")["results"]
+    assert "clerk_3" in found[0]["message"]["content"]
+
+
+def test_the_embedder_can_be_turned_off(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONTEXTRENDER_EMBED_MODEL", "none")
+    reply = alice.api("render", session="s", messages=RUN, budget=900)
+    assert reply["warnings"] == []
+    assert reply["visible"]
+    WORKING_SET.clear()
+    assert alice.api("render", session="s", messages=RUN, budget=900) == reply
+    assert relevances(alice.api) == {0.0}
+
+
+def relevances(api: Api) -> set[float]:
+    return {row["relevance"] for row in api("explain", session="s", budget=900)["results"]}

@@ -1,0 +1,123 @@
+"""Why each result was shown or not, and the uses behind its reuse score."""
+
+from math import exp
+
+import pytest
+
+from tests.api.client import Api, Json
+from tests.api.conftest import User
+from tests.api.transcripts import agent_run, assistant, call, result, user
+
+FLOW = [
+    user("Find the order of Ann."),
+    assistant(None, call("u", "find_user", "{}")),
+    result("u", "user_17 ann@example.com"),
+    assistant(None, call("o", "list_orders", '{"user": "user_17"}')),
+    result("o", "user_17 has ORD-5 and ORD-500"),
+    assistant("ORD-500 it is, of user_17.", call("d", "details", '{"order": "ORD-500"}')),
+    result("d", "ORD-500 shipped " + "far away " * 300),
+]
+RUN = agent_run(14, lines=5)
+
+
+def explained(api: Api, messages: list[Json], **fields: object) -> Json:
+    api("sync", session="s", messages=messages)
+    report: Json = api("explain", session="s", **fields)
+    return report
+
+
+def test_uses_name_the_operation_and_each_values_count(api: Api) -> None:
+    first, second, third = explained(api, FLOW)["results"]
+    assert first["uses"] == [
+        {
+            "turn": 2,
+            "position": 3,
+            "name": "list_orders",
+            "values": [{"value": "user_17", "results": 2}],
+        },
+        {"turn": 3, "position": 5, "name": "", "values": [{"value": "user_17", "results": 2}]},
+    ]
+    assert [(use["name"], use["values"]) for use in second["uses"]] == [
+        ("", [{"value": "ORD-500", "results": 2}]),
+        ("details", [{"value": "ORD-500", "results": 2}]),
+    ]
+    assert third["uses"] == []
+    assert [row["reuse"] for row in (first, second, third)] == [1.0, 1.0, 0.0]
+
+
+def test_the_numbers_are_the_methods(api: Api) -> None:
+    report = explained(api, FLOW, budget=200)
+    assert [row["age"] for row in report["results"]] == [3, 2, 1]
+    assert [row["turn"] for row in report["results"]] == [1, 2, 3]
+    for row in report["results"]:
+        expected = exp(-0.3 * row["age"]) + 1 - exp(-0.2 * row["reuse"]) + row["relevance"]
+        assert row["usefulness"] == pytest.approx(expected, abs=1e-9)
+        assert row["score"] <= row["usefulness"]
+
+
+def test_it_agrees_with_the_rendering(api: Api) -> None:
+    for budget in (300, 900, 1500, 50_000):
+        shown = api("render", session="s", messages=RUN, budget=budget)
+        report = api("explain", session="s", budget=budget)
+        rows = report["results"]
+        assert [r["position"] for r in rows if r["shown"] == "complete"] == shown["visible"]
+        assert [r["position"] for r in rows if r["shown"] == "omitted"] == shown["omitted"]
+        assert report["tokens"] == shown["tokens"]
+        assert (report["turn"], report["budget"]) == (shown["turn"], budget)
+        order = sorted(row["order"] for row in rows if row["order"])
+        assert order == list(range(1, len(shown["visible"]) + 1))
+        within = sum(row["cost"] for row in rows if row["shown"] == "complete")
+        assert report["retained"] + within == shown["tokens"]["after"]
+
+
+def test_every_result_has_a_reason(api: Api) -> None:
+    left_out = explained(api, [*RUN, result("nobody", "stray")], budget=900)["results"]
+    reasons = {row["position"]: row["reason"] for row in left_out}
+    assert reasons.pop(len(RUN)) == "no call asked for it"
+    assert set(reasons.values()) == {
+        "selected",
+        "results with a higher score filled the budget",
+    }
+    assert [row["order"] is None for row in left_out] == [
+        row["shown"] == "omitted" for row in left_out
+    ]
+    everything = api("explain", session="s", budget=50_000)["results"]
+    assert {row["reason"] for row in everything[:-1]} == {"the whole history fits"}
+    (oversized,) = [
+        row for row in explained(api, FLOW, budget=500)["results"] if row["shown"] == "excerpt"
+    ]
+    assert oversized["reason"].startswith("larger than the budget, so excerpt of at most")
+    assert {row["relevance"] for row in api("explain", session="s", policy="prune")["results"]}
+
+
+def test_an_earlier_turn_is_explained_as_it_was(api: Api) -> None:
+    spoken = [place for place, message in enumerate(RUN) if message["role"] == "assistant"]
+    alone: list[Json] = []
+    for turn, place in enumerate(spoken, 1):
+        api("sync", session=f"until {turn}", messages=RUN[:place])
+        alone.append(api("explain", session=f"until {turn}", budget=600))
+    api("sync", session="s", messages=RUN)
+    for turn, before in enumerate(alone, 1):
+        assert api("explain", session="s", budget=600, turn=turn) == before | {"session": "s"}
+    assert api("explain", session="s", turn=len(spoken) + 1) == api("explain", session="s")
+
+
+def test_a_turn_or_branch_that_is_not_there_is_said_so(api: Api) -> None:
+    api("sync", session="s", messages=FLOW)
+    for turn in (0, -1, 5, 10**30):
+        error = api.refused("explain", 404, "not_found", session="s", turn=turn)
+        assert "the next one is 4" in error["message"]
+    for branch in (1, -1, 10**30):
+        error = api.refused("explain", 404, "not_found", session="s", branch=branch)
+        assert f"no branch {branch}" in error["message"]
+    assert api("explain", session="s", branch=0, turn=4)["turn"] == 4
+
+
+def test_it_changes_nothing_stored(alice: User) -> None:
+    alice.api("sync", session="s", messages=RUN, settings={"budget": 900})
+    graph = alice.graph()
+    looks: list[Json] = [{}, {"budget": 300}, {"turn": 4}, {"policy": "reuse"}, {"parameters": {}}]
+    for fields in looks:
+        alice.api("explain", session="s", **fields)
+    assert alice.graph() == graph
+    assert alice.api("explain", session="s")["budget"] == 900

@@ -1,0 +1,97 @@
+"""A session is its owner's alone, whatever another user sends."""
+
+import pytest
+
+from tests.api.client import Api, error_of
+from tests.api.conftest import Service, User
+from tests.api.endpoints import LOOKS_AT_A_SESSION, endpoints, example
+from tests.api.transcripts import agent_run, assistant, user
+
+RUN = agent_run(6, lines=5)
+
+
+@pytest.fixture
+def owner(alice: User) -> User:
+    alice.api("render", session="s", messages=RUN, budget=600)
+    return alice
+
+
+def test_every_endpoint_is_tried_here(service: Service, owner: User) -> None:
+    assert set(endpoints(service)) == {
+        *LOOKS_AT_A_SESSION,
+        *("sync", "render", "import_session", "delete_session", "list_sessions"),
+    }
+    for walker in LOOKS_AT_A_SESSION:
+        assert owner.api.post(walker, **example(walker, "s")).status_code == 200
+
+
+@pytest.mark.parametrize("walker", [*LOOKS_AT_A_SESSION, "delete_session"])
+def test_another_users_session_is_not_there(owner: User, bob: User, walker: str) -> None:
+    before = owner.graph()
+    error = bob.api.refused(walker, 404, "not_found", **example(walker, "s"))
+    nothing = bob.api.refused(walker, 404, "not_found", **example(walker, "nothing"))
+    assert nothing == error | {"message": error["message"].replace("'s'", "'nothing'")}
+    assert owner.graph() == before
+    assert not bob.graph().nodes
+
+
+def test_the_same_name_is_another_session(owner: User, bob: User) -> None:
+    before = owner.graph()
+    mine = [user("Mine."), assistant("Yes.")]
+    for walker in ("sync", "render"):
+        bob.api.refused(
+            walker,
+            409,
+            "history_diverged",
+            session="s",
+            messages=mine,
+            offset=len(RUN),
+            prefix=owner.api("sync", session="s", messages=RUN)["digest"],
+        )
+    assert bob.api("sync", session="s", messages=mine)["recorded"] == 2
+    assert bob.api("render", session="s", messages=RUN)["branch"] == 1
+    assert bob.api("export_session", session="s")["branches"][0]["messages"] == mine
+    assert bob.api("import_session", session="t", data=owner.api("export_session", session="s"))
+    bob.api("delete_session", session="s")
+    assert owner.graph() == before
+    assert [row["session"] for row in owner.api("list_sessions")["sessions"]] == ["s"]
+    assert [row["session"] for row in bob.api("list_sessions")["sessions"]] == ["t"]
+
+
+def test_pages_hold_only_the_callers_sessions(owner: User, bob: User) -> None:
+    for number in range(3):
+        owner.api("sync", session=f"own {number}", messages=RUN[:2])
+    cursor = owner.api("list_sessions", limit=1)["next"]
+    for fields in ({}, {"cursor": cursor}, {"cursor": "0/9e9"}):
+        assert bob.api("list_sessions", **fields) == {"sessions": [], "next": None}
+
+
+def test_ids_of_nodes_open_nothing(owner: User, bob: User) -> None:
+    before = owner.graph()
+    for identity in [owner.root, *list(before.nodes)[:20]]:
+        for api in (owner.api, bob.api):
+            api.refused("export_session", 404, "not_found", session=identity)
+            api.refused("delete_session", 404, "not_found", session=identity)
+        error_of(bob.api.post(f"inspect_session/{identity}", session="s"), 404, "not_found")
+        for name in ("root", "here", "nd", "_jac_spawn_node"):
+            fields = {"session": "s", name: identity}
+            bob.api.refused("inspect_session", 422, "invalid_request", **fields)
+    assert owner.graph() == before
+
+
+@pytest.mark.parametrize("token", [".", "x", "e30.e30."])
+def test_without_a_good_token_nothing_answers(service: Service, owner: User, token: str) -> None:
+    stranger = Api(service.http, token)
+    for walker in endpoints(service):
+        error_of(stranger.post(walker, **example(walker, "s")), 401, "unauthorized")
+    assert service.http.post("/walker/list_sessions").status_code == 401
+
+
+def test_one_users_burst_of_sessions_does_not_show_in_anothers_replies(
+    owner: User, bob: User
+) -> None:
+    alone = [owner.api(walker, **example(walker, "s")) for walker in LOOKS_AT_A_SESSION]
+    for number in range(5):
+        bob.api("render", session=f"{number}", messages=[*RUN, user(f"{number}")], budget=600)
+    again = [owner.api(walker, **example(walker, "s")) for walker in LOOKS_AT_A_SESSION]
+    assert again == alone

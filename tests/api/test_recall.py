@@ -1,0 +1,87 @@
+"""Complete results, by position or by query."""
+
+import pytest
+
+from tests.api.client import Api
+from tests.api.conftest import User
+from tests.api.transcripts import UNUSUAL, agent_run, assistant, result, user
+
+RUN = agent_run(14, lines=5)
+
+
+@pytest.fixture
+def recorded(alice: User) -> User:
+    alice.api("render", session="s", messages=RUN, budget=600)
+    return alice
+
+
+def test_by_position_complete_and_with_the_call(recorded: User) -> None:
+    found = recorded.api("recall", session="s", results=[16, 3])["results"]
+    assert [each["position"] for each in found] == [16, 3]
+    assert [each["message"] for each in found] == [RUN[16], RUN[3]]
+    assert [each["name"] for each in found] == ["get_order"] * 2
+    assert found[1]["arguments"] == '{"order_id": "ORD-1000"}'
+    assert [each["turn"] for each in found] == [7, 1]
+    assert {each["score"] for each in found} == {None}
+
+
+def test_results_of_every_kind_come_back_exactly(api: Api) -> None:
+    api("sync", session="s", messages=UNUSUAL)
+    places = [place for place, message in enumerate(UNUSUAL) if message["role"] == "tool"]
+    found = api("recall", session="s", results=places)["results"]
+    assert [each["message"] for each in found] == [UNUSUAL[place] for place in places]
+    names = ["grammar", "object", "json", "none_at_all", "empty", "null", "not_json"]
+    assert [each["name"] for each in found] == names
+
+
+def test_by_query_the_best_first(recorded: User) -> None:
+    report = recorded.api("recall", session="s", query="who is clerk_6@example.com?", limit=3)
+    found = report["results"]
+    assert "clerk_6@example.com" in found[0]["message"]["content"]
+    scores = [each["score"] for each in found]
+    assert len(scores) == 3
+    assert scores == sorted(scores, reverse=True)
+    assert all(each["message"] == RUN[each["position"]] for each in found)
+
+
+def test_it_changes_nothing_stored(recorded: User) -> None:
+    graph = recorded.graph()
+    recorded.api("recall", session="s", query="hub_3")
+    recorded.api("recall", session="s", results=[3])
+    assert recorded.graph() == graph
+
+
+def test_a_query_without_words_finds_something_or_nothing_but_answers(recorded: User) -> None:
+    for query in ("?", "\n", "é", "()[]*", "x" * 20_000):
+        assert len(recorded.api("recall", session="s", query=query)["results"]) <= 5
+
+
+def test_of_a_branch_only_what_is_on_it(recorded: User) -> None:
+    api = recorded.api
+    api("sync", session="s", messages=[*RUN[:6], assistant("Stop."), user("?"), result("x", "y")])
+    assert api("recall", session="s", results=[3])["results"][0]["message"] == RUN[3]
+    assert api("recall", session="s", results=[16], branch=0)["results"][0]["message"] == RUN[16]
+    api.refused("recall", 404, "not_found", session="s", results=[16])
+    api.refused("recall", 404, "not_found", session="s", results=[3], branch=2)
+
+
+@pytest.mark.parametrize("position", [0, 2, 999, -1, 10**30])
+def test_a_position_without_a_result_is_said_so(recorded: User, position: int) -> None:
+    error = recorded.api.refused("recall", 404, "not_found", session="s", results=[3, position])
+    assert f"message {position} is not a tool result" in error["message"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"results": [3], "query": "x"},
+        {"query": "x", "limit": 0},
+        {"query": "x", "limit": 51},
+        {"results": [3] * 51},
+    ],
+)
+def test_one_of_positions_and_query_and_not_too_many(
+    recorded: User, fields: dict[str, object]
+) -> None:
+    recorded.api.refused("recall", 422, "invalid_request", session="s", **fields)

@@ -1,0 +1,187 @@
+"""What a session records: continuations, retries, rewritten pasts."""
+
+import pytest
+from contextrender_bridge.server.writing import WORKING_SET
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.api.client import Api, Conversation, Json
+from tests.api.conftest import Service, User
+from tests.api.graph import count_rows
+from tests.api.transcripts import UNUSUAL, agent_run, assistant, call, result, user
+from tests.strategies import transcripts
+
+RUN = agent_run(6)
+SPLITS = [1, 2, 5, 6, 11, len(RUN)]
+
+
+def in_pieces(api: Api, session: str, messages: list[Json], splits: list[int]) -> list[Json]:
+    """The renderings of ever longer beginnings of a transcript."""
+    talk = Conversation(api, session)
+    return [talk.send("render", messages[:end], budget=700) for end in splits]
+
+
+def test_pieces_and_the_whole_are_the_same(api: Api) -> None:
+    *_, last = in_pieces(api, "pieces", RUN, SPLITS)
+    whole = api("render", session="whole", messages=RUN, budget=700)
+    assert last | {"session": ""} == whole | {"session": ""}
+    assert whole["offset"] == len(RUN)
+    assert whole["turn"] == 7
+
+
+def test_what_is_new_is_counted(api: Api) -> None:
+    talk = Conversation(api, "s")
+    assert [talk.send("sync", RUN[:end])["recorded"] for end in SPLITS] == [1, 1, 3, 1, 5, 4]
+    assert talk.send("sync", RUN)["recorded"] == 0
+    assert api("sync", session="s", messages=RUN)["recorded"] == 0
+
+
+def test_a_repeated_call_has_the_same_answer_and_changes_nothing(alice: User) -> None:
+    first = alice.api("sync", session="s", messages=RUN[:5])
+    piece = {"session": "s", "messages": RUN[5:], "offset": 5, "prefix": first["digest"]}
+    reply = alice.api("render", **piece, budget=700)
+    graph = alice.graph()
+    for _ in range(3):
+        assert alice.api("render", **piece, budget=700) == reply
+        assert alice.api("render", session="s", messages=RUN, budget=700) == reply
+        assert alice.api("sync", session="s", messages=RUN[:5]) == first | {"recorded": 0}
+    assert alice.graph() == graph
+
+
+def test_nothing_new_renders_again(api: Api) -> None:
+    reply = api("render", session="s", messages=RUN, budget=700)
+    again = api(
+        "render", session="s", messages=[], offset=len(RUN), prefix=reply["digest"], budget=700
+    )
+    assert again == reply
+
+
+@pytest.mark.parametrize(
+    ("offset", "prefix"),
+    [(5, "f" * 32), (5, "x"), (3, None), (6, None), (900, None)],
+    ids=["another digest", "no digest", "too early", "too late", "far too late"],
+)
+def test_an_unknown_prefix_is_refused_with_the_number_recorded(
+    api: Api, offset: int, prefix: str | None
+) -> None:
+    digest = api("sync", session="s", messages=RUN[:5])["digest"]
+    fields = {"session": "s", "messages": RUN[5:7], "offset": offset, "prefix": prefix or digest}
+    for walker in ("sync", "render"):
+        assert api.refused(walker, 409, "history_diverged", **fields)["recorded"] == 5
+    assert api("sync", session="s", messages=RUN)["recorded"] == len(RUN) - 5
+
+
+def test_a_continuation_of_nothing_is_refused(alice: User) -> None:
+    error = alice.api.refused(
+        "render", 409, "history_diverged", session="new", messages=[], offset=2, prefix="f" * 32
+    )
+    assert error["recorded"] == 0
+    assert not alice.graph().nodes
+
+
+def test_a_rewritten_past_is_a_branch_and_the_old_one_stays(api: Api) -> None:
+    old = api("render", session="s", messages=RUN, budget=700)
+    rewritten = [*RUN[:6], assistant("I try hub_3 instead."), user("Go on.")]
+    new = api("render", session="s", messages=rewritten, budget=700)
+    assert (old["branch"], new["branch"]) == (0, 1)
+    assert new["offset"] == len(rewritten)
+    alone = api("render", session="alone", messages=rewritten, budget=700)
+    assert new | {"session": "", "branch": 0} == alone | {"session": ""}
+    assert api("render", session="s", messages=RUN, budget=700) == old
+    assert api("render", session="s", messages=rewritten, budget=700) == new
+
+
+def test_both_lines_go_on_from_their_prefix(api: Api) -> None:
+    old, new = Conversation(api, "s"), Conversation(api, "s")
+    rewritten = [*RUN[:6], user("Stop."), assistant("Stopped."), user("Go on.")]
+    old.send("sync", RUN[:8])
+    new.send("sync", RUN[:6])
+    assert new.send("sync", rewritten[:8])["branch"] == 1
+    assert [old.send("sync", RUN[:end])["branch"] for end in (9, 11)] == [0, 0]
+    assert new.send("sync", rewritten)["branch"] == 1
+    assert old.send("sync", RUN)["branch"] == 0
+    lines = api("inspect_session", session="s")["lines"]
+    assert [(line["parent"], line["fork"], line["messages"]) for line in lines] == [
+        (-1, 0, len(RUN)),
+        (0, 6, len(rewritten)),
+    ]
+
+
+def test_a_shorter_history_is_rendered_as_of_then(api: Api) -> None:
+    before = in_pieces(api, "s", RUN, SPLITS)
+    for reply, end in zip(before, SPLITS, strict=True):
+        assert api("render", session="s", messages=RUN[:end], budget=700) == reply
+    assert api("inspect_session", session="s")["session"]["messages"] == len(RUN)
+
+
+def test_another_beginning_is_a_branch_of_its_own(api: Api) -> None:
+    api("sync", session="s", messages=RUN)
+    other = [user("Something else."), *RUN[2:6]]
+    assert api("sync", session="s", messages=other)["branch"] == 1
+    assert [line["parent"] for line in api("inspect_session", session="s")["lines"]] == [-1, -1]
+    assert api("sync", session="s", messages=[*other, *RUN[6:8]])["branch"] == 1
+
+
+def test_a_branch_of_a_branch_comes_back_whole(api: Api) -> None:
+    first = [*RUN[:6], assistant("One."), user("Two."), assistant("Three.")]
+    second = [*first[:7], user("Four."), assistant("Five.")]
+    for messages in (RUN, first, second):
+        api("sync", session="s", messages=messages)
+    WORKING_SET.clear()
+    for branch, messages in ((2, second), (1, first), (0, RUN)):
+        reply = api("render", session="s", messages=messages, budget=9000)
+        assert (reply["branch"], reply["messages"]) == (branch, messages)
+
+
+def test_every_kind_of_message_comes_back_exactly(api: Api) -> None:
+    talk = Conversation(api, "s")
+    for end in range(1, len(UNUSUAL) + 1):
+        talk.send("sync", UNUSUAL[:end])
+    assert talk.send("render", UNUSUAL)["messages"] == UNUSUAL
+    WORKING_SET.clear()
+    assert talk.send("render", UNUSUAL)["messages"] == UNUSUAL
+    (branch,) = api("export_session", session="s")["branches"]
+    assert branch["messages"] == UNUSUAL
+
+
+def test_a_call_id_used_again_belongs_to_the_latest_call(api: Api) -> None:
+    messages = [user("Twice.")]
+    for text in ("first ORD-1", "second ORD-2"):
+        messages += [assistant(None, call("same", "look", "{}")), result("same", text)]
+    assert api("render", session="s", messages=messages)["messages"] == messages
+    found = api("recall", session="s", results=[2, 4])["results"]
+    assert [each["turn"] for each in found] == [1, 2]
+
+
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    messages=transcripts(most_turns=4, longest=60), cuts=st.lists(st.integers(0, 30), max_size=3)
+)
+def test_any_transcript_is_the_same_however_it_arrives(
+    service: Service, messages: list[Json], cuts: list[int]
+) -> None:
+    api = service.new_user().api
+    if not messages:
+        api.refused("sync", 422, "invalid_request", session="pieces", messages=[])
+        return
+    talk = Conversation(api, "pieces")
+    for end in sorted({cut for cut in cuts if 0 < cut < len(messages)}):
+        talk.send("render", messages[:end], budget=150)
+    pieces = talk.send("render", messages, budget=150)
+    whole = api("render", session="whole", messages=messages, budget=150)
+    assert pieces | {"session": ""} == whole | {"session": ""}
+    WORKING_SET.clear()
+    assert api("render", session="whole", messages=messages, budget=150) == whole
+    (branch,) = api("export_session", session="pieces")["branches"]
+    assert branch["messages"] == messages
+
+
+def test_a_session_name_may_be_any_printable_text(alice: User) -> None:
+    names = ["a", "x" * 200, "team/42 é", "../..", "'; DROP TABLE anchors;--", "{}", "ａ"]
+    for name in names:
+        assert alice.api("sync", session=name, messages=RUN[:2])["session"] == name
+    listed = alice.api("list_sessions")["sessions"]
+    assert [session["session"] for session in listed] == names[::-1]
+    assert count_rows(alice.data)["anchors_quarantine"] == 0

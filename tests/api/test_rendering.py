@@ -1,0 +1,207 @@
+"""What a model call is shown: within budget, no orphans, by the policy and numbers asked for."""
+
+import pytest
+
+from engine.policies import POLICIES
+from engine.tokens import counter_for
+from tests.api.checks import orphans, rebuilt, tokens_inside
+from tests.api.client import Api, Json
+from tests.api.transcripts import UNUSUAL, agent_run, assistant, call, result, user
+
+RUN = agent_run(14, lines=5)
+MIXED = [*UNUSUAL, *RUN[1:], assistant(None, call("late", "wait")), user("Still there?")]
+WITHIN_BUDGET = sorted(set(POLICIES) - {"full"})
+BUDGETS = [64, 300, 1200, 2000]
+
+
+def test_a_history_that_fits_comes_back_unchanged(api: Api) -> None:
+    reply = api("render", session="s", messages=RUN, budget=50_000)
+    assert reply["messages"] == RUN
+    assert reply["tokens"]["before"] == reply["tokens"]["after"] == tokens_inside(RUN)
+    assert reply["omitted"] == reply["replaced"] == reply["warnings"] == []
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("policy", WITHIN_BUDGET)
+def test_a_rendering_is_within_budget_and_without_orphans(
+    api: Api, policy: str, budget: int
+) -> None:
+    reply = api("render", session="s", messages=MIXED, policy=policy, budget=budget)
+    shown = reply["messages"]
+    assert tokens_inside(shown) == reply["tokens"]["after"] <= budget
+    assert orphans(shown) == []
+    complete = [message for message in shown if message in MIXED and message["role"] == "tool"]
+    assert complete == [MIXED[position] for position in reply["visible"]]
+
+
+def test_the_system_prompt_and_the_current_question_are_always_there(api: Api) -> None:
+    reply = api("render", session="s", messages=MIXED, budget=64)
+    assert reply["messages"][0] == MIXED[0]
+    assert reply["messages"][-1] == MIXED[-1]
+    outside = counter_for(None).message(MIXED[0]) + counter_for(None).message(MIXED[-1])
+    assert reply["tokens"]["outside"] == outside
+
+
+def test_every_result_is_visible_replaced_or_omitted(api: Api) -> None:
+    reply = api("render", session="s", messages=MIXED, budget=2000)
+    replaced = [text["position"] for text in reply["replaced"]]
+    results = [place for place, message in enumerate(MIXED) if message["role"] == "tool"]
+    assert sorted(reply["visible"] + reply["omitted"] + replaced) == results
+    assert reply["visible"] and reply["omitted"]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_a_plan_rebuilds_the_same_messages(api: Api, policy: str, budget: int) -> None:
+    fields = {"session": "s", "messages": MIXED, "policy": policy, "budget": budget}
+    shown, plan = api("render", **fields), api("render", **fields, want="plan")
+    assert plan["messages"] is None
+    assert shown["plan"] is None
+    assert rebuilt(MIXED, plan["plan"]) == shown["messages"]
+    assert plan | {"plan": None, "messages": shown["messages"]} == shown
+
+
+def test_full_shows_everything_and_says_how_much(api: Api) -> None:
+    reply = api("render", session="s", messages=RUN, policy="full", budget=100)
+    assert reply["messages"] == RUN
+    assert reply["tokens"]["after"] == tokens_inside(RUN)
+
+
+def test_prune_keeps_the_newest(api: Api) -> None:
+    reply = api("render", session="s", messages=RUN, policy="prune", budget=900)
+    results = [place for place, message in enumerate(RUN) if message["role"] == "tool"]
+    assert reply["visible"] == results[-len(reply["visible"]) :]
+
+
+@pytest.mark.parametrize(
+    ("policy", "weights"),
+    [("recency", (1, 0, 0)), ("reuse", (0, 1, 0)), ("relevance", (0, 0, 1))],
+)
+def test_an_ablation_is_the_method_with_other_weights(
+    api: Api, policy: str, weights: tuple[int, int, int]
+) -> None:
+    names = ("weight_recency", "weight_reuse", "weight_relevance")
+    parameters = dict(zip(names, weights, strict=True))
+    named = api("render", session="s", messages=RUN, policy=policy, budget=900)
+    weighted = api("render", session="s", messages=RUN, parameters=parameters, budget=900)
+    assert weighted == named | {"policy": "contextrender"}
+
+
+def test_each_part_of_the_score_counts(api: Api) -> None:
+    policies = ("contextrender", "recency", "reuse", "relevance")
+    seen = [
+        api("render", session="s", messages=RUN, policy=policy, budget=900)["visible"]
+        for policy in policies
+    ]
+    assert len({tuple(visible) for visible in seen}) == len(policies)
+
+
+def test_a_sessions_own_settings_hold_until_a_call_says_otherwise(api: Api) -> None:
+    own: Json = {"budget": 900, "policy": "prune", "parameters": {"weight_reuse": 0.5}}
+    api("sync", session="own", messages=RUN[:3], settings=own)
+    api("sync", session="own", messages=RUN, settings={"parameters": {"recency_decay": 0.1}})
+    assert api("inspect_session", session="own")["settings"] == own | {
+        "parameters": {"weight_reuse": 0.5, "recency_decay": 0.1}
+    }
+
+    def other(**fields: object) -> Json:
+        return dict(api("render", session="other", messages=RUN, **fields)) | {"session": "own"}
+
+    assert api("render", session="own", messages=RUN) == other(budget=900, policy="prune")
+    assert api("render", session="own", messages=RUN, policy="contextrender") == other(
+        budget=900, parameters={"weight_reuse": 0.5, "recency_decay": 0.1}
+    )
+    assert api(
+        "render",
+        session="own",
+        messages=RUN,
+        policy="contextrender",
+        budget=1200,
+        parameters={"weight_reuse": 1, "recency_decay": 0.3},
+    ) == other(budget=1200)
+    assert api("explain", session="own")["policy"] == "prune"
+
+
+BAD_SETTINGS: dict[str, tuple[Json, str]] = {
+    "a budget of almost nothing": ({"budget": 63}, "budget must be at least 64"),
+    "a negative budget": ({"budget": -1}, "budget must be at least 64"),
+    "an unknown policy": ({"policy": "best"}, "there are contextrender, recency"),
+    "an unknown parameter": ({"parameters": {"weight": 1}}, "no parameter 'weight'; there are "),
+    "a negative parameter": ({"parameters": {"weight_reuse": -1}}, "from 0 to 1000"),
+    "a huge parameter": ({"parameters": {"weight_reuse": 10**400}}, "from 0 to 1000"),
+    "a text parameter": ({"parameters": {"weight_reuse": "1"}}, "must be a number"),
+    "a yes for a parameter": ({"parameters": {"weight_reuse": True}}, "must be a number"),
+    "a null parameter": ({"parameters": {"weight_reuse": None}}, "must be a number"),
+    "a share above one": ({"parameters": {"query_task_share": 1.1}}, "at most 1"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_SETTINGS)
+def test_a_bad_setting_is_refused_wherever_it_is_given(api: Api, case: str) -> None:
+    given, sentence = BAD_SETTINGS[case]
+    api("sync", session="s", messages=RUN[:3])
+    for walker, fields in (
+        ("render", {"messages": RUN, **given}),
+        ("explain", given),
+        ("sync", {"messages": RUN, "settings": given}),
+    ):
+        error = api.refused(walker, 422, "invalid_request", session="s", **fields)
+        assert sentence in error["message"]
+    seen = api("inspect_session", session="s")
+    assert (seen["session"]["messages"], seen["settings"]) == (3, {})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"budget": "900"}, {"budget": 1.5}, {"policy": 1}, {"parameters": []}, {"model": "x"}],
+)
+def test_a_setting_of_the_wrong_kind_is_refused(api: Api, given: Json) -> None:
+    api.refused("sync", 422, "invalid_request", session="s", messages=RUN, settings=given)
+    api.refused("inspect_session", 404, "not_found", session="s")
+
+
+@pytest.mark.parametrize(
+    ("model", "counted_as"),
+    [("gpt-4", "gpt-4"), ("azure/gpt-4", "gpt-4"), ("gpt-4o", None), ("some/llama", None)],
+)
+def test_tokens_are_counted_as_the_first_calls_model_does(
+    api: Api, model: str, counted_as: str | None
+) -> None:
+    run = [*RUN, assistant("订单已延迟。"), user("なぜ？")]
+    api("sync", session="s", messages=run[:2], model=model)
+    reply = api("render", session="s", messages=run, model="gpt-4o-mini", budget=700)
+    assert reply["tokens"]["before"] == tokens_inside(run, counted_as)
+    assert reply["tokens"]["after"] == tokens_inside(reply["messages"], counted_as)
+    differs = tokens_inside(run, counted_as) != tokens_inside(run)
+    assert differs == (counted_as is not None)
+
+
+def test_a_turn_above_the_budget_leaves_whole_and_is_named(api: Api) -> None:
+    messages = [user("Start with ORD-1000.")]
+    for turn in range(6):
+        messages += [
+            assistant(f"Turn {turn}. " + "I think aloud. " * 30, call(f"c{turn}", "look")),
+            result(f"c{turn}", f"ORD-{turn} " * 20),
+        ]
+    reply = api("render", session="s", messages=messages, budget=400)
+    shown = reply["messages"]
+    left = len(reply["left_turns"])
+    assert reply["left_turns"] == list(range(1, left + 1))
+    assert 0 < left < 6
+    assert shown[0] == messages[0]
+    said = [message["content"] for message in shown if message["role"] == "assistant"]
+    assert said[0].startswith(f"Turn {left}.")
+    assert tokens_inside(shown) == reply["tokens"]["after"] <= 400
+    assert orphans(shown) == []
+    assert reply["shortened"] == []
+
+
+def test_text_that_may_not_leave_is_shortened_and_named(api: Api) -> None:
+    messages = [user("Long task. " * 200), assistant("Long answer. " * 200), user("Next.")]
+    reply = api("render", session="s", messages=messages, budget=300)
+    assert reply["shortened"] == [0, 1]
+    assert tokens_inside(reply["messages"]) <= 300
+    assert [message["role"] for message in reply["messages"]] == ["user", "assistant", "user"]
+    assert "characters left out" in reply["messages"][0]["content"]
+    (branch,) = api("export_session", session="s")["branches"]
+    assert branch["messages"] == messages

@@ -1,0 +1,121 @@
+"""The answers do not depend on what a process happens to remember."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from contextrender_bridge.server.writing import WORKING_SET
+
+from tests.api.client import Api
+from tests.api.conftest import Service
+from tests.api.servers import Servers
+from tests.api.transcripts import agent_run, assistant, user
+
+RUN = agent_run(14, lines=5)
+REWRITTEN = [*RUN[:12], user("Leave ORD-1005 alone."), *RUN[14:22]]
+TIMES = ("created_at", "updated_at", "timestamps")
+
+ApiAt = Callable[[int], Api]
+
+
+def a_days_work(api_at: ApiAt) -> list[Any]:
+    """Every reply of a session that grows, branches, returns, and is looked at."""
+    replies: list[Any] = []
+
+    def ask(walker: str, **fields: Any) -> Any:
+        replies.append(api_at(len(replies))(walker, session="day", **fields))
+        return replies[-1]
+
+    offset, prefix = 0, ""
+    for end in range(2, len(RUN), 4):
+        shape = {"budget": 700 + 300 * (end % 3), "want": "plan" if end % 8 else "messages"}
+        reply = ask("render", messages=RUN[offset:end], offset=offset, prefix=prefix, **shape)
+        offset, prefix = reply["offset"], reply["digest"]
+    ask("render", messages=REWRITTEN, budget=900)
+    ask("render", messages=RUN, budget=900)
+    ask("render", messages=RUN[:15], budget=500)
+    ask("sync", messages=[*REWRITTEN, assistant("Done.")], settings={"budget": 800})
+    ask("explain", turn=6, budget=600)
+    ask("explain", branch=0)
+    ask("explain", policy="prune")
+    ask("recall", results=[3, 7], branch=0)
+    ask("recall", query="which hub did ORD-1003 move through?")
+    ask("render", messages=[*RUN, user("And now?")])
+    ask("inspect_session")
+    ask("inspect_session", branch=1)
+    ask("export_session")
+    return [timeless(reply) for reply in replies]
+
+
+def timeless(value: Any) -> Any:
+    """The value without the times in it."""
+    if isinstance(value, dict):
+        return {name: timeless(item) for name, item in value.items() if name not in TIMES}
+    return [timeless(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.fixture(scope="module")
+def expected(service: Service) -> list[Any]:
+    api = service.new_user().api
+    return a_days_work(lambda _: api)
+
+
+@pytest.fixture
+def unlimited() -> Iterator[None]:
+    """Puts the limit back."""
+    limit = WORKING_SET.limit
+    yield
+    WORKING_SET.limit = limit
+
+
+@pytest.mark.parametrize("limit", [0, 5_000, 30_000])
+def test_with_a_tiny_working_set(
+    service: Service, expected: list[Any], limit: int, unlimited: None
+) -> None:
+    api = service.new_user().api
+    WORKING_SET.clear()
+    WORKING_SET.limit = limit
+    assert a_days_work(lambda _: api) == expected
+
+
+def test_with_a_working_set_lost_before_every_call(service: Service, expected: list[Any]) -> None:
+    api = service.new_user().api
+
+    def forgetful(_: int) -> Api:
+        WORKING_SET.clear()
+        return api
+
+    assert a_days_work(forgetful) == expected
+
+
+@pytest.mark.parametrize("limit", [None, 0])
+def test_with_restarts(
+    service: Service, servers: Servers, expected: list[Any], limit: int | None
+) -> None:
+    token = service.new_user().api.token
+    with ExitStack() as stack:
+        started: dict[int, Api] = {}
+
+        def restarted(call: int) -> Api:
+            number = call // 6
+            if number not in started:
+                stack.close()
+                server = stack.enter_context(servers.running(service.data, working_set=limit))
+                started[number] = stack.enter_context(server.api(token))
+            return started[number]
+
+        assert a_days_work(restarted) == expected
+
+
+def test_with_another_process_taking_every_other_call(
+    service: Service, servers: Servers, expected: list[Any]
+) -> None:
+    here = service.new_user().api
+    with servers.running(service.data) as server, server.api(here.token) as there:
+        assert a_days_work(lambda call: (here, there)[call % 2]) == expected
+        other = service.new_user()
+        with server.api(other.api.token) as there:
+            # The first process catches up with many calls at once.
+            takes = [other.api, *[there] * 12]
+            assert a_days_work(lambda call: takes[call % 13]) == expected

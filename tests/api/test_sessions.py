@@ -1,0 +1,238 @@
+"""Sessions as a whole: looked at, listed, exported, imported, deleted."""
+
+import copy
+from typing import Any
+
+import pytest
+from contextrender_bridge.server.writing import WORKING_SET
+
+from tests.api.client import Api, Json
+from tests.api.conftest import Service, User
+from tests.api.graph import count_rows
+from tests.api.transcripts import UNUSUAL, agent_run, assistant, result, user
+
+RUN = agent_run(8, lines=5)
+REWRITTEN = [*RUN[:6], assistant("Another way."), user("Which?"), *RUN[6:10]]
+AGAIN = [*REWRITTEN[:8], user("No.")]
+CANARY = "CANARY_5512"
+
+
+def branchy(api: Api, session: str) -> None:
+    """A session of three branches, the second one written last."""
+    api("sync", session=session, messages=RUN, settings={"budget": 700, "policy": "recency"})
+    api("render", session=session, messages=REWRITTEN)
+    api("render", session=session, messages=AGAIN)
+    api("sync", session=session, messages=[*REWRITTEN, assistant("Done.")])
+
+
+def test_inspection_has_the_shape_and_no_contents(api: Api) -> None:
+    branchy(api, "s")
+    report = api("inspect_session", session="s")
+    assert report["head"] == 1
+    assert report["settings"] == {"budget": 700, "policy": "recency"}
+    assert [(line["number"], line["parent"], line["fork"]) for line in report["lines"]] == [
+        (0, -1, 0),
+        (1, 0, 6),
+        (2, 1, 8),
+    ]
+    assert report["session"]["messages"] == report["lines"][1]["messages"] == len(REWRITTEN) + 1
+    assert report["session"]["branches"] == 3
+    (tool,) = report["tools"]
+    assert (tool["name"], tool["results"]) == ("get_order", 4)
+    assert 0 < tool["reused"] <= report["uses"]
+    assert api("inspect_session", session="s", branch=0)["tools"][0]["results"] == 8
+    api.refused("inspect_session", 404, "not_found", session="s", branch=3)
+    api("sync", session="secret", messages=[user(CANARY), *UNUSUAL[2:], result("x", CANARY)])
+    assert CANARY not in api.post("inspect_session", session="secret").text
+
+
+def test_listing_is_newest_first_in_pages_across_shelves(api: Api) -> None:
+    assert api("list_sessions") == {"sessions": [], "next": None}
+    names = [f"run {number}" for number in range(70)]
+    for name in names:
+        api("sync", session=name, messages=RUN[:2])
+    api("sync", session="run 3", messages=RUN[:4])
+    for size in (7, 64, 69, 70, 200):
+        pages = all_pages(api, limit=size)
+        assert [row["session"] for page in pages for row in page] == names[::-1]
+        assert {len(page) for page in pages[:-1]} <= {size}
+    changed = pages[0][66]
+    assert (changed["session"], changed["messages"], changed["results"]) == ("run 3", 4, 1)
+    assert changed["updated_at"] > changed["created_at"]
+
+
+def test_paging_goes_on_while_sessions_come_and_go(api: Api) -> None:
+    names = [f"run {number}" for number in range(66)]
+    for name in names:
+        api("sync", session=name, messages=RUN[:2])
+    first = api("list_sessions", limit=2)
+    assert [row["session"] for row in first["sessions"]] == ["run 65", "run 64"]
+    for name in ("run 65", "run 64", "run 63"):
+        api("delete_session", session=name)
+    api("sync", session="late", messages=RUN[:2])
+    rest = all_pages(api, cursor=first["next"], limit=30)
+    seen = [row["session"] for page in rest for row in page]
+    assert [name for name in seen if name != "late"] == names[62::-1]
+
+
+def all_pages(api: Api, limit: int, cursor: str | None = "") -> list[list[Json]]:
+    pages = []
+    while cursor is not None:
+        page = api("list_sessions", limit=limit, cursor=cursor)
+        pages.append(page["sessions"])
+        cursor = page["next"]
+    return pages
+
+
+@pytest.mark.parametrize("fields", [{"limit": 0}, {"limit": 201}, {"cursor": "x"}, {"cursor": "1"}])
+def test_a_page_that_cannot_be_is_refused(api: Api, fields: Json) -> None:
+    api.refused("list_sessions", 422, "invalid_request", **fields)
+
+
+def test_an_import_renders_and_exports_as_the_original(api: Api) -> None:
+    branchy(api, "first")
+    api("sync", session="unusual", messages=UNUSUAL, model="gpt-4")
+    for name, lines in (("first", (RUN, REWRITTEN, AGAIN)), ("unusual", (UNUSUAL,))):
+        exported = api("export_session", session=name)
+        made = api("import_session", session=f"{name} copy", data=exported)
+        assert made["offset"] == api("inspect_session", session=name)["session"]["messages"]
+        assert made["recorded"] == sum(len(branch["messages"]) for branch in exported["branches"])
+        for _ in ("remembered", "read again"):
+            copied = api("export_session", session=f"{name} copy")
+            own = {"session": f"{name} copy", "created_at": copied["created_at"]}
+            assert copied == exported | own
+            for messages in lines:
+                reply = api("render", session=f"{name} copy", messages=messages)
+                assert reply | {"session": name} == api("render", session=name, messages=messages)
+            WORKING_SET.clear()
+
+
+def test_an_import_can_be_explained_and_continued(api: Api) -> None:
+    branchy(api, "first")
+    made = api("import_session", session="copy", data=api("export_session", session="first"))
+    more = {"messages": [user("More.")], "offset": made["offset"], "prefix": made["digest"]}
+    replies = [api("render", session=name, **more) for name in ("first", "copy")]
+    assert replies[0] == replies[1] | {"session": "first"}
+    replies = [api("explain", session=name) for name in ("first", "copy")]
+    assert replies[0] == replies[1] | {"session": "first"}
+
+
+def test_an_import_has_the_exports_name_unless_told_otherwise(alice: User, bob: User) -> None:
+    alice.api("sync", session="s", messages=RUN)
+    data = alice.api("export_session", session="s")
+    alice.api.refused("import_session", 409, "conflict", data=data)
+    assert bob.api("import_session", data=data)["session"] == "s"
+    assert bob.api("render", session="s", messages=RUN) == alice.api(
+        "render", session="s", messages=RUN
+    )
+
+
+def broken(path: str, value: object) -> Any:
+    """A change to an export: the value at a path of keys, or the key removed."""
+
+    def change(data: Json) -> None:
+        *way, last = [int(key) if key.lstrip("-").isdigit() else key for key in path.split(".")]
+        place: Any = data
+        for key in way:
+            place = place[key]
+        if value is KeyError:
+            del place[last]
+        else:
+            place[last] = value
+
+    return change
+
+
+BAD_EXPORTS = {
+    "no format": broken("format", KeyError),
+    "another format": broken("format", "contextrender.session/999"),
+    "no branches": broken("branches", []),
+    "branches of another kind": broken("branches", {}),
+    "a branch of another kind": broken("branches.0", 1),
+    "no messages": broken("branches.1.messages", []),
+    "messages of another kind": broken("branches.1.messages", "x"),
+    "a bad message": broken("branches.1.messages.0", {"role": "robot", "content": CANARY}),
+    "no timestamps": broken("branches.0.timestamps", KeyError),
+    "too few timestamps": broken("branches.0.timestamps", [1.0]),
+    "timestamps of text": broken("branches.2.timestamps.0", "now"),
+    "a timestamp beyond numbers": broken("branches.2.timestamps.0", 10**400),
+    "a parent that comes later": broken("branches.1.parent", 2),
+    "itself as parent": broken("branches.1.parent", 1),
+    "a parent of nowhere": broken("branches.1.parent", -2),
+    "a fork beyond the parent": broken("branches.1.fork", 10**6),
+    "a fork at the parent's end": broken("branches.1.fork", len(RUN)),
+    "a negative fork": broken("branches.1.fork", -1),
+    "a fork of no parent": broken("branches.0.fork", 1),
+    "a fork of text": broken("branches.1.fork", "6"),
+    "a head that is not there": broken("head", 3),
+    "a negative head": broken("head", -1),
+    "no head": broken("head", KeyError),
+    "no session": broken("session", KeyError),
+    "a session without a name": broken("session", ""),
+    "settings of another kind": broken("settings", []),
+    "an unknown setting": broken("settings.speed", 1),
+    "a bad budget": broken("settings.budget", 1),
+    "a bad model": broken("settings.model", 1),
+}
+
+
+@pytest.fixture(scope="module")
+def export(service: Service) -> Json:
+    api = service.new_user().api
+    branchy(api, "s")
+    exported: Json = api("export_session", session="s")
+    return exported
+
+
+@pytest.mark.parametrize("case", BAD_EXPORTS)
+def test_bad_data_is_refused_and_nothing_written(bob: User, export: Json, case: str) -> None:
+    data = copy.deepcopy(export)
+    BAD_EXPORTS[case](data)
+    error = bob.api.refused("import_session", 422, "invalid_request", data=data)
+    assert CANARY not in str(error)
+    assert not bob.graph().nodes
+    assert bob.api("list_sessions")["sessions"] == []
+
+
+def test_deleting_leaves_no_row_behind(alice: User, bob: User) -> None:
+    branchy(bob.api, "s")
+    for name in ("kept", "also kept"):
+        branchy(alice.api, name)
+    before = count_rows(alice.data)
+    kept = [alice.api("export_session", session="kept"), bob.graph()]
+    branchy(alice.api, "s")
+    nodes = len(alice.graph().nodes)
+    assert alice.api("delete_session", session="s") == {
+        "session": "s",
+        "nodes": nodes - len(alice.graph().nodes),
+    }
+    assert count_rows(alice.data) == before
+    assert [alice.api("export_session", session="kept"), bob.graph()] == kept
+    alice.api.refused("delete_session", 404, "not_found", session="s")
+    for name in ("kept", "also kept"):
+        alice.api("delete_session", session=name)
+    assert alice.graph().counts == {}
+    assert bob.graph() == kept[1]
+
+
+def test_a_deleted_sessions_name_starts_anew(api: Api) -> None:
+    fields = {"session": "s", "messages": RUN, "budget": 600}
+    first = api("render", **fields)
+    api("delete_session", session="s")
+    digest = first["digest"]
+    error = api.refused(
+        "render", 409, "history_diverged", session="s", messages=[], offset=len(RUN), prefix=digest
+    )
+    assert error["recorded"] == 0
+    assert api("render", **fields) == first
+
+
+def test_deleting_many_shelves_of_sessions_leaves_nothing(alice: User) -> None:
+    names = [f"run {number}" for number in range(66)]
+    for name in names:
+        alice.api("sync", session=name, messages=RUN[:2])
+    for name in [*names[:40], *names[:39:-1]]:
+        alice.api("delete_session", session=name)
+    assert alice.graph().counts == {}
+    alice.api("sync", session="new", messages=RUN[:2])
+    assert len(alice.api("list_sessions")["sessions"]) == 1

@@ -1,0 +1,182 @@
+"""A server with sessions of every kind, and pages of it in a browser."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from tests.console.browser import running_browser
+from tests.console.transcripts import Json, make_run
+from tests.server.servers import Server, running
+
+COMMAND = [
+    *(sys.executable, "-c"),
+    "import sys; from contextrender_bridge.cli import main; sys.exit(main())",
+]
+PASSWORD = "correct horse battery"
+ORDERS = "orders-2026-q1"
+LARGE = "claims-backlog"
+HOSTILE = "<img src=x onerror=hacked=1> & co"
+BUDGET = 6000
+
+
+@dataclass
+class Service:
+    """The running server and how its sessions are reached."""
+
+    server: Server
+    token: str
+    runs: dict[str, list[Json]] = field(default_factory=dict)
+
+    def post(self, walker: str, token: str = "", **fields: Any) -> httpx.Response:
+        with self.server.client(token or self.token) as client:
+            return client.post(f"/walker/{walker}", json=fields)
+
+    def __call__(self, walker: str, token: str = "", **fields: Any) -> Any:
+        """The one report of a call that succeeds."""
+        reply = self.post(walker, token, **fields)
+        assert reply.status_code == 200, reply.text
+        return reply.json()["reports"][0]
+
+    def record(self, session: str, messages: list[Json], **settings: Any) -> None:
+        self.runs[session] = messages
+        self("sync", session=session, messages=messages, settings=settings)
+
+    def render(self, session: str, messages: list[Json]) -> None:
+        """As an agent would: a rendering before every model call."""
+        self.runs[session] = messages
+        offset, digest = 0, ""
+        for position, message in enumerate(messages):
+            if message["role"] == "assistant":
+                view = self(
+                    "render",
+                    session=session,
+                    messages=messages[offset:position],
+                    offset=offset,
+                    prefix=digest,
+                    want="plan",
+                )
+                offset, digest = view["offset"], view["digest"]
+        self("sync", session=session, messages=messages[offset:], offset=offset, prefix=digest)
+
+    def complete(self, walker: str, **fields: Any) -> Any:
+        """The report, once it is complete."""
+        while not (view := self(walker, **fields))["complete"]:
+            pass
+        return view
+
+    def timeline(self, session: str) -> list[Json]:
+        turns: list[Json] = []
+        start: int | None = 1
+        while start is not None:
+            page = self("timeline", session=session, start=start)
+            turns += page["turns"]
+            start = page["next"]
+        return turns
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    data = tmp_path_factory.mktemp("console") / "data"
+    with running([*COMMAND, "serve", "--port", "0", "--data", str(data)], data) as server:
+        stored = json.loads((data / "credentials.json").read_text())
+        service = Service(server, stored["token"])
+        service.record(LARGE, make_run(1000, 7), budget=24_000)
+        service.record(HOSTILE, make_run(62, 5, hostile=True))
+        for index in range(27):
+            service.record(f"nightly-{index:02d}", make_run(3 + index % 5, index))
+        service.render(ORDERS, make_run(64, 3))
+        yield service
+
+
+@pytest.fixture(scope="session")
+def other(service: Service) -> str:
+    """The token of another user, who has a password and one session."""
+    made = subprocess.run(
+        [*COMMAND, "user", "add", "other", "--password-stdin", "--data", service.server.data],
+        input=PASSWORD,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    token = made.stdout.strip()
+    service("sync", token, session="not yours", messages=make_run(2))
+    return token
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    with running_browser() as started:
+        yield started
+
+
+class Console:
+    """A page of the console. What goes wrong in it fails the test."""
+
+    def __init__(self, page: Any, service: Service) -> None:
+        self.page = page
+        self.service = service
+        self.problems: list[str] = []
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("console", self._said)
+        page.on("dialog", self._asked)
+
+    def _said(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.problems.append(message.text)
+
+    def _asked(self, dialog: Any) -> None:
+        self.problems.append(f"a dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def enter(self, token: str = "") -> "Console":
+        """Opens the link that the server prints."""
+        self.page.goto(f"{self.service.server.url}/console/#token={token or self.service.token}")
+        self.page.get_by_role("heading", name="Sessions").wait_for()
+        return self
+
+    def open(self, session: str, view: str = "timeline", item: int | None = None) -> "Console":
+        """Goes to a view, without loading the page again."""
+        where = f"#/session/{quote(session, safe='')}/{view}"
+        where += "" if item is None else f"/{item}"
+        self.page.evaluate("where => { location.hash = where }", where)
+        self.page.get_by_role("heading", name=session, level=1).wait_for()
+        return self
+
+    def home(self) -> "Console":
+        self.page.evaluate("location.hash = '#/'")
+        self.page.get_by_role("heading", name="Sessions", level=1).wait_for()
+        return self
+
+
+@pytest.fixture
+def visit(browser: Any, service: Service) -> Iterator[Callable[..., Console]]:
+    """Makes pages, each in a profile of its own."""
+    opened: list[tuple[Any, Console]] = []
+
+    def make(**options: Any) -> Console:
+        context = browser.new_context(
+            **{"viewport": {"width": 1440, "height": 900}, "color_scheme": "light", **options}
+        )
+        context.set_default_timeout(10_000)
+        console = Console(context.new_page(), service)
+        opened.append((context, console))
+        return console
+
+    yield make
+    problems = [problem for _, console in opened for problem in console.problems]
+    for context, _ in opened:
+        context.close()
+    assert not problems
+
+
+@pytest.fixture
+def console(visit: Callable[..., Console]) -> Console:
+    return visit().enter()

@@ -1,0 +1,65 @@
+"""The built page in the package is that of the sources, small, and of this machine alone."""
+
+import hashlib
+import io
+import json
+import re
+import tarfile
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SOURCES = REPOSITORY / "console"
+BUILT = REPOSITORY / "py_bridge" / "contextrender_bridge" / "console"
+MOST_BYTES = 1_500_000
+
+
+def source_files() -> list[str]:
+    single = ["index.html", "package-lock.json", "package.json", "tsconfig.json", "vite.config.js"]
+    return sorted(
+        [
+            *single,
+            *(
+                path.relative_to(SOURCES).as_posix()
+                for folder in ("public", "src")
+                for path in (SOURCES / folder).rglob("*")
+                if path.is_file()
+            ),
+        ]
+    )
+
+
+def test_it_was_built_from_these_sources() -> None:
+    digest = hashlib.sha256()
+    for name in source_files():
+        digest.update(f"{name}\0".encode() + (SOURCES / name).read_bytes() + b"\0")
+    built = (BUILT / "sources.sha256").read_text().strip()
+    assert digest.hexdigest() == built, "run `npm ci && npm run build` in console/"
+
+
+def test_it_is_small() -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        archive.add(BUILT, "console")
+    assert len(packed.getvalue()) < MOST_BYTES / 10
+
+
+def test_it_names_no_other_host() -> None:
+    for path in BUILT.rglob("*"):
+        if path.suffix in (".html", ".js", ".css", ".svg"):
+            hosts = set(re.findall(r"https?://([\w.-]+)", path.read_text(encoding="utf-8")))
+            assert hosts <= {"www.w3.org"}, path.name
+
+
+def test_versions_are_pinned_and_the_lock_names_no_registry() -> None:
+    package = json.loads((SOURCES / "package.json").read_text())
+    pinned = {**package["dependencies"], **package["devDependencies"]}
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in pinned.values())
+    assert "resolved" not in (SOURCES / "package-lock.json").read_text()
+
+
+def test_markup_is_never_made_from_text() -> None:
+    for path in (SOURCES / "src").rglob("*.ts*"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(
+            r"innerHTML|insertAdjacentHTML|dangerouslySet|document\.write|eval\(", text
+        ), path

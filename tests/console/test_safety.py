@@ -1,0 +1,136 @@
+"""Who gets in, whose sessions are seen, and that contents stay data."""
+
+import re
+from collections.abc import Callable
+from urllib.parse import quote
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+from tests.console.conftest import HOSTILE, ORDERS, PASSWORD, Console, Service
+
+Visit = Callable[..., Console]
+
+
+def test_the_printed_link_leaves_no_token_in_the_address(console: Console) -> None:
+    page = console.page
+    assert "token" not in page.url
+    assert page.evaluate("sessionStorage.getItem('contextrender.token')") == console.service.token
+    assert page.evaluate("localStorage.length + document.cookie.length") == 0
+    page.reload()
+    expect(page.get_by_role("link", name=ORDERS)).to_be_visible()
+
+
+def test_a_user_signs_in_and_out(visit: Visit, service: Service, other: str) -> None:
+    console = visit()
+    console.page.goto(f"{service.server.url}/console/")
+    console.page.get_by_label("Name").fill("other")
+    console.page.get_by_label("Password").fill(PASSWORD)
+    console.page.get_by_role("button", name="Sign in").click()
+    expect(console.page.get_by_role("link", name="not yours")).to_be_visible()
+    expect(console.page.get_by_role("link", name=ORDERS)).to_have_count(0)
+    console.page.get_by_role("button", name="Sign out").click()
+    expect(console.page.get_by_role("heading", name="Sign in")).to_be_visible()
+    assert console.page.evaluate("sessionStorage.length") == 0
+
+
+def test_a_wrong_password_is_refused(visit: Visit, service: Service, other: str) -> None:
+    console = visit()
+    console.page.goto(f"{service.server.url}/console/")
+    console.page.get_by_label("Name").fill("other")
+    console.page.get_by_label("Password").fill("wrong password")
+    console.page.get_by_role("button", name="Sign in").click()
+    expect(console.page.get_by_role("alert")).to_have_text("The name or the password is wrong.")
+    console.problems.clear()
+
+
+def test_a_token_that_is_refused_leads_to_the_login(visit: Visit, service: Service) -> None:
+    console = visit()
+    console.page.goto(f"{service.server.url}/console/#token=forged")
+    expect(console.page.get_by_role("heading", name="Sign in")).to_be_visible()
+    expect(console.page.get_by_role("alert")).to_contain_text("Sign in again")
+    console.problems.clear()
+
+
+def test_another_users_session_is_not_there(visit: Visit, service: Service, other: str) -> None:
+    console = visit().enter(other)
+    for view in ("timeline", "call/1", "graph", "result/3", "savings"):
+        console.page.evaluate("where => { location.hash = where }", f"#/session/{ORDERS}/{view}")
+        expect(console.page.get_by_text("There is no such session")).to_be_visible()
+        expect(console.page.get_by_text("ORD_")).to_have_count(0)
+    console.problems.clear()
+
+
+@pytest.mark.parametrize("view", ["timeline", "call/40", "graph", "result/5", "savings"])
+def test_what_an_agent_wrote_never_runs(console: Console, view: str) -> None:
+    page = console.page
+    page.evaluate(
+        "where => { location.hash = where }", f"#/session/{quote(HOSTILE, safe='')}/{view}"
+    )
+    expect(page.get_by_role("heading", name=HOSTILE, level=1)).to_be_visible()
+    expect(page.locator(".progress")).to_have_count(0)
+    page.wait_for_timeout(300)
+    if view == "call/40":
+        for fold in page.locator("details.fold summary").all()[:3]:
+            fold.click()
+        expect(page.get_by_text("<script>window.hacked=1</script>").first).to_be_visible()
+    if view == "result/5":
+        expect(page.locator(".blocks")).to_contain_text("<script>window.hacked=1</script>")
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("main script, main img, main a[href^=javascript]").count() == 0
+
+
+def test_a_hostile_name_is_only_a_name(console: Console) -> None:
+    console.page.get_by_label("Search sessions by name").fill("<img")
+    expect(console.page.get_by_role("link", name=HOSTILE)).to_be_visible()
+    assert console.page.evaluate("window.hacked") is None
+
+
+def test_script_put_into_the_page_would_not_run(console: Console) -> None:
+    """The policy holds even where the page would not."""
+    console.page.evaluate(
+        """() => {
+            const script = document.createElement("script");
+            try { script.text = "window.hacked = 1"; } catch {}
+            document.body.append(script);
+            try { document.body.insertAdjacentHTML("beforeend", "<img src=x onerror='hacked=1'>"); }
+            catch {}
+        }"""
+    )
+    console.page.wait_for_timeout(200)
+    assert console.page.evaluate("window.hacked") is None
+    assert any("Content Security Policy" in problem for problem in console.problems)
+    console.problems.clear()
+
+
+def test_the_page_is_served_under_a_strict_policy(service: Service) -> None:
+    with httpx.Client(base_url=service.server.url) as client:
+        page = client.get("/console/")
+        assert page.status_code == 200
+        policy = page.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy and "http" not in policy and "*" not in policy
+        assert page.headers["x-content-type-options"] == "nosniff"
+        assert page.headers["referrer-policy"] == "no-referrer"
+        assert page.headers["cache-control"] == "no-cache"
+        assets = re.findall(r'(?:src|href)="(/console/[^"]+)"', page.text)
+        assert len(assets) == 3
+        for path in assets:
+            reply = client.get(path)
+            assert reply.status_code == 200
+            assert reply.headers["content-security-policy"] == policy
+        entry = client.get("/console")
+        assert (entry.status_code, entry.headers["location"]) == (308, "/console/")
+        for path in ("/console/nothing", "/console/..%2fserver/app.py", "/console/sources.sha256"):
+            assert client.get(path).status_code == 404
+
+
+def test_nothing_comes_from_elsewhere(visit: Visit, service: Service) -> None:
+    console = visit()
+    asked: list[str] = []
+    console.page.on("request", lambda request: asked.append(request.url))
+    console.enter().open(ORDERS, "graph").open(ORDERS, "savings")
+    expect(console.page.locator(".savings canvas")).to_have_count(4)
+    assert asked
+    assert all(url.startswith((service.server.url, "data:")) for url in asked)

@@ -1,0 +1,108 @@
+"""The list of sessions."""
+
+import json
+import re
+from typing import Any
+
+from playwright.sync_api import expect
+
+from tests.console.conftest import LARGE, ORDERS, Console, Service
+from tests.console.transcripts import make_run
+
+
+def rows(console: Console) -> Any:
+    return console.page.locator("table.sessions tbody tr")
+
+
+def row(console: Console, session: str) -> Any:
+    return rows(console).filter(has=console.page.get_by_role("link", name=session, exact=True))
+
+
+def test_it_shows_every_figure_of_a_session(console: Console, service: Service) -> None:
+    totals = service.complete("savings", session=ORDERS, columns=False)["totals"]
+    cells = row(console, ORDERS).locator("td")
+    expect(cells.nth(0)).to_have_text(str(totals["last"]))
+    expect(cells.nth(1)).to_have_text("64")
+    saved = 1 - totals["prompt"] / totals["full"]
+    assert totals["recall"] is not None and 0.2 < saved < 1
+    expect(cells.nth(3)).to_contain_text(f"{saved:.0%}")
+    expect(cells.nth(4)).to_have_text(f"{totals['recall']:.0%}")
+    expect(cells.nth(5)).to_have_text(re.compile("just now|min ago"))
+
+
+def test_it_is_paged(console: Console) -> None:
+    expect(rows(console)).to_have_count(25)
+    console.page.get_by_role("button", name="Older").click()
+    expect(row(console, LARGE)).to_be_visible()
+    console.page.get_by_role("button", name="Newer").click()
+    expect(row(console, ORDERS)).to_be_visible()
+
+
+def test_it_is_searched_on_the_server(console: Console) -> None:
+    console.page.get_by_label("Search sessions by name").fill("BACKLOG")
+    expect(rows(console)).to_have_count(1)
+    expect(row(console, LARGE)).to_be_visible()
+    console.page.get_by_label("Search sessions by name").fill("no such thing")
+    expect(console.page.get_by_text("No session’s name has")).to_be_visible()
+
+
+def test_it_is_live(console: Console, service: Service) -> None:
+    service.record("just-started", make_run(2))
+    expect(row(console, "just-started")).to_be_visible(timeout=8000)
+    service("delete_session", session="just-started")
+    expect(row(console, "just-started")).to_have_count(0, timeout=8000)
+
+
+def test_a_session_is_deleted_when_that_is_confirmed(console: Console, service: Service) -> None:
+    service.record("doomed", make_run(2))
+    console.page.reload()
+    doomed = row(console, "doomed")
+    doomed.get_by_role("button", name="Delete doomed").click()
+    doomed.get_by_role("button", name="Keep").click()
+    expect(doomed).to_be_visible()
+    doomed.get_by_role("button", name="Delete doomed").click()
+    doomed.get_by_role("button", name="Delete", exact=True).click()
+    expect(doomed).to_have_count(0)
+    assert service.post("inspect_session", session="doomed").status_code == 404
+
+
+def test_an_export_can_be_imported(console: Console, service: Service) -> None:
+    with console.page.expect_download() as found:
+        row(console, ORDERS).get_by_role("button", name=f"Export {ORDERS}").click()
+    assert found.value.suggested_filename == f"{ORDERS}.json"
+    data = json.loads(found.value.path().read_text())
+    service("import_session", session="copy", data=data)
+    assert service.timeline("copy") == service.timeline(ORDERS)
+    service("delete_session", session="copy")
+
+
+def test_a_user_without_sessions_is_told_how_one_begins(console: Console) -> None:
+    empty = json.dumps({"reports": [{"sessions": [], "next": None}]})
+    console.page.route("**/walker/list_sessions", lambda route: route.fulfill(body=empty))
+    console.page.reload()
+    expect(console.page.get_by_role("heading", name="No sessions yet")).to_be_visible()
+
+
+def test_a_service_that_does_not_answer_is_told_and_tried_again(console: Console) -> None:
+    console.page.route("**/walker/**", lambda route: route.abort())
+    console.page.reload()
+    expect(console.page.get_by_role("alert")).to_contain_text("does not answer")
+    console.page.unroute("**/walker/**")
+    console.page.get_by_role("button", name="Try again").click()
+    expect(row(console, ORDERS)).to_be_visible()
+    console.problems.clear()
+
+
+def test_savings_add_up_over_all_sessions(console: Console, service: Service) -> None:
+    console.page.get_by_role("link", name="Savings").click()
+    expect(console.page.get_by_role("heading", name="Savings over all sessions")).to_be_visible()
+    expect(console.page.get_by_role("status")).to_have_count(0, timeout=30_000)
+    found = service("list_sessions", limit=200)["sessions"]
+    totals = [
+        service.complete("savings", session=view["session"], columns=False)["totals"]
+        for view in found
+    ]
+    saved = sum(one["full"] - one["prompt"] for one in totals)
+    figure = console.page.locator(".figure").filter(has_text="Tokens saved")
+    expect(figure).to_have_attribute("title", f"{saved:,} prompt tokens")
+    expect(console.page.locator("tbody tr")).to_have_count(len(found))

@@ -1,0 +1,330 @@
+"""The views on one session."""
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.console.conftest import BUDGET, LARGE, ORDERS, Console, Service
+
+
+def colours(console: Console, selector: str) -> int:
+    """How many colours a canvas shows: a blank one has a single one."""
+    count: int = console.page.locator(selector).evaluate(
+        """canvas => {
+            const { width, height } = canvas;
+            const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+            return new Set(new Uint32Array(data.buffer)).size;
+        }"""
+    )
+    return count
+
+
+def point_at(console: Console, turn: int, row: int, turns: int, rows: int) -> None:
+    """Moves to a cell of the timeline as it is fitted."""
+    box = console.page.locator(".grid").evaluate(
+        "grid => ({ width: grid.clientWidth, height: grid.clientHeight })"
+    )
+    width = min(40, (box["width"] - 190) / turns)
+    height = max(9, min(20, (box["height"] - 22) / rows))
+    console.page.locator(".grid").hover(
+        position={"x": 190 + (turn - 0.5) * width, "y": 22 + (row + 0.5) * height}
+    )
+
+
+def state(turn: dict[str, Any], result: int) -> str:
+    def within(runs: list[int]) -> bool:
+        return any(
+            first <= result < first + length
+            for first, length in zip(runs[::2], runs[1::2], strict=True)
+        )
+
+    if within(turn["complete"]):
+        return "shown complete"
+    return "shown as an excerpt" if within(turn["replaced"]) else "omitted"
+
+
+def test_the_timeline_tells_the_life_of_a_result(console: Console, service: Service) -> None:
+    console.open(ORDERS)
+    turns = service.timeline(ORDERS)
+    expect(console.page.locator(".progress")).to_have_count(0)
+    assert colours(console, ".grid canvas") > 4
+    life = console.page.locator(".life")
+    for turn, row in ((len(turns), 0), (30, 5), (35, 9), (20, 3)):
+        point_at(console, turn, row, len(turns), 64)
+        expect(life).to_contain_text(f"turn {turn}: {state(turns[turn - 1], row)}")
+    used = [turn["turn"] for turn in turns if 0 in turn["uses"]]
+    point_at(console, len(turns), 0, len(turns), 64)
+    assert used
+    expect(life).to_contain_text(re.compile(rf"used in turns? {used[0]}"))
+
+
+def test_the_timeline_is_walked_by_keyboard(console: Console) -> None:
+    console.open(ORDERS)
+    expect(console.page.locator(".progress")).to_have_count(0)
+    grid = console.page.locator(".grid")
+    grid.focus()
+    for key in ("Control+ArrowLeft", "Control+ArrowUp", *("ArrowRight",) * 4, "ArrowDown"):
+        grid.press(key)
+    expect(console.page.locator(".life")).to_contain_text("turn 5:")
+    expect(console.page.locator("p[role=status]")).to_contain_text("Turn 5, result 5")
+    grid.press("Enter")
+    expect(console.page.get_by_label("Turn", exact=True).first).to_have_value("5")
+
+
+def test_the_timeline_filters_orders_and_zooms(console: Console) -> None:
+    console.open(ORDERS)
+    expect(console.page.locator(".progress")).to_have_count(0)
+    console.page.get_by_label("Tool").select_option("file_claim")
+    console.page.get_by_label("Order").select_option("largest first")
+    grid = console.page.locator(".grid")
+    grid.focus()
+    grid.press("Home")
+    expect(console.page.locator(".life")).to_contain_text("file_claim")
+    console.page.get_by_label("only used").check()
+    console.page.get_by_role("button", name="Zoom in").click()
+    console.page.get_by_role("button", name="Fit").click()
+
+
+def test_a_thousand_results_are_drawn_while_they_load(console: Console) -> None:
+    console.open(LARGE)
+    grid = console.page.locator(".grid")
+    expect(grid).to_have_attribute("aria-label", re.compile("1,000 results"))
+    assert colours(console, ".grid canvas") > 4
+    expect(console.page.locator(".progress")).to_have_count(0, timeout=30_000)
+    for _ in range(5):
+        grid.press("+")
+    grid.press("Control+ArrowRight")
+    grid.press("End")
+    grid.press("Control+ArrowDown")
+    assert grid.evaluate("grid => grid.scrollTop > 5000 && grid.scrollLeft > 2000")
+    expect(console.page.locator(".life")).to_contain_text("shown complete")
+
+
+def test_a_call_shows_what_explain_says(console: Console, service: Service) -> None:
+    turn = 40
+    told = service("explain", session=ORDERS, turn=turn)
+    console.open(ORDERS, "call", turn)
+    after = told["tokens"]["after"]
+    expect(console.page.locator(".budget")).to_contain_text(f"{after:,} of {BUDGET:,} tokens")
+    rows = console.page.locator(".scores tbody tr")
+    expect(rows).to_have_count(len(told["results"]))
+    taken = sorted((row for row in told["results"] if row["order"]), key=lambda row: row["order"])
+    expect(rows.first).to_contain_text(f"#{taken[0]['position']}")
+    console.page.get_by_role("button", name="Tokens").click()
+    largest = max(told["results"], key=lambda row: row["tokens"])
+    expect(rows.first).to_contain_text(f"#{largest['position']}")
+    expect(console.page.locator("th[aria-sort=descending]")).to_have_text("Tokens")
+    reused = next(row for row in told["results"] if row["uses"])
+    console.page.get_by_role("button", name="#").first.click()
+    row = rows.filter(
+        has=console.page.get_by_role("link", name=f"#{reused['position']}", exact=True)
+    )
+    row.locator("button").click()
+    value = reused["uses"][0]["values"][0]["value"]
+    expect(console.page.locator(".uses .chip").first).to_contain_text(value)
+
+
+def test_a_call_shows_what_the_model_got_beside_all_there_was(
+    console: Console, service: Service
+) -> None:
+    turn = 40
+    view = service("show_call", session=ORDERS, turn=turn)
+    told = {row["position"]: row["shown"] for row in view["explain"]["results"]}
+    for line in view["messages"]:
+        if line["position"] in told:
+            assert line["shown"] == told[line["position"]].replace("complete", "whole")
+    console.open(ORDERS, "call", turn)
+    got = console.page.get_by_role("region", name="What the model got")
+    whole = console.page.get_by_role("region", name="Full history")
+    shown = [position for position, kind in told.items() if kind != "omitted"]
+    expect(got.locator(".message.tool")).to_have_count(len(shown))
+    folds = whole.locator("details.fold")
+    assert folds.count() > 0
+    inside = folds.first.locator(".message")
+    expect(inside).to_have_count(0)
+    folds.first.locator("summary").click()
+    expect(inside.first).to_be_visible()
+    expect(inside.first).to_contain_text("left out")
+
+
+def test_what_if_shows_what_would_have_been_shown_and_stores_nothing(
+    console: Console, service: Service
+) -> None:
+    before = service("export_session", session=ORDERS)
+    turn = 40
+    console.open(ORDERS, "call", turn)
+    form = console.page.get_by_role("form", name="What if")
+    form.get_by_label("Budget in tokens").fill("3000")
+    other = service("explain", session=ORDERS, turn=turn, budget=3000)
+    own = service("explain", session=ORDERS, turn=turn)
+    expect(console.page.locator(".budget")).to_contain_text(
+        f"{other['tokens']['after']:,} of 3,000 tokens"
+    )
+    fewer = len(shown(own) - shown(other))
+    expect(form.locator(".outcome")).to_contain_text(f"−{fewer} result")
+    form.get_by_label("Policy").select_option("prune")
+    pruned = service("explain", session=ORDERS, turn=turn, budget=3000, policy="prune")
+    expect(console.page.locator(".tag.complete")).to_have_count(len(shown(pruned)))
+    form.get_by_role("button", name="Reset").click()
+    expect(console.page.locator(".budget")).to_contain_text(f"of {BUDGET:,} tokens")
+    form.get_by_label("Recency").fill("0")
+    weighted = service("explain", session=ORDERS, turn=turn, parameters={"weight_recency": 0.0})
+    assert shown(weighted) != shown(own)
+    expect(console.page.locator(".tag.complete")).to_have_count(len(shown(weighted)))
+    assert service("export_session", session=ORDERS) == before
+
+
+def shown(told: dict[str, Any]) -> set[int]:
+    return {row["position"] for row in told["results"] if row["shown"] != "omitted"}
+
+
+def test_the_turn_is_changed_by_keyboard(console: Console) -> None:
+    console.open(ORDERS, "call", 10)
+    turn = console.page.get_by_label("Turn", exact=True).first
+    expect(turn).to_have_value("10")
+    console.page.locator("body").press("ArrowRight")
+    expect(turn).to_have_value("11")
+    console.page.locator("body").press("ArrowLeft")
+    expect(turn).to_have_value("10")
+
+
+def test_the_graph_traces_a_value(console: Console, service: Service) -> None:
+    graph = service("reuse_graph", session=ORDERS)
+    uses = [edge["result"] for edge in graph["edges"]]
+    most = max(range(len(graph["results"]["positions"])), key=uses.count)
+    edge = next(edge for edge in graph["edges"] if edge["result"] == most)
+    value = edge["values"][0]
+    trace = service("trace_value", session=ORDERS, value=value)
+    assert trace["first"] == most and trace["holders"][0] == most
+    console.open(ORDERS, "graph")
+    console.page.locator("canvas[data-settled]").wait_for()
+    assert colours(console, ".picture canvas") > 8
+    position = graph["results"]["positions"][most]
+    console.page.get_by_role("button", name=re.compile(f"^#{position} ")).click()
+    console.page.locator("aside .chip", has_text=value).first.click()
+    panel = console.page.get_by_role("region", name=f"Value {value}")
+    expect(panel).to_contain_text(f"First seen in #{position}")
+    expect(panel.locator("ol li")).to_have_count(len(trace["uses"]))
+
+
+def test_the_graph_filters_by_tool_and_walks_by_keyboard(console: Console) -> None:
+    console.open(ORDERS, "graph")
+    console.page.locator("canvas[data-settled]").wait_for()
+    summary = console.page.locator(".graph .summary")
+    before = summary.text_content()
+    console.page.get_by_label("Tool").select_option("search_orders")
+    expect(summary).not_to_have_text(before or "")
+    console.page.get_by_label("unused results").check()
+    canvas = console.page.locator(".picture canvas")
+    canvas.focus()
+    canvas.press("n")
+    expect(console.page.locator("aside h4")).to_be_visible()
+    canvas.press("Escape")
+    expect(console.page.get_by_role("heading", name="Most used results")).to_be_visible()
+
+
+def test_a_large_graph_settles(console: Console) -> None:
+    console.open(LARGE, "graph")
+    console.page.locator("canvas[data-settled]").wait_for(timeout=20_000)
+    assert colours(console, ".picture canvas") > 8
+
+
+def test_a_result_is_laid_out_with_its_used_values_marked(
+    console: Console, service: Service
+) -> None:
+    graph = service("reuse_graph", session=ORDERS)
+    number = next(
+        edge["result"]
+        for edge in graph["edges"]
+        if graph["results"]["tools"][graph["results"]["names"][edge["result"]]] == "search_orders"
+    )
+    position = graph["results"]["positions"][number]
+    content = service("read_message", session=ORDERS, position=position)
+    assert content["text"] == service.runs[ORDERS][position]["content"]
+    console.open(ORDERS, "result", position)
+    text = console.page.locator(".blocks")
+    expect(text).to_contain_text('{\n  "total"')
+    value = content["used"][0]["value"]
+    expect(text.locator("button.value", has_text=value).first).to_be_visible()
+    console.page.get_by_label("lay out JSON").uncheck()
+    expect(text).to_have_text(content["text"])
+    text.locator("button.value", has_text=value).first.click()
+    expect(console.page.get_by_role("region", name=f"Value {value}")).to_be_visible()
+
+
+def test_results_are_found_by_content(console: Console, service: Service) -> None:
+    found = service("recall", session=ORDERS, query="INVOICE", limit=30)["results"]
+    console.open(ORDERS, "result", 3)
+    console.page.get_by_label("Search results by content").fill("INVOICE")
+    links = console.page.locator(".finder li a")
+    expect(links).to_have_count(len(found))
+    links.first.click()
+    expect(console.page.locator(".content h2")).to_contain_text(f"#{found[0]['position']}")
+
+
+def test_a_large_result_is_read_in_parts(console: Console, service: Service) -> None:
+    text = "\n".join(f"line {number} of a très long résult 🙂" for number in range(12_000))
+    call = {"id": "c1", "type": "function", "function": {"name": "read_log", "arguments": "{}"}}
+    service.record(
+        "large-result",
+        [
+            {"role": "user", "content": "Read the log."},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": text},
+        ],
+    )
+    console.open("large-result", "result", 2)
+    more = console.page.get_by_role("button", name=re.compile("Load more"))
+    expect(more).to_be_visible()
+    while more.count():
+        left = more.text_content()
+        more.click()
+        expect(console.page.get_by_text(left or "", exact=True)).to_have_count(0)
+    blocks = console.page.locator(".blocks pre")
+    for _ in range(40):
+        blocks.last.scroll_into_view_if_needed()
+        if "line 11999 of a très long résult 🙂" in (blocks.last.text_content() or ""):
+            break
+        console.page.wait_for_timeout(50)
+    assert "\n".join(blocks.all_text_contents()) == text
+    service("delete_session", session="large-result")
+
+
+def test_savings_are_the_formulas_of_the_method(console: Console, service: Service) -> None:
+    view = service.complete("savings", session=ORDERS)
+    totals = view["totals"]
+    console.open(ORDERS, "savings")
+    figures = console.page.locator(".savings .figures")
+    expect(figures).to_contain_text(f"${totals['cost']['paper']:.4f}")
+    expect(figures).to_contain_text(f"${totals['full_cost']['prefix']:.4f}")
+    expect(console.page.locator(".savings canvas")).to_have_count(4)
+    compared = service.complete("compare_policies", session=ORDERS)
+    rows = console.page.locator(".savings tbody tr")
+    expect(rows).to_have_count(len(compared["policies"]))
+    expect(rows.filter(has_text="in use")).to_contain_text("contextrender")
+    full = next(one for one in compared["policies"] if one["policy"] == "full")
+    assert full["prompt"] == full["full"] and full["recall"] == 1.0
+    assert full["cost"] == pytest.approx(full["full_cost"])
+
+
+def test_a_session_that_goes_on_is_followed(console: Console, service: Service) -> None:
+    messages = service.runs[ORDERS][:9]
+    service.record("running", messages)
+    console.open("running")
+    expect(console.page.get_by_text("Model’s turn")).to_be_visible()
+    service.record("running", service.runs[ORDERS][:20])
+    turns = sum(one["role"] == "assistant" for one in service.runs[ORDERS][:20])
+    waiting = service.runs[ORDERS][19]["role"] != "assistant"
+    label = re.compile(f"Timeline of {turns + waiting} turns")
+    expect(console.page.locator(".grid")).to_have_attribute("aria-label", label)
+    service("delete_session", session="running")
+    expect(console.page.get_by_text("There is no such session")).to_be_visible()
+    console.problems.clear()
+
+
+def test_an_unknown_session_is_told(console: Console) -> None:
+    console.page.evaluate("location.hash = '#/session/nothing/timeline'")
+    expect(console.page.get_by_text("There is no such session")).to_be_visible()
+    console.problems.clear()

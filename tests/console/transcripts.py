@@ -1,0 +1,148 @@
+"""Made-up agent runs that look like real ones: orders and invoices looked up and used."""
+
+import json
+from random import Random
+from typing import Any
+
+Json = dict[str, Any]
+
+CITIES = ("Lisbon", "Osaka", "Quito", "Tromsø", "Windhoek", "Hobart", "Aarhus", "Cusco")
+TASK = (
+    "Reconcile the quarter: find every delayed order, check its shipment and invoice, and file a "
+    "claim where the carrier is at fault. Report the claim numbers at the end."
+)
+XSS = (
+    '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
+    '<svg onload="window.hacked=1"></svg><a href="javascript:window.hacked=1">click</a>'
+)
+
+
+def make_run(results: int, seed: int = 7, hostile: bool = False) -> list[Json]:
+    """A run of that many tool results; `hostile` puts markup and script into every place."""
+    run = _Run(Random(seed), hostile)
+    while run.results < results:
+        run.step(min(results - run.results, 1 if run.random.random() < 0.85 else 3))
+    run.say("All claims are filed. " + ", ".join(run.claims[-5:]))
+    return run.messages
+
+
+class _Run:
+    def __init__(self, random: Random, hostile: bool) -> None:
+        self.random = random
+        self.hostile = XSS if hostile else ""
+        self.results = 0
+        self.orders: list[str] = []
+        self.shipments: list[str] = []
+        self.claims: list[str] = []
+        self.messages: list[Json] = [
+            {"role": "system", "content": "You are a careful back-office agent. " + self.hostile},
+            {"role": "user", "content": TASK + self.hostile},
+        ]
+
+    def step(self, calls: int) -> None:
+        """An assistant message with that many calls, and their results."""
+        made = [self._call(self.results + index) for index in range(calls)]
+        self.messages.append(
+            {
+                "role": "assistant",
+                "content": self._thought(),
+                "tool_calls": [call for call, _ in made],
+            }
+        )
+        for call, text in made:
+            self.messages.append(
+                {"role": "tool", "tool_call_id": call["id"], "content": text + self.hostile}
+            )
+        self.results += calls
+        if self.results % 97 == 0:
+            self.messages.append({"role": "user", "content": "Go on with the next batch, please."})
+
+    def say(self, text: str) -> None:
+        """An assistant message without calls."""
+        self.messages.append({"role": "assistant", "content": text + self.hostile})
+
+    def _thought(self) -> str:
+        if self.orders and self.random.random() < 0.2:
+            return f"{self._pick(self.orders)} needs another look. {self.hostile}"
+        return self.hostile
+
+    def _pick(self, known: list[str]) -> str:
+        """Mostly a recent one, at times one of long ago."""
+        recent = known[-6:] if self.random.random() < 0.75 else known
+        return self.random.choice(recent)
+
+    def _call(self, number: int) -> tuple[Json, str]:
+        kinds = ["search_orders"]
+        if self.orders:
+            kinds += ["get_order", "get_order", "track_shipment", "read_invoice"]
+        if self.shipments:
+            kinds += ["file_claim", "run_query"]
+        name = "search_orders" if number % 23 == 0 else self.random.choice(kinds)
+        arguments, text = getattr(self, "_" + name)()
+        if self.hostile:
+            arguments["note"] = self.hostile
+        body = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
+        return {"id": f"call_{number}", "type": "function", "function": body}, text
+
+    def _search_orders(self) -> tuple[Json, str]:
+        fresh = [f"ORD_{self.random.randrange(10**5, 10**6)}" for _ in range(6)]
+        self.orders += fresh
+        rows = [
+            {
+                "order": order,
+                "city": self.random.choice(CITIES),
+                "delayed": self.random.random() < 0.5,
+            }
+            for order in fresh
+        ]
+        return {"status": "delayed", "page": len(self.orders) // 6}, json.dumps(
+            {"total": len(self.orders), "rows": rows}, ensure_ascii=False
+        )
+
+    def _get_order(self) -> tuple[Json, str]:
+        order = self._pick(self.orders)
+        shipment = f"SHP-{self.random.randrange(10**6, 10**7)}-X"
+        self.shipments.append(shipment)
+        lines = [
+            {"sku": f"SKU_{self.random.randrange(10**4)}", "quantity": self.random.randrange(1, 9)}
+            for _ in range(self.random.randrange(3, 40))
+        ]
+        body = {"order": order, "shipment": shipment, "lines": lines, "currency": "EUR"}
+        return {"order": order}, json.dumps(body)
+
+    def _track_shipment(self) -> tuple[Json, str]:
+        shipment = self._pick(self.shipments) if self.shipments else self._pick(self.orders)
+        stops = "\n".join(
+            f"2026-0{self.random.randrange(1, 9)}-{self.random.randrange(10, 28)} "
+            f"{self.random.choice(CITIES)}: {self.random.choice(('arrived', 'held', 'left'))}"
+            for _ in range(self.random.randrange(3, 60))
+        )
+        return {"shipment": shipment}, f"Tracking {shipment}\n{stops}"
+
+    def _read_invoice(self) -> tuple[Json, str]:
+        order = self._pick(self.orders)
+        number = f"INV_{self.random.randrange(10**5, 10**6)}"
+        body = "\n".join(
+            f"{index + 1:>3}  SKU_{self.random.randrange(10**4):<8} "
+            f"{self.random.randrange(100, 90000) / 100:>10.2f}"
+            for index in range(self.random.randrange(4, 80))
+        )
+        return {"order": order}, f"INVOICE {number} for {order}\n{body}\nTOTAL due"
+
+    def _file_claim(self) -> tuple[Json, str]:
+        shipment = self._pick(self.shipments)
+        claim = f"CLM_{self.random.randrange(10**5, 10**6)}-{self.results}"
+        self.claims.append(claim)
+        return {"shipment": shipment, "reason": "held"}, json.dumps(
+            {"claim": claim, "state": "open"}
+        )
+
+    def _run_query(self) -> tuple[Json, str]:
+        order = self._pick(self.orders)
+        rows = "\n".join(
+            f"{order};{self.random.choice(CITIES)};{self.random.randrange(1000)}"
+            for _ in range(self.random.randrange(2, 120))
+        )
+        return {
+            "sql": f"SELECT * FROM events WHERE order_id = '{order}'"
+        }, "order;city;count\n" + rows

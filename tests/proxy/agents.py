@@ -1,0 +1,213 @@
+"""Labelled doubles: agents that keep their whole history and send it with every model call."""
+
+import json
+from typing import Any
+
+from tests.proxy.conftest import Setup
+from tests.proxy.doubles import (
+    Asked,
+    Reply,
+    call,
+    chat,
+    chat_events,
+    response,
+    response_events,
+    said,
+    said_events,
+    stream,
+    whole,
+)
+
+Json = dict[str, Any]
+
+FILLER = "All is well here and nothing else is to be told. " * 12
+TASK = "Find out which hosts are slow, one after the other."
+
+
+def finding(number: int) -> str:
+    """What the tool says at a step; it names the host of the next."""
+    return f"host_{number + 1}_X answers in {number * 17}ms.\n{FILLER}"
+
+
+class Agent:
+    """Calls a tool `turns` times; the model's calls quote hosts that earlier results named."""
+
+    path = ""
+    key = "messages"
+
+    def __init__(self, setup: Setup, session: str = "", *, streams: bool = False) -> None:
+        self.setup = setup
+        self.streams = streams
+        self.prefix = f"/s/{session}" if session else ""
+        self.headers: dict[str, str] = {}
+        self.items: list[Any] = []
+        self.extra: Json = {}
+        self.begin()
+
+    def begin(self) -> None:
+        raise NotImplementedError
+
+    def reply(self, number: int, quoted: int) -> Json:
+        raise NotImplementedError
+
+    def events(self, number: int, quoted: int) -> Reply:
+        raise NotImplementedError
+
+    def take(self, number: int, quoted: int) -> None:
+        raise NotImplementedError
+
+    def run(self, turns: int, quoted: dict[int, int] | None = None) -> list[Json]:
+        """What the model was sent at each turn; `quoted` maps a turn to the host it quotes."""
+        sent = []
+        done = sum(1 for _ in self.results(self.items))
+        for number in range(done, done + turns):
+            host = (quoted or {}).get(number, number)
+            sent.append(self.step(number, host))
+        return sent
+
+    def step(self, number: int, host: int) -> Json:
+        reply = self.events(number, host) if self.streams else whole(self.reply(number, host))
+        self.setup.model.script = [reply]
+        body = {"model": "m", **self.extra, self.key: self.items, "stream": self.streams}
+        self.got = self.setup.post(self.prefix + self.path, body, **self.headers)
+        assert self.got.content == reply.body
+        self.take(number, host)
+        asked: Asked = self.setup.model.asked[-1]
+        result: Json = asked.json
+        return result
+
+    def results(self, items: list[Any]) -> list[str]:
+        """The texts of the results among items."""
+        raise NotImplementedError
+
+
+class ChatAgent(Agent):
+    path = "/v1/chat/completions"
+
+    def begin(self) -> None:
+        self.items = [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": [{"type": "text", "text": TASK, "cache_control": MARK}]},
+        ]
+
+    def _call(self, number: int, host: int) -> Json:
+        return call(f"c{number}", "look", at=f"host_{host}_X")
+
+    def reply(self, number: int, quoted: int) -> Json:
+        return chat(None, [self._call(number, quoted)])
+
+    def events(self, number: int, quoted: int) -> Reply:
+        return stream(chat_events("", [self._call(number, quoted)]))
+
+    def take(self, number: int, quoted: int) -> None:
+        asked = [self._call(number, quoted)]
+        self.items += [
+            {"role": "assistant", "content": None, "tool_calls": asked, "reasoning_content": "hm"},
+            {"role": "tool", "tool_call_id": f"c{number}", "content": finding(number)},
+        ]
+
+    def results(self, items: list[Any]) -> list[str]:
+        return [item["content"] for item in items if item["role"] == "tool"]
+
+
+class MessagesAgent(Agent):
+    path = "/v1/messages"
+
+    def begin(self) -> None:
+        self.extra = {"max_tokens": 99, "system": [{"type": "text", "text": "Be brief."}]}
+        self.items = [{"role": "user", "content": TASK}]
+
+    def _blocks(self, number: int, host: int) -> list[Json]:
+        given = {"at": f"host_{host}_X"}
+        return [
+            {"type": "thinking", "thinking": "Hm.", "signature": f"s{number}"},
+            {"type": "tool_use", "id": f"t{number}", "name": "look", "input": given},
+        ]
+
+    def reply(self, number: int, quoted: int) -> Json:
+        return said(self._blocks(number, quoted), "tool_use")
+
+    def events(self, number: int, quoted: int) -> Reply:
+        return stream(said_events(self._blocks(number, quoted), "tool_use"), named=True)
+
+    def take(self, number: int, quoted: int) -> None:
+        for item in self.items:
+            if isinstance(item["content"], list):
+                item["content"][-1].pop("cache_control", None)
+        content = [{"type": "text", "text": finding(number)}]
+        result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": content}
+        self.items += [
+            {"role": "assistant", "content": self._blocks(number, quoted)},
+            {"role": "user", "content": [{**result, "cache_control": MARK}]},
+        ]
+
+    def results(self, items: list[Any]) -> list[str]:
+        return [
+            block["content"][0]["text"]
+            for item in items
+            for block in item["content"]
+            if isinstance(block, dict) and block["type"] == "tool_result"
+        ]
+
+
+class ResponsesAgent(Agent):
+    path = "/v1/responses"
+    key = "input"
+
+    def begin(self) -> None:
+        self.extra = {"instructions": "Be brief.", "store": False}
+        self.items = [{"role": "user", "content": [{"type": "input_text", "text": TASK}]}]
+
+    def _items(self, number: int, host: int) -> list[Json]:
+        reasoning = {"type": "reasoning", "id": f"rs_{number}", "summary": []}
+        return [
+            {**reasoning, "encrypted_content": "e"},
+            {
+                "type": "function_call",
+                "id": f"fc_{number}",
+                "call_id": f"k{number}",
+                "name": "look",
+                "arguments": json.dumps({"at": f"host_{host}_X"}),
+            },
+        ]
+
+    def reply(self, number: int, quoted: int) -> Json:
+        return response(self._items(number, quoted))
+
+    def events(self, number: int, quoted: int) -> Reply:
+        return stream(response_events(self._items(number, quoted)), named=True)
+
+    def take(self, number: int, quoted: int) -> None:
+        output = {"type": "function_call_output", "call_id": f"k{number}"}
+        self.items += [*self._items(number, quoted), {**output, "output": finding(number)}]
+
+    def results(self, items: list[Any]) -> list[str]:
+        return [item["output"] for item in items if item.get("type") == "function_call_output"]
+
+
+class TextAgent(Agent):
+    path = "/v1/chat/completions"
+
+    def begin(self) -> None:
+        self.items = [{"role": "user", "content": TASK}]
+
+    def reply(self, number: int, quoted: int) -> Json:
+        return chat(f"Thought: on.\nAction: look at host_{quoted}_X")
+
+    def events(self, number: int, quoted: int) -> Reply:
+        return stream(chat_events(f"Thought: on.\nAction: look at host_{quoted}_X"))
+
+    def take(self, number: int, quoted: int) -> None:
+        text = f"Thought: on.\nAction: look at host_{quoted}_X"
+        output = f"[OUTPUT OF STEP {number}] Observation:\n***\n{finding(number)}\n***"
+        self.items += [
+            {"role": "assistant", "content": text},
+            {"role": "user", "content": output},
+        ]
+
+    def results(self, items: list[Any]) -> list[str]:
+        return [item["content"] for item in items if "[OUTPUT OF" in str(item["content"])]
+
+
+MARK = {"type": "ephemeral"}
+AGENTS = [ChatAgent, MessagesAgent, ResponsesAgent, TextAgent]

@@ -1,0 +1,93 @@
+"""A real service, a scripted model, and the proxy between them, all on loopback."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from contextrender_bridge import ContextRender, Credentials
+from contextrender_bridge.async_client import AsyncContextRender
+from contextrender_bridge.proxy.app import Proxy
+from contextrender_bridge.proxy.settings import ProxySettings
+from contextrender_bridge.proxy.standalone import Standalone
+from contextrender_bridge.replay.service import temporary_service
+
+from tests.proxy.doubles import Model, serving
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Setup:
+    """The proxy in front of a model."""
+
+    url: str
+    model: Model
+    http: httpx.Client
+    service: ContextRender
+    proxy: Proxy
+
+    def post(self, path: str, body: Any, **headers: str) -> httpx.Response:
+        """A request with a provider's key."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.http.post(path, json=body, headers={"authorization": "Bearer sk-1", **named})
+
+
+Start = Callable[..., Setup]
+
+
+@pytest.fixture(scope="session")
+def credentials() -> Iterator[Credentials]:
+    with temporary_service() as found:
+        yield found
+
+
+def start_all(credentials: Credentials) -> Iterator[Start]:
+    with ExitStack() as open_things:
+
+        def starting(
+            url: str = "", token: str = "", own_token: bool = True, **settings: Any
+        ) -> Setup:
+            model = Model()
+            options = {"server_header": False, "date_header": False}
+            model.url = open_things.enter_context(serving(model, lifespan="off", **options))
+            chosen = {
+                "upstream": f"{model.url}/v1",
+                "anthropic_upstream": f"{model.url}/v1",
+                "budget": 600,
+                "deadline": 10.0,
+                **settings,
+            }
+            service_url, good = url or credentials.url, token or credentials.token
+            client = AsyncContextRender(service_url, good, retries=0)
+            proxy = Proxy(ProxySettings(**chosen), client, own_token=own_token)
+            address = open_things.enter_context(serving(Standalone(proxy), **options))
+            http = open_things.enter_context(httpx.Client(base_url=address, timeout=30))
+            service = open_things.enter_context(ContextRender(credentials.url, credentials.token))
+            return Setup(address, model, http, service, proxy)
+
+        yield starting
+
+
+@pytest.fixture
+def start(credentials: Credentials) -> Iterator[Start]:
+    """Starts proxies with given settings; `url` and `token` are those of another service."""
+    yield from start_all(credentials)
+
+
+@pytest.fixture(scope="session")
+def usual(credentials: Credentials) -> Iterator[Setup]:
+    """A proxy with the usual settings."""
+    for start in start_all(credentials):
+        yield start()
+
+
+@pytest.fixture
+def setup(usual: Setup) -> Setup:
+    """The usual proxy, its model as new."""
+    usual.model.asked, usual.model.script = [], []
+    usual.model.answer, usual.model.cancelled = None, 0
+    usual.http.cookies.clear()
+    return usual

@@ -1,0 +1,180 @@
+"""Agents' histories over budget: results leave, and come back when they are drawn on again."""
+
+import copy
+import uuid
+from typing import Any
+
+import pytest
+
+from tests.proxy.agents import AGENTS, Agent, ChatAgent, MessagesAgent, ResponsesAgent, finding
+from tests.proxy.conftest import Setup, Start
+from tests.proxy.doubles import chat, whole
+
+Json = dict[str, Any]
+INTERNAL = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\nIt is 12:0"
+
+
+@pytest.fixture
+def session() -> str:
+    return uuid.uuid4().hex
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("kind", AGENTS)
+def test_results_are_omitted_and_come_back(
+    setup: Setup, session: str, kind: type[Agent], streams: bool
+) -> None:
+    agent = kind(setup, session, streams=streams)
+    sent = agent.run(10)
+    assert sent[0][agent.key] == agent.items[: len(sent[0][agent.key])]
+    assert len(agent.results(sent[9][agent.key])) < 9
+    assert finding(0) not in str(agent.results(sent[9][agent.key]))
+    # The model quotes what only the first result said: it is drawn on, and returns.
+    back = agent.run(4, {10: 1, 11: 1, 12: 1})
+    assert any("host_1_X answers" in text for text in agent.results(back[-1][agent.key]))
+    assert int(agent.got.headers["x-contextrender-omitted"]) > 0
+    assert agent.got.headers["x-contextrender-session"] == session
+    before = int(agent.got.headers["x-contextrender-tokens-before"])
+    assert 600 >= int(agent.got.headers["x-contextrender-tokens-after"]) < before
+    assert setup.service.inspect_session(session)["session"]["branches"] == 1
+    for body in [*sent, *back]:
+        for item in body[agent.key]:
+            assert item in agent.items or "cache_control" in str(item)
+
+
+@pytest.mark.parametrize("kind", AGENTS)
+def test_the_history_is_recorded_whole(setup: Setup, session: str, kind: type[Agent]) -> None:
+    agent = kind(setup, session)
+    agent.run(6)
+    recorded = setup.service.inspect_session(session)
+    assert recorded["session"]["results"] == 5
+    assert recorded["session"]["turns"] == 5
+
+
+def test_observing_changes_nothing(setup: Setup, session: str) -> None:
+    agent = ChatAgent(setup, session)
+    agent.headers = {"x-contextrender-mode": "observe"}
+    sent = agent.run(8)
+    assert len(agent.results(sent[-1]["messages"])) == 7
+    headers = agent.got.headers
+    assert headers["x-contextrender-tokens-before"] == headers["x-contextrender-tokens-after"]
+    assert int(headers["x-contextrender-omitted"]) > 0
+
+
+def test_bypassing_records_nothing(setup: Setup, session: str) -> None:
+    agent = ChatAgent(setup, session)
+    agent.headers = {"x-contextrender-mode": "bypass"}
+    sent = agent.run(8)
+    assert len(agent.results(sent[-1]["messages"])) == 7
+    assert not any(name.startswith("x-contextrender") for name in agent.got.headers)
+    assert all(s["session"] != session for s in setup.service.list_sessions()["sessions"])
+
+
+def test_budget_and_policy_are_the_requests(setup: Setup, session: str) -> None:
+    agent = ChatAgent(setup, session)
+    agent.headers = {"x-contextrender-budget": "100000"}
+    assert len(agent.results(agent.run(8)[-1]["messages"])) == 7
+    agent.headers = {"x-contextrender-budget": "400", "x-contextrender-policy": "prune"}
+    sent = agent.run(1)
+    assert 0 < len(agent.results(sent[0]["messages"])) < 4
+
+
+def test_a_message_that_moves_is_last_and_no_history(setup: Setup, session: str) -> None:
+    agent = ChatAgent(setup, session)
+    for number in range(8):
+        moving = {"role": "user", "content": f"{INTERNAL}{number}"}
+        agent.items.append(moving)
+        sent = agent.run(1)[0]["messages"]
+        agent.items.remove(moving)
+        assert sent[-1] == moving
+        assert sent.count(moving) == 1
+    assert setup.service.inspect_session(session)["session"]["branches"] == 1
+
+
+def test_a_system_prompt_that_changes_makes_no_branches(setup: Setup, session: str) -> None:
+    agent = MessagesAgent(setup, session)
+    for number in range(6):
+        head = {"type": "text", "text": f"x-anthropic-billing-header: cch={number};"}
+        prompt = {"type": "text", "text": f"Be brief. It is 12:0{number}.", "cache_control": {}}
+        agent.extra["system"] = [head, prompt]
+        sent = agent.run(1)[0]
+        assert sent["system"] == [head, prompt]
+    assert setup.service.inspect_session(session)["session"]["branches"] == 1
+
+
+def test_two_agents_of_one_session_do_not_get_in_each_others_way(
+    setup: Setup, session: str
+) -> None:
+    main, helper = ChatAgent(setup, session), ChatAgent(setup, session)
+    helper.items[1] = {"role": "user", "content": "Another task."}
+    for _ in range(6):
+        main.run(1)
+        sent = helper.run(1)[0]
+    assert sent["messages"][1]["content"] == "Another task."
+    assert setup.service.inspect_session(session)["session"]["branches"] == 2
+
+
+def test_reasoning_leaves_with_what_it_led_to(setup: Setup, session: str) -> None:
+    agent = ResponsesAgent(setup, session)
+    sent = agent.run(10)[-1]["input"]
+    for place, item in enumerate(sent):
+        if item.get("type") == "reasoning":
+            assert sent[place + 1]["id"] == item["id"].replace("rs", "fc")
+
+
+def test_images_and_files_survive_and_are_not_recorded(setup: Setup, session: str) -> None:
+    agent = ChatAgent(setup, session)
+    data = "data:image/png;base64," + "QUJD" * 1000
+    image = {"type": "image_url", "image_url": {"url": data}}
+    agent.items[1]["content"].append(image)
+    sent = agent.run(8)[-1]["messages"]
+    assert image in sent[1]["content"]
+    assert "QUJDQUJD" not in str(setup.service.export_session(session))
+
+
+def test_a_history_kept_by_the_provider_is_left_alone(setup: Setup) -> None:
+    body = {
+        "model": "m",
+        "previous_response_id": "resp_0",
+        "input": [{"type": "function_call_output", "call_id": "k", "output": "x " * 9000}],
+    }
+    setup.model.script = [whole({"id": "resp_1"})]
+    got = setup.post("/v1/responses", body)
+    assert setup.model.asked[0].json == body
+    assert "x-contextrender-fail-open" not in got.headers
+
+
+def test_compressed_and_strange_requests_go_through_as_they_are(setup: Setup) -> None:
+    setup.model.script = [whole(chat("x"))]
+    raw = b"\x28\xb5\x2f\xfd not json"
+    setup.http.post("/v1/responses", content=raw, headers={"content-encoding": "zstd"})
+    assert setup.model.asked[0].body == raw
+    assert setup.model.asked[0].header("content-encoding") == "zstd"
+
+
+def test_a_rewritten_past_starts_a_branch(setup: Setup, session: str) -> None:
+    agent = ChatAgent(setup, session)
+    agent.run(6)
+    agent.items = copy.deepcopy(agent.items)
+    agent.items[3]["content"] = "Something else altogether."
+    agent.run(2)
+    assert setup.service.inspect_session(session)["session"]["branches"] == 2
+
+
+def test_parallel_calls_leave_one_by_one(start: Start, session: str) -> None:
+    setup = start(budget=500)
+    agent = ChatAgent(setup, session)
+    for number in range(5):
+        pair = [f"p{number}", f"q{number}"]
+        body = {"name": "look", "arguments": "{}"}
+        calls = [{"id": name, "type": "function", "function": body} for name in pair]
+        agent.items.append({"role": "assistant", "content": None, "tool_calls": calls})
+        agent.items += [
+            {"role": "tool", "tool_call_id": name, "content": f"{name}: {finding(number)}"}
+            for name in reversed(pair)
+        ]
+    sent = agent.run(1)[0]["messages"]
+    asked = [call["id"] for item in sent for call in item.get("tool_calls", ())]
+    answered = [item["tool_call_id"] for item in sent if item["role"] == "tool"]
+    assert sorted(asked) == sorted(answered)
+    assert 0 < len(asked) < 10

@@ -1,0 +1,217 @@
+"""What passes through the proxy is not touched."""
+
+import asyncio
+import gzip
+import json
+import time
+
+import httpx
+import pytest
+
+from tests.proxy.conftest import Setup, Start
+from tests.proxy.doubles import (
+    Reply,
+    call,
+    chat,
+    chat_events,
+    response_events,
+    said_events,
+    slowly,
+    stream,
+    whole,
+)
+
+HELLO = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+SAID = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hello"}]}
+ASKED = {"model": "m", "input": "hello"}
+STREAMS = [
+    ("/v1/chat/completions", HELLO, stream(chat_events("", [call("c1", "look", at="host_A1")]))),
+    ("/v1/chat/completions", HELLO, stream(chat_events("Hello, there you are."))),
+    (
+        "/v1/messages?beta=true",
+        SAID,
+        stream(
+            said_events(
+                [
+                    {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
+                    {"type": "text", "text": "Hello there."},
+                    {"type": "tool_use", "id": "t1", "name": "look", "input": {"at": "host_A1"}},
+                ],
+                "tool_use",
+            ),
+            named=True,
+        ),
+    ),
+    (
+        "/v1/responses",
+        ASKED,
+        stream(
+            response_events(
+                [
+                    {"type": "reasoning", "id": "rs_1", "summary": []},
+                    {
+                        "type": "function_call",
+                        "id": "fc_1",
+                        "call_id": "c1",
+                        "name": "look",
+                        "arguments": '{"at": "host_A1"}',
+                    },
+                ]
+            ),
+            named=True,
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "reply"), STREAMS)
+def test_streams_come_through_byte_for_byte(
+    setup: Setup, path: str, body: dict[str, object], reply: Reply
+) -> None:
+    setup.model.script = [reply]
+    raw = json.dumps({**body, "stream": True}, indent=1).encode()
+    kind = {"content-type": "application/json", "authorization": "Bearer sk-1"}
+    got = setup.http.post(path, content=raw, headers=kind)
+    assert got.content == reply.body
+    assert got.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert got.headers["x-contextrender-tokens-before"] == "0"
+    assert setup.model.asked[0].body == raw
+    assert setup.model.asked[0].path == path
+    assert setup.model.asked[0].header("authorization") == "Bearer sk-1"
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503, 529])
+def test_errors_come_through(setup: Setup, status: int) -> None:
+    error = {"error": {"message": "no", "type": "x"}}
+    limits = {"retry_after": "7", "x_ratelimit_remaining_requests": "0", "x_request_id": "r1"}
+    setup.model.script = [whole(error, status, **limits)]
+    got = setup.post("/v1/chat/completions", HELLO)
+    assert (got.status_code, got.content) == (status, json.dumps(error).encode())
+    assert got.headers["retry-after"] == "7"
+    assert got.headers["x-ratelimit-remaining-requests"] == "0"
+    assert got.headers["x-request-id"] == "r1"
+    assert "server" not in got.headers
+
+
+def test_compressed_replies_stay_compressed(setup: Setup) -> None:
+    packed = gzip.compress(json.dumps(chat("hello")).encode())
+    headers = [(b"content-type", b"application/json"), (b"content-encoding", b"gzip")]
+    setup.model.script = [Reply([packed], 200, headers)]
+    with setup.http.stream("POST", "/v1/chat/completions", json=HELLO) as got:
+        assert b"".join(got.iter_raw()) == packed
+    assert setup.model.asked[0].header("accept-encoding") == "gzip, deflate"
+
+
+def test_headers_of_a_connection_and_of_ours_stay_here(setup: Setup) -> None:
+    cookies = [(b"set-cookie", b"a=1"), (b"set-cookie", b"b=2"), (b"connection", b"x-hop")]
+    reply = whole(chat("hello"))
+    setup.model.script = [Reply(reply.chunks, 200, [*reply.headers, *cookies, (b"x-hop", b"1")])]
+    got = setup.post(
+        "/v1/chat/completions",
+        HELLO,
+        x_contextrender_budget="500",
+        x_contextrender_session="s",
+        x_session_id="mine",
+        connection="keep-alive, x-once",
+        x_once="1",
+    )
+    assert got.headers.get_list("set-cookie") == ["a=1", "b=2"]
+    assert "x-hop" not in got.headers
+    names = {name for name, _ in setup.model.asked[0].headers}
+    assert b"x-session-id" in names
+    assert b"x-once" not in names
+    assert not any(name.startswith(b"x-contextrender") for name in names)
+    setup.model.script = [reply]
+    httpx.post(f"{setup.url}/v1/chat/completions", json=HELLO)
+    assert setup.model.asked[1].header("cookie") is None
+
+
+def test_other_paths_are_forwarded(setup: Setup) -> None:
+    setup.model.answer = lambda asked: whole({"path": asked.path, "method": asked.method})
+    assert setup.http.get("/v1/models?limit=2").json() == {
+        "path": "/v1/models?limit=2",
+        "method": "GET",
+    }
+    assert setup.http.delete("/s/a/v1/files/f%2F1").json()["path"] == "/v1/files/f%2F1"
+    assert setup.post("/v1/embeddings", {"input": "x"}).json()["path"] == "/v1/embeddings"
+    counted = setup.post("/v1/messages/count_tokens", SAID)
+    assert counted.json()["path"] == "/v1/messages/count_tokens"
+    assert setup.model.asked[-1].json == SAID
+
+
+def test_uploads_are_streamed(setup: Setup) -> None:
+    setup.model.answer = lambda asked: whole({"bytes": len(asked.body)})
+
+    async def upload() -> httpx.Response:
+        async with httpx.AsyncClient(base_url=setup.url) as http:
+            return await http.post("/v1/files", content=slowly([b"a" * 1000] * 5, 0.01))
+
+    assert asyncio.run(upload()).json() == {"bytes": 5000}
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"\xff", b'{"messages": 3}', b"{}"])
+def test_what_is_no_model_call_is_the_providers_to_refuse(setup: Setup, raw: bytes) -> None:
+    setup.model.script = [whole({"error": {"message": "bad"}}, 400)]
+    got = setup.http.post("/v1/chat/completions", content=raw)
+    assert got.status_code == 400
+    assert setup.model.asked[0].body == raw
+
+
+def test_an_absent_provider_is_a_502(start: Start) -> None:
+    setup = start(upstream="http://127.0.0.1:9/v1")
+    got = setup.post("/v1/chat/completions", HELLO)
+    assert got.status_code == 502
+    assert got.json()["error"]["code"] == "upstream_unavailable"
+
+
+def test_a_reply_that_breaks_off_breaks_off(setup: Setup) -> None:
+    reply = stream(chat_events("Hello there."))
+    setup.model.script = [Reply(reply.chunks[:3], 200, reply.headers, breaks=True)]
+    with pytest.raises(httpx.RemoteProtocolError):
+        setup.post("/v1/chat/completions", {**HELLO, "stream": True})
+
+
+def test_an_agent_that_leaves_takes_the_model_with_it(setup: Setup) -> None:
+    slow = stream(chat_events("Hello there, this takes a while."), pause=0.2)
+    setup.model.script = [slow, slow]
+    with setup.http.stream("POST", "/v1/chat/completions", json={**HELLO, "stream": True}) as got:
+        next(got.iter_raw())
+    wait_for(lambda: setup.model.cancelled == 1)
+    late = whole(chat("hello"))
+    setup.model.script = [Reply(late.chunks, 200, late.headers, pause=5.0)]
+    with pytest.raises(httpx.ReadTimeout):
+        setup.http.post("/v1/chat/completions", json=HELLO, timeout=0.3)
+    wait_for(lambda: setup.model.cancelled == 2)
+
+
+def test_32_streams_at_once_do_not_wait_for_each_other(setup: Setup) -> None:
+    text = "a word " * 8
+    setup.model.answer = lambda _: stream(chat_events(text), pause=0.02)
+    expected = stream(chat_events(text)).body
+
+    async def one(http: httpx.AsyncClient, number: int) -> float:
+        body = {**HELLO, "stream": True, "prompt_cache_key": f"stream-{number}"}
+        begun = time.perf_counter()
+        async with http.stream("POST", "/v1/chat/completions", json=body) as got:
+            received = b"".join([chunk async for chunk in got.aiter_raw()])
+        assert received == expected
+        assert got.headers["x-contextrender-session"] == f"stream-{number}"
+        return time.perf_counter() - begun
+
+    async def all_of_them() -> list[float]:
+        limits = httpx.Limits(max_connections=None)
+        async with httpx.AsyncClient(base_url=setup.url, limits=limits, timeout=60) as http:
+            return await asyncio.gather(*(one(http, number) for number in range(32)))
+
+    times = asyncio.run(all_of_them())
+    alone = 0.02 * len(chat_events(text))
+    assert max(times) < 6 * alone + 5
+
+
+def wait_for(happened: object, seconds: float = 5.0) -> None:
+    """Waits until a condition holds."""
+    assert callable(happened)
+    until = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < until
+        time.sleep(0.02)

@@ -1,0 +1,82 @@
+"""Servers as processes of their own, as users run them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from contextrender_bridge.credentials import load_credentials
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+TEST_APP = [sys.executable, str(Path(__file__).with_name("serve_app.py"))]
+READY_SECONDS = 60
+
+
+@dataclass
+class Server:
+    """A running server; `out` and `err` are what it printed."""
+
+    process: subprocess.Popen[bytes]
+    data: Path
+    url: str
+
+    @property
+    def out(self) -> str:
+        return (self.data.parent / "out").read_text()
+
+    @property
+    def err(self) -> str:
+        return (self.data.parent / "err").read_text()
+
+    def client(self, token: str | None = None) -> httpx.Client:
+        """A client with that token, or the local user's."""
+        token = token or load_credentials(self.data).token
+        return httpx.Client(
+            base_url=self.url, headers={"authorization": f"Bearer {token}"}, timeout=60
+        )
+
+    def add_user(self, name: str, *, password: str | None = None) -> str:
+        """The token of a new user."""
+        command = [BIN / "contextrender", "user", "add", name, "--data", self.data]
+        if password is not None:
+            command.append("--password-stdin")
+        made = subprocess.run(
+            command, input=password, capture_output=True, text=True, check=True, timeout=60
+        )
+        return made.stdout.strip()
+
+    def stop(self, number: signal.Signals = signal.SIGINT) -> int:
+        """The exit code after that signal."""
+        self.process.send_signal(number)
+        return self.process.wait(timeout=30)
+
+
+@contextmanager
+def running(
+    command: list[str], data: Path, *, cwd: Path = REPOSITORY, **environment: str
+) -> Iterator[Server]:
+    """`command` until the block ends, from the moment it says that it is ready."""
+    data.parent.mkdir(parents=True, exist_ok=True)
+    with (data.parent / "out").open("wb") as out, (data.parent / "err").open("wb") as err:
+        process = subprocess.Popen(
+            command, cwd=cwd, env={**os.environ, **environment}, stdout=out, stderr=err
+        )
+    server = Server(process, data, "")
+    try:
+        deadline = time.monotonic() + READY_SECONDS
+        while "ready" not in server.out:
+            assert process.poll() is None and time.monotonic() < deadline, server.err
+            time.sleep(0.02)
+        server.url = load_credentials(data).url
+        yield server
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()

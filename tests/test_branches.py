@@ -1,0 +1,220 @@
+"""Branch placement against a plain model that stores whole transcripts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import slow_rules
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import COUNTER, code_of, modest
+
+from engine.branches import ROOT, BranchInfo, Place, owners, place
+from engine.errors import HistoryDiverged
+from engine.history import History
+from engine.transcript import Json, digest_after, split
+
+
+def said(text: str) -> Json:
+    return {"role": "user", "content": text}
+
+
+def called(text: str) -> Json:
+    call = {"type": "function", "function": {"name": "f", "arguments": text}}
+    return {"role": "assistant", "content": text, "tool_calls": [{**call, "id": i} for i in "xy"]}
+
+
+ALPHABET = [said("a"), said("b"), called("a")]
+
+
+class Recorder:
+    """A session kept twice: as branches with event numbers, and as plain whole transcripts."""
+
+    def __init__(self) -> None:
+        self.branches: list[BranchInfo] = []
+        self.lines: list[list[Json]] = []
+        self.events: dict[tuple[int, int], Any] = {}
+        self.head = 0
+
+    def history_of(self, branch: int) -> History:
+        history = History()
+        history.extend(self.lines[branch], COUNTER)
+        return history
+
+    def place(self, messages: Sequence[Json], offset: int = 0, prefix: str = "") -> Place:
+        digests: list[str] = []
+        for message in messages:
+            digests.append(digest_after(digests[-1] if digests else prefix, message))
+        return place(self.branches, self.head, offset, prefix, digests, self.history_of)
+
+    def record(self, whole: list[Json], offset: int = 0, prefix: str = "") -> Place:
+        """Records a transcript as the walkers do; where it was found before."""
+        found = self.place(whole[offset:], offset, prefix)
+        fresh = whole[found.matched :]
+        branch = found.branch
+        if not fresh:
+            return found
+        if branch == ROOT or found.matched < self.branches[branch].messages:
+            number = len(self.branches)
+            shared = self.history_of(branch).first_events[found.matched] if branch != ROOT else 0
+            self.branches.append(
+                BranchInfo(
+                    number,
+                    branch,
+                    found.matched,
+                    shared,
+                    first_digest=digest(whole, found.matched + 1),
+                )
+            )
+            self.lines.append(whole[: found.matched])
+            branch = number
+        for message in fresh:
+            position = len(self.lines[branch])
+            start = self.history_of(branch).events
+            for index, event in enumerate(split(message, position, COUNTER)):
+                self.events[branch, start + index] = event
+            self.lines[branch].append(message)
+        info, history = self.branches[branch], self.history_of(branch)
+        self.branches[branch] = BranchInfo(
+            info.number,
+            info.parent,
+            info.fork_messages,
+            info.fork_events,
+            len(history),
+            history.events,
+            history.digest,
+            info.first_digest,
+        )
+        self.head = branch
+        return found
+
+
+def digest(messages: Sequence[Json], count: int) -> str:
+    found = ""
+    for message in messages[:count]:
+        found = digest_after(found, message)
+    return found
+
+
+def check_place(recorder: Recorder, whole: list[Json], found: Place) -> None:
+    """The place is the longest common prefix there is, on a line that has it."""
+    longest = max([slow_rules.common_prefix(whole, line) for line in recorder.lines], default=0)
+    assert found.matched == longest
+    if longest == 0:
+        assert found.branch == ROOT
+    else:
+        assert recorder.lines[found.branch][:longest] == whole[:longest]
+        ends = [line for line in recorder.lines if line == whole[:longest]]
+        assert not ends or recorder.lines[found.branch] in ends
+
+
+@given(st.data())
+@settings(modest, max_examples=300)
+def test_every_transcript_resolves_to_the_longest_common_prefix(data: st.DataObject) -> None:
+    recorder = Recorder()
+    replies: list[list[Json]] = [[]]
+    suffixes = st.lists(st.sampled_from(ALPHABET), min_size=1, max_size=3)
+    for _ in range(data.draw(st.integers(1, 9), label="calls")):
+        known = data.draw(st.sampled_from(replies), label="goes on from")
+        kept = data.draw(st.integers(0, len(known)), label="of which")
+        incremental = data.draw(st.booleans(), label="sends an offset")
+        whole = known[:kept] + data.draw(st.one_of(suffixes, st.just([])), label="and says")
+        if not whole:
+            continue
+        offset = data.draw(st.sampled_from([0, kept]), label="offset") if incremental else 0
+        prefix = digest(known, offset)
+        check_place(recorder, whole, recorder.place(whole[offset:], offset, prefix))
+        recorder.record(whole, offset, prefix)
+        before = list(recorder.branches)
+        again = recorder.record(whole, offset, prefix)
+        assert (again.matched, recorder.branches) == (len(whole), before)
+        assert recorder.lines[again.branch][: len(whole)] == whole
+        replies.append(whole)
+    tellable = {digest(line, len(line)) for line in recorder.lines}
+    assert len(tellable) == len(recorder.lines)
+    for number, line in enumerate(recorder.lines):
+        assert events_of(recorder, number) == [
+            event for p, message in enumerate(line) for event in split(message, p, COUNTER)
+        ]
+
+
+def events_of(
+    recorder: Recorder, branch: int, start: int = 0, stop: int | None = None
+) -> list[Any]:
+    end = recorder.branches[branch].events if stop is None else stop
+    return [recorder.events[pair] for pair in owners(recorder.branches, branch, start, end)]
+
+
+A, B, C = said("a"), said("b"), called("a")
+
+
+def test_a_continuation_a_retry_and_a_shorter_retry_make_no_branch() -> None:
+    recorder = Recorder()
+    assert recorder.record([A, B]) == Place(ROOT, 0)
+    assert recorder.record([A, B, C]) == Place(0, 2)
+    assert recorder.record([A, B, C]) == Place(0, 3)
+    assert recorder.record([A]) == Place(0, 1)
+    assert recorder.record([A, B, C, A], 3, digest([A, B, C], 3)) == Place(0, 3)
+    assert recorder.record([A, B, C, A], 3, digest([A, B, C], 3)) == Place(0, 4)
+    assert len(recorder.branches) == 1
+
+
+def test_a_rewritten_past_forks_and_the_old_line_goes_on() -> None:
+    recorder = Recorder()
+    recorder.record([A, B, B])
+    assert recorder.record([A, C, B]) == Place(0, 1)
+    assert recorder.branches[1].parent == 0
+    assert (recorder.branches[1].fork_messages, recorder.branches[1].fork_events) == (1, 1)
+    assert recorder.record([A, B, B, A]) == Place(0, 3)
+    assert recorder.record([A, C, B, A]) == Place(1, 3)
+    assert recorder.record([B]) == Place(ROOT, 0)
+    assert len(recorder.branches) == 3
+
+
+def test_a_prefix_shared_by_branches_finds_the_line_that_goes_on_like_the_caller() -> None:
+    recorder = Recorder()
+    recorder.record([A, A, A])
+    recorder.record([A, A, B])
+    assert recorder.head == 1
+    assert recorder.record([A, A, A], 2, digest([A, A], 2)) == Place(0, 3)
+    assert recorder.record([A, A, A, C], 2, digest([A, A], 2)) == Place(0, 3)
+    assert len(recorder.branches) == 2
+
+
+def test_owners_follow_a_line_through_its_forks() -> None:
+    recorder = Recorder()
+    recorder.record([A, C, B])
+    recorder.record([A, C, C, B])
+    recorder.record([A, C, C, A])
+    recorder.record([A, B])
+    pairs = {number: list(owners(recorder.branches, number, 0, 99)) for number in range(4)}
+    assert pairs[0][:5] == [(0, 0), (0, 1), (0, 2), (0, 3), (0, 4)]
+    assert list(owners(recorder.branches, 1, 0, 8))[3:] == [(0, 3), (1, 4), (1, 5), (1, 6), (1, 7)]
+    assert list(owners(recorder.branches, 2, 3, 8)) == [(0, 3), (1, 4), (1, 5), (1, 6), (2, 7)]
+    assert list(owners(recorder.branches, 3, 0, 2)) == [(0, 0), (3, 1)]
+    assert list(owners(recorder.branches, 2, 5, 5)) == []
+    assert list(owners(recorder.branches, 2, 7, 8)) == [(2, 7)]
+    assert list(owners(recorder.branches, 2, 0, 2)) == [(0, 0), (0, 1)]
+
+
+@pytest.mark.parametrize(("offset", "prefix"), [(1, "b"), (2, "a"), (9, "a"), (3, "longer")])
+def test_an_unknown_prefix_diverges_and_says_what_is_recorded(offset: int, prefix: str) -> None:
+    recorder = Recorder()
+    recorder.record([A, B])
+    prefixes = {"a": digest([A], 1), "b": digest([B], 1), "longer": digest([A, B, C], 3)}
+    with pytest.raises(HistoryDiverged) as diverged:
+        recorder.place([C], offset, prefixes[prefix])
+    assert diverged.value.details == {"recorded": 2}
+    assert code_of(diverged.value) == ("history_diverged", 409)
+
+
+def test_nothing_recorded_diverges_from_any_prefix() -> None:
+    with pytest.raises(HistoryDiverged) as diverged:
+        Recorder().place([A], 1, digest([A], 1))
+    assert diverged.value.details == {"recorded": 0}
+
+
+def test_a_branch_reads_back_from_a_mapping_with_more_in_it() -> None:
+    info = BranchInfo(1, 0, 2, 3, 4, 5, "d", "f")
+    fields = {name: getattr(info, name) for name in BranchInfo.__slots__}
+    assert BranchInfo.from_fields({**fields, "turns": 7}) == info

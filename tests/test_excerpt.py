@@ -1,0 +1,127 @@
+"""Excerpts: within their limit, made of the text, every gap said, head, tail and values kept."""
+
+import re
+import time
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import COUNTER, VALUES, modest, texts
+
+from engine.excerpt import excerpt
+from engine.values import extract_values
+
+GAP = re.compile(r"\n\[… (\d+) characters left out …\]\n")
+limits = st.integers(-5, 400)
+
+many_lines = st.lists(
+    st.one_of(
+        st.sampled_from(["", "plain words here", "{" * 90, "word " * 120, "é中😀" * 30]),
+        st.sampled_from(VALUES).map(lambda value: f"row with {value} in it"),
+    ),
+    max_size=60,
+).map("\n".join)
+long_texts = st.one_of(texts(), many_lines)
+
+
+def kept_pieces(text: str, shown: str) -> Iterator[tuple[int, str]]:
+    """(where it stands in the text, piece) of an excerpt, checking what its gaps say."""
+    at = 0
+    for index, part in enumerate(GAP.split(shown)):
+        if index % 2:
+            assert int(part) > 0
+            at += int(part)
+        else:
+            assert text[at : at + len(part)] == part
+            yield at, part
+            at += len(part)
+    assert at == len(text)
+
+
+@given(long_texts, limits)
+@modest
+def test_an_excerpt_is_within_its_limit(text: str, limit: int) -> None:
+    shown = excerpt(text, limit, COUNTER, {"order_17"})
+    assert COUNTER.text(shown) <= max(0, limit)
+
+
+@given(long_texts, st.integers(0, 3))
+@modest
+def test_what_fits_is_the_text_itself(text: str, spare: int) -> None:
+    assert excerpt(text, COUNTER.text(text) + spare, COUNTER) == text
+
+
+@given(long_texts, st.integers(24, 400))
+@modest
+def test_an_excerpt_is_the_text_with_its_gaps_said(text: str, limit: int) -> None:
+    shown = excerpt(text, limit, COUNTER, {"order_17", "tr_solo"})
+    if GAP.search(shown):
+        assert list(kept_pieces(text, shown))
+    else:
+        assert text.startswith(shown)
+
+
+@given(many_lines, st.integers(150, 400))
+@modest
+def test_head_and_tail_are_kept(text: str, limit: int) -> None:
+    pieces = list(kept_pieces(text, excerpt(text, limit, COUNTER)))
+    lines = text.splitlines(keepends=True)
+    if len(pieces) > 1 and COUNTER.text(lines[0]) < limit // 4 and len(lines[0]) < 240:
+        assert pieces[0][1].startswith(lines[0])
+    if len(pieces) > 1 and COUNTER.text(lines[-1]) < limit // 4 and len(lines[-1]) < 240:
+        assert pieces[-1][1].endswith(lines[-1])
+
+
+@pytest.mark.parametrize("limit", [250, 900])
+def test_the_lines_that_hold_wanted_values_are_kept(limit: int) -> None:
+    text = "\n".join(f"entry {n}: value_{n:05} and more" for n in range(2_000))
+    shown = excerpt(text, limit, COUNTER, {"value_01234", "value_00777", "nowhere_1"})
+    assert "entry 1234: value_01234 and more\n" in shown
+    assert "entry 777: value_00777 and more\n" in shown
+    assert shown.startswith("entry 0:")
+    assert shown.endswith("entry 1999: value_01999 and more")
+    assert shown.index("value_00777") < shown.index("value_01234")
+    assert COUNTER.text(shown) > limit * 0.6
+
+
+def test_pieces_with_most_values_come_first() -> None:
+    lines = [f"filler line number {n} says nothing of note" for n in range(400)]
+    lines[100] = "one a_value here"
+    lines[200] = "both a_value and b_value here"
+    lines[300] = "one b_value here"
+    shown = excerpt("\n".join(lines), 150, COUNTER, {"a_value", "b_value"})
+    assert "both a_value and b_value here" in shown
+    assert "one b_value here" not in shown
+
+
+def test_a_line_too_long_is_taken_in_pieces() -> None:
+    text = "word_1 " * 3_000 + "needle_77 " + "word_1 " * 3_000
+    shown = excerpt(text, 600, COUNTER, {"needle_77"})
+    assert "needle_77" in shown
+    assert list(kept_pieces(text, shown))
+
+
+@given(texts(longest=8))
+@modest
+def test_values_with_pattern_characters_are_taken_literally(text: str) -> None:
+    wanted = {"10.0.0.12", "a+b", "(", "[", *extract_values(text)}
+    assert COUNTER.text(excerpt(text * 9, 60, COUNTER, wanted)) <= 60
+
+
+@pytest.mark.parametrize("limit", [-1, 0, 1, 23])
+def test_a_limit_too_small_for_marks_gives_a_plain_beginning(limit: int) -> None:
+    text = "some words and more " * 40
+    shown = excerpt(text, limit, COUNTER)
+    assert text.startswith(shown)
+    assert COUNTER.text(shown) == max(0, limit)
+
+
+@pytest.mark.parametrize("line", ["x", "word " * 40 + "\n", "\n", "item_1 item_2\n", "中"])
+def test_megabytes_take_seconds_at_most(line: str) -> None:
+    text = line * (2_000_000 // len(line))
+    wanted = {f"item_{n}" for n in range(1_000)}
+    started = time.monotonic()
+    shown = excerpt(text, 1_500, COUNTER, wanted)
+    assert time.monotonic() - started < 8
+    assert COUNTER.text(shown) <= 1_500

@@ -1,0 +1,312 @@
+"""A history: pairing, turns, exact round trips, and the same however it came about."""
+
+import json
+from typing import Any
+
+import pytest
+import slow_rules
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import (
+    COUNTER,
+    AxisEmbedder,
+    chosen,
+    modest,
+    recorded,
+    render,
+    snapshot,
+    stored_fields,
+    transcripts,
+)
+
+from engine.errors import InvalidRequest
+from engine.history import NO_CALL, History, VectorTable
+from engine.stored import append_stored
+from engine.transcript import (
+    Json,
+    check_messages,
+    digest_after,
+    operation_text,
+    restore_call,
+    restore_message,
+    split,
+)
+
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+def assistant(*ids: str) -> Json:
+    return {"role": "assistant", "content": None, "tool_calls": [{**CALL, "id": i} for i in ids]}
+
+
+def result(call_id: str) -> Json:
+    return {"role": "tool", "tool_call_id": call_id, "content": "x"}
+
+
+@given(transcripts())
+@modest
+def test_every_message_comes_back_exactly(messages: list[Json]) -> None:
+    check_messages(messages, 0)
+    for position, message in enumerate(messages):
+        head, *calls = split(message, position, COUNTER)
+        restored = [restore_call(call.text, call.shell) for call in calls]
+        whole = restore_message(head.text, head.shell, restored)
+        assert (whole, list(whole)) == (message, list(message))
+        assert json.dumps(whole) == json.dumps(message)
+        bare = restore_message(head.text, head.shell)
+        assert {**bare, "tool_calls": 0} == {**message, "tool_calls": 0}
+        assert bool(bare.get("tool_calls")) is False
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": "hi", "name": "ann", "metadata": {"content": "kept"}},
+        {"role": "assistant", "content": None, "refusal": "no", "audio": {"id": "a"}},
+        {"role": "assistant", "content": "\ud800 lone", "reasoning_content": "é", "tool_calls": []},
+        {"role": "assistant", "content": "", "tool_calls": None},
+        {
+            "role": "tool",
+            "tool_call_id": "c",
+            "name": "f",
+            "content": [{"type": "text", "text": ""}],
+        },
+        {"role": "tool", "tool_call_id": "c", "content": "\x00", "is_error": True},
+        {
+            "role": "assistant",
+            "tool_calls": [
+                {
+                    "id": "c",
+                    "index": 0,
+                    "function": {"arguments": {"é": [1e300, None]}, "name": "f"},
+                },
+                {"id": "d", "type": "custom", "custom": {"name": "sh", "input": "ls\n"}},
+            ],
+        },
+    ],
+)
+def test_fields_the_service_does_not_read_come_back_too(message: Json) -> None:
+    check_messages([message], 0)
+    head, *calls = split(message, 0, COUNTER)
+    restored = [restore_call(call.text, call.shell) for call in calls]
+    assert json.dumps(restore_message(head.text, head.shell, restored)) == json.dumps(message)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ('{"a": "\\n"}', '{"a": "\\n"}'),
+        ("not json", "not json"),
+        ("", ""),
+        (None, ""),
+        ({}, ""),
+        ({"id": "éorder_17"}, '{"id":"éorder_17"}'),
+    ],
+)
+def test_the_text_of_a_call_is_its_arguments_as_they_read(arguments: Any, text: str) -> None:
+    made = {"id": "c", "function": {"name": "f", "arguments": arguments}}
+    _, event = split({"role": "assistant", "tool_calls": [made]}, 0, COUNTER)
+    assert (event.kind, event.name, event.text) == ("call", "f", text)
+    assert operation_text(event) == f"f {text}"
+
+
+@given(transcripts(longest=8))
+@modest
+def test_results_pair_with_calls_by_the_plain_rules(messages: list[Json]) -> None:
+    history = recorded(messages)
+    answered, numbers = slow_rules.answers(messages), slow_rules.turns(messages)
+    asked = 0
+    for number, position in enumerate(history.results.message):
+        assert history.result_at(position) == number
+        assert history.results.turn[number] == history.turns[position] == numbers[position]
+        message, event = history.results.call_message[number], history.results.call_event[number]
+        if position in answered:
+            assert (message, event - history.first_events[message] - 1) == answered[position]
+            asked += 1
+        else:
+            assert (message, event) == (NO_CALL, NO_CALL)
+    assert history.result_at(len(messages)) == -1
+    assert list(history.turns) == numbers
+    calls = sum(len(message.get("tool_calls") or []) for message in messages)
+    assert history.unanswered_calls() == calls - asked
+    assert history.events == len(messages) + calls
+
+
+@given(transcripts(longest=8))
+@modest
+def test_sizes_equal_a_plain_recount(messages: list[Json]) -> None:
+    history = recorded(messages)
+    assert history.total_tokens == slow_rules.tokens(messages, COUNTER.text)
+    assert history.total_tokens == sum(map(COUNTER.message, messages))
+    for position, message in enumerate(messages):
+        own = slow_rules.own_tokens(message, COUNTER.text)
+        assert history.text_tokens[position] == (0 if message["role"] == "tool" else own)
+    answered = slow_rules.answers(messages)
+    for number, position in enumerate(history.results.message):
+        assert history.results.tokens[number] == COUNTER.message(messages[position])
+        if position in answered:
+            asking, place = answered[position]
+            call = messages[asking]["tool_calls"][place]
+            assert history.results.call_tokens[number] == COUNTER.call(call)
+
+
+def test_of_several_open_calls_the_first_of_the_latest_message_is_answered() -> None:
+    history = recorded(
+        [
+            assistant("c"),
+            assistant("c", "d", "c"),
+            result("c"),
+            result("c"),
+            result("c"),
+            result("c"),
+        ]
+    )
+    assert list(history.results.call_event) == [3, 5, 1, NO_CALL]
+    assert list(history.results.turn) == [2, 2, 1, 2]
+    assert history.unanswered_calls() == 1
+
+
+def test_positions_of_the_first_and_latest_messages() -> None:
+    system, user = {"role": "developer", "content": "s"}, {"role": "user", "content": "u"}
+    history = recorded([system, system, user, assistant("c"), result("c"), user, system])
+    assert history.leading_system == 2
+    assert (history.first_user, history.last_user, history.last_assistant) == (2, 5, 3)
+    assert (history.turn, history.assistants, len(history)) == (2, 1, 7)
+    assert list(history.turns) == [1, 1, 1, 1, 1, 2, 2]
+
+
+def test_an_empty_history() -> None:
+    history = History()
+    assert (len(history), history.turn, history.digest, history.events) == (0, 1, "", 0)
+    assert (history.first_user, history.last_user, history.unanswered_calls()) == (-1, -1, 0)
+
+
+@given(transcripts(longest=8), st.data())
+@modest
+def test_incremental_equals_all_at_once(messages: list[Json], data: st.DataObject) -> None:
+    whole, history = recorded(messages), History()
+    at = 0
+    while at < len(messages):
+        step = data.draw(st.integers(1, 4))
+        history.extend(messages[at : at + step], COUNTER)
+        at += step
+        history.reuse.scores()
+        if data.draw(st.booleans()):
+            render(messages[:at], 90, history=history)
+    assert chosen(render(messages, 150, history=history)[0]) == chosen(
+        render(messages, 150, history=whole)[0]
+    )
+    whenever = {"missing": 0, "vectors": 0}
+    assert snapshot(history) | whenever == snapshot(whole) | whenever
+
+
+@given(transcripts(longest=8), st.data())
+@modest
+def test_restart_equals_no_restart(messages: list[Json], data: st.DataObject) -> None:
+    live = recorded(messages)
+    vectors = {}
+    if data.draw(st.booleans(), label="rendered before"):
+        vectors = render(messages, 90, history=live)[0].fresh_vectors
+    fields = stored_fields(messages, vectors)
+    restarted = History()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(messages)), max_size=3), label="cuts"))
+    for start, stop in zip([0, *cuts], [*cuts, len(messages)], strict=True):
+        rows = [row for row in fields if start <= row["position"] < stop]
+        append_stored(restarted, rows, AxisEmbedder.name)
+    assert snapshot(restarted) == snapshot(live)
+    assert chosen(render(messages, 150, history=restarted)[0]) == chosen(
+        render(messages, 150, history=live)[0]
+    )
+
+
+@given(transcripts(longest=8))
+@modest
+def test_forgotten_texts_change_nothing_but_memory(messages: list[Json]) -> None:
+    history, other = recorded(messages), recorded(messages)
+    other.forget_texts()
+    assert other.messages == [None] * len(messages)
+    assert other.text_bytes == 0
+    first, shown = render(messages, 150, history=history)
+    second, shown_again = render(messages, 150, history=other)
+    assert (chosen(first), shown) == (chosen(second), shown_again)
+    more = {"role": "assistant", "content": "order_17 once more"}
+    for either in (history, other):
+        either.extend([more], COUNTER)
+    left_out = {"messages": 0, "text_bytes": 0}
+    assert snapshot(history) | left_out == snapshot(other) | left_out
+
+
+@given(transcripts(longest=1))
+@modest
+def test_digests_tell_transcripts_apart(messages: list[Json]) -> None:
+    history = recorded(messages)
+    expected, digest = [], ""
+    for message in messages:
+        digest = digest_after(digest, message)
+        expected.append(digest)
+    assert history.digests == expected
+    assert len({*expected}) == len(messages)
+    assert history.digest == (expected[-1] if expected else "")
+
+
+def test_a_digest_ignores_the_order_of_fields_and_nothing_else() -> None:
+    message = {"role": "user", "content": "a"}
+    digest = digest_after("", message)
+    assert digest == digest_after("", dict(reversed(message.items())))
+    others = [
+        digest_after("x", message),
+        digest_after("", {**message, "name": "b"}),
+        digest_after("", {**message, "content": ["a"]}),
+        digest_after("", {**message, "content": "a "}),
+    ]
+    assert len({digest, *others}) == 5
+
+
+@pytest.mark.parametrize(
+    ("message", "problem"),
+    [
+        ("hi", "object with a role"),
+        ({}, "role must be one of"),
+        ({"role": "function", "content": ""}, "role must be one of"),
+        ({"role": ["user"], "content": ""}, "role must be one of"),
+        ({"role": "user", "content": 5}, "content must be"),
+        ({"role": "user", "content": [5]}, "content parts"),
+        ({"role": "tool", "content": ""}, "tool_call_id"),
+        ({"role": "tool", "content": "", "tool_call_id": ""}, "tool_call_id"),
+        ({"role": "tool", "content": "", "tool_call_id": 7}, "tool_call_id"),
+        ({"role": "assistant", "tool_calls": {}}, "must be a list"),
+        ({"role": "assistant", "tool_calls": ["f"]}, "tool_calls[0] must be an object"),
+        ({"role": "assistant", "tool_calls": [CALL, {"id": "x"}]}, "tool_calls[1] needs function"),
+        ({"role": "assistant", "tool_calls": [{**CALL, "id": ""}]}, "needs an id"),
+        ({"role": "assistant", "tool_calls": [{**CALL, "id": 3}]}, "needs an id"),
+        ({"role": "assistant", "tool_calls": [{**CALL, "function": "f"}]}, "function.name"),
+        ({"role": "assistant", "tool_calls": [{**CALL, "type": "custom"}]}, "custom.name"),
+    ],
+)
+def test_what_is_no_chat_message_is_refused_by_position(message: Any, problem: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        check_messages([{"role": "user", "content": "SECRET_1"}, message], 40)
+    assert refused.value.message.startswith("message 41: ")
+    assert problem in refused.value.message
+    assert "SECRET_1" not in refused.value.message
+    assert refused.value.details == {"position": 41}
+
+
+def test_vectors_grow_change_model_and_say_which_are_missing() -> None:
+    table = VectorTable()
+    axis = AxisEmbedder().embed(["a", "b", "c"])
+    assert table.matrix(2).shape[0] == 2
+    table.use_model("axis")
+    table.put(20, axis[0])
+    table.put(3, axis[1])
+    assert table.missing(5) == [0, 1, 2, 4]
+    assert table.missing(22) == [n for n in range(22) if n not in (3, 20)]
+    assert table.matrix(30).shape == (30, AxisEmbedder.width)
+    assert (table.matrix(21)[20] == axis[0]).all()
+    assert (table.matrix(21)[3] == axis[1]).all()
+    table.use_model("axis")
+    assert table.missing(21) == [n for n in range(21) if n not in (3, 20)]
+    table.use_model("another")
+    assert table.missing(2) == [0, 1]
+    table.put(0, axis[0][:3])
+    assert table.matrix(1).shape == (1, 3)

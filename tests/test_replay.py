@@ -1,0 +1,335 @@
+"""`contextrender replay`: reading runs, measuring them, and the same figures by every road."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contextrender_bridge.cli import main
+from contextrender_bridge.client import ContextRender
+from contextrender_bridge.demo import SHIPPED
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.replay import report
+from contextrender_bridge.replay.in_process import replay_run
+from contextrender_bridge.replay.over_http import HttpReplay
+from contextrender_bridge.replay.runs import Run, read_runs
+from contextrender_bridge.replay.scores import Case, Prompt, RunScore, Turn, turns_of
+from contextrender_bridge.replay.service import temporary_service
+from contextrender_bridge.replay.workers import replay_runs
+
+from engine.embeddings import NoEmbedder, load_embedder
+from engine.history import History
+from engine.measures import recall_events
+from engine.parameters import Parameters
+from engine.render import assemble, render_call
+from engine.tokens import content_text, counter_for
+
+Json = dict[str, Any]
+Write = Callable[..., Path]
+
+CASES = [
+    Case(policy, budget) for policy in ("contextrender", "prune", "full") for budget in (6000,)
+]
+LINE = {"id": "one", "source": "here", "model": "gpt-4o", "messages": []}
+COMMAND = [
+    sys.executable,
+    "-c",
+    "import sys; from contextrender_bridge.cli import main; sys.exit(main())",
+    "replay",
+]
+
+
+def run_of(*messages: Json, id: str = "run") -> Run:
+    return Run(id, "test", "", list(messages))
+
+
+def said(text: str, *calls: Json) -> Json:
+    return {"role": "assistant", "content": text, "tool_calls": list(calls)}
+
+
+def call(id: str, arguments: str = "{}") -> Json:
+    return {"id": id, "type": "function", "function": {"name": "look", "arguments": arguments}}
+
+
+def result(id: str, text: str) -> Json:
+    return {"role": "tool", "tool_call_id": id, "content": text}
+
+
+def user(text: str) -> Json:
+    return {"role": "user", "content": text}
+
+
+SMALL = run_of(
+    {"role": "system", "content": "Be brief."},
+    user("Find the owner."),
+    said("", call("a")),
+    result("a", "owner_id OWNER_A " + "filler " * 40),
+    said("", call("b", '{"id": "OWNER_A"}')),
+    result("b", "badge_no BADGE_7 " + "filler " * 40),
+    said("It is BADGE_7 of OWNER_A."),
+)
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Run:
+    return read_runs([SHIPPED])[0]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes lines to a file."""
+
+    def write(*lines: object, name: str = "runs.jsonl") -> Path:
+        path = tmp_path / name
+        texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+        path.write_text("\n".join(texts), encoding="utf-8", errors="surrogateescape")
+        return path
+
+    return write
+
+
+def test_runs_are_read_from_files_and_folders_plain_or_compressed(
+    tmp_path: Path, write: Write
+) -> None:
+    write({**LINE, "id": "a"}, "", {**LINE, "id": "b"}, name="1.jsonl")
+    line = json.dumps({"id": "c", "messages": [user("hi")], "more": 1})
+    (tmp_path / "2.jsonl.gz").write_bytes(gzip.compress(line.encode()))
+    (tmp_path / "README.md").write_text("not runs")
+    assert [run.id for run in read_runs([tmp_path])] == ["a", "b", "c"]
+    assert [run.id for run in read_runs([tmp_path], limit=2)] == ["a", "b"]
+    (only,) = read_runs([tmp_path / "2.jsonl.gz"])
+    assert only == Run("c", "", "", [user("hi")])
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("{", "it is not JSON"),
+        ("\udcff", "it is not UTF-8"),
+        ([], "a run must be a JSON object"),
+        ({**LINE, "id": 7}, "a run needs an id"),
+        ({"id": "x"}, "a run needs messages"),
+        ({**LINE, "model": 7}, "model must be a text"),
+        ({**LINE, "messages": [user("a"), {"role": "x"}]}, "message 1: role must be one of"),
+        (
+            {**LINE, "messages": [{"role": "tool", "content": "x"}]},
+            "message 0: a tool result needs",
+        ),
+    ],
+)
+def test_a_bad_line_is_named(write: Write, line: object, problem: str) -> None:
+    path = write(LINE, "", line)
+    with pytest.raises(CommandError) as refused:
+        read_runs([path])
+    assert str(refused.value).startswith(f"{path}, line 3: {problem}")
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(gzip.compress(json.dumps(LINE).encode())[:-12])
+    broken = tmp_path / "broken.jsonl.gz"
+    broken.write_bytes(b"not gzip")
+    for path in (cut, broken, tmp_path / "none.jsonl"):
+        with pytest.raises(CommandError, match=f"cannot read {path}"):
+            read_runs([path])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CommandError, match="has no"):
+        read_runs([tmp_path / "empty"])
+
+
+def test_a_small_run_by_hand() -> None:
+    seen: list[tuple[int, Prompt]] = []
+
+    def watch(_: Case, turn: Turn, prompt: Prompt) -> None:
+        seen.append((turn.number, prompt))
+
+    scores = replay_run(SMALL, [Case("prune", 90)], NoEmbedder(), watch)
+    (score,) = scores.cases
+    assert [turn.position for turn in turns_of(SMALL)] == [2, 4, 6]
+    assert [sorted(prompt.visible) for _, prompt in seen] == [[], [3], [5]]
+    figures = score.to_json()
+    assert (figures["invocations"], figures["over_budget_invocations"]) == (3, 1)
+    assert figures["events_by_age"] == {"<=3": 3, "4-10": 0, "11-25": 0, ">25": 0}
+    assert figures["result_recall"] == pytest.approx(2 / 3)
+    assert figures["value_recall"] == 1
+    counter = counter_for(None)
+    outside = sum(counter.message(message) for message in SMALL.messages[:2])
+    assert figures["tokens_outside"] == 3 * outside
+    full = [0, 0]
+    for messages in (SMALL.messages[2:4], SMALL.messages[2:6]):
+        texts = sum(counter.message(m) for m in messages if m["role"] == "tool")
+        full.append(
+            texts + sum(counter.call(m["tool_calls"][0]) for m in messages if m["role"] != "tool")
+        )
+    assert figures["tokens_full"] == sum(full)
+
+
+def test_value_recall_credits_copies() -> None:
+    score = replay_run(SMALL, [Case("prune", 90)], NoEmbedder()).cases[0].recall
+    assert score.result_recall is not None
+    assert score.value_recall is not None
+    assert score.result_recall < score.value_recall
+
+
+def test_replaying_in_steps_is_as_rendering_each_history_at_once(shipped: Run) -> None:
+    case = CASES[0]
+    seen: dict[int, Prompt] = {}
+    embedder = load_embedder("wordllama")
+    replay_run(
+        shipped, [case], embedder, lambda _, turn, prompt: seen.update({turn.number: prompt})
+    )
+    counter = counter_for(None)
+    for turn in turns_of(shipped)[::6]:
+        messages = shipped.messages[: turn.position]
+        history = History()
+        history.extend(messages, counter)
+        rendered = render_call(
+            history,
+            budget=case.budget,
+            policy=case.policy,
+            parameters=Parameters(),
+            counter=counter,
+            embedder=embedder,
+            text_of=lambda message: content_text(shipped.messages[message].get("content")),
+        )
+        prompt = seen[turn.number]
+        assert prompt.visible == frozenset(rendered.visible)
+        assert prompt.tokens_rendered == rendered.tokens_after <= case.budget
+        shown = [assemble(messages[item.message], item) for item in rendered.items]
+        assert prompt.messages == shown
+
+
+def test_full_history_misses_nothing(shipped: Run) -> None:
+    (score,) = replay_run(shipped, [Case("full", 6000)], NoEmbedder()).cases
+    figures = score.to_json()
+    assert figures["events"] == len(recall_events(shipped.messages))
+    assert figures["result_recall"] == figures["value_recall"] == 1
+    assert figures["tokens_rendered"] == figures["tokens_full"]
+    assert figures["share_saved"] == 0
+
+
+def test_the_figures_do_not_depend_on_the_number_of_workers(shipped: Run) -> None:
+    runs = [Run(f"r{n}", "", "", shipped.messages[: 30 + n]) for n in range(3)]
+    done: list[int] = []
+    alone = replay_runs(runs, CASES, 1, done.append)
+    together = replay_runs(runs, CASES, 2, done.append)
+    assert report.to_json(alone) == report.to_json(together)
+    assert sum(done) == 2 * len(CASES) * sum(run.invocations for run in runs)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[ContextRender]:
+    with temporary_service() as own, ContextRender(own.url, own.token) as client:
+        yield client
+
+
+def without_times(score: RunScore) -> Json:
+    return report.to_json([score])
+
+
+def test_http_gives_the_same_figures(client: ContextRender, shipped: Run) -> None:
+    replay = HttpReplay(client)
+    over_http = replay.replay_run(shipped, CASES)
+    in_process = replay_run(shipped, CASES, load_embedder("wordllama"))
+    assert without_times(over_http) == without_times(in_process)
+    listed = {entry["session"] for entry in client.list_sessions()["sessions"]}
+    assert listed == set(over_http.sessions)
+    replay.forget()
+    assert client.list_sessions()["sessions"] == []
+
+
+def test_http_replays_a_run_that_the_agent_opens(client: ContextRender) -> None:
+    run = run_of(said("How can I help?"), *SMALL.messages[1:])
+    over_http = HttpReplay(client).replay_run(run, CASES)
+    assert without_times(over_http) == without_times(replay_run(run, CASES, NoEmbedder()))
+
+
+def test_a_run_the_server_refuses_is_named(client: ContextRender) -> None:
+    run = run_of(user("cut \ud83d"), said("hm"), id="odd")
+    with pytest.raises(CommandError, match="run 'odd', call 1: This cannot be sent as JSON"):
+        HttpReplay(client).replay_run(run, CASES)
+
+
+def test_the_command_prints_tables_and_writes_json(
+    tmp_path: Path, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(*({"id": id, "messages": SMALL.messages} for id in ("a", "b", "c")))
+    out = tmp_path / "out.json"
+    arguments = ["--policy", "prune,full,prune", "--budget", "90,300", "--limit", "2"]
+    assert main(["replay", str(path), *arguments, "--json", str(out)]) == 0
+    printed = capsys.readouterr()
+    assert "Replaying model calls: 24 of 24" in printed.err
+    assert "Later-Used Recall" in printed.out
+    assert "Runs: 2." in printed.out
+    written = json.loads(out.read_text())
+    assert [(case["policy"], case["budget"]) for case in written["cases"]] == [
+        ("prune", 90),
+        ("prune", 300),
+        ("full", 90),
+        ("full", 300),
+    ]
+    first = written["cases"][0]
+    assert (first["runs"], first["invocations"], first["events"]) == (2, 6, 6)
+    assert set(first["result_recall_by_age"]) == {"<=3", "4-10", "11-25", ">25"}
+    assert [run["id"] for run in first["per_run"]] == ["a", "b"]
+    assert sum(run["tokens_rendered"] for run in first["per_run"]) == first["tokens_rendered"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--policy", "best"], "no policy 'best'; there are contextrender,"),
+        (["--policy", ","], "name at least one policy"),
+        (["--budget", "12"], "budget must be at least"),
+        (["--budget", "many"], "--budget takes whole numbers"),
+        (["--json", "/nowhere/out.json"], "cannot write /nowhere/out.json"),
+    ],
+)
+def test_a_wrong_option_is_a_sentence(
+    write: Write, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+) -> None:
+    path = write({"id": "a", "messages": SMALL.messages})
+    assert main(["replay", str(path), *arguments]) == 1
+    assert f"contextrender: {sentence}" in capsys.readouterr().err
+
+
+def test_the_command_goes_through_the_server_that_is_named(
+    client: ContextRender,
+    write: Write,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = write({"id": "a", "messages": SMALL.messages})
+    monkeypatch.setenv("CONTEXTRENDER_URL", client.url)
+    monkeypatch.setenv("CONTEXTRENDER_TOKEN", "wrong")
+    assert main(["replay", str(path), "--http"]) == 1
+    assert "(unauthorized)" in capsys.readouterr().err
+    token = str(client._http.headers["authorization"]).removeprefix("Bearer ")
+    monkeypatch.setenv("CONTEXTRENDER_TOKEN", token)
+    before = client.list_sessions()["sessions"]
+    assert main(["replay", str(path), "--http"]) == 0
+    assert "round trip" in capsys.readouterr().out
+    assert client.list_sessions()["sessions"] == before
+
+
+def test_ctrl_c_ends_it_at_once_and_quietly(write: Write, shipped: Run) -> None:
+    path = write(*({"id": f"r{n}", "messages": shipped.messages} for n in range(200)))
+    command = [*COMMAND, str(path), "--workers", "2"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stderr is not None
+        time.sleep(3)
+        started = time.monotonic()
+        os.killpg(process.pid, signal.SIGINT)
+        said = process.stderr.read()
+        assert process.wait() == 130
+    assert time.monotonic() - started < 5
+    assert "Traceback" not in said
