@@ -3,7 +3,7 @@
 BIN := .venv/bin
 TRACES ?=
 
-.PHONY: demo test bench check fix lock clean
+.PHONY: demo test bench eval check fix lock clean
 
 demo: .venv/ready
 	$(BIN)/contextrender demo $(if $(TRACES),"$(TRACES)")
@@ -13,6 +13,11 @@ test: .venv/ready
 
 bench: .venv/ready
 	$(BIN)/python bench/latency
+
+# Every policy on recorded runs, as one page: make eval TRACES=runs.jsonl.gz
+eval: .venv/ready
+	@test -n "$(TRACES)" || { echo "Name the runs: make eval TRACES=runs.jsonl.gz" >&2; exit 1; }
+	$(BIN)/contextrender eval "$(TRACES)"
 
 check: .venv/ready
 	.ci/check-jac $(BIN)
@@ -40,7 +45,7 @@ fix: .venv/ready
 
 # Resolves the versions anew; needs uv.
 lock:
-	uv pip compile py_bridge/pyproject.toml requirements/dev.in --extra server --universal \
+	uv pip compile py_bridge/pyproject.toml requirements/dev.in --extra server --extra eval --universal \
 		--python-version 3.12 --generate-hashes --no-annotate --no-header \
 		--output-file requirements/lock.txt --quiet
 

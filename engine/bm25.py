@@ -30,7 +30,7 @@ class WordIndex:
     """
 
     def __init__(self) -> None:
-        self._postings: dict[str, array[int]] = {}
+        self._postings: dict[str, int | array[int]] = {}
         self._entries = 0
         self._lengths = Growing()
         self._result_of = Growing(np.int32)
@@ -38,7 +38,7 @@ class WordIndex:
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
-        words = 240 * len(self._postings) + 5 * self._entries
+        words = 100 * len(self._postings) + 5 * self._entries
         return words + self._lengths.nbytes + self._result_of.nbytes
 
     def add(self, segments: Sequence[str]) -> None:
@@ -51,8 +51,11 @@ class WordIndex:
             for word in words:
                 known = postings.get(word)
                 if known is None:
-                    known = postings[word] = array("i")
-                known.append(segment)
+                    postings[word] = segment
+                elif isinstance(known, int):
+                    postings[word] = array("i", (known, segment))
+                else:
+                    known.append(segment)
         self._entries += length
         self._lengths.append(length)
         self._result_of.extend([result] * len(segments))
@@ -63,8 +66,8 @@ class WordIndex:
         `query` are distinct words; the first `MOST_QUERY_WORDS` that any result holds count.
         """
         results, segments = len(self._lengths), len(self._result_of)
-        held = [self._postings[word] for word in query if word in self._postings]
-        held = held[:MOST_QUERY_WORDS]
+        found = [self._postings[word] for word in query if word in self._postings]
+        held = [array("i", (p,)) if isinstance(p, int) else p for p in found[:MOST_QUERY_WORDS]]
         if not held:
             return np.zeros(results), np.zeros(segments)
         counts = np.array([len(posting) for posting in held])
@@ -79,6 +82,6 @@ class WordIndex:
         lengths = self._lengths.values
         mean = max(1.0, float(lengths.mean()))
         norm = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * lengths / mean)
-        found = result[start]
-        gain = idf[word[start]] * frequency * (SATURATION + 1) / (frequency + norm[found])
-        return np.bincount(found, gain, results), np.bincount(segment, idf[word], segments)
+        holder = result[start]
+        gain = idf[word[start]] * frequency * (SATURATION + 1) / (frequency + norm[holder])
+        return np.bincount(holder, gain, results), np.bincount(segment, idf[word], segments)

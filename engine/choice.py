@@ -59,10 +59,17 @@ class Choice:
                 self.take(result)
 
     def excerpts(self) -> dict[int, Replacement]:
-        """The excerpts as texts, recounted; the last segments go while all exceeds what is free."""
-        made = dict(self.kept)
-        made |= {result: self._text(result) for result in self.segments}
+        """The excerpts as texts, recounted; the last segments go while all exceeds what is free.
+
+        A result that costs no more complete than its excerpt is then complete.
+        """
         calls = self.moment.calls
+        texts = {result: self._text(result) for result in self.segments}
+        for result, excerpt in list(texts.items()):
+            if self.costs[result] <= calls[result] + excerpt.tokens:
+                del self.segments[result], texts[result]
+                self.complete.append(result)
+        made = self.kept | texts
         used = sum(self.costs[result] for result in self.complete)
         used += sum(int(calls[result]) + excerpt.tokens for result, excerpt in made.items())
         while used > self.free and self.segments:

@@ -9,7 +9,7 @@ from engine.render import Rendered
 
 @dataclass(slots=True, frozen=True)
 class Verdict:
-    """`shown` is "complete", "excerpt", "compaction" or "omitted", `reason` says why.
+    """`shown` is "complete", "excerpt", "compaction", "summary" or "omitted", `reason` says why.
 
     `order` is its place among those taken.
     """

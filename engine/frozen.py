@@ -6,10 +6,14 @@ invocation so far had been rendered. What is kept of it saves doing so again.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from engine.parameters import Parameters
 from engine.rendering import Replacement
+
+
+FORMAT: Final = "1"
+"""Of what is kept; what was kept in another format is made anew."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -92,4 +96,4 @@ class FrozenTrail:
 def frozen_key(budget: int, parameters: Parameters) -> str:
     """What a trail is kept under: a rendering is frozen under one budget and one set of shares."""
     shares = (parameters.frozen_share, parameters.eager, parameters.newest_share)
-    return "/".join([str(budget), *map(repr, shares)])
+    return "/".join([FORMAT, str(budget), *map(repr, shares)])

@@ -26,7 +26,7 @@ class Call:
 
 @dataclass(slots=True, frozen=True)
 class Line:
-    """A message: `shown` is "whole", "excerpt", "compaction" or "omitted".
+    """A message: `shown` is "whole", "excerpt", "compaction", "summary" or "omitted".
 
     `text` is the beginning of what the model got, or of what was recorded where it got nothing.
     """

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from engine.costs import Usage
+from engine.costs import NOTHING_USED, Usage
 from engine.embeddings import Embedder
 from engine.excerpt import excerpt
 from engine.history import History
@@ -12,6 +12,7 @@ from engine.policies import plan_for, policy_named
 from engine.relevance import Relevance
 from engine.rendering import Plan, Shown, View, shown_items
 from engine.retained import TextOf
+from engine.summaries import Summaries
 from engine.tokens import TokenCounter
 from engine.tracking import Originals
 from engine.transcript import Json
@@ -27,7 +28,7 @@ class Rendered:
     """What one call shows.
 
     `texts` are the replacements of oversized results by result number, `kinds` what each is:
-    "compaction" or "excerpt". `fresh_vectors` were made on the way.
+    "compaction", "excerpt" or "summary". `fresh_vectors` were made on the way.
     """
 
     view: View
@@ -38,11 +39,13 @@ class Rendered:
     fresh_vectors: dict[int, Vectors] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     embedded_tokens: int = 0
+    compaction_usage: Usage = NOTHING_USED
 
     @property
     def usage(self) -> Usage:
         """Tokens the policy itself used on the way: of its model calls, and embedded."""
-        return self.plan.usage.plus(Usage(embedded=self.embedded_tokens))
+        embedded = Usage(embedded=self.embedded_tokens)
+        return self.plan.usage.plus(self.compaction_usage).plus(embedded)
 
     @property
     def tokens_before(self) -> int:
@@ -91,29 +94,31 @@ def render_call(
     text_of: TextOf,
     compact: Compact | None = None,
     originals: Originals | None = None,
+    summaries: Summaries | None = None,
 ) -> Rendered:
     """The rendering before the next model invocation.
 
     `text_of(message)` reads a message's text; it is asked only for what is embedded or replaced.
     `originals(start, stop)` reads whole messages, for policies that track tokens; without it they
-    must be in memory.
-    `compact` may give a model-made text for an oversized result that has the whole replacement
-    limit; where it gives none, or one over the limit, an excerpt stands in. Raises InvalidRequest for an unknown policy.
+    must be in memory. `summaries` are for policies that need a model. `compact` may give a
+    model-made text for an oversized result; where it gives none, or one over the limit, an excerpt
+    stands in. Raises InvalidRequest for an unknown policy.
     """
     relevance = Relevance(history, embedder, text_of, parameters.query_task_share)
-    view = View(history, budget, parameters, counter, text_of, relevance, originals)
+    view = View(history, budget, parameters, counter, text_of, relevance, originals, summaries)
     plan = plan_for(view, policy_named(policy))
     rendered = Rendered(view, plan, shown_items(history, plan), fresh_vectors=relevance.fresh)
     rendered.embedded_tokens = relevance.embedded_tokens
     if relevance.warning:
         rendered.warnings.append(relevance.warning)
+    if summaries is not None:
+        rendered.warnings += summaries.warnings
     for result, limit in plan.replaced.items():
         if result in plan.texts:
-            rendered.kinds[result] = "excerpt"
+            rendered.kinds[result] = plan.texts[result].kind
             rendered.texts[result] = plan.texts[result].text
             continue
-        whole = limit == view.replacement_limit
-        made = compact(result, limit - MARK_TOKENS) if compact and whole else None
+        made = compact(result, limit - MARK_TOKENS) if compact else None
         text = _compaction(view, result, limit, made) if made else None
         rendered.kinds[result] = "compaction" if text else "excerpt"
         rendered.texts[result] = text or _excerpt(view, result, limit)

@@ -17,6 +17,7 @@ from engine.history import NO_CALL, History
 from engine.parameters import Parameters
 from engine.retained import Retained, TextOf, retain_text
 from engine.selection import Floats
+from engine.summaries import Summaries
 from engine.tokens import TokenCounter
 from engine.tracking import Originals
 from engine.transcript import Json
@@ -40,10 +41,11 @@ class ScoreTable:
 
 @dataclass(slots=True, frozen=True)
 class Replacement:
-    """A text that stands in for a result, and its tokens as a message."""
+    """A text that stands in for a result, its tokens as a message, and what it is."""
 
     text: str
     tokens: int
+    kind: str = "excerpt"
 
 
 @dataclass(slots=True, frozen=True)
@@ -97,6 +99,7 @@ class View:
 
     `relevance_of()` gives every result's cosine to the query (n,); it is asked at most once, and
     only by policies that rank by it. `originals_of` reads messages that are not in memory.
+    `summaries` is there for policies that need a model.
     """
 
     history: History
@@ -106,6 +109,7 @@ class View:
     text_of: TextOf
     relevance_of: RelevanceOf
     originals_of: Originals | None = None
+    summaries: Summaries | None = None
 
     def originals(self, start: int, stop: int) -> Sequence[Json]:
         """The original messages from one position up to another."""

@@ -29,7 +29,8 @@ def excerpt_of(moment: Moment, result: int, segments: Sequence[int]) -> Replacem
     if reached < stop:
         parts.append(_gap(parts))
     tokens = results.tokens[result]
-    excerpt = mark(position, tokens, max(0, tokens - MESSAGE_OVERHEAD - shown)) + "".join(parts)
+    left_out = max(1, tokens - MESSAGE_OVERHEAD - shown)
+    excerpt = mark(position, tokens, left_out) + "".join(parts)
     return Replacement(excerpt, view.counter.text(excerpt) + MESSAGE_OVERHEAD)
 
 

@@ -11,10 +11,10 @@ from engine.errors import InvalidRequest
 
 @dataclass(slots=True, frozen=True)
 class Settings:
-    """`model` compacts oversized results (none: excerpts) and summarises, `embed_model` makes vectors.
+    """`model` compacts oversized results (none: excerpts) and summarises histories.
 
+    `embed_model` makes vectors, `working_set_mb` bounds the sessions kept in process.
     `acon_guideline` is the file with the guideline of the policy `acon` (none: our own).
-    `working_set_mb` bounds the sessions kept in process.
     """
 
     model: str = ""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from engine.costs import Usage
-from engine.past import Step
+from engine.steps import Step
 
 
 @dataclass(slots=True, frozen=True)

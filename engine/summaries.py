@@ -1,10 +1,11 @@
 """Model-made summaries of a history's beginning: made once, kept, and extended when needed.
 
-A `Summary` names what it covers by the digest of that transcript, so it holds for every branch,
-retry and replica that shares this beginning, and for no other.
+A `Summary` names the transcript it was made for by its digest, so it holds for every branch, retry
+and replica that goes on from there, and for no other; an earlier call finds what it found before.
 """
 
 import hashlib
+import importlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -47,9 +48,13 @@ class SummaryFailed(ContextRenderError):
 
 @dataclass(slots=True, frozen=True)
 class Summary:
-    """A text for a history's first `covered` messages, whose digest is `digest`."""
+    """A text for a history's first `covered` messages, made when there were `messages` of them.
+
+    `digest` is that of all `messages`.
+    """
 
     covered: int
+    messages: int
     digest: str
     text: str
 
@@ -77,7 +82,7 @@ class SummaryStore(Protocol):
     """Where the summaries of a session are kept."""
 
     def find(self, way: Way, digests: Sequence[str]) -> Summary | None:
-        """The one that covers most of a transcript with these cumulative digests."""
+        """The newest made for a beginning of the transcript with these cumulative digests."""
 
     def keep(self, way: Way, summary: Summary) -> None:
         """Adds one."""
@@ -110,7 +115,7 @@ class Summaries:
         return Way(policy, self.model, limit, self.guideline if guided else "")
 
     def latest(self, way: Way, history: History) -> Summary | None:
-        """The one kept that covers most of the history."""
+        """The newest made for a beginning of the history."""
         return self.store.find(way, history.digests)
 
     def extend(
@@ -130,6 +135,8 @@ class Summaries:
             return None
         start = known.covered if known else 0
         text = transcript_text(originals(start, covered), start)
+        if not text:
+            return None
         try:
             written, used = self.write(way, known.text if known else "", text)
         except SummaryFailed as failure:
@@ -137,7 +144,7 @@ class Summaries:
             self.warnings.append(f"the history is not summarised: {failure.message}")
             return None
         self.usage = self.usage.plus(used)
-        fresh = Summary(covered, history.digests[covered - 1], written)
+        fresh = Summary(covered, len(history), history.digest, written)
         self.store.keep(way, fresh)
         return fresh
 
@@ -149,22 +156,21 @@ class SummariesInMemory:
         self._kept: dict[str, list[Summary]] = {}
 
     def find(self, way: Way, digests: Sequence[str]) -> Summary | None:
-        """The one that covers most of a transcript with these cumulative digests."""
-        return covering(self._kept.get(way.key, ()), digests)
+        """The newest made for a beginning of the transcript with these cumulative digests."""
+        fitting = (
+            summary
+            for summary in self._kept.get(way.key, ())
+            if digests[summary.messages - 1 : summary.messages] == [summary.digest]
+        )
+        return max(fitting, key=lambda summary: summary.messages, default=None)
 
     def keep(self, way: Way, summary: Summary) -> None:
         """Adds one."""
-        self._kept.setdefault(way.key, []).append(summary)
+        self.add(way.key, summary)
 
-
-def covering(kept: Sequence[Summary], digests: Sequence[str]) -> Summary | None:
-    """Of some summaries, the one that covers most of a transcript with these digests."""
-    fitting = (
-        summary
-        for summary in kept
-        if 0 < summary.covered <= len(digests) and digests[summary.covered - 1] == summary.digest
-    )
-    return max(fitting, key=lambda summary: summary.covered, default=None)
+    def add(self, key: str, summary: Summary) -> None:
+        """Adds one of the way with that key."""
+        self._kept.setdefault(key, []).append(summary)
 
 
 def summaries_for(policy: str, store: SummaryStore, *, write: bool = True) -> Summaries | None:
@@ -195,10 +201,8 @@ def load_guideline(path: str) -> str:
 
 
 def _write(way: Way, earlier: str, text: str) -> tuple[str, Usage]:
-    import jaclang  # noqa: F401  registers the importer of .jac modules
-
-    from engine import summarising
-
+    importlib.import_module("jaclang")
+    summarising = importlib.import_module("engine.summarising")
     written: tuple[str, Usage] = summarising.summarise(
         way.model, text, earlier, way.limit, way.guideline
     )

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from engine.bm25 import WordIndex, words_of
 from engine.growing import Growing
-from engine.measures import linkable_tokens
 from engine.segments import segment_ends
 from engine.tokens import TokenCounter, call_parts, content_text
 from engine.transcript import Json, call_text
@@ -31,12 +30,14 @@ MOST_CHARACTERS: Final = 1_000_000
 _AT_ONCE: Final = 128
 _NEVER: Final = 2**30
 _WORD: Final = re.compile(r"[A-Za-z0-9_]{6,}")
+_DISTINCTIVE: Final = re.compile(r"[A-Z_]")
 _VALUE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{4,}")
 
 
-def tracked_tokens(text: str) -> frozenset[str]:
+def tracked_tokens(text: str) -> set[str]:
     """Values by Tool-Flow Analysis, and the tokens that recall follows (docs/policies.md)."""
-    return linkable_tokens(text) | extract_values(text)
+    words = set(_WORD.findall(unescape(text)))
+    return {word for word in words if _DISTINCTIVE.search(word)} | extract_values(text)
 
 
 class Tracking:
@@ -74,7 +75,7 @@ class Tracking:
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
         arrays = sum(held.nbytes for held in vars(self).values() if isinstance(held, Growing))
-        return arrays + self.words.nbytes + 190 * len(self._ids)
+        return arrays + self.words.nbytes + 150 * len(self._ids)
 
     @property
     def tokens(self) -> int:
@@ -193,7 +194,7 @@ class Tracking:
         return np.array(ids, np.int32), introduced
 
 
-def _held(part: str, tracked: frozenset[str]) -> set[str]:
+def _held(part: str, tracked: set[str]) -> set[str]:
     """Which of a text's tracked tokens stand in a part of it; a cut through a word makes none."""
     plain = unescape(part)
     values = {value.strip("._-") for value in set(_VALUE.findall(plain))}

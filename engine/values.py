@@ -4,8 +4,6 @@ import re
 
 _ESCAPE = re.compile(r"\\[ntr\\]")
 _CANDIDATE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{4,}")
-_DISTINCTIVE = re.compile(r"[_A-Z0-9.\-]")
-_TITLECASE = re.compile(r"[A-Z][a-z]+\Z")
 _SHORTEST = 6
 
 
@@ -26,6 +24,7 @@ def extract_values(text: str) -> set[str]:
     found: set[str] = set()
     for candidate in set(_CANDIDATE.findall(unescape(text))):
         value = candidate.strip("._-")
-        if len(value) >= _SHORTEST and _DISTINCTIVE.search(value) and not _TITLECASE.match(value):
+        # Letters alone are distinctive when one after the first is a capital.
+        if len(value) >= _SHORTEST and not (value.isalpha() and value[1:].islower()):
             found.add(value)
     return found

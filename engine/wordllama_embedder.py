@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import logging
+import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,6 +61,8 @@ def _sum(table: Vectors, ids: np.ndarray[Any, np.dtype[np.int64]]) -> Vectors:
 
 
 def _load() -> Any:
+    # Handing single texts to a pool of threads gains nothing, and waits when the machine is busy.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     spec = importlib.util.find_spec("wordllama")
     if spec is None or spec.origin is None:
         raise ImportError("wordllama is not installed: install it or choose another embedder")

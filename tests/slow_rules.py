@@ -333,7 +333,7 @@ def choice(
     """The candidates shown, in the order taken, and the limits of those shown replaced.
 
     An oversized result competes, as a text of an eighth of the budget, only in the newest turn.
-    Older ones share what the complete results leave over, each at least 100 tokens.
+    Older ones share what the complete results leave over, as long as an eighth is left.
     """
     competing = [c.may_show and (c.age == 1 or not c.oversized) for c in found]
     costs = [c.cost if some else free + 1 for c, some in zip(found, competing, strict=True)]
@@ -343,8 +343,8 @@ def choice(
     room = free - sum(costs[r] for r in taken)
     older = [r for r, c in enumerate(found) if c.may_show and c.oversized and c.age > 1]
     for result in sorted(older, key=lambda r: useful[r], reverse=True):
-        limit = min(max(100, budget // 8), room - found[result].call_cost)
-        if limit >= 100:
+        limit = max(100, budget // 8)
+        if limit + found[result].call_cost <= room:
             taken.append(result)
             limits[result] = limit
             room -= limit + found[result].call_cost

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+from summary_doubles import scripted
 
 from engine.embeddings import Vectors
 from engine.errors import ContextRenderError
@@ -16,6 +17,7 @@ from engine.parameters import Parameters
 from engine.policies import POLICIES
 from engine.render import Rendered, assemble, render_call
 from engine.retained import TextOf
+from engine.summaries import Summaries
 from engine.tokens import content_text, counter_for
 from engine.transcript import Json, digest_after, split
 from engine.vectors import encode_vector
@@ -175,6 +177,7 @@ def render(
     parameters: Parameters = DEFAULTS,
     history: History | None = None,
     embedder: Any = None,
+    summaries: Summaries | None = None,
 ) -> tuple[Rendered, list[Json]]:
     """A rendering of `messages` and its messages, from `history` when one is at hand."""
     rendered = render_call(
@@ -185,6 +188,7 @@ def render(
         counter=COUNTER,
         embedder=embedder or AxisEmbedder(),
         text_of=reader(messages),
+        summaries=summaries or scripted(),
     )
     return rendered, [assemble(messages[item.message], item) for item in rendered.items]
 

@@ -17,6 +17,7 @@ from contextrender_bridge.client import ContextRender
 from contextrender_bridge.demo import SHIPPED
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.replay import report
+from contextrender_bridge.replay.bootstrap import Bootstrap
 from contextrender_bridge.replay.in_process import replay_run
 from contextrender_bridge.replay.over_http import HttpReplay
 from contextrender_bridge.replay.runs import Run, read_runs
@@ -64,6 +65,10 @@ def result(id: str, text: str) -> Json:
 
 def user(text: str) -> Json:
     return {"role": "user", "content": text}
+
+
+def figures_of(scores: list[RunScore]) -> Json:
+    return report.to_json(scores, Bootstrap(scores, 20))
 
 
 SMALL = run_of(
@@ -154,7 +159,7 @@ def test_a_small_run_by_hand() -> None:
     (score,) = scores.cases
     assert [turn.position for turn in turns_of(SMALL)] == [2, 4, 6]
     assert [sorted(prompt.visible) for _, prompt in seen] == [[], [3], [5]]
-    figures = score.to_json()
+    figures: Json = score.to_json()
     assert (figures["invocations"], figures["over_budget_invocations"]) == (3, 1)
     assert figures["events_by_age"] == {"<=3": 3, "4-10": 0, "11-25": 0, ">25": 0}
     assert figures["result_recall"] == pytest.approx(2 / 3)
@@ -220,7 +225,7 @@ def test_the_figures_do_not_depend_on_the_number_of_workers(shipped: Run) -> Non
     done: list[int] = []
     alone = replay_runs(runs, CASES, 1, done.append)
     together = replay_runs(runs, CASES, 2, done.append)
-    assert report.to_json(alone) == report.to_json(together)
+    assert figures_of(alone) == figures_of(together)
     assert sum(done) == 2 * len(CASES) * sum(run.invocations for run in runs)
 
 
@@ -231,7 +236,7 @@ def client() -> Iterator[ContextRender]:
 
 
 def without_times(score: RunScore) -> Json:
-    return report.to_json([score])
+    return figures_of([score])
 
 
 def test_http_gives_the_same_figures(client: ContextRender, shipped: Run) -> None:

@@ -4,10 +4,13 @@ from collections.abc import Callable, Mapping
 
 from engine.errors import InvalidRequest
 from engine.parameters import Parameters
+from engine.policies.acon import acon
+from engine.policies.compact import compact
 from engine.policies.contextrender import contextrender, weighted
 from engine.policies.contextrender_frozen import contextrender_frozen
 from engine.policies.contextrender_plus import contextrender_plus
 from engine.policies.prune import prune
+from engine.policies.recency_summary import recency_summary
 from engine.policies.reuse_density import reuse_density
 from engine.policies.semantic_retrieval import semantic_retrieval
 from engine.rendering import Plan, View, everything
@@ -28,6 +31,9 @@ POLICIES: Mapping[str, Policy] = {
     "reuse_density": reuse_density,
     "contextrender_plus": contextrender_plus,
     "contextrender_frozen": contextrender_frozen,
+    "compact": compact,
+    "recency_summary": recency_summary,
+    "acon": acon,
 }
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from engine.rendering import SMALLEST_REPLACEMENT, Plan, ScoreTable, View
+from engine.rendering import Plan, ScoreTable, View
 from engine.selection import Floats, cosines, select_greedily, usefulness
 
 
@@ -13,7 +13,7 @@ def contextrender(view: View) -> Plan:
     """Complete results greedily by observed reuse, recency and relevance, less redundancy.
 
     An oversized result of the last turn competes as a text of at most `view.replacement_limit`
-    tokens; older ones get, in the order of U, what the complete results leave over.
+    tokens; older ones are shown so, in the order of U, where the complete results leave room.
     """
     parameters = view.parameters
     weights = parameters.weight_recency, parameters.weight_reuse, parameters.weight_relevance
@@ -43,10 +43,10 @@ def contextrender(view: View) -> Plan:
     left_over = free - greedy.tokens
     older = np.flatnonzero(view.eligible & oversized & (view.ages > 1))
     for result in sorted(map(int, older), key=lambda r: (-useful[r], r)):
-        limit = min(view.replacement_limit, left_over - int(calls[result]))
-        if limit >= SMALLEST_REPLACEMENT:
-            replaced[result] = limit
-            left_over -= limit + int(calls[result])
+        cost = view.replacement_limit + int(calls[result])
+        if cost <= left_over:
+            replaced[result] = view.replacement_limit
+            left_over -= cost
     complete = [result for result in greedy.taken if not oversized[result]]
     order = [*greedy.taken, *(result for result in replaced if result not in greedy.taken)]
     scores = ScoreTable(relevance, useful, greedy.scores)

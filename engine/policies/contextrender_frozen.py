@@ -8,12 +8,16 @@ from engine.choice import Choice
 from engine.density import density_of
 from engine.excerpting import Excerpting
 from engine.frozen import Frozen, FrozenTrail, frozen_key
+from engine.history import History
 from engine.in_parts import select_in_parts
 from engine.moment import Moment, present, tracking_of
 from engine.rendering import Plan, View
 from engine.selected import IN_PART
 from engine.text_cap import retained_without, turns_to_leave
 from engine.tracking import Tracking
+
+SELECT_EVERY: Final = 128
+"""Invocations after which all is selected anew in any case, so that no more need be followed."""
 
 LEAST_EXCERPT: Final = 200
 """Tokens under which a newcomer's excerpt is not worth it: then all is selected anew."""
@@ -38,21 +42,34 @@ def contextrender_frozen(view: View) -> Plan:
 
 def _follow(view: View, trail: FrozenTrail) -> FrozenTrail:
     """The trail at the next invocation, by way of every one since."""
-    roles, end = view.history.roles, len(view.history)
-    answered = trail.answered
-    if 0 <= trail.latest.messages < end and roles[trail.latest.messages] == "assistant":
-        answered = trail.latest
+    history, end = view.history, len(view.history)
+    answered, latest = trail.answered, trail.latest
+    if 0 <= latest.messages < end and history.roles[latest.messages] == "assistant":
+        answered = latest
     track = _tracker(view)
-    for messages in range(answered.messages + 1, end):
-        if roles[messages] == "assistant":
-            answered = _step(Moment(view, messages, track), answered)
+    for messages in reversed(_unanswered(history, answered.messages)):
+        answered = _step(Moment(view, messages, track), answered)
     return FrozenTrail(answered, _step(Moment(view, end, track), answered))
+
+
+def _unanswered(history: History, known: int) -> list[int]:
+    """Messages before each invocation answered since `known`, the latest first.
+
+    Those before one that selects anew in any case do not matter.
+    """
+    found: list[int] = []
+    for position in range(len(history) - 1, known, -1):
+        if history.roles[position] == "assistant":
+            found.append(position)
+            if history.turns[position] % SELECT_EVERY == 0:
+                break
+    return found
 
 
 def _step(moment: Moment, last: Frozen) -> Frozen:
     if not last.over and moment.fits:
         return Frozen(moment.messages)
-    choice, since = _appended(moment, last), last.since
+    choice, since = _appended(moment, last) if moment.turn % SELECT_EVERY else None, last.since
     if choice is None:
         left, share = turns_to_leave(moment), moment.view.parameters.frozen_share
         choice = select_in_parts(moment, left, density_of(moment), share)

@@ -192,9 +192,20 @@ class AsyncContextRender:
         wanted = {"results": results and list(results), "query": query, "limit": limit}
         return await self.call("recall", {"session": session, "branch": branch, **wanted}, token)
 
-    async def list_sessions(self, *, limit: int | None = None, cursor: str | None = None) -> Json:
-        """A page of the caller's sessions, newest first; its `next` is the next page's cursor."""
-        return await self.call("list_sessions", {"limit": limit, "cursor": cursor})
+    async def list_sessions(
+        self,
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
+        query: str | None = None,
+        token: str | None = None,
+    ) -> Json:
+        """A page of the caller's sessions, newest first; its `next` is the next page's cursor.
+
+        With a `query`, only those with it in their name.
+        """
+        fields = {"limit": limit, "cursor": cursor, "query": query}
+        return await self.call("list_sessions", fields, token)
 
     async def inspect_session(self, session: str, *, branch: int | None = None) -> Json:
         """A session's shape, without contents."""

@@ -26,9 +26,15 @@ class Subcommand:
 SUBCOMMANDS = {
     "serve": Subcommand("run the service", "contextrender_bridge.server.serve"),
     "user": Subcommand("add users, make tokens", "contextrender_bridge.server.user"),
+    "sessions": Subcommand("list sessions", "contextrender_bridge.look.sessions"),
+    "show": Subcommand("show a session or a call", "contextrender_bridge.look.show"),
+    "explain": Subcommand("say why results were shown", "contextrender_bridge.look.explain"),
+    "graph": Subcommand("draw the graph of reuse", "contextrender_bridge.look.graph"),
     "replay": Subcommand("measure policies on runs", "contextrender_bridge.replay.command"),
     "eval": Subcommand("write the whole report on runs", "contextrender_bridge.replay.evaluate"),
     "demo": Subcommand("start the service and replay runs", "contextrender_bridge.demo"),
+    "proxy": Subcommand("make model calls fit", "contextrender_bridge.proxy.command", False),
+    "mcp": Subcommand("serve recall to MCP clients", "contextrender_bridge.mcp_command", False),
 }
 
 

@@ -194,9 +194,14 @@ class ContextRender:
         wanted = {"results": results and list(results), "query": query, "limit": limit}
         return self._call("recall", {"session": session, "branch": branch, **wanted})
 
-    def list_sessions(self, *, limit: int | None = None, cursor: str | None = None) -> Json:
-        """A page of the caller's sessions, newest first; its `next` is the next page's cursor."""
-        return self._call("list_sessions", {"limit": limit, "cursor": cursor})
+    def list_sessions(
+        self, *, limit: int | None = None, cursor: str | None = None, query: str | None = None
+    ) -> Json:
+        """A page of the caller's sessions, newest first; its `next` is the next page's cursor.
+
+        With a `query`, only those with it in their name.
+        """
+        return self._call("list_sessions", {"limit": limit, "cursor": cursor, "query": query})
 
     def inspect_session(self, session: str, *, branch: int | None = None) -> Json:
         """A session's shape, without contents."""

@@ -75,10 +75,15 @@ def dialect_of(name: str, body: Body) -> Dialect:
 
 
 def fitted(body: Body, transcript: Transcript, reply: Json, also: Sequence[int] = ()) -> Fitted:
-    """What a render reply with a plan makes of a request; results `also` are shown as well."""
+    """What a render reply with a plan makes of a request; results `also` are shown as well.
+
+    But not where a summary of the whole history stands in a result's place.
+    """
     plan = Plan(transcript.messages, reply["plan"])
+    summaries = {shown["position"] for shown in reply["replaced"] if shown["kind"] == "summary"}
     for result in also:
-        plan.show_result(result)
+        if result not in summaries:
+            plan.show_result(result)
     if not any(reply[what] for what in ("omitted", "replaced", "left_turns", "shortened")):
         return Fitted(body, False, reply, "", transcript, plan)
     left = transcript.apply(plan)

@@ -69,6 +69,10 @@ def fingerprints(messages: Sequence[Message], first: int) -> tuple[bytes, bytes]
             # Version 2 has no references between objects, so equal values give equal bytes.
             state.update(marshal.dumps(message, 2))
         except ValueError:
-            state.update(json.dumps(message, default=dict).encode())
+            state.update(json.dumps(message, default=_plain).encode())
     whole = state.digest()
     return (whole if first == len(messages) else before), whole
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else repr(value)

@@ -22,12 +22,19 @@ class Api:
         return self._http.post(f"/walker/{walker}", json=fields, headers=headers)
 
     def __call__(self, walker: str, **fields: Any) -> Any:
+        """The one report of a call that succeeds, `usage` apart.
+
+        What a call itself spends depends on what earlier ones left to do.
+        """
+        return {k: v for k, v in self.report(walker, **fields).items() if k != "usage"}
+
+    def report(self, walker: str, **fields: Any) -> Json:
         """The one report of a call that succeeds."""
         reply = self.post(walker, **fields)
         assert reply.status_code == 200, reply.text
         assert set(reply.json()) == {"reports"}
         (report,) = reply.json()["reports"]
-        return report
+        return dict(report)
 
     def refused(self, walker: str, status: int, code: str, **fields: Any) -> Json:
         """The error of a call that is refused with that status and code."""

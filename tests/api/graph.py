@@ -42,9 +42,7 @@ class Graph:
         """What is committed now."""
         nodes: dict[str, Node] = {}
         edges: list[Edge] = []
-        for row in _rows(data):
-            if row["root"] != root:
-                continue
+        for row in _rows(data, root):
             fields = {k: v for k, v in row["archetype"].items() if not k.startswith("__")}
             kind = row["archetype"]["__type__"]
             if row["__type__"] == "NodeAnchor":
@@ -94,6 +92,7 @@ def count_rows(data: Path) -> dict[str, int]:
         }
 
 
-def _rows(data: Path) -> list[dict[str, Any]]:
+def _rows(data: Path, root: str) -> list[dict[str, Any]]:
+    query = "SELECT data FROM anchors WHERE json_extract(data, '$.root') = ?"
     with closing(sqlite3.connect(data / "graph.db")) as database:
-        return [json.loads(text) for (text,) in database.execute("SELECT data FROM anchors")]
+        return [json.loads(text) for (text,) in database.execute(query, (root,))]

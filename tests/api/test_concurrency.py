@@ -136,3 +136,24 @@ def test_sessions_made_and_deleted_at_once_are_all_there_and_all_gone(
         list(threads.map(remove, range(WRITERS)))
     assert alice.api("list_sessions")["sessions"] == []
     assert alice.graph().counts == {}
+
+
+def test_a_session_deleted_while_it_is_written_is_whole_or_gone(
+    alice: User, writers: list[Api]
+) -> None:
+    run = agent_run(5)
+
+    def write_or_delete(writer: int) -> None:
+        for step in range(5):
+            if writer % 4 == 3:
+                assert writers[writer].post("delete_session", session="s").status_code in (200, 404)
+            else:
+                writers[writer]("render", session="s", messages=run[: 4 + step], budget=300)
+
+    with ThreadPoolExecutor(WRITERS) as threads:
+        list(threads.map(write_or_delete, range(WRITERS)))
+    alice.api("sync", session="s", messages=run)
+    alice.graph().check()
+    assert lines_of(alice.api("export_session", session="s"))[0] == run
+    alice.api("delete_session", session="s")
+    assert alice.graph().counts == {}

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from contextrender_bridge.server import sqlite
 
 from tests.api.client import Conversation, Json
 from tests.api.conftest import Service, User
@@ -73,6 +75,12 @@ def test_killed_right_after_a_reply_twenty_times_nothing_is_lost(
     assert rendered == alone | {"session": "s"}
 
 
+WRITES = [
+    *("a new session", "more messages", "a branch", "vectors alone", "settings alone"),
+    *("an import", "a delete"),
+]
+
+
 def writes(alice: User) -> dict[str, tuple[str, Json]]:
     """Every kind of call that writes, on a session that is there."""
     export = alice.api("export_session", session="s")
@@ -91,13 +99,7 @@ def writes(alice: User) -> dict[str, tuple[str, Json]]:
     }
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        *("a new session", "more messages", "a branch", "vectors alone", "settings alone"),
-        *("an import", "a delete"),
-    ],
-)
+@pytest.mark.parametrize("case", WRITES)
 def test_a_failed_commit_is_an_error_leaves_nothing_and_the_next_call_works(
     impatient: NewUser, case: str
 ) -> None:
@@ -118,6 +120,25 @@ def test_a_failed_commit_is_an_error_leaves_nothing_and_the_next_call_works(
     alice.graph().check()
     vectors = [node.fields.get("embedding") for node in alice.graph().of("ToolResult")]
     assert vectors == [node.fields.get("embedding") for node in bob.graph().of("ToolResult")]
+
+
+def test_a_call_writes_to_the_store_once(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second time would be after the session's lock is let go."""
+    written: list[int] = []
+    apply = sqlite.StrictSqlite.apply
+
+    def counting(self: sqlite.StrictSqlite, changes: Any) -> Any:
+        written.append(len(changes.intents))
+        return apply(self, changes)
+
+    monkeypatch.setattr(sqlite.StrictSqlite, "apply", counting)
+    for case in WRITES:
+        alice = service.new_user()
+        alice.api("sync", session="s", messages=RUN[:8])
+        walker, fields = writes(alice)[case]
+        written.clear()
+        alice.api(walker, **fields)
+        assert len(written) == 1, case
 
 
 def test_after_a_failed_commit_a_session_goes_on_without_a_gap(impatient: NewUser) -> None:

@@ -10,7 +10,6 @@ from contextrender_bridge.server.writing import WORKING_SET
 from engine.vectors import decode_vector
 from tests.api.client import Api, Json
 from tests.api.conftest import User
-from tests.api.servers import Servers
 from tests.api.transcripts import agent_run
 from tests.provider_double import ProviderDouble, embedding_reply, provider
 
@@ -59,6 +58,19 @@ def test_vectors_are_kept_on_the_results(alice: User) -> None:
     assert alice.api("inspect_session", session="s")["embedded"] == len(POSITIONS)
 
 
+def test_a_reply_says_what_the_call_itself_embedded(api: Api) -> None:
+    fields = {"session": "s", "messages": RUN}
+
+    def embedded(budget: int) -> int:
+        usage = api.report("render", **fields, budget=budget)["usage"]
+        assert usage["model_tokens_in"] == usage["model_tokens_out"] == 0
+        return int(usage["embedding_tokens"])
+
+    assert embedded(50_000) == 0
+    assert embedded(900) > 1000
+    assert 0 < embedded(900) < 100, "the latest text"
+
+
 @pytest.mark.parametrize("looked", ["explain", "recall"])
 def test_vectors_made_by_looking_are_not_lost_to_the_next_rendering(
     alice: User, looked: str
@@ -72,7 +84,7 @@ def test_vectors_made_by_looking_are_not_lost_to_the_next_rendering(
 
 
 def test_a_result_is_embedded_once(
-    alice: User, servers: Servers, provided: ProviderDouble, monkeypatch: pytest.MonkeyPatch
+    alice: User, provided: ProviderDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_EMBED_MODEL", SCRIPTED)
     fields = {"session": "s", "messages": RUN, "budget": 900}
@@ -82,13 +94,8 @@ def test_a_result_is_embedded_once(
     assert sent == len(POSITIONS) + 2, "the results, the first and the latest text"
     assert alice.api("render", **fields) == first
     assert texts_sent(provided) == sent + 1, "the latest text"
-    environment = {
-        "CONTEXTRENDER_EMBED_MODEL": SCRIPTED,
-        "OPENAI_API_BASE": provided.url,
-        "OPENAI_API_KEY": "scripted",
-    }
-    with servers.running(alice.data, environment) as server, server.api(alice.api.token) as api:
-        assert api("render", **fields) == first
+    WORKING_SET.clear()
+    assert alice.api("render", **fields) == first
     assert texts_sent(provided) == sent + 3, "the first and the latest text"
 
 

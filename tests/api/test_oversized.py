@@ -97,6 +97,14 @@ def test_a_model_compacts_once_and_the_text_is_a_node_of_its_own(
     assert recalled["message"] == RUN[2]
 
 
+def test_the_call_that_had_it_made_says_what_that_took(api: Api, model: ProviderDouble) -> None:
+    fields = {"session": "s", "messages": RUN, "budget": 3000}
+    spent = [api.report("render", **fields)["usage"] for _ in range(2)]
+    assert [usage["model_tokens_in"] for usage in spent] == [1, 0]
+    assert [usage["model_tokens_out"] for usage in spent] == [1, 0]
+    assert len(model.requests) == 1
+
+
 def test_later_calls_of_the_session_reuse_it(api: Api, model: ProviderDouble) -> None:
     first = replacement(api("render", session="s", messages=RUN, budget=3000))
     later = [*RUN, assistant("Clean up?"), user("Yes.")]

@@ -2,14 +2,17 @@
 
 import pytest
 
-from engine.policies import POLICIES
+from engine.policies import POLICIES as ALL_POLICIES
+from engine.summaries import MODEL_POLICIES
 from engine.tokens import counter_for
 from tests.api.checks import orphans, rebuilt, tokens_inside
 from tests.api.client import Api, Json
+from tests.api.conftest import User
 from tests.api.transcripts import UNUSUAL, agent_run, assistant, call, result, user
 
 RUN = agent_run(14, lines=5)
 MIXED = [*UNUSUAL, *RUN[1:], assistant(None, call("late", "wait")), user("Still there?")]
+POLICIES = sorted(set(ALL_POLICIES) - set(MODEL_POLICIES))
 WITHIN_BUDGET = sorted(set(POLICIES) - {"full"})
 BUDGETS = [64, 300, 1200, 2000]
 
@@ -65,6 +68,15 @@ def test_full_shows_everything_and_says_how_much(api: Api) -> None:
     reply = api("render", session="s", messages=RUN, policy="full", budget=100)
     assert reply["messages"] == RUN
     assert reply["tokens"]["after"] == tokens_inside(RUN)
+
+
+@pytest.mark.parametrize("policy", sorted(MODEL_POLICIES))
+def test_a_policy_that_needs_a_model_says_so_where_there_is_none(alice: User, policy: str) -> None:
+    error = alice.api.refused(
+        "render", 422, "invalid_request", session="s", messages=RUN, policy=policy
+    )
+    assert "set CONTEXTRENDER_MODEL" in error["message"]
+    assert not alice.graph().nodes
 
 
 def test_prune_keeps_the_newest(api: Api) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -19,11 +20,21 @@ TIMES = ("created_at", "updated_at", "timestamps")
 ApiAt = Callable[[int], Api]
 
 
-def a_days_work(api_at: ApiAt) -> list[Any]:
+@dataclass
+class Day:
+    """What is expected of a day's work under a policy."""
+
+    policy: str
+    replies: list[Any]
+
+
+def a_days_work(policy: str, api_at: ApiAt) -> list[Any]:
     """Every reply of a session that grows, branches, returns, and is looked at."""
     replies: list[Any] = []
 
     def ask(walker: str, **fields: Any) -> Any:
+        if walker == "render":
+            fields["policy"] = policy
         replies.append(api_at(len(replies))(walker, session="day", **fields))
         return replies[-1]
 
@@ -37,7 +48,7 @@ def a_days_work(api_at: ApiAt) -> list[Any]:
     ask("render", messages=RUN[:15], budget=500)
     ask("sync", messages=[*REWRITTEN, assistant("Done.")], settings={"budget": 800})
     ask("explain", turn=6, budget=600)
-    ask("explain", branch=0)
+    ask("explain", branch=0, policy=policy)
     ask("explain", policy="prune")
     ask("recall", results=[3, 7], branch=0)
     ask("recall", query="which hub did ORD-1003 move through?")
@@ -55,10 +66,10 @@ def timeless(value: Any) -> Any:
     return [timeless(item) for item in value] if isinstance(value, list) else value
 
 
-@pytest.fixture(scope="module")
-def expected(service: Service) -> list[Any]:
+@pytest.fixture(scope="module", params=["contextrender", "contextrender_frozen"])
+def day(service: Service, request: pytest.FixtureRequest) -> Day:
     api = service.new_user().api
-    return a_days_work(lambda _: api)
+    return Day(request.param, a_days_work(request.param, lambda _: api))
 
 
 @pytest.fixture
@@ -70,29 +81,25 @@ def unlimited() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("limit", [0, 5_000, 30_000])
-def test_with_a_tiny_working_set(
-    service: Service, expected: list[Any], limit: int, unlimited: None
-) -> None:
+def test_with_a_tiny_working_set(service: Service, day: Day, limit: int, unlimited: None) -> None:
     api = service.new_user().api
     WORKING_SET.clear()
     WORKING_SET.limit = limit
-    assert a_days_work(lambda _: api) == expected
+    assert a_days_work(day.policy, lambda _: api) == day.replies
 
 
-def test_with_a_working_set_lost_before_every_call(service: Service, expected: list[Any]) -> None:
+def test_with_a_working_set_lost_before_every_call(service: Service, day: Day) -> None:
     api = service.new_user().api
 
     def forgetful(_: int) -> Api:
         WORKING_SET.clear()
         return api
 
-    assert a_days_work(forgetful) == expected
+    assert a_days_work(day.policy, forgetful) == day.replies
 
 
 @pytest.mark.parametrize("limit", [None, 0])
-def test_with_restarts(
-    service: Service, servers: Servers, expected: list[Any], limit: int | None
-) -> None:
+def test_with_restarts(service: Service, servers: Servers, day: Day, limit: int | None) -> None:
     token = service.new_user().api.token
     with ExitStack() as stack:
         started: dict[int, Api] = {}
@@ -105,17 +112,36 @@ def test_with_restarts(
                 started[number] = stack.enter_context(server.api(token))
             return started[number]
 
-        assert a_days_work(restarted) == expected
+        assert a_days_work(day.policy, restarted) == day.replies
 
 
 def test_with_another_process_taking_every_other_call(
-    service: Service, servers: Servers, expected: list[Any]
+    service: Service, servers: Servers, day: Day
 ) -> None:
     here = service.new_user().api
     with servers.running(service.data) as server, server.api(here.token) as there:
-        assert a_days_work(lambda call: (here, there)[call % 2]) == expected
+        assert a_days_work(day.policy, lambda call: (here, there)[call % 2]) == day.replies
         other = service.new_user()
         with server.api(other.api.token) as there:
             # The first process catches up with many calls at once.
             takes = [other.api, *[there] * 12]
-            assert a_days_work(lambda call: takes[call % 13]) == expected
+            assert a_days_work(day.policy, lambda call: takes[call % 13]) == day.replies
+
+
+def test_a_session_that_another_process_made_anew_is_not_remembered(
+    service: Service, servers: Servers
+) -> None:
+    here = service.new_user().api
+    other = [user("Something else."), *RUN[2:]]
+    with servers.running(service.data) as server, server.api(here.token) as there:
+        made = here("render", session="s", messages=RUN, budget=700)
+        there("delete_session", session="s")
+        here.refused("explain", 404, "not_found", session="s")
+        new = there("render", session="s", messages=other, budget=700)
+        assert new["offset"] == made["offset"] - 1
+        assert here("render", session="s", messages=other, budget=700) == new
+        (branch,) = here("export_session", session="s")["branches"]
+        assert branch["messages"] == other
+        there("sync", session="s", messages=other, settings={"budget": 600, "policy": "prune"})
+        assert here("explain", session="s") == there("explain", session="s")
+        assert here("explain", session="s")["policy"] == "prune"

@@ -18,10 +18,10 @@ CANARY = "CANARY_5512"
 
 
 def branchy(api: Api, session: str) -> None:
-    """A session of three branches, the second one written last."""
+    """A session of three branches, the second one written last, and everything kept of it."""
     api("sync", session=session, messages=RUN, settings={"budget": 700, "policy": "recency"})
     api("render", session=session, messages=REWRITTEN)
-    api("render", session=session, messages=AGAIN)
+    api("render", session=session, messages=AGAIN, policy="contextrender_frozen")
     api("sync", session=session, messages=[*REWRITTEN, assistant("Done.")])
 
 

@@ -87,7 +87,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with running([*COMMAND, "serve", "--port", "0", "--data", str(data)], data) as server:
         stored = json.loads((data / "credentials.json").read_text())
         service = Service(server, stored["token"])
-        service.record(LARGE, make_run(1000, 7), budget=24_000)
+        service.record(LARGE, make_run(1000, 7), budget=8000)
         service.record(HOSTILE, make_run(62, 5, hostile=True))
         for index in range(27):
             service.record(f"nightly-{index:02d}", make_run(3 + index % 5, index))

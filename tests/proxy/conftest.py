@@ -1,8 +1,11 @@
 """A real service, a scripted model, and the proxy between them, all on loopback."""
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -91,3 +94,22 @@ def setup(usual: Setup) -> Setup:
     usual.model.answer, usual.model.cancelled = None, 0
     usual.http.cookies.clear()
     return usual
+
+
+def data_of(credentials: Credentials) -> Path:
+    """The data folder of a server process that we started, from its command line."""
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        words = entry.read_bytes().split(b"\0")
+        if b"--data" in words:
+            folder = words[words.index(b"--data") + 1].decode()
+            found = Path(folder) / "credentials.json"
+            if found.exists() and credentials.url in found.read_text():
+                return Path(folder)
+    raise AssertionError
+
+
+def add_user(data: Path, user: str) -> str:
+    code = "import sys; from contextrender_bridge.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "user", "add", user, "--data", str(data)]
+    made = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return made.stdout.strip()

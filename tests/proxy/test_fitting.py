@@ -1,10 +1,14 @@
 """Agents' histories over budget: results leave, and come back when they are drawn on again."""
 
+import asyncio
 import copy
+import time
 import uuid
 from typing import Any
 
 import pytest
+from contextrender_bridge.proxy.histories import Size
+from contextrender_bridge.sent import fingerprints
 
 from tests.proxy.agents import AGENTS, Agent, ChatAgent, MessagesAgent, ResponsesAgent, finding
 from tests.proxy.conftest import Setup, Start
@@ -28,7 +32,7 @@ def test_results_are_omitted_and_come_back(
     sent = agent.run(10)
     assert sent[0][agent.key] == agent.items[: len(sent[0][agent.key])]
     assert len(agent.results(sent[9][agent.key])) < 9
-    assert finding(0) not in str(agent.results(sent[9][agent.key]))
+    assert not any("host_1_X answers" in text for text in agent.results(sent[9][agent.key]))
     # The model quotes what only the first result said: it is drawn on, and returns.
     back = agent.run(4, {10: 1, 11: 1, 12: 1})
     assert any("host_1_X answers" in text for text in agent.results(back[-1][agent.key]))
@@ -178,3 +182,39 @@ def test_parallel_calls_leave_one_by_one(start: Start, session: str) -> None:
     answered = [item["tool_call_id"] for item in sent if item["role"] == "tool"]
     assert sorted(asked) == sorted(answered)
     assert 0 < len(asked) < 10
+
+
+def test_a_call_that_surely_fits_does_not_wait(start: Start, session: str) -> None:
+    setup = start(budget=100_000)
+    client = setup.proxy.histories.client
+    render, waited = client.render, []
+
+    async def slowly(*args: Any, **options: Any) -> Any:
+        await asyncio.sleep(0.5)
+        waited.append(session)
+        return await render(*args, **options)
+
+    client.render = slowly  # type: ignore[method-assign]
+    agent = ChatAgent(setup, session)
+    begun = time.monotonic()
+    agent.run(8)
+    assert time.monotonic() - begun < 2
+    until = time.monotonic() + 20
+    while len(waited) < 8:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert setup.service.inspect_session(session)["session"]["branches"] == 1
+    assert setup.proxy.histories.failures.counts() == {}
+
+
+def test_sizes_are_never_taken_for_less() -> None:
+    messages = [{"role": "user", "content": "é" * 30}]
+    known = Size(1, fingerprints(messages, 1)[0], 40, 100)
+    assert known.fits(messages, None)
+    assert not known.fits(messages, 30)
+    assert not known.fits([{"role": "user", "content": "other"}], None)
+    assert not known.fits([*messages, {"role": "user", "content": "é" * 30}], None)
+    image = {"type": "image", "digest": "d"}
+    assert not known.fits([*messages, {"role": "user", "content": [image]}], 300)
+    assert not Size().fits(messages, None)
+    assert Size().fits(messages, 200)

@@ -74,7 +74,8 @@ def test_streams_come_through_byte_for_byte(
     got = setup.http.post(path, content=raw, headers=kind)
     assert got.content == reply.body
     assert got.headers["content-type"] == "text/event-stream; charset=utf-8"
-    assert got.headers["x-contextrender-tokens-before"] == "0"
+    assert got.headers["x-contextrender-session"].startswith("auto-")
+    assert "x-contextrender-fail-open" not in got.headers
     assert setup.model.asked[0].body == raw
     assert setup.model.asked[0].path == path
     assert setup.model.asked[0].header("authorization") == "Bearer sk-1"

@@ -73,7 +73,7 @@ export function Chart({ label, series, format, most }: Props) {
   return (
     <figure class="chart">
       <figcaption>
-        <h3>{label}</h3>
+        <h2>{label}</h2>
         <ul class="legend">
           {series.map((one) => (
             <li key={one.name}>

@@ -29,9 +29,9 @@ export function Trace({ data, value, onClose }: Props) {
   return (
     <section class="trace" aria-label={`Value ${value}`}>
       <header>
-        <h3>
+        <h2>
           <code>{value}</code>
-        </h3>
+        </h2>
         <button class="quiet icon" aria-label="Close" onClick={onClose}>
           <Icon name="close" />
         </button>

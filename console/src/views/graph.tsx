@@ -93,7 +93,7 @@ function Most({ layout, onChoose }: { layout: Layout; onChoose: (id: string) => 
     .slice(0, 20);
   return (
     <section>
-      <h3>Most used results</h3>
+      <h2>Most used results</h2>
       <ol class="plain">
         {most.map((node) => (
           <li key={node.id}>
@@ -122,7 +122,7 @@ function About({ node, layout, data, onValue, onClose }: AboutProps) {
   return (
     <section aria-label={node.label}>
       <header>
-        <h3>{node.operation ? (node.name ? `Call of ${node.name}` : "Assistant text") : node.label}</h3>
+        <h2>{node.operation ? (node.name ? `Call of ${node.name}` : "Assistant text") : node.label}</h2>
         <button class="quiet icon" aria-label="Close" onClick={onClose}>
           <Icon name="close" />
         </button>
@@ -136,7 +136,7 @@ function About({ node, layout, data, onValue, onClose }: AboutProps) {
         {result && <a href={address(data.key, "result", result.position, data.branch)}>Open the result</a>}
         <a href={address(data.key, "call", Math.max(1, node.turn), data.branch)}>Call {node.turn}</a>
       </p>
-      <h4>{node.operation ? "Drew on" : links.length ? "Used by" : "Not used"}</h4>
+      <h3>{node.operation ? "Drew on" : links.length ? "Used by" : "Not used"}</h3>
       <ul class="plain">
         {links.map((link) => {
           const other = link.source === node ? link.target : link.source;

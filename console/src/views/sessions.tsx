@@ -21,6 +21,7 @@ export function Sessions() {
   const page = useAsk<SessionPage>("list_sessions", { limit: PAGE, cursor: cursors[cursors.length - 1], query });
   useInterval(page.again, LIVE_MS);
   useEffect(() => {
+    if (typed.trim() === query) return;
     const timer = setTimeout(() => {
       setQuery(typed.trim());
       setCursors([""]);
@@ -192,7 +193,7 @@ function Row({ view, doomed, onExport, onAsk, onKeep, onDelete }: RowProps) {
 }
 
 function NoSessions({ query }: { query: string }) {
-  if (query) return <Empty title={`No session's name has “${query}” in it`} />;
+  if (query) return <Empty title={`No session’s name has “${query}” in it`} />;
   return (
     <Empty title="No sessions yet">
       <p>

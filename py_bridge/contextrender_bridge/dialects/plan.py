@@ -21,6 +21,15 @@ class Plan:
         self._calls_of = pairs(messages)
         self._paired = {call: result for result, call in self._calls_of.items()}
         self._is_result = [message.get("role") == "tool" for message in messages]
+        self._silent = {
+            position
+            for position, message in enumerate(messages)
+            if not message.get("content")
+            and any(
+                (position, number) not in self._paired
+                for number in range(len(message.get("tool_calls") or ()))
+            )
+        }
         self._texts: dict[int, str | None] = {}
         self._calls: set[Call] = set()
         for item in shown:
@@ -41,7 +50,7 @@ class Plan:
 
     def shows(self, message: int) -> bool:
         """Whether a message, or a result, stays."""
-        if message in self._texts:
+        if message in self._texts or message in self._silent:
             return True
         return self._is_result[message] and message not in self._calls_of
 
@@ -64,6 +73,10 @@ class Plan:
             self._texts[call[0]] = ""
         self._texts[message] = None
         return True
+
+    def replace(self, message: int, text: str) -> None:
+        """Puts a text in place of a message's own."""
+        self._texts[message] = text
 
     def hidden(self) -> list[int]:
         """The results not shown at all, by position."""

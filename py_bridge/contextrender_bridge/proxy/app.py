@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -13,9 +13,12 @@ import httpx
 from contextrender_bridge import wire
 from contextrender_bridge.async_client import AsyncContextRender
 from contextrender_bridge.fitting import Fitted
+from contextrender_bridge.proxy.compress import Compression, Refused
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.headers import Headers, first, request_headers
-from contextrender_bridge.proxy.histories import Call, Histories
+from contextrender_bridge.proxy.histories import Histories
+from contextrender_bridge.proxy.other_providers import ORIGIN, is_other
+from contextrender_bridge.proxy.recall.driver import FORMATS, Recalling
 from contextrender_bridge.proxy.settings import ProxySettings
 from contextrender_bridge.proxy.upstream import (
     Gone,
@@ -27,10 +30,13 @@ from contextrender_bridge.proxy.upstream import (
     read_body,
     relay,
     send_error,
+    send_whole,
     while_connected,
 )
 
 Scope = Any
+COMPRESS = "/compress"
+RETRIEVE = "/retrieve/"
 DIALECT_OF_PATH = {
     "/chat/completions": "chat",
     "/responses": "responses",
@@ -66,12 +72,19 @@ class Proxy:
         client: AsyncContextRender,
         *,
         own_token: bool = True,
+        others: bool = True,
         connections: httpx.AsyncClient | None = None,
     ) -> None:
-        """`client` reaches the service; `own_token`: also for callers without a token."""
+        """`client` reaches the service; `own_token`: also for callers without a token.
+
+        `others`: models of other providers are reached too, with this process's keys.
+        """
         self.settings = settings
         self.histories = Histories(client, settings.deadline, own_token=own_token)
         self.http = connections or new_connections()
+        self._compression = Compression(self.histories)
+        self._own_token = own_token
+        self._others = others
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
@@ -85,6 +98,7 @@ class Proxy:
 
     async def close(self) -> None:
         """Gives back all connections."""
+        await self.histories.settle()
         await self.http.aclose()
         await self.histories.client.close()
 
@@ -98,6 +112,9 @@ class Proxy:
         headers: Headers = scope["headers"]
         raw = scope.get("raw_path") or scope["path"].encode()
         target = Target.of(raw.decode("latin-1"))
+        if is_compression(target.path):
+            await self._compress(target, scope["method"], headers, receive, send)
+            return
         dialect = DIALECT_OF_PATH.get(target.path, "") if scope["method"] == "POST" else ""
         url = self.url(target, dialect or _family(target), headers, scope["query_string"])
         if not dialect:
@@ -105,6 +122,32 @@ class Proxy:
             return
         body = await read_body(receive)
         await while_connected(receive, self._call(target, dialect, url, headers, body, send))
+
+    async def _compress(
+        self, target: Target, method: str, headers: Headers, receive: Receive, send: Send
+    ) -> None:
+        raw = await read_body(receive)
+        try:
+            asked = Controls.of(headers, self.settings)
+            if not self._own_token and asked.token is None:
+                asked = replace(asked, token=bearer(headers))
+            if target.path == COMPRESS:
+                if method != "POST":
+                    raise Refused(405, "wrong_method", "Use POST here.")
+                body = _body(headers, raw)
+                if body is None:
+                    raise Refused(400, "invalid_json", "The body must be a JSON object.")
+                made = await self._compression.compress(target.session, headers, body, asked)
+            else:
+                made = await self._compression.retrieve(target.path[len(RETRIEVE) :], asked.token)
+        except InvalidControl as invalid:
+            sentence = f"The header x-contextrender-{invalid.args[0]} has no such value."
+            await send_error(send, 422, "invalid_request", sentence, [])
+        except Refused as refused:
+            status, code, sentence = refused.args
+            await send_error(send, status, code, sentence, [])
+        else:
+            await send_whole(send, 200, [], wire.dumps(made))
 
     async def _forward(
         self, method: str, url: str, headers: Headers, receive: Receive, send: Send
@@ -152,12 +195,21 @@ class Proxy:
         if body is None:
             await self._pass("POST", url, onward, raw, send, [])
             return
+        if dialect == "chat" and self._others and is_other(body):
+            url, onward = f"{ORIGIN}{target.path}", []
         call = await self.histories.fit(target.session, headers, body, dialect, asked)
-        ours = report(call, asked.mode)
+        form = FORMATS[dialect]
+        if asked.recall and asked.mode == "render" and call.fit.reply and form.offers(body):
+            recalling = Recalling(self.http, self.histories.client, call, form, send)
+            ours = report(call.session, call.fit, asked.mode)
+            await recalling.run(url, onward, dict(call.fit.body), ours)
+            return
         if call.fit.changed and asked.mode == "render":
             raw = wire.dumps(call.fit.body)
             onward = [pair for pair in onward if pair[0] != b"content-encoding"]
-        await self._pass("POST", url, onward, raw, send, ours)
+        async with answer(self.http, "POST", url, onward, raw) as response:
+            told = await call.told(wait=asked.mode == "observe")
+            await relay(response, send, report(call.session, told, asked.mode))
 
     async def _pass(
         self,
@@ -172,10 +224,20 @@ class Proxy:
             await relay(response, send, ours)
 
 
-def report(call: Call, mode: str) -> Headers:
+def is_compression(path: str) -> bool:
+    """Whether a path, after its version, is one of `compress`."""
+    return path == COMPRESS or path.startswith(RETRIEVE)
+
+
+def bearer(headers: Headers) -> str | None:
+    """The token in `Authorization`."""
+    scheme, _, token = first(headers, b"authorization").partition(" ")
+    return token.strip() or None if scheme.lower() == "bearer" else None
+
+
+def report(session: str, fit: Fitted, mode: str) -> Headers:
     """The reply headers that tell what was done."""
-    fit: Fitted = call.fit
-    found = [_header("session", call.session)] if call.session else []
+    found = [_header("session", session)] if session else []
     if fit.failure:
         found.append(_header("fail-open", fit.failure))
     if fit.reply is not None:

@@ -3,22 +3,51 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
+from collections.abc import Coroutine, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from contextrender_bridge import wire
 from contextrender_bridge.async_client import AsyncContextRender
+from contextrender_bridge.client_errors import Unreachable
 from contextrender_bridge.dialects import Transcript
 from contextrender_bridge.fitting import Failures, Fitted, dialect_of, fitted, reason_of
 from contextrender_bridge.proxy.controls import Controls, line_of, session_of
 from contextrender_bridge.proxy.headers import Headers
+from contextrender_bridge.sent import fingerprints
 
 Json = dict[str, Any]
 
 REMEMBERED = 1024
+PATIENCE = 3
+PAUSE_SECONDS = 5.0
+LATER_SECONDS = 30.0
+MEDIA_TOKENS = 800
 KEPT_TURNS = 4
 """For how many model calls a recalled result is shown whatever the plan says."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """What the service counted of a history's first `messages`, and the budget it used."""
+
+    messages: int = 0
+    fingerprint: bytes = b""
+    tokens: int = 0
+    budget: int = 0
+
+    def fits(self, messages: Sequence[Json], budget: int | None) -> bool:
+        """Whether the history that these became surely fits: no token is shorter than a byte."""
+        limit = budget or self.budget
+        if not limit or self.messages > len(messages):
+            return False
+        fresh = messages[self.messages :]
+        more = len(wire.dumps(fresh)) + sum(map(_media_tokens, fresh))
+        if self.tokens + more > limit:
+            return False
+        return fingerprints(messages, self.messages)[0] == self.fingerprint or not self.messages
 
 
 @dataclass
@@ -34,16 +63,48 @@ class Line:
     recalled: dict[tuple[int, str], int] = field(default_factory=dict)
     branch: int | None = None
     turn: int = 0
+    size: Size = field(default_factory=Size)
 
 
 @dataclass(frozen=True)
 class Call:
-    """One model call: its session, what is sent on, and the history it belongs to."""
+    """One model call: its session, what is sent on, and the history it belongs to.
+
+    A call that surely fits, or that is only observed, does not wait for the service: `later` is
+    what it says.
+    """
 
     session: str
     fit: Fitted
     line: Line
     token: str | None = field(default=None, repr=False)
+    later: asyncio.Task[Fitted] | None = field(default=None, repr=False)
+
+    async def told(self, *, wait: bool) -> Fitted:
+        """What the service said, or for a call that was not kept waiting, says meanwhile."""
+        if self.later is not None and (wait or self.later.done()):
+            return await asyncio.shield(self.later)
+        return self.fit
+
+
+class Pause:
+    """After several failures in a row the service is left alone for a while, and not waited for."""
+
+    def __init__(self) -> None:
+        """No failure yet."""
+        self._failed = 0
+        self._until = 0.0
+
+    @property
+    def on(self) -> bool:
+        """Whether not to ask now."""
+        return time.monotonic() < self._until
+
+    def note(self, *, failed: bool) -> None:
+        """The service has answered, or failed to."""
+        self._failed = self._failed + 1 if failed else 0
+        if self._failed >= PATIENCE:
+            self._until = time.monotonic() + PAUSE_SECONDS
 
 
 class Histories:
@@ -55,6 +116,8 @@ class Histories:
         self.failures = Failures()
         self._deadline = deadline
         self._own_token = own_token
+        self._pause = Pause()
+        self._recording: set[asyncio.Task[Fitted]] = set()
         self._lines: OrderedDict[Hashable, Line] = OrderedDict()
 
     async def fit(
@@ -67,19 +130,51 @@ class Histories:
             session = session_of(path, headers, body, transcript.messages)
             if not transcript.messages or _is_kept_elsewhere(body):
                 return Call(session, Fitted(body, transcript=transcript), line, asked.token)
-            if asked.token is None and not self._own_token:
-                raise PermissionError
+            reason = self._refusal(asked)
+            if reason:
+                self.failures.add(reason)
+                return Call(session, Fitted(body, failure=reason), line, asked.token)
             name = line_of(transcript.messages)
             line = self._line((asked.token, session, name), transcript)
             work = self._fit(session, name, line, body, transcript, asked)
-            fit = await asyncio.wait_for(work, self._deadline)
-        except PermissionError:
-            self.failures.add("token_missing")
-            fit = Fitted(body, failure="token_missing")
+            if asked.mode == "observe" or self._need_not_wait(line, transcript, asked):
+                later = asyncio.ensure_future(self._outcome(work, body, LATER_SECONDS))
+                self._recording.add(later)
+                later.add_done_callback(self._recording.discard)
+                fit = Fitted(body, transcript=transcript)
+                return Call(session, fit, line, asked.token, later)
+            fit = await self._outcome(work, body, self._deadline)
         except Exception as failure:
             self.failures.add(reason_of(failure))
             fit = Fitted(body, failure=reason_of(failure))
         return Call(session, fit, line, asked.token)
+
+    async def settle(self) -> None:
+        """Waits until what is being recorded is."""
+        while self._recording:
+            await asyncio.wait(set(self._recording))
+
+    async def _outcome(
+        self, work: Coroutine[Any, Any, Fitted], body: Mapping[str, Any], seconds: float
+    ) -> Fitted:
+        """What the service makes of a request within that time; the original if it does not."""
+        try:
+            fit = await asyncio.wait_for(work, seconds)
+        except Exception as failure:
+            self._pause.note(failed=_is_outage(failure))
+            self.failures.add(reason_of(failure))
+            return Fitted(body, failure=reason_of(failure))
+        self._pause.note(failed=False)
+        return fit
+
+    def _need_not_wait(self, line: Line, transcript: Transcript, asked: Controls) -> bool:
+        return not asked.recall and line.size.fits(transcript.messages, asked.budget)
+
+    def _refusal(self, asked: Controls) -> str:
+        """Why the service is not to be asked, if it is not."""
+        if asked.token is None and not self._own_token:
+            return "token_missing"
+        return "paused" if self._pause.on else ""
 
     async def _fit(
         self,
@@ -106,6 +201,10 @@ class Histories:
 
         reply = await render(asked.budget)
         line.branch, line.turn = reply["branch"], reply["turn"]
+        tokens = reply["tokens"]["before"] + reply["tokens"]["outside"]
+        count = len(transcript.messages)
+        now = fingerprints(transcript.messages, count)[0]
+        line.size = Size(count, now, tokens, reply["budget"])
         kept = _still_recalled(line, transcript)
         missing = [result for result in kept if result in reply["omitted"]]
         if not missing:
@@ -151,6 +250,19 @@ def _still_recalled(line: Line, transcript: Transcript) -> list[int]:
         and messages[result].get("tool_call_id") == call_id
     }
     return sorted(result for result, _ in line.recalled)
+
+
+def _media_tokens(message: Json) -> int:
+    """More than its media cost; their canonical form is short."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return 0
+    return MEDIA_TOKENS * sum("digest" in part for part in content if isinstance(part, dict))
+
+
+def _is_outage(failure: Exception) -> bool:
+    """Whether others of the service's answers would fail, too."""
+    return isinstance(failure, (TimeoutError, asyncio.TimeoutError, Unreachable))
 
 
 def _leading_system(transcript: Transcript) -> list[Json]:

@@ -48,4 +48,4 @@ def standalone_app(settings: ProxySettings, *, own_token: bool = True) -> Standa
 
     Raises NoCredentials.
     """
-    return Standalone(Proxy(settings, AsyncContextRender(), own_token=own_token))
+    return Standalone(Proxy(settings, AsyncContextRender(), own_token=own_token, others=own_token))

@@ -12,6 +12,7 @@ import httpx
 
 from contextrender_bridge import wire
 from contextrender_bridge.proxy.headers import Headers, response_headers
+from contextrender_bridge.proxy.other_providers import ORIGIN, OtherProviders
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -41,6 +42,7 @@ def new_connections() -> httpx.AsyncClient:
             keepalive_expiry=KEEPALIVE_SECONDS,
         ),
         follow_redirects=False,
+        mounts={f"all://{httpx.URL(ORIGIN).host}": OtherProviders()},
     )
 
 

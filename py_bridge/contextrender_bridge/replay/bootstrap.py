@@ -26,7 +26,7 @@ class Estimate:
 
     @classmethod
     def of(cls, value: Floats, resampled: Floats) -> Self:
-        """From the figure of all runs and those of the samples; samples without one are left out."""
+        """From the figure of all runs and those of the samples, as far as there are any."""
         known = resampled[np.isfinite(resampled)]
         if not np.isfinite(value):
             return cls(None, None, None)
@@ -44,9 +44,7 @@ class Estimate:
 class Bootstrap:
     """Samples of the tasks of some runs, the same ones for every case: differences are paired."""
 
-    def __init__(
-        self, runs: Sequence[RunScore], resamples: int = RESAMPLES, seed: int = 0
-    ) -> None:
+    def __init__(self, runs: Sequence[RunScore], resamples: int = RESAMPLES, seed: int = 0) -> None:
         """Draws `resamples` times as many tasks as there are, with replacement."""
         self._runs = runs
         tasks = sorted({run.task for run in runs})

@@ -18,6 +18,7 @@ from contextrender_bridge.replay.scores import CaseScore, RunScore
 from engine.costs import Usage
 from engine.measures import RecallScore
 from engine.settings import from_environment
+from engine.summaries import MODEL_POLICIES, load_guideline
 
 FORMAT = 1
 
@@ -26,7 +27,8 @@ class ScoreCache:
     """A folder of scores.
 
     A score is found again by what it depends on: the run's contents, the case with all its
-    parameters, the embedding model, and this program's own code.
+    parameters, the models, and this program's own code. Scores of calls that went without a model
+    they needed are not kept.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -46,6 +48,8 @@ class ScoreCache:
         """Keeps a run's scores. Raises CommandError when they cannot be written."""
         fingerprint = run.fingerprint
         for case in score.cases:
+            if case.warned:
+                continue
             path = self._path(fingerprint, case.case)
             fresh = path.with_suffix(f".{os.getpid()}")
             try:
@@ -55,12 +59,17 @@ class ScoreCache:
             except OSError as error:
                 raise CommandError(f"cannot write {fresh}: {error.strerror}.") from None
 
-    def get(self, run: Run, cases: Sequence[Case]) -> RunScore:
-        """The kept scores of a run, all of which must be there."""
+    def get(self, run: Run, cases: Sequence[Case], fresh: RunScore | None = None) -> RunScore:
+        """A run's scores: the `fresh` ones, and of the other cases those kept, all of them."""
         fingerprint = run.fingerprint
-        kept = [json.loads(self._path(fingerprint, case).read_text("utf-8")) for case in cases]
-        found = RunScore(run.id, run.source, run.model, [], run.task)
-        for case, data in zip(cases, kept, strict=True):
+        known = {score.case: score for score in fresh.cases} if fresh else {}
+        found = fresh or RunScore(run.id, run.source, run.model, [], run.task)
+        found.cases = []
+        for case in cases:
+            if case in known:
+                found.cases.append(known[case])
+                continue
+            data = json.loads(self._path(fingerprint, case).read_text("utf-8"))
             found.cases.append(_case_score(case, data))
             found.full, found.full_calls = Usage(**data["full"]), data["full_calls"]
             found.recording = max(found.recording, data["recording"])
@@ -69,7 +78,7 @@ class ScoreCache:
 
     def _path(self, fingerprint: str, case: Case) -> Path:
         settings = [case.policy, case.budget, sorted(all_of(case.parameters).items())]
-        text = json.dumps([FORMAT, code(), from_environment().embed_model, fingerprint, settings])
+        text = json.dumps([FORMAT, code(), _models(case), fingerprint, settings])
         name = hashlib.sha256(text.encode()).hexdigest()
         return self._folder / name[:2] / f"{name[2:32]}.json"
 
@@ -78,12 +87,21 @@ class ScoreCache:
 def code() -> str:
     """The version of the distribution and a digest of the code that scores depend on."""
     own = Path(__file__).parent
-    files = sorted((app_dir() / "engine").rglob("*.py"))
+    engine = app_dir() / "engine"
+    files = sorted(path for path in engine.rglob("*") if path.suffix in (".py", ".jac"))
+    files = [path for path in files if ".jac" not in path.relative_to(engine).parts]
     files += [own / f"{name}.py" for name in ("in_process", "prompts", "scores")]
     digest = hashlib.sha256(version("contextrender").encode())
     for file in files:
         digest.update(file.read_bytes())
     return digest.hexdigest()
+
+
+def _models(case: Case) -> list[str]:
+    settings = from_environment()
+    if case.policy not in MODEL_POLICIES:
+        return [settings.embed_model]
+    return [settings.embed_model, settings.model, load_guideline(settings.acon_guideline)]
 
 
 def _to_json(run: RunScore, score: CaseScore) -> dict[str, Any]:
@@ -106,5 +124,5 @@ def _case_score(case: Case, data: dict[str, Any]) -> CaseScore:
     vars(recall).update(data["recall"])
     sent, own = Usage(**data["sent"]), Usage(**data["own"])
     return CaseScore(
-        case, recall, data["tokens_outside"], sent, own, data["calls"], data["seconds"]
+        case, recall, data["tokens_outside"], sent, own, data["calls"], 0, data["seconds"]
     )

@@ -7,6 +7,7 @@ from contextrender_bridge.errors import CommandError
 from engine.errors import InvalidRequest
 from engine.parameters import Parameters, check_budget
 from engine.policies import policy_named
+from engine.summaries import SummariesInMemory, summaries_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +69,17 @@ def cases_named(spec: str, budgets: Sequence[int], settings: Sequence[str] = ())
         parameters = Parameters().updated(_values([*settings, *own]))
     except InvalidRequest as problem:
         raise CommandError(f"{problem.message}.") from None
+    _check_model(policy)
     sizes = _budgets(own_budget) if own_budget else budgets
     return [Case(policy, size, parameters, label if own else "") for size in sizes]
+
+
+def _check_model(policy: str) -> None:
+    """Raises CommandError when a policy needs a model and none is set."""
+    try:
+        summaries_for(policy, SummariesInMemory())
+    except InvalidRequest as problem:
+        raise CommandError(f"{problem.message}.") from None
 
 
 def _values(settings: Sequence[str]) -> Mapping[str, float]:

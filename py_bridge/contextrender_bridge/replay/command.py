@@ -32,6 +32,7 @@ from contextrender_bridge.replay.scores import RunScore
 from contextrender_bridge.replay.service import temporary_service
 from contextrender_bridge.replay.workers import Advance, replay_runs
 from engine.request import DEFAULT_BUDGET
+from engine.summaries import MODEL_POLICIES
 
 COMPARED = "contextrender,prune,full"
 
@@ -80,7 +81,11 @@ def add_replay_arguments(parser: argparse.ArgumentParser, policies: str, budgets
     )
     parser.add_argument("--limit", type=count, metavar="N", help="replay the first N runs only")
     parser.add_argument(
-        "--resamples", type=count, default=RESAMPLES, metavar="N", help="(%(default)s)"
+        "--resamples",
+        type=count,
+        default=RESAMPLES,
+        metavar="N",
+        help="for intervals (%(default)s)",
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the resampling (0)")
     parser.add_argument(
@@ -135,14 +140,15 @@ def needs_plots() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise CommandError(
-            "plots need matplotlib: `pip install 'contextrender[eval]'`."
-        ) from None
+        raise CommandError("plots need matplotlib: `pip install 'contextrender[eval]'`.") from None
 
 
 @contextmanager
-def service() -> Iterator[ContextRender]:
-    """A client of the server that CONTEXTRENDER_URL names, else of one for this block only."""
+def service(*, model: bool = False) -> Iterator[ContextRender]:
+    """A client of the server that CONTEXTRENDER_URL names, else of one for this block only.
+
+    That one may use a `model` if a policy needs it.
+    """
     if os.environ.get("CONTEXTRENDER_URL"):
         try:
             client = ContextRender()
@@ -151,16 +157,15 @@ def service() -> Iterator[ContextRender]:
         with client:
             yield client
         return
-    with temporary_service() as own, ContextRender(own.url, own.token) as client:
+    with temporary_service(model=model) as own, ContextRender(own.url, own.token) as client:
         yield client
 
 
-def _scores(
-    args: argparse.Namespace, runs: Sequence[Run], cases: Sequence[Case]
-) -> list[RunScore]:
+def _scores(args: argparse.Namespace, runs: Sequence[Run], cases: Sequence[Case]) -> list[RunScore]:
     total = sum(run.invocations for run in runs) * len(cases)
     if args.http:
-        with service() as client, progress("Replaying model calls", total) as advance:
+        model = any(case.policy in MODEL_POLICIES for case in cases)
+        with service(model=model) as client, progress("Replaying model calls", total) as advance:
             return _through(client, runs, cases, advance)
     kept = ScoreCache(args.resume) if args.resume else None
     with progress("Replaying model calls", total) as advance:

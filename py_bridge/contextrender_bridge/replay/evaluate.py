@@ -1,4 +1,6 @@
-"""Measure every policy on recorded runs and write the whole report, as one page that opens offline.
+"""Measure policies on recorded runs and write the whole report, as one page that opens offline.
+
+Those are all policies that call no model, unless --policy names others.
 
 In the folder of `--out` are then report.html, figures.json, figures.csv, plots/ and scores/, from
 which the same command takes up where it was stopped.
@@ -10,11 +12,10 @@ from pathlib import Path
 from contextrender_bridge.replay.command import add_replay_arguments
 from contextrender_bridge.replay.command import run as replay
 from engine.policies import POLICIES
+from engine.summaries import MODEL_POLICIES
 
 BUDGETS = "3000,6000,12000,24000"
 OUT = Path("evaluation")
-WITH_MODEL = frozenset({"compact", "recency_summary", "acon"})
-"""Policies that call a model: replayed only when they are named."""
 OURS = ("contextrender_plus", "contextrender_frozen")
 PAPER = "contextrender"
 
@@ -22,7 +23,7 @@ PAPER = "contextrender"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender eval`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    policies = ",".join(name for name in POLICIES if name not in WITH_MODEL)
+    policies = ",".join(name for name in POLICIES if name not in MODEL_POLICIES)
     add_replay_arguments(parser, policies, BUDGETS)
     parser.add_argument(
         "--out", type=Path, default=OUT, metavar="DIR", help="where it is written (%(default)s)"

@@ -59,8 +59,9 @@ class Sums:
 
     def share(self, part: Floats, whole: Floats) -> Floats:
         """A quotient, NaN where there is nothing to divide."""
-        empty = np.full(np.shape(whole), np.nan)
-        return np.divide(part, whole, out=empty, where=np.asarray(whole) > 0)
+        quotient: Floats = np.full(np.shape(whole), np.nan)
+        np.divide(part, whole, out=quotient, where=np.asarray(whole) > 0)
+        return quotient
 
     def total(self, prefix: str) -> Floats:
         """The sum of the columns of every age."""

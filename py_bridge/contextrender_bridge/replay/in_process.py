@@ -8,10 +8,11 @@ import numpy as np
 from contextrender_bridge.replay.cases import Case
 from contextrender_bridge.replay.prompts import Prompts
 from contextrender_bridge.replay.runs import Run
-from contextrender_bridge.replay.scores import Prompt, RunScore, Scorer, Turn, Watch, turns_of
+from contextrender_bridge.replay.scores import Prompt, RunScore, Scorer, Watch, turns_of
 from engine.embeddings import Embedder
 from engine.history import History, VectorTable
 from engine.render import assemble, render_call
+from engine.summaries import SummariesInMemory, SummaryStore, summaries_for
 from engine.tokens import TokenCounter, content_text, counter_for
 from engine.vectors import Vectors
 
@@ -21,27 +22,24 @@ def replay_run(
 ) -> RunScore:
     """Renders the history before every assistant message under every case, and scores it.
 
-    All cases share one history, so messages are recorded once; each has vectors of its own, so
-    that what it asks to be embedded does not depend on the other cases.
+    All cases share one history, so messages are recorded once; each has vectors and summaries of
+    its own, so that what it spends on them does not depend on the other cases.
     """
     remembering = _Remembering(embedder)
     counter = counter_for(run.model or None)
     prompts = Prompts(counter)
     history = History()
     scorers = [Scorer(run, case, prompts) for case in cases]
-    vectors = [VectorTable() for _ in cases]
+    kept = [(VectorTable(), SummariesInMemory()) for _ in cases]
     recording = 0.0
     for turn in turns_of(run):
         start = time.perf_counter()
         history.extend(run.messages[len(history) : turn.position], counter)
         recording += time.perf_counter() - start
-        for scorer, table in zip(scorers, vectors, strict=True):
-            history.vectors = table
-            start = time.perf_counter()
-            embedding = remembering.seconds
-            prompt = _prompt(run, history, scorer.score.case, counter, remembering)
-            taken = time.perf_counter() - start - (remembering.seconds - embedding)
-            scorer.add(turn, prompt, taken)
+        for scorer, (vectors, summaries) in zip(scorers, kept, strict=True):
+            history.vectors = vectors
+            prompt = _prompt(run, history, scorer.score.case, counter, remembering, summaries)
+            scorer.add(turn, prompt)
             if watch is not None:
                 watch(scorer.score.case, turn, prompt)
     score = RunScore.of(run, [scorer.score for scorer in scorers], prompts)
@@ -50,8 +48,14 @@ def replay_run(
 
 
 def _prompt(
-    run: Run, history: History, case: Case, counter: TokenCounter, embedder: Embedder
+    run: Run,
+    history: History,
+    case: Case,
+    counter: TokenCounter,
+    embedder: "_Remembering",
+    summaries: SummaryStore,
 ) -> Prompt:
+    start, embedding = time.perf_counter(), embedder.seconds
     rendered = render_call(
         history,
         budget=case.budget,
@@ -60,14 +64,18 @@ def _prompt(
         counter=counter,
         embedder=embedder,
         text_of=lambda message: content_text(run.messages[message].get("content")),
+        summaries=summaries_for(case.policy, summaries),
     )
+    messages = [assemble(run.messages[item.message], item) for item in rendered.items]
     return Prompt(
         rendered.tokens_before,
         rendered.tokens_after,
         rendered.plan.retained.outside_tokens,
         frozenset(rendered.visible),
-        [assemble(run.messages[item.message], item) for item in rendered.items],
+        messages,
         rendered.usage,
+        bool(rendered.warnings),
+        time.perf_counter() - start - (embedder.seconds - embedding),
     )
 
 

@@ -40,9 +40,8 @@ class HttpReplay:
         for scorer, session in zip(scorers, sessions, strict=True):
             case = scorer.score.case
             for turn in turns:
-                start = time.perf_counter()
                 prompt = self._prompt(session, run, case, turn)
-                scorer.add(turn, prompt, time.perf_counter() - start)
+                scorer.add(turn, prompt)
                 if watch is not None:
                     watch(case, turn, prompt)
         score = RunScore.of(run, [scorer.score for scorer in scorers], prompts)
@@ -59,6 +58,7 @@ class HttpReplay:
     def _prompt(self, session: str, run: Run, case: Case, turn: Turn) -> Prompt:
         if not turn.position:
             return Prompt(0, 0, 0, frozenset(), [])
+        start = time.perf_counter()
         try:
             reply: Json = self._client.render(
                 session,
@@ -78,5 +78,16 @@ class HttpReplay:
             tokens["outside"],
             frozenset(reply["visible"]),
             reply["messages"],
-            Usage(**reply.get("usage") or {}),
+            _usage(reply),
+            bool(reply["warnings"]),
+            time.perf_counter() - start,
         )
+
+
+def _usage(reply: Json) -> Usage:
+    used = reply["usage"]
+    return Usage(
+        prompt=used["model_tokens_in"],
+        output=used["model_tokens_out"],
+        embedded=used["embedding_tokens"],
+    )

@@ -15,14 +15,14 @@ from contextrender_bridge.replay.scores import RunScore, totals
 
 STYLE: Final = """
 :root { color-scheme: light; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem;
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 80rem; margin: 2rem auto; padding: 0 1rem;
   color: #1b1f24; background: #fff; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.5rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid #e3e6ea; }
 th:first-child, td:first-child { text-align: left; }
-th { vertical-align: bottom; background: #f6f8fa; position: sticky; top: 0; }
+th { vertical-align: bottom; background: #f6f8fa; }
 tr.first td { border-top: 2px solid #b8c0c8; }
 small { color: #57606a; white-space: nowrap; display: block; }
 figure { margin: 1.5rem 0; } figure svg { max-width: 100%; height: auto; }
@@ -52,8 +52,8 @@ HOW_TO_READ: Final = (
     ),
     (
         "standardized cost",
-        "The paper's: ([2(1-ρ) + 0.5ρ] P + 8 O + 0.13 E) / 1,000,000 dollars, of prompt, output and "
-        "embedded tokens; only of runs that exceed the budget. ρ is the cached share of full "
+        "The paper's: ([2(1-ρ) + 0.5ρ] P + 8 O + 0.13 E) / 1,000,000 dollars, of prompt, output "
+        "and embedded tokens; only of runs that exceed the budget. ρ is the cached share of full "
         "history's prompts, for every policy, so this cost does not see what a policy does to the "
         "provider's cache.",
     ),
@@ -75,11 +75,13 @@ HOW_TO_READ: Final = (
     ),
 )
 
-COLUMNS: Final = (
+IN_VIEW: Final = (
     "result_recall",
     *(f"result_recall {age}" for age in AGES),
     "value_recall",
     "turns_with_all_values",
+)
+SPENT: Final = (
     "tokens_per_call",
     "cost_dollars",
     "cost_relative",
@@ -101,12 +103,13 @@ def page(
     calls = sums[0].recall.invocations
     parts = [
         "<h1>What each policy showed, and what it cost</h1>",
-        f"<p>{len(runs):,} recorded runs of {bootstrap.tasks:,} tasks, {calls:,} model calls, "
-        f"replayed {datetime.now(UTC):%Y-%m-%d}.</p>",
-        _heading("Figures"),
-        "<p>In %, but for tokens and dollars.</p>",
-        _figures(runs, bootstrap),
-        _heading("What was sent"),
+        f"<p>Recorded runs: {len(runs):,}. Tasks: {bootstrap.tasks:,}. Model calls: {calls:,}. "
+        f"Replayed {datetime.now(UTC):%Y-%m-%d}.</p>",
+        _heading("What was in view, in %"),
+        _figures(runs, bootstrap, IN_VIEW),
+        _heading("What it cost, in %, but for tokens and dollars"),
+        _figures(runs, bootstrap, SPENT),
+        _heading("What was sent, in tokens"),
         _sent(runs),
         *_differences(differences),
         _heading("Plots"),
@@ -134,12 +137,12 @@ def _heading(text: str) -> str:
     return f"<h2>{escape(text)}</h2>"
 
 
-def _figures(runs: Sequence[RunScore], bootstrap: Bootstrap) -> str:
-    titles = [BY_NAME[name].title for name in COLUMNS]
+def _figures(runs: Sequence[RunScore], bootstrap: Bootstrap, names: Sequence[str]) -> str:
+    titles = [BY_NAME[name].title for name in names]
     rows = []
     for index, total in enumerate(totals(runs)):
         known = bootstrap.estimates(index)
-        cells = [_cell(name, known[name]) for name in COLUMNS]
+        cells = [_cell(name, known[name]) for name in names]
         rows.append([escape(total.case.name), f"{total.case.budget:,}", *cells])
     return _table(["policy", "budget", *titles], rows)
 
@@ -201,4 +204,4 @@ def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-assert set(COLUMNS) == {figure.name for figure in FIGURES}
+assert {*IN_VIEW, *SPENT} == {figure.name for figure in FIGURES}

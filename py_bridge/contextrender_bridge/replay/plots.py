@@ -18,7 +18,7 @@ from contextrender_bridge.replay.cases import Case
 from contextrender_bridge.replay.figures import AGES
 from contextrender_bridge.replay.scores import RunScore
 
-STYLE: Final = {
+STYLE: Final[Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "contextrender",
     "font.size": 10,
@@ -28,6 +28,7 @@ STYLE: Final = {
     "grid.alpha": 0.3,
 }
 COLOURS: Final = mpl.colormaps["tab20"].colors  # type: ignore[attr-defined]
+FULL: Final = "full"
 MARKERS: Final = "osD^vP*Xph<>"
 
 
@@ -75,6 +76,8 @@ class Plotter:
             name: {"color": COLOURS[2 * i % 20 + (i >= 10)], "marker": MARKERS[i % len(MARKERS)]}
             for i, name in enumerate(names)
         }
+        if FULL in self._looks:
+            self._looks[FULL]["color"] = "black"
 
     def all(self) -> list[Plot]:
         """Every plot there is something to draw of."""
@@ -144,7 +147,7 @@ class Plotter:
             calls = range(1, len(run.full_calls) + 1)
             axes.plot(calls, run.full_calls, color="black", label="full history")
             for index, case in self._at(budget):
-                if case.policy != "full":
+                if case.policy != FULL:
                     look = {**self._looks[case.name], "marker": ""}
                     axes.plot(calls, run.cases[index].calls, label=case.name, **look)
             axes.axhline(budget, color="grey", linestyle=":", label="budget")
@@ -164,7 +167,9 @@ class Plotter:
     def _line(
         self, axes: Axes, case: Case, places: Sequence[float], known: Sequence[Estimate]
     ) -> None:
-        there = [(at, each) for at, each in zip(places, known, strict=True) if each.value is not None]
+        there = [
+            (at, each) for at, each in zip(places, known, strict=True) if each.value is not None
+        ]
         axes.errorbar(
             [at for at, _ in there],
             [100 * (each.value or 0) for _, each in there],

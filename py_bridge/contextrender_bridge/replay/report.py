@@ -15,10 +15,10 @@ from rich.table import Table
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.replay.bootstrap import Bootstrap, Estimate
 from contextrender_bridge.replay.compare import Difference
-from contextrender_bridge.replay.figures import AGES, FIGURES, Figure
+from contextrender_bridge.replay.figures import AGES, BY_NAME, Figure
 from contextrender_bridge.replay.scores import CaseScore, RunScore, totals
 
-PLAIN_WIDTH = 120
+PLAIN_WIDTH = 128
 
 Estimates = Mapping[str, Estimate]
 
@@ -94,15 +94,18 @@ def notes(runs: Sequence[RunScore], bootstrap: Bootstrap, over_http: bool = Fals
     recording = sum(run.recording for run in runs)
     embedding = sum(run.embedding for run in runs)
     if over_http:
-        lines.append(
-            "ms/call is the whole round trip, recording included. What the policies embed is not\n"
-            "known here and counts 0."
-        )
+        lines.append("ms/call is the whole round trip, recording included.")
     else:
         lines.append(
             f"Recording took {1000 * recording / calls:.1f} ms a call and embedding "
-            f"{1000 * embedding / calls:.1f} ms, once for all policies, on top of ms/call."
+            f"{1000 * embedding / calls:.1f} ms, once for all policies, on top of ms/call.\n"
+            "What else policies share is in ms/call of the first that needs it."
         )
+    lines += [
+        f"{total.case} had no model at {total.warned:,} calls: its figures say little."
+        for total in totals(runs)
+        if total.warned
+    ]
     return "\n".join(lines)
 
 
@@ -183,6 +186,7 @@ def _sent_table(sums: Sequence[CaseScore]) -> Table:
         "What was sent",
         *("policy", "budget", "calls", "over\nbudget", "tokens\nfull", "tokens\nrendered"),
         *("saved", "policy's\nmodel", "embedded", "ms/call"),
+        folds="policy",
     )
     for total in sums:
         recall, own = total.recall, total.own
@@ -206,6 +210,7 @@ def _recall_table(sums: Sequence[CaseScore], estimates: Sequence[Estimates]) -> 
         "What later steps drew on that was in view, % (Later-Used Recall; ages in turns)",
         *("policy", "budget", "results", "", *(f"age\n{age}" for age in AGES)),
         *("values", "", "turns\nwith all", ""),
+        folds="policy",
     )
     wide = ("result_recall", "value_recall", "turns_with_all_values")
     names = (wide[0], *(f"result_recall {age}" for age in AGES), *wide[1:])
@@ -219,6 +224,7 @@ def _cost_table(sums: Sequence[CaseScore], estimates: Sequence[Estimates]) -> Ta
         "What it cost: dollars a run over budget; % of full history's",
         *("policy", "budget", "C\ndollars", "C\n%", "", "true prefix\ndollars"),
         *("prompt %\nat 0.25", "", "prompt %\nat 0.1", ""),
+        folds="policy",
     )
     wide = ("cost_relative", "prompt_cost_25", "prompt_cost_10")
     names = ("cost_dollars", wide[0], "prefix_cost_dollars", *wide[1:])
@@ -247,7 +253,7 @@ def _case_cells(total: CaseScore) -> tuple[str, str]:
 def _cells(known: Estimates, names: Sequence[str], wide: Sequence[str]) -> list[str]:
     """Values, and the intervals of the `wide` ones."""
     cells: list[str] = []
-    for figure in sorted((f for f in FIGURES if f.name in names), key=lambda f: names.index(f.name)):
+    for figure in (BY_NAME[name] for name in names):
         cells.append(shown(figure, known[figure.name].value))
         if figure.name in wide:
             cells.append(interval(figure, known[figure.name]))

@@ -1,4 +1,4 @@
-"""Recorded agent runs: JSON Lines files of `{"id", "source", "model", "messages"}`, perhaps "task"."""
+"""Recorded agent runs: JSON Lines of `{"id", "source", "model", "messages"}`, perhaps "task"."""
 
 import gzip
 import hashlib

@@ -28,7 +28,8 @@ class Prompt:
 
     Token counts are those the budget limits; `tokens_outside` is the system prompt and the
     current user message, which come on top. `visible` are positions of complete results. `usage`
-    is what the policy itself spent on it.
+    is what the policy itself spent on it; it `warned` where a model could not be had. `seconds` is
+    the time it took.
     """
 
     tokens_full: int
@@ -37,6 +38,8 @@ class Prompt:
     visible: frozenset[int]
     messages: Sequence[Mapping[str, Any]]
     usage: Usage = NOTHING_USED
+    warned: bool = False
+    seconds: float = 0.0
 
 
 Watch = Callable[[Case, Turn, Prompt], None]
@@ -48,7 +51,8 @@ class CaseScore:
     """The sums of one case; `seconds` is the time its renderings took.
 
     `sent` are the agent's own calls and `own` the policy's; `calls` are the tokens of each prompt
-    with what is outside the budget, of one run.
+    with what is outside the budget, of one run. `warned` are calls for which a model could not be
+    had, so that they say little of the policy.
     """
 
     case: Case
@@ -57,9 +61,10 @@ class CaseScore:
     sent: Usage = NOTHING_USED
     own: Usage = NOTHING_USED
     calls: list[int] = field(default_factory=list)
+    warned: int = 0
     seconds: float = 0.0
 
-    def add(self, turn: Turn, prompt: Prompt, sent: Sent, output: int, seconds: float) -> None:
+    def add(self, turn: Turn, prompt: Prompt, sent: Sent, output: int) -> None:
         """Scores one prompt against what its turn drew on."""
         self.recall.add_turn(turn.events, prompt.visible, prompt.messages)
         self.recall.add_invocation(prompt.tokens_full, prompt.tokens_rendered, self.case.budget)
@@ -67,7 +72,8 @@ class CaseScore:
         self.sent = self.sent.plus(Usage(sent.tokens, sent.cached, output))
         self.own = self.own.plus(prompt.usage)
         self.calls.append(sent.tokens)
-        self.seconds += seconds
+        self.warned += prompt.warned
+        self.seconds += prompt.seconds
 
     def merge(self, other: "CaseScore") -> None:
         """Adds the sums of another run's score of the same case."""
@@ -75,6 +81,7 @@ class CaseScore:
         self.tokens_outside += other.tokens_outside
         self.sent = self.sent.plus(other.sent)
         self.own = self.own.plus(other.own)
+        self.warned += other.warned
         self.seconds += other.seconds
 
     @property
@@ -98,6 +105,7 @@ class CaseScore:
             "policy_prompt_tokens": self.own.prompt,
             "policy_output_tokens": self.own.output,
             "embedded_tokens": self.own.embedded,
+            "warned_calls": self.warned,
         }
 
 
@@ -144,11 +152,11 @@ class Scorer:
         self._prompts = prompts
         self._units: list[Unit] = []
 
-    def add(self, turn: Turn, prompt: Prompt, seconds: float) -> None:
+    def add(self, turn: Turn, prompt: Prompt) -> None:
         """Scores the next prompt."""
         self._units, sent = self._prompts.send(self._units, prompt.messages)
         output = self._prompts.tokens([self._run.messages[turn.position]])
-        self.score.add(turn, prompt, sent, output, seconds)
+        self.score.add(turn, prompt, sent, output)
 
 
 def turns_of(run: Run) -> list[Turn]:

@@ -26,13 +26,13 @@ _SERVE = "import sys; from contextrender_bridge.cli import main; sys.exit(main()
 
 
 @contextmanager
-def temporary_service() -> Iterator[Credentials]:
+def temporary_service(*, model: bool = False) -> Iterator[Credentials]:
     """Starts the service over an empty data folder; stops it and removes the folder afterwards.
 
-    It compacts nothing, whatever model is set: oversized results stand in as excerpts, which
-    needs no API key and gives the same every time.
+    Unless it may use a `model` it compacts nothing, whatever model is set: oversized results stand
+    in as excerpts, which needs no API key and gives the same every time.
     """
-    left_out = {*_OTHER_SERVICE, *_COMPACTION}
+    left_out = {*_OTHER_SERVICE, *(() if model else _COMPACTION)}
     environment = {name: value for name, value in os.environ.items() if name not in left_out}
     with tempfile.TemporaryDirectory(prefix="contextrender-") as folder, _stopped_by_sigterm():
         data = Path(folder) / "data"

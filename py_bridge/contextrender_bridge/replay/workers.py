@@ -34,16 +34,21 @@ def replay_runs(
 
     With `kept`, what is kept there is not replayed, and what is replayed is kept run by run.
     """
+    scores: dict[int, RunScore] = {}
     if kept is None:
-        scores: dict[int, RunScore] = {}
         _replay_all([(run, cases) for run in runs], workers, advance, scores.__setitem__)
         return [scores[index] for index in range(len(runs))]
     missing = [kept.missing(run, cases) for run in runs]
     known = zip(runs, missing, strict=True)
     advance(sum(run.invocations * (len(cases) - len(lacking)) for run, lacking in known))
-    tasks = [(run, lacking) for run, lacking in zip(runs, missing, strict=True) if lacking]
-    _replay_all(tasks, workers, advance, lambda task, score: kept.put(tasks[task][0], score))
-    return [kept.get(run, cases) for run in runs]
+    tasks = [number for number, lacking in enumerate(missing) if lacking]
+
+    def done(task: int, score: RunScore) -> None:
+        scores[tasks[task]] = score
+        kept.put(runs[tasks[task]], score)
+
+    _replay_all([(runs[n], missing[n]) for n in tasks], workers, advance, done)
+    return [kept.get(run, cases, scores.get(number)) for number, run in enumerate(runs)]
 
 
 def _replay_all(
@@ -52,7 +57,7 @@ def _replay_all(
     advance: Advance,
     done: Callable[[int, RunScore], None],
 ) -> None:
-    """Replays every task's run under its cases, and tells `done` the task's number and the score."""
+    """Replays every task's run under its cases; tells `done` its number and the score."""
     renderings = sum(run.invocations * len(cases) for run, cases in tasks)
     wanted = min(workers or os.cpu_count() or 1, len(tasks))
     if wanted > 1 and (workers is not None or renderings >= FEWEST_FOR_WORKERS):

@@ -15,6 +15,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from contextrender_bridge.paths import app_dir, make_private
+from contextrender_bridge.proxy.mounted import MountedProxy
+from contextrender_bridge.proxy.settings import ProxySettings
 from contextrender_bridge.server.accounts import Accounts, Caller
 from contextrender_bridge.server.console import console_routes
 from contextrender_bridge.server.endpoints import Fields
@@ -87,10 +89,14 @@ def build_app(
     """The service over the store in `data`, for any ASGI server; its core is `state.service`."""
     settings = settings or Settings.from_environment()
     service = Service(app or app_dir(), make_private(data), settings)
+    proxy = MountedProxy(
+        ProxySettings.from_environment(), lambda token: service.accounts.caller(token) is not None
+    )
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
+        await proxy.close()
         await asyncio.to_thread(service.close)
 
     starlette = Starlette(
@@ -99,6 +105,7 @@ def build_app(
             Route("/user/login", service.login, methods=["POST"]),
             Route("/healthz", service.healthz, methods=["GET"]),
             *console_routes(),
+            *proxy.routes(),
         ],
         middleware=[Middleware(BodyLimit, max_bytes=settings.max_body_bytes)],
         exception_handlers={
@@ -110,6 +117,7 @@ def build_app(
     )
     starlette.router.redirect_slashes = False
     starlette.state.service = service
+    proxy.serve(starlette)
     return starlette
 
 

@@ -31,9 +31,7 @@ def state_hash(anchor: Any) -> int:
         state.get("root"),
         state.get("persistent"),
         (anchor.access.all, *anchor.access.roots.anchors.items()),
-        tuple(
-            [(name, value_hash(fields[name])) for name in fields if not name.startswith("_")],
-        ),
+        tuple([_hashable(value) for name, value in fields.items() if name[0] != "_"]),
         tuple([edge.id.int for edge in state.get("edges", ())]),
         state.get("version"),
         state.get("topology_index_data"),
@@ -46,7 +44,12 @@ def state_hash(anchor: Any) -> int:
 
 def value_hash(value: object) -> int:
     """A number that follows one field's value."""
-    return hash(value) if isinstance(value, str) else hash(repr(value))
+    return hash(_hashable(value))
+
+
+def _hashable(value: object) -> object:
+    """Values that differ give others, in type alone too: None is not "None"."""
+    return value if isinstance(value, str) else (repr(value),)
 
 
 def _call_directly() -> None:

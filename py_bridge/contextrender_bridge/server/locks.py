@@ -34,8 +34,15 @@ class SessionLocks:
 
     def share(self, folder: Path) -> None:
         """From now on also locks out other processes that share the same folder."""
+        self.unshare()
         if fcntl is not None:
             self._file = (folder / "sessions.lock").open("ab")
+
+    def unshare(self) -> None:
+        """From now on only locks between threads."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     @contextmanager
     def hold(self, owner: str, key: str, patience: float = PATIENCE) -> Iterator[None]:

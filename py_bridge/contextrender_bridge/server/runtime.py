@@ -93,8 +93,8 @@ class Runtime:
         """Loads the app; SQLite lives in `data`, unless jac-scale is set up for MongoDB."""
         self.walkers = load_app(app)
         # It imports the app's errors.
-        locks = importlib.import_module("contextrender_bridge.server.locks")
-        locks.LOCKS.share(data)
+        self._locks = importlib.import_module("contextrender_bridge.server.locks").LOCKS
+        self._locks.share(data)
         remote = get_scale_config().get_database_config()["mongodb_uri"]
         self._database = None if remote else Database(data / "graph.db")
         self._turnstiles: dict[str, threading.Lock] = {}
@@ -145,6 +145,7 @@ class Runtime:
         """Close the store."""
         if self._database is not None:
             self._database.close()
+        self._locks.unshare()
 
     def _attempt(self, name: str, fields: Mapping[str, Any], root: str) -> bytes:
         with self.unit_of_work(root) as memory:

@@ -90,6 +90,16 @@ class RequestMemory(ScaleTieredMemory):
         if Jac.get_context().diagnostics:
             raise ApiError(403, "forbidden", "This would change data of another user.")
 
+    def _post_apply(self, report: ApplyReport) -> None:
+        """Note what was written, so that the next flush does not write it again.
+
+        Deleting an edge names its ends by copies of their anchors, and the runtime would note it on
+        those: the second flush would then bring back an end that somebody deleted in between.
+        """
+        for intent in self.changes.intents.values():
+            intent.anchor = self.__mem__.get(intent.anchor.id, intent.anchor)
+        super()._post_apply(report)
+
 
 def fetch_fields(ids: Iterable[str]) -> dict[str, dict[str, Any]]:
     """The committed fields of the caller's nodes, by id as it was given; unknown ids are left out.

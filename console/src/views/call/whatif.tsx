@@ -52,6 +52,7 @@ export function WhatIf({ own, policies, asked, onChange, difference, busy }: Pro
       </span>
       <input
         type="range"
+        aria-label={title}
         min={0}
         max={Math.max(max, own.parameters[name])}
         step={step}

@@ -117,8 +117,8 @@ class _MessagesStream(Stream):
         elif index not in self._left_out:
             before = sum(1 for place in self._left_out if place < index)
             moved = index - before + self._first
-            self.put(event.raw if moved == index else rewritten(event, {**data, "index": moved}))
-            self.sent.blocks = max(self.sent.blocks, moved + 1)
+            raw = event.raw if moved == index else rewritten(event, {**data, "index": moved})
+            self.put(raw, moved + 1)
 
     def end(self) -> None:
         for index, text in self._arguments.items():
@@ -128,8 +128,6 @@ class _MessagesStream(Stream):
             Recall(self._blocks[index]["id"], self._arguments.get(index, ""))
             for index in sorted(self._ours)
         ]
-        if not (self._open or self._goes_before or not self.goes_on):
-            self.sent.blocks = self._first
         super().end()
 
     def _begin(self, index: int, block: Json) -> None:

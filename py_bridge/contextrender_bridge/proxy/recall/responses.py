@@ -26,6 +26,15 @@ TOOL: Json = {
     "parameters": PARAMETERS,
     "strict": False,
 }
+_PROVIDERS = frozenset(
+    {
+        "code_interpreter_call",
+        "file_search_call",
+        "image_generation_call",
+        "mcp_call",
+        "web_search_call",
+    }
+)
 _BEGINNINGS = frozenset({"response.created", "response.in_progress", "response.queued"})
 
 
@@ -88,26 +97,23 @@ class _ResponsesStream(Stream):
         if index in self._left_out:
             return
         changes: Json = {}
+        blocks, item = 0, None
         if isinstance(index, int):
             before = sum(1 for place in self._left_out if place < index)
             if before or self._first:
                 changes["output_index"] = index - before + self._first
-            self.sent.blocks = max(self.sent.blocks, index - before + self._first + 1)
-            if kind == "response.output_item.done":
-                self.sent.items.append(data["item"])
+            blocks = index - before + self._first + 1
+            item = data["item"] if kind == "response.output_item.done" else None
         elif isinstance(data.get("response"), dict) and (self._left_out or self._earlier):
             output = data["response"].get("output") or []
             left = [*self._earlier, *(item for item in output if not _is_ours(item))]
             changes["response"] = {**data["response"], "output": left}
         if (changes or self._left_out or self._goes_before) and "sequence_number" in data:
-            changes["sequence_number"] = self.sent.events
-        self.sent.events += 1
-        self.put(rewritten(event, {**data, **changes}) if changes else event.raw)
+            changes["sequence_number"] = self.number
+        self.put(rewritten(event, {**data, **changes}) if changes else event.raw, blocks, item)
 
     def end(self) -> None:
         self.turn = _turn(self._said)
-        if self.goes_on and not self._open and not self._goes_before:
-            self.sent.blocks, self.sent.events, self.sent.items = self._first, 0, self._earlier
         super().end()
 
     def _begin(self, index: int, item: Json) -> None:
@@ -115,7 +121,7 @@ class _ResponsesStream(Stream):
             self._left_out.add(index)
             self.turn.ours.append(Recall(item["call_id"], ""))
             self.calls_ours()
-        elif str(item.get("type", "")).endswith("_call"):
+        elif _is_call(item):
             self.calls_other()
         elif item.get("type") == "reasoning":
             if self._goes_before:
@@ -126,8 +132,13 @@ class _ResponsesStream(Stream):
 
 def _turn(items: Sequence[Json]) -> Turn:
     ours = [Recall(i["call_id"], i.get("arguments") or "") for i in items if _is_ours(i)]
-    calls = [item for item in items if str(item.get("type", "")).endswith("_call")]
-    return Turn(ours, len(ours) < len(calls), list(items))
+    return Turn(ours, len(ours) < sum(map(_is_call, items)), list(items))
+
+
+def _is_call(item: Any) -> bool:
+    """Whether the agent has to answer it; some tools are the provider's own."""
+    kind = item.get("type") if isinstance(item, Mapping) else None
+    return isinstance(kind, str) and kind.endswith("_call") and kind not in _PROVIDERS
 
 
 def _is_ours(item: Any) -> bool:

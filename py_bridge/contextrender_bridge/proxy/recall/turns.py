@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from contextrender_bridge.dialects.contents import plain_text
 from contextrender_bridge.proxy.events import Event
 
 Json = dict[str, Any]
@@ -65,6 +66,12 @@ class Sent:
     items: list[Json] = field(default_factory=list)
 
 
+class _Held(NamedTuple):
+    raw: bytes
+    blocks: int
+    item: Json | None
+
+
 class Stream(ABC):
     """Reads one streamed reply; `ready` is what may be sent on.
 
@@ -78,7 +85,7 @@ class Stream(ABC):
         self.turn = Turn()
         self.sent = sent
         self.ready: list[bytes] = []
-        self._held: list[bytes] = []
+        self._held: list[_Held] = []
         self._open = False
         self._final = final
 
@@ -96,13 +103,24 @@ class Stream(ABC):
         """Whether our calls, and no others, are to be answered and the model asked again."""
         return bool(self.turn.ours) and not self.turn.others and not self._final
 
-    def put(self, raw: bytes) -> None:
-        """Sends an event on, now or when it is known whether it is to be sent at all."""
+    def put(self, raw: bytes, blocks: int = 0, item: Json | None = None) -> None:
+        """Sends an event on, now or when it is known whether it is to be sent at all.
+
+        The agent then has the reply's first `blocks` blocks, and the finished `item`.
+        """
         if self._open:
             self.ready.append(raw)
             self.sent.any = True
+            self.sent.events += 1
+            self.sent.blocks = max(self.sent.blocks, blocks)
+            self.sent.items += [item] if item is not None else []
         else:
-            self._held.append(raw)
+            self._held.append(_Held(raw, blocks, item))
+
+    @property
+    def number(self) -> int:
+        """The number among all events of the next one that is put."""
+        return self.sent.events + len(self._held)
 
     def says(self) -> None:
         """Something for the agent has come."""
@@ -123,8 +141,8 @@ class Stream(ABC):
         """Sends on what was held, and from now on everything."""
         self._open = True
         held, self._held = self._held, []
-        for raw in held:
-            self.put(raw)
+        for event in held:
+            self.put(*event)
 
 
 class Format(ABC):
@@ -156,8 +174,6 @@ class Format(ABC):
 
     def content(self, header: str, original: Any) -> Any:
         """A result's original content under a line that says what it is."""
-        from contextrender_bridge.dialects.contents import plain_text
-
         return f"{header}\n{plain_text(original)}"
 
     def joined(self, contents: Sequence[Any]) -> Any:

@@ -1,0 +1,76 @@
+"""langchain-core's `trim_messages` and langchain's `ClearToolUsesEdit`."""
+
+import json
+
+from langchain.agents.middleware.context_editing import ClearToolUsesEdit
+from langchain_core.messages import (
+    AIMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    trim_messages,
+)
+
+from engine.tokens import counter_for
+
+
+def make(variant):
+    counter = counter_for(None)
+
+    def shorten(messages, tokens):
+        sizes = [counter.message(message) for message in messages]
+        known = [_to_langchain(message, i) for i, message in enumerate(messages)]
+
+        def count(some):
+            if not isinstance(some, list):
+                some = [some]
+            return sum(_size(message, messages, sizes, counter) for message in some)
+
+        if variant == "clear":
+            ClearToolUsesEdit(trigger=tokens).apply(known, count_tokens=count)
+        else:
+            start = {"start_on": "human"} if variant == "trim from human" else {}
+            known = trim_messages(
+                known,
+                max_tokens=tokens,
+                token_counter=count,
+                strategy="last",
+                include_system=True,
+                **start,
+            )
+        return [_from_langchain(message, messages) for message in known]
+
+    return shorten
+
+
+def _size(message, messages, sizes, counter):
+    original = messages[int(message.id)]
+    if message.content == (original.get("content") or ""):
+        return sizes[int(message.id)]
+    return counter.message({**original, "content": message.content})
+
+
+def _to_langchain(message, index):
+    role, content, id = message["role"], message.get("content") or "", str(index)
+    if role == "assistant":
+        calls = [_call(call) for call in message.get("tool_calls") or ()]
+        return AIMessage(content, tool_calls=calls, id=id)
+    if role == "tool":
+        return ToolMessage(content, tool_call_id=message["tool_call_id"], id=id)
+    return (HumanMessage if role == "user" else SystemMessage)(content, id=id)
+
+
+def _call(call):
+    try:
+        arguments = json.loads(call["function"]["arguments"])
+    except ValueError:
+        arguments = {}
+    arguments = arguments if isinstance(arguments, dict) else {}
+    return {"name": call["function"]["name"], "args": arguments, "id": call["id"]}
+
+
+def _from_langchain(message, messages):
+    original = messages[int(message.id)]
+    if message.content == (original.get("content") or ""):
+        return original
+    return {**original, "content": message.content}

@@ -1,0 +1,91 @@
+"""The peers: what is installed of each, and how close it can be brought to a token budget."""
+
+from dataclasses import dataclass
+
+COUNTING = "tiktoken==0.14.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """One way of shortening a history.
+
+    `adapter` names the module that drives it, `variant` which of that module's ways. `environment`
+    names the virtual environment, which peers may share. `note` says what its budget means.
+    """
+
+    name: str
+    environment: str
+    requirements: tuple[str, ...]
+    adapter: str
+    variant: str
+    note: str
+
+
+LANGCHAIN = ("langchain==1.3.18", "langchain-core==1.7.2")
+
+PEERS = (
+    Peer(
+        "langchain trim_messages",
+        "langchain",
+        LANGCHAIN,
+        "with_langchain",
+        "trim",
+        "the budget is its max_tokens",
+    ),
+    Peer(
+        "langchain trim_messages, start_on human",
+        "langchain",
+        LANGCHAIN,
+        "with_langchain",
+        "trim from human",
+        "the budget is its max_tokens; starts at a user message, as its guide advises for chats",
+    ),
+    Peer(
+        "langchain ClearToolUsesEdit",
+        "langchain",
+        LANGCHAIN,
+        "with_langchain",
+        "clear",
+        "cannot target a budget: past it, clears all but the last 3 results",
+    ),
+    Peer(
+        "LlamaIndex ChatMemoryBuffer",
+        "llama-index",
+        ("llama-index-core==0.14.25",),
+        "with_llama_index",
+        "",
+        "the budget is its token_limit; it does not count tool calls",
+    ),
+    Peer(
+        "LiteLLM compress",
+        "litellm",
+        ("litellm==1.103.7",),
+        "with_litellm",
+        "",
+        "the budget is its compression_target; stubs and calls are not counted in it",
+    ),
+    Peer(
+        "kompact",
+        "kompact",
+        ("kompact==0.4.0",),
+        "with_kompact",
+        "",
+        "cannot target a budget: rewrites contents, masks older results",
+    ),
+    Peer(
+        "contextweaver",
+        "contextweaver",
+        ("contextweaver==0.18.2",),
+        "with_contextweaver",
+        "",
+        "the budget is its budget_tokens; gives one text, in which nothing can be an orphan",
+    ),
+    Peer(
+        "headroom compress",
+        "headroom",
+        ("headroom-ai==0.42.0",),
+        "with_headroom",
+        "",
+        "cannot target a budget: compresses contents; its text model needs a download, so is off",
+    ),
+)

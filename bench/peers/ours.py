@@ -1,0 +1,41 @@
+"""ContextRender's own policies on the same runs, scored like a peer."""
+
+from collections.abc import Iterator, Sequence
+
+from contextrender_bridge.replay.cases import Case
+from contextrender_bridge.replay.in_process import replay_run
+from contextrender_bridge.replay.runs import Run
+from contextrender_bridge.replay.scores import Prompt, Turn, Watch
+from driving import PeerScore
+from transcripts import orphans
+
+from engine.embeddings import load_embedder
+from engine.settings import from_environment
+
+
+def replay_ours(runs: Sequence[Run], cases: Sequence[Case]) -> Iterator[tuple[Case, PeerScore]]:
+    """Each case's score; its times are those of rendering, embedding left out."""
+    embedder = load_embedder(from_environment().embed_model)
+    for case in cases:
+        score = PeerScore()
+        for run in runs:
+            (own,) = replay_run(run, [case], embedder, _watch(run, score)).cases
+            score.recall.merge(own.recall)
+        yield case, score
+
+
+def _watch(run: Run, score: PeerScore) -> Watch:
+    task = next((m.get("content") for m in run.messages if m["role"] == "user"), None)
+
+    def watch(case: Case, _: Turn, prompt: Prompt) -> None:
+        if prompt.tokens_full <= case.budget:
+            return
+        score.milliseconds.append(1000 * prompt.seconds)
+        found = orphans(prompt.messages)
+        score.sizes.append(prompt.tokens_rendered + prompt.tokens_outside)
+        score.beyond += prompt.tokens_rendered > case.budget
+        score.orphans += found
+        score.with_orphans += found > 0
+        score.without_task += task not in [message.get("content") for message in prompt.messages]
+
+    return watch

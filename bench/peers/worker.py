@@ -1,0 +1,46 @@
+"""Runs in a peer's own environment: shortens the histories it is sent, one JSON line each.
+
+Takes {"run": messages}, then any number of {"messages": n, "budget": tokens}: shorten the first n.
+Answers {"messages", "ms"}, with "text" where the peer makes one text of them, or {"error"}.
+Nothing may connect anywhere: what a peer would have to download counts as not there.
+"""
+
+import importlib
+import json
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+
+
+def main() -> None:
+    adapter, variant, app = sys.argv[1:4]
+    sys.path[:0] = [app, str(Path(__file__).resolve().parent)]
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a library prints is no answer
+    socket.socket.connect = _refuse
+    shorten = importlib.import_module(f"adapters.{adapter}").make(variant)
+    print(json.dumps({"ready": True}), file=answers, flush=True)
+    run = []
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if "run" in asked:
+            run = asked["run"]
+            continue
+        messages = run[: asked["messages"]]
+        start = time.perf_counter()
+        try:
+            made = shorten(messages, asked["budget"])
+            answer = made if isinstance(made, dict) else {"messages": made}
+            answer["ms"] = 1000 * (time.perf_counter() - start)
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"[:300]}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+def _refuse(*_):
+    raise ConnectionRefusedError("no connections while measuring")
+
+
+main()

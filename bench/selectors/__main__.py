@@ -1,0 +1,88 @@
+"""The tables of docs/evaluation.md: python bench/selectors TOOLATHLON --write docs/evaluation.md
+
+Replays every policy at 6K, 12K and 24K, beside the figures they were built to reach. With --resume
+only what has changed is replayed. With --write the tables replace those between the marks
+`<!-- table: NAME -->` and `<!-- end -->`; otherwise they are printed.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.replay.bootstrap import Bootstrap
+from contextrender_bridge.replay.cache import ScoreCache
+from contextrender_bridge.replay.cases import cases_of
+from contextrender_bridge.replay.progress import progress
+from contextrender_bridge.replay.runs import read_runs
+from contextrender_bridge.replay.workers import replay_runs
+from tables import (
+    COSTS,
+    age_table,
+    case_table,
+    difference_table,
+    peer_table,
+    spent_table,
+    target_table,
+)
+from targets import BUDGETS, OTHERS, POLICIES
+
+END = "<!-- end -->"
+RECALLS = ("result_recall", "value_recall", "turns_with_all_values")
+
+
+def main() -> int:
+    """Replays and writes."""
+    parser = argparse.ArgumentParser(prog="bench/selectors", description=__doc__)
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--resume", type=Path, metavar="DIR", help="keep scores there")
+    parser.add_argument("--peers", type=Path, metavar="JSON", help="figures of bench/peers, too")
+    parser.add_argument("--write", type=Path, metavar="DOC", help="replace this page's tables")
+    args = parser.parse_args()
+    try:
+        tables = _tables(args.files, args.resume)
+    except CommandError as error:
+        print(f"bench/selectors: {error}", file=sys.stderr)
+        return 1
+    if args.peers:
+        tables["peers"] = peer_table(json.loads(args.peers.read_text()))
+    if args.write:
+        args.write.write_text(replaced(args.write.read_text(), tables))
+    else:
+        print("\n\n".join(f"{name}\n\n{table}" for name, table in tables.items()))
+    return 0
+
+
+def replaced(page: str, tables: dict[str, str]) -> str:
+    """The page with these tables between its marks."""
+    for name, table in tables.items():
+        before, mark, rest = page.partition(f"<!-- table: {name} -->\n")
+        if mark:
+            page = f"{before}{mark}\n{table}\n\n{END}{rest.partition(END)[2]}"
+    return page
+
+
+def _tables(files: Sequence[Path], resume: Path | None) -> dict[str, str]:
+    budgets = ",".join(map(str, BUDGETS))
+    cases = cases_of(",".join([*POLICIES, *OTHERS]), budgets)
+    runs = read_runs(files)
+    total = sum(run.invocations for run in runs) * len(cases)
+    with progress("Replaying model calls", total) as advance:
+        kept = ScoreCache(resume) if resume else None
+        scores = replay_runs(runs, cases, None, advance, kept)
+    bootstrap = Bootstrap(scores)
+    known = {case: bootstrap.estimates(index) for index, case in enumerate(cases)}
+    return {
+        "targets": target_table(known),
+        "recall": case_table(known, RECALLS),
+        "ages": age_table(known),
+        "costs": case_table(known, COSTS),
+        "spent": spent_table(scores),
+        "differences": difference_table(bootstrap, cases),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Sessions in the terminal: `contextrender sessions`, `show`, `explain` and `graph`."""

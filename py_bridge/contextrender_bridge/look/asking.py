@@ -1,0 +1,114 @@
+"""What the commands share: asking the service, options, and drawing again and again."""
+
+import argparse
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import httpx
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from contextrender_bridge.credentials import LOOPBACK, NoCredentials, resolve_credentials
+from contextrender_bridge.errors import CommandError
+
+Json = dict[str, Any]
+TIMEOUT = 60.0
+
+
+class Service:
+    """The service as the user of this machine, or the one whose token is set, sees it."""
+
+    def __init__(self) -> None:
+        """Raises CommandError when no service is known."""
+        try:
+            known = resolve_credentials(None, None)
+        except NoCredentials as missing:
+            raise CommandError(str(missing)) from None
+        self._http = httpx.Client(
+            base_url=known.url,
+            headers={"Authorization": f"Bearer {known.token}"},
+            timeout=TIMEOUT,
+            trust_env=urlsplit(known.url).hostname not in LOOPBACK,
+        )
+
+    def __enter__(self) -> Self:
+        """The service itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Closes the connection."""
+        self._http.close()
+
+    def ask(self, walker: str, **fields: Any) -> Json:
+        """The report of a walker; fields that are None are left out. Raises CommandError."""
+        body = {name: value for name, value in fields.items() if value is not None}
+        try:
+            reply = self._http.post(f"/walker/{walker}", json=body)
+            answer = reply.json()
+        except (httpx.HTTPError, ValueError) as error:
+            raise CommandError(
+                f"the service does not answer at {self._http.base_url} ({type(error).__name__})."
+            ) from None
+        if reply.is_error:
+            raise CommandError(printable(answer["error"]["message"]))
+        report: Json = answer["reports"][0]
+        return report
+
+    def timeline(self, session: str, branch: int | None) -> Json:
+        """The whole timeline as one report."""
+        whole = page = self.ask("timeline", session=session, branch=branch)
+        while page["next"] is not None:
+            page = self.ask("timeline", session=session, branch=branch, start=page["next"])
+            whole["turns"] += page["turns"]
+        return whole
+
+
+def add_session(parser: argparse.ArgumentParser) -> None:
+    """The options that name what to look at."""
+    parser.add_argument("session", metavar="SESSION")
+    parser.add_argument("--branch", type=int, metavar="N", help="of its branches (written last)")
+
+
+def add_watch(parser: argparse.ArgumentParser) -> None:
+    """The option to follow."""
+    parser.add_argument("--watch", action="store_true", help="follow until interrupted")
+
+
+def present(draw: Callable[[], RenderableType], watch: bool, seconds: float = 2.0) -> int:
+    """Prints what `draw` gives, once or again every few seconds."""
+    console = Console(highlight=False)
+    if not watch:
+        console.print(draw())
+        return 0
+    with Live(draw(), console=console, screen=console.is_terminal, auto_refresh=False) as live:
+        while True:
+            time.sleep(seconds)
+            live.update(draw(), refresh=True)
+
+
+def printable(text: str, longest: int | None = None) -> str:
+    """One line of a text without characters that a terminal would act on."""
+    line = "".join(char if char.isprintable() else "·" for char in " ".join(text.split()))
+    return line if longest is None or len(line) <= longest else line[: longest - 1] + "…"
+
+
+def plain(text: str, style: str = "", longest: int | None = None) -> Text:
+    """A text of an agent's: never markup, never control characters."""
+    return Text(printable(text, longest), style=style)
+
+
+def thousands(tokens: float) -> str:
+    """1234 as 1.2K."""
+    for size, unit in ((1e6, "M"), (1e3, "K")):
+        if tokens >= size:
+            return f"{tokens / size:.1f}{unit}"
+    return f"{tokens:.0f}"

@@ -1,0 +1,79 @@
+"""Explain a model call: every result's age, c, s, U, tokens, and why it was shown or not."""
+
+import argparse
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from contextrender_bridge.look.asking import (
+    Json,
+    Service,
+    add_session,
+    add_watch,
+    plain,
+    present,
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `contextrender explain`."""
+    add_session(parser)
+    parser.add_argument("--turn", type=int, metavar="N", help="the model call (the next one)")
+    parser.add_argument("--budget", type=int, metavar="TOKENS", help="instead of the session's")
+    parser.add_argument("--policy", metavar="NAME", help="instead of the session's")
+    parser.add_argument("--uses", action="store_true", help="list the uses behind c")
+    add_watch(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the table."""
+    with Service() as service:
+        return present(lambda: draw(service, args), args.watch)
+
+
+def draw(service: Service, args: argparse.Namespace) -> RenderableType:
+    """The results, those taken first and in that order, then the others, newest first."""
+    asked = {"turn": args.turn, "budget": args.budget, "policy": args.policy}
+    view = service.ask("explain", session=args.session, branch=args.branch, **asked)
+    head = Text.assemble(
+        plain(args.session, "bold"),
+        f"  turn {view['turn']}: {view['tokens']['after']} of {view['budget']} tokens"
+        f" ({view['tokens']['before']} in all, {view['retained']} of text), {view['policy']}",
+    )
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for name in ("#", "tool", "age", "c", "s", "U", "score", "tokens", "taken"):
+        kind = "left" if name == "tool" else "right"
+        table.add_column(name, justify="left" if kind == "left" else "right", no_wrap=True)
+    table.add_column("", ratio=1)
+    for row in sorted(view["results"], key=_place):
+        table.add_row(
+            str(row["position"]),
+            plain(row["name"], longest=28),
+            str(row["age"]),
+            f"{row['reuse']:.2f}",
+            *(_number(row[name]) for name in ("relevance", "usefulness", "score")),
+            str(row["tokens"]),
+            "" if row["order"] is None else str(row["order"]),
+            _why(row),
+            style="dim" if row["shown"] == "omitted" else "",
+        )
+        if args.uses:
+            for use in row["uses"]:
+                values = ", ".join(f"{one['value']} (1/{one['results']})" for one in use["values"])
+                said = f"turn {use['turn']} {use['name'] or 'text'}: {values}"
+                table.add_row(*[""] * 9, plain(said, "cyan"))
+    return Group(head, *(plain(warning, "yellow") for warning in view["warnings"]), table)
+
+
+def _place(row: Json) -> tuple[float, int]:
+    return (float("inf") if row["order"] is None else row["order"], -row["position"])
+
+
+def _why(row: Json) -> Text:
+    said = [row["shown"]] if row["shown"] not in ("complete", "omitted") else []
+    return plain("; ".join([*said, *([row["reason"]] if row["reason"] != "selected" else [])]))
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"

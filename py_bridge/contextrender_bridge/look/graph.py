@@ -1,0 +1,58 @@
+"""Draw which operations drew on which results, as dot, mermaid, json or svg."""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from contextrender_bridge.look.asking import Json, Service, add_session, add_watch
+from contextrender_bridge.look.drawings import FORMATS
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `contextrender graph`."""
+    add_session(parser)
+    parser.add_argument("--format", choices=list(FORMATS), default="dot", help="(%(default)s)")
+    parser.add_argument("--tool", metavar="NAME", help="only results of this tool")
+    parser.add_argument("--turn", type=int, metavar="N", help="as it was before this turn")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write it there")
+    add_watch(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the drawing; with --watch, whenever the session has gone on."""
+    with Service() as service:
+        written = ""
+        while True:
+            drawn = draw(service, args)
+            if drawn != written:
+                _write(drawn, args.output)
+                written = drawn
+            if not args.watch:
+                return 0
+            time.sleep(2.0)
+
+
+def draw(service: Service, args: argparse.Namespace) -> str:
+    """The drawing of the graph in the format asked for."""
+    view = service.ask("reuse_graph", session=args.session, branch=args.branch, turn=args.turn)
+    return FORMATS[args.format](_only(view, args.tool))
+
+
+def _only(view: Json, tool: str | None) -> Json:
+    """The view without results of other tools."""
+    if tool is None:
+        return view
+    results = view["results"]
+    edges = [e for e in view["edges"] if results["tools"][results["names"][e["result"]]] == tool]
+    used = {edge["operation"] for edge in edges}
+    operations = [one for one in view["operations"] if one["event"] in used]
+    return {**view, "edges": edges, "operations": operations}
+
+
+def _write(drawn: str, output: Path | None) -> None:
+    if output is None:
+        sys.stdout.write(drawn)
+        sys.stdout.flush()
+    else:
+        output.write_text(drawn, encoding="utf-8")

@@ -1,0 +1,65 @@
+"""List sessions: size, what rendering saved, and how much later steps found in view."""
+
+import argparse
+import time
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from contextrender_bridge.look.asking import Json, Service, add_watch, plain, present, thousands
+
+UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `contextrender sessions`."""
+    parser.add_argument("--search", default="", metavar="TEXT", help="only names that hold it")
+    parser.add_argument("--limit", type=int, default=20, metavar="N", help="how many (%(default)s)")
+    add_watch(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the table."""
+    with Service() as service:
+        return present(lambda: draw(service, args.search, args.limit), args.watch)
+
+
+def draw(service: Service, search: str, limit: int) -> RenderableType:
+    """The table of the newest sessions."""
+    page = service.ask("list_sessions", limit=limit, query=search)
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    table.add_column("session", overflow="fold", ratio=1)
+    for name in ("turns", "results", "tokens", "saved", "recall", "last"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for view in page["sessions"]:
+        found = service.ask("savings", session=view["session"], columns=False)
+        table.add_row(
+            plain(view["session"], "bold"),
+            str(view["turns"]),
+            str(view["results"]),
+            thousands(view["tokens"]),
+            _saved(found),
+            _recall(found["totals"]),
+            _ago(view["updated_at"]),
+        )
+    if not page["sessions"]:
+        return Text("no sessions" + (f" with {search!r} in their name" if search else ""))
+    more = Text("… and older ones: --limit shows more", "dim") if page["next"] else Text("")
+    return Group(table, more)
+
+
+def _saved(found: Json) -> str:
+    totals = found["totals"]
+    saved = totals["full"] - totals["prompt"]
+    share = f" ({saved / totals['full']:.0%})" if totals["full"] else ""
+    return ("" if found["complete"] else "≥ ") + thousands(saved) + share
+
+
+def _recall(totals: Json) -> str:
+    return "–" if totals["recall"] is None else f"{totals['recall']:.0%}"
+
+
+def _ago(stamp: float) -> str:
+    past = time.time() - stamp
+    return next((f"{past / size:.0f} {unit}" for size, unit in UNITS if past >= size), "now")

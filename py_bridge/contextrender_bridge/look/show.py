@@ -1,0 +1,119 @@
+"""Show a session, turns along each result's line; with --turn, what that model call got."""
+
+import argparse
+from bisect import bisect_right
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from contextrender_bridge.look.asking import (
+    Json,
+    Service,
+    add_session,
+    add_watch,
+    plain,
+    present,
+    printable,
+    thousands,
+)
+
+COMPLETE, REPLACED, OMITTED, USED, MISSED = "█", "▒", "·", "●", "○"
+STYLES = {COMPLETE: "blue", REPLACED: "yellow", OMITTED: "dim", USED: "bold", MISSED: "bold red"}
+LEAST_COLUMNS = 20
+LABEL = 34
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `contextrender show`."""
+    add_session(parser)
+    parser.add_argument("--turn", type=int, metavar="N", help="one model call: what it got")
+    add_watch(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the session, or one call."""
+    with Service() as service:
+        if args.turn is None:
+            return present(lambda: draw(service, args.session, args.branch), args.watch)
+        return present(lambda: draw_call(service, args), args.watch)
+
+
+def draw(service: Service, session: str, branch: int | None) -> RenderableType:
+    """The timeline: as many of the newest turns as the terminal is wide."""
+    view = service.timeline(session, branch)
+    room = max(LEAST_COLUMNS, Console().width - LABEL)
+    turns = view["turns"][-room:]
+    head = Text.assemble(
+        plain(session, "bold"),
+        f"  {view['last']} turns, {len(view['results']['positions'])} results,"
+        f" {view['policy']} with {thousands(view['budget'])} tokens",
+    )
+    if not turns:
+        return head
+    legend = Text(f"turns {turns[0]['turn']} to {turns[-1]['turn']}:  ", "dim")
+    for mark, word in zip(STYLES, ("shown", "excerpt", "omitted", "used", "missed"), strict=True):
+        legend.append(mark, STYLES[mark]).append(f" {word}  ", "dim")
+    lines = [_line(view["results"], turns, number) for number in _seen(view["results"], turns)]
+    return Group(head, legend, *lines)
+
+
+def draw_call(service: Service, args: argparse.Namespace) -> RenderableType:
+    """One call: its budget, and every message with what was shown of it."""
+    view = service.ask("show_call", session=args.session, branch=args.branch, turn=args.turn)
+    told = view["explain"]
+    head = Text.assemble(
+        plain(args.session, "bold"),
+        f"  turn {told['turn']} of {view['last']}: {told['tokens']['after']} of {told['budget']}"
+        f" tokens ({told['tokens']['before']} in all), {told['policy']}",
+    )
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for name in ("#", "turn", "tokens"):
+        table.add_column(name, justify="right")
+    table.add_column("", no_wrap=True)
+    table.add_column("message", ratio=1)
+    for line in view["messages"]:
+        calls = [call for call in line["calls"] if call["shown"]]
+        shown = line["shown"] if not calls else "whole"
+        said = line["text"] or " ".join(f"{call['name']} {call['text']}" for call in line["calls"])
+        table.add_row(
+            str(line["position"]),
+            str(line["turn"]),
+            str(line["tokens"] + sum(call["tokens"] for call in line["calls"])),
+            Text({"whole": COMPLETE, "omitted": OMITTED}.get(shown, REPLACED)),
+            Text.assemble(
+                plain(line["name"] or line["role"], "bold"), " ", plain(said, longest=200)
+            ),
+            style="dim" if shown == "omitted" else "",
+        )
+    return Group(head, *(plain(warning, "yellow") for warning in told["warnings"]), table)
+
+
+def _seen(results: Json, turns: list[Json]) -> range:
+    """The results there were by the last of the turns."""
+    return range(min(turns[-1]["results"], len(results["positions"])))
+
+
+def _line(results: Json, turns: list[Json], number: int) -> Text:
+    name = results["tools"][results["names"][number]]
+    line = Text.assemble(
+        (f"#{results['positions'][number]:<5}", "dim"),
+        f"{printable(name, 20):<20}",
+        (f"{results['tokens'][number]:>6}  ", "dim"),
+    )
+    for turn in turns:
+        if number >= turn["results"]:
+            line.append(" ")
+            continue
+        mark = COMPLETE if _within(turn["complete"], number) else OMITTED
+        if _within(turn["replaced"], number):
+            mark = REPLACED
+        if number in turn["uses"]:
+            mark = MISSED if mark == OMITTED else USED
+        line.append(mark, STYLES[mark])
+    return line
+
+
+def _within(runs: list[int], number: int) -> bool:
+    place = bisect_right(runs[::2], number) - 1
+    return place >= 0 and number < runs[2 * place] + runs[2 * place + 1]

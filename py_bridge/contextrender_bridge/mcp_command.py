@@ -1,0 +1,56 @@
+"""Serve recall, explain and sessions to MCP clients: over stdio, or over HTTP with --http."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from contextrender_bridge.errors import CommandError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `contextrender mcp`."""
+    parser.add_argument("--http", action="store_true", help="at http://HOST:PORT/mcp, not stdio")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    parser.add_argument("--port", type=int, default=8710, help="port to listen on (%(default)s)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serves until the client leaves, or until it is interrupted."""
+    try:
+        from contextrender_bridge.mcp_server import build_mcp, guarded
+    except ImportError:
+        raise CommandError(
+            "`contextrender mcp` needs `pip install 'contextrender[mcp]'`."
+        ) from None
+
+    from contextrender_bridge.async_client import AsyncContextRender
+    from contextrender_bridge.credentials import NoCredentials, resolve_credentials
+
+    try:
+        known = resolve_credentials(None, None)
+    except NoCredentials as missing:
+        raise CommandError(str(missing)) from None
+    client = AsyncContextRender(known.url, known.token)
+    server = build_mcp(client)
+    if not args.http:
+        asyncio.run(server.run_stdio_async())
+        return 0
+
+    import uvicorn
+
+    app = server.streamable_http_app(stateless_http=True, json_response=True, host=args.host)
+    print(
+        f"MCP at http://{args.host}:{args.port}/mcp, for the bearer of this user's token "
+        "(credentials.json)",
+        flush=True,
+    )
+    uvicorn.run(
+        guarded(app, known.token),  # type: ignore[arg-type]
+        host=args.host,
+        port=args.port,
+        log_config=None,
+        access_log=False,
+        ws="none",
+    )
+    return 0

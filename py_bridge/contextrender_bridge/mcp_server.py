@@ -1,0 +1,91 @@
+"""An MCP server over the service: recall what was left out, and see why.
+
+It needs the `[mcp]` extra.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Annotated, Any
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import ToolAnnotations
+from pydantic import Field
+
+from contextrender_bridge.async_client import AsyncContextRender
+from contextrender_bridge.client_errors import ContextRenderError
+
+Json = dict[str, Any]
+Message = MutableMapping[str, Any]
+App = Callable[
+    [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]],
+    Awaitable[None],
+]
+
+INSTRUCTIONS = (
+    "ContextRender records agent sessions. `sessions` lists them, `recall` gives back complete "
+    "tool results of one, `explain` says why each result is in view or not before a model call."
+)
+READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+SessionName = Annotated[str, Field(description="The session's name.")]
+
+
+def build_mcp(client: AsyncContextRender) -> MCPServer:
+    """The server, for the user of `client`."""
+    server = MCPServer("contextrender", instructions=INSTRUCTIONS, log_level="WARNING")
+
+    @server.tool(annotations=READS)
+    async def recall(
+        session: SessionName,
+        query: Annotated[str | None, Field(description="Words or values to look for.")] = None,
+        results: Annotated[list[int] | None, Field(description="Positions of results.")] = None,
+        limit: Annotated[int, Field(ge=1, le=50)] = 5,
+    ) -> Json:
+        """Complete results of earlier tool calls, by `query` or by position (`results`)."""
+        wanted = limit if query else None
+        return await _told(client.recall(session, query=query, results=results, limit=wanted))
+
+    @server.tool(annotations=READS)
+    async def explain(
+        session: SessionName,
+        turn: Annotated[int | None, Field(description="A model call; else the next one.")] = None,
+        budget: Annotated[int | None, Field(ge=1, description="As if this were it.")] = None,
+        policy: Annotated[str | None, Field(description="As if this were it.")] = None,
+    ) -> Json:
+        """Why each tool result is shown or not before a model call, with what drew on it."""
+        return await _told(client.explain(session, turn=turn, budget=budget, policy=policy))
+
+    @server.tool(annotations=READS)
+    async def sessions(
+        limit: Annotated[int, Field(ge=1, le=100)] = 20,
+        cursor: Annotated[str | None, Field(description="`next` of the page before.")] = None,
+    ) -> Json:
+        """The recorded sessions, newest first, a page at a time."""
+        return await _told(client.list_sessions(limit=limit, cursor=cursor))
+
+    return server
+
+
+def guarded(app: App, token: str) -> App:
+    """An ASGI app for the bearer of `token` alone."""
+    expected = f"Bearer {token}".encode()
+
+    async def admit(scope: Message, receive: Any, send: Any) -> None:
+        given = dict(scope.get("headers", ())).get(b"authorization", b"")
+        if scope["type"] != "http" or secrets.compare_digest(given, expected):
+            await app(scope, receive, send)
+            return
+        headers = [(b"www-authenticate", b"Bearer"), (b"content-length", b"0")]
+        await send({"type": "http.response.start", "status": 401, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+    return admit
+
+
+async def _told(call: Awaitable[Json]) -> Json:
+    try:
+        return await call
+    except ContextRenderError as error:
+        raise ToolError(f"{error.message} ({error.code})") from None

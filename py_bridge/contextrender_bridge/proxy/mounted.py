@@ -1,0 +1,54 @@
+"""The proxy as a part of the service: it reaches the walkers in process, for the token's user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+from starlette.routing import BaseRoute, Route
+
+from contextrender_bridge.async_client import AsyncContextRender
+from contextrender_bridge.proxy.app import Proxy, Scope, Target, bearer, is_compression
+from contextrender_bridge.proxy.headers import first
+from contextrender_bridge.proxy.settings import ProxySettings
+from contextrender_bridge.proxy.upstream import Receive, Send, send_error
+
+URL = "http://contextrender.embedded"
+PATHS = ("/v1/{path:path}", "/s/{session}/{path:path}")
+
+
+class MountedProxy:
+    """Serves those who bring a token of this service: it is no relay for strangers."""
+
+    def __init__(self, settings: ProxySettings, admits: Callable[[str], bool]) -> None:
+        """`admits` says whether a token is good. `serve` must name the app before any request."""
+        self._settings = settings
+        self._admits = admits
+        self._proxy: Proxy | None = None
+
+    def serve(self, app: Any) -> None:
+        """Call walkers of `app`, which these routes are part of."""
+        client = AsyncContextRender(URL, "none", retries=0, transport=httpx.ASGITransport(app))
+        self._proxy = Proxy(self._settings, client, own_token=False)
+
+    def routes(self) -> list[BaseRoute]:
+        """What the service forwards."""
+        return [Route(path, self) for path in PATHS]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        headers = scope["headers"]
+        token = first(headers, b"x-contextrender-token")
+        if not token and is_compression(Target.of(scope["path"]).path):
+            token = bearer(headers) or ""
+        if self._proxy is None or not token or not self._admits(token):
+            sentence = "Send a token of this service: `x-contextrender-token: TOKEN`."
+            await send_error(send, 401, "unauthorized", sentence, [])
+            return
+        await self._proxy(scope, receive, send)
+
+    async def close(self) -> None:
+        """Gives back the connections to providers."""
+        if self._proxy is not None:
+            await self._proxy.close()

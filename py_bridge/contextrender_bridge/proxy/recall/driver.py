@@ -1,0 +1,199 @@
+"""A model call with recall: asks the model again for as long as it only recalls."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+
+from contextrender_bridge import wire
+from contextrender_bridge.async_client import AsyncContextRender
+from contextrender_bridge.client_errors import ContextRenderError
+from contextrender_bridge.fitting import reason_of
+from contextrender_bridge.proxy.events import events
+from contextrender_bridge.proxy.headers import Headers, first, response_headers, without
+from contextrender_bridge.proxy.histories import Call, remember_recalled
+from contextrender_bridge.proxy.recall.chat import ChatFormat
+from contextrender_bridge.proxy.recall.messages import MessagesFormat
+from contextrender_bridge.proxy.recall.responses import ResponsesFormat
+from contextrender_bridge.proxy.recall.turns import Answer, Format, Json, Recall, Sent, Stream, Turn
+from contextrender_bridge.proxy.upstream import Send, answer, relay, send_whole, start
+
+ROUNDS = 3
+"""How often one model call may recall before it has to go on without."""
+
+MOST_RESULTS = 5
+SECONDS = 10.0
+
+FORMATS: dict[str, Format] = {
+    "chat": ChatFormat(),
+    "messages": MessagesFormat(),
+    "responses": ResponsesFormat(),
+}
+
+log = logging.getLogger("contextrender")
+
+
+class Recalling:
+    """One model call, in one or several requests to the provider."""
+
+    def __init__(
+        self,
+        http: httpx.AsyncClient,
+        client: AsyncContextRender,
+        call: Call,
+        form: Format,
+        send: Send,
+    ) -> None:
+        """`call` is what was made of the agent's request."""
+        self._http = http
+        self._client = client
+        self._call = call
+        self._form = form
+        self._send = send
+        self._recalled: list[int] = []
+        self._started = False
+
+    async def run(self, url: str, headers: Headers, body: Json, ours: Headers) -> None:
+        """Answers the agent. `body` is the request without the tool."""
+        body = self._form.offered(body)
+        headers = [*without(headers, b"accept-encoding"), (b"accept-encoding", b"identity")]
+        sent = Sent()
+        for rounds in range(ROUNDS + 1):
+            final = rounds == ROUNDS
+            async with answer(self._http, "POST", url, headers, wire.dumps(body)) as response:
+                if body.get("stream") and _is_stream(response):
+                    turn = await self._stream(response, sent, ours, final=final)
+                elif self._started or not _is_json(response):
+                    await self._give_up(response, ours)
+                    return
+                else:
+                    turn = await self._plain(response, ours, final=final)
+            if turn is None:
+                return
+            body = self._form.goes_on(body, turn, await self._answers(turn))
+
+    async def _plain(self, response: httpx.Response, ours: Headers, *, final: bool) -> Turn | None:
+        """Sends a plain reply on. A turn: the model is to be asked again instead."""
+        raw = await response.aread()
+        try:
+            reply = wire.loads(raw)
+            turn = self._form.turn(reply)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            reply, turn = None, Turn()
+        if turn.ours and not turn.others and not final:
+            return turn
+        if turn.ours:
+            await self._answers(turn)
+            raw = wire.dumps(self._form.without(reply))
+        kept = without(response_headers(response.headers.raw), b"content-length", b"content-type")
+        kind = response.headers.get("content-type", "application/json").encode()
+        await send_whole(self._send, response.status_code, [*kept, *self._headers(ours)], raw, kind)
+        return None
+
+    async def _stream(
+        self, response: httpx.Response, sent: Sent, ours: Headers, *, final: bool
+    ) -> Turn | None:
+        """Sends a stream on as far as it is for the agent. A turn: the model is asked again."""
+        stream = self._form.stream(sent, final=final)
+        try:
+            async for event in events(_chunks(response)):
+                stream.read(event)
+                await self._flush(stream, response, ours)
+        except httpx.HTTPError as error:
+            log.warning("the provider's reply broke off (%s)", type(error).__name__)
+            stream.release()
+            await self._flush(stream, response, ours)
+            return None
+        stream.end()
+        await self._flush(stream, response, ours)
+        if stream.goes_on:
+            return stream.turn
+        if not self._started:
+            await start(response, self._send, self._headers(ours))
+        await self._answers(stream.turn)
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        return None
+
+    async def _flush(self, stream: Stream, response: httpx.Response, ours: Headers) -> None:
+        if not stream.ready:
+            return
+        if not self._started:
+            self._started = True
+            await start(response, self._send, self._headers(ours))
+        chunk = b"".join(stream.ready)
+        stream.ready.clear()
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    async def _give_up(self, response: httpx.Response, ours: Headers) -> None:
+        """A reply that cannot be read: sent on, or where one has begun already, that breaks off."""
+        if not self._started:
+            await relay(response, self._send, self._headers(ours))
+
+    def _headers(self, ours: Headers) -> Headers:
+        count = str(len(set(self._recalled))).encode()
+        return [*ours, (b"x-contextrender-recalled", count)]
+
+    async def _answers(self, turn: Turn) -> list[Answer]:
+        """Our calls' answers. Where the agent has calls to answer too, they show up next time."""
+        answers = [await self._answer(recall) for recall in turn.ours]
+        remember_recalled(self._call, self._recalled)
+        return answers
+
+    async def _answer(self, recall: Recall) -> Answer:
+        """What the tool says; when it cannot, that."""
+        try:
+            content = await asyncio.wait_for(self._found(recall), SECONDS)
+        except Exception as failure:
+            if not isinstance(failure, (ContextRenderError, ValueError)):
+                log.warning("recall failed (%s)", reason_of(failure))
+            content = self._form.content("Nothing could be recalled.", "")
+        return Answer(recall, content)
+
+    async def _found(self, recall: Recall) -> Any:
+        call, transcript = self._call, self._call.fit.transcript
+        asked = wire.loads(recall.arguments or "{}")
+        if transcript is None or not isinstance(asked, dict):
+            raise ValueError
+        wanted = asked.get("results")
+        positions = [p for p in wanted if isinstance(p, int)] if isinstance(wanted, list) else []
+        reply = await self._client.recall(
+            call.session,
+            results=positions[:MOST_RESULTS] or None,
+            query=None if positions else str(asked.get("query") or ""),
+            limit=None if positions else 3 * MOST_RESULTS,
+            branch=call.line.branch,
+            token=call.token,
+        )
+        plan = call.fit.plan
+        contents: list[Any] = []
+        for found in reply["results"]:
+            position = found["position"]
+            whole = plan is not None and plan.shows(position) and plan.text(position) is None
+            if (whole and not positions) or position in self._recalled:
+                continue
+            if len(contents) == MOST_RESULTS:
+                break
+            self._recalled.append(position)
+            header = f"[result {position} of {found['name']} {found['arguments']}]"
+            contents.append(self._form.content(header, transcript.result(position)))
+        if not contents:
+            return self._form.content("There is nothing more to recall for that.", "")
+        return self._form.joined(contents)
+
+
+def _is_stream(response: httpx.Response) -> bool:
+    return response.is_success and "text/event-stream" in response.headers.get("content-type", "")
+
+
+def _is_json(response: httpx.Response) -> bool:
+    kind = first(response.headers.raw, b"content-type") or response.headers.get("content-type", "")
+    return response.is_success and "json" in kind
+
+
+async def _chunks(response: httpx.Response) -> AsyncIterator[bytes]:
+    async for chunk in response.aiter_bytes():
+        yield chunk

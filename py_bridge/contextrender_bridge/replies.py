@@ -1,0 +1,228 @@
+"""The replies as types: for editors and type checkers, over the plain values that the clients give.
+
+    reply = cast(RenderReply, client.render(session, messages))
+
+A test holds them against the service's own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+Json = dict[str, Any]
+
+
+class TokenView(TypedDict):
+    """Tokens within the budget's rule, before and after rendering, and those outside it."""
+
+    before: int
+    after: int
+    outside: int
+
+
+class UsageView(TypedDict):
+    """Tokens of the service's own model calls and embeddings for one rendering."""
+
+    model_tokens_in: int
+    model_tokens_out: int
+    embedding_tokens: int
+
+
+class ReplacedView(TypedDict):
+    """A text that stands in for a result: an excerpt, a compaction or a summary."""
+
+    position: int
+    kind: str
+    tokens: int
+    text: str
+
+
+class ShownView(TypedDict):
+    """One message of a plan: which of its calls stay, and a text in place of its own."""
+
+    message: int
+    calls: list[int]
+    text: str | None
+
+
+class RenderView(TypedDict):
+    """The reply of `render`: `messages` or `plan`, as wanted; the other is None."""
+
+    session: str
+    branch: int
+    turn: int
+    offset: int
+    digest: str
+    budget: int
+    policy: str
+    tokens: TokenView
+    visible: list[int]
+    omitted: list[int]
+    replaced: list[ReplacedView]
+    left_turns: list[int]
+    shortened: list[int]
+    warnings: list[str]
+    usage: UsageView
+    messages: list[Json] | None
+    plan: list[ShownView] | None
+
+
+class SyncView(TypedDict):
+    """The reply of `sync` and `import_session`: what is recorded now."""
+
+    session: str
+    branch: int
+    turn: int
+    offset: int
+    digest: str
+    recorded: int
+
+
+class ValueView(TypedDict):
+    """A value, and how many results hold it."""
+
+    value: str
+    results: int
+
+
+class UseView(TypedDict):
+    """An operation that drew on a result."""
+
+    turn: int
+    position: int
+    name: str
+    values: list[ValueView]
+
+
+class ResultView(TypedDict):
+    """Why one result was shown or not."""
+
+    position: int
+    name: str
+    turn: int
+    age: int
+    reuse: float
+    relevance: float | None
+    usefulness: float | None
+    score: float | None
+    tokens: int
+    cost: int
+    shown: str
+    order: int | None
+    reason: str
+    uses: list[UseView]
+
+
+class ExplainView(TypedDict):
+    """The reply of `explain`: one model call."""
+
+    session: str
+    branch: int
+    turn: int
+    budget: int
+    policy: str
+    tokens: TokenView
+    retained: int
+    left_turns: list[int]
+    warnings: list[str]
+    results: list[ResultView]
+
+
+class RecalledView(TypedDict):
+    """A complete tool result with the call that asked for it."""
+
+    position: int
+    turn: int
+    name: str
+    arguments: str
+    tokens: int
+    score: float | None
+    message: Json
+
+
+class RecallView(TypedDict):
+    """The reply of `recall`: best first when there was a query."""
+
+    session: str
+    results: list[RecalledView]
+
+
+class SessionView(TypedDict):
+    """A session in a list."""
+
+    session: str
+    created_at: float
+    updated_at: float
+    branches: int
+    messages: int
+    turns: int
+    results: int
+    tokens: int
+
+
+class SessionPage(TypedDict):
+    """The reply of `list_sessions`: newest first; `next` is the following page's cursor."""
+
+    sessions: list[SessionView]
+    next: str | None
+
+
+class BranchView(TypedDict):
+    """One line of a session."""
+
+    number: int
+    parent: int
+    fork: int
+    messages: int
+    turns: int
+    results: int
+    tokens: int
+
+
+class ToolView(TypedDict):
+    """How much one tool was used and how much its results were drawn on."""
+
+    name: str
+    results: int
+    tokens: int
+    reused: int
+
+
+class InspectView(TypedDict):
+    """The reply of `inspect_session`."""
+
+    session: SessionView
+    head: int
+    settings: Json
+    lines: list[BranchView]
+    tools: list[ToolView]
+    uses: int
+    embedded: int
+
+
+class ExportedBranch(TypedDict):
+    """A branch's own messages and when each was recorded."""
+
+    number: int
+    parent: int
+    fork: int
+    messages: list[Json]
+    timestamps: list[float]
+
+
+class ExportView(TypedDict):
+    """The reply of `export_session`."""
+
+    format: str
+    session: str
+    created_at: float
+    settings: Json
+    head: int
+    branches: list[ExportedBranch]
+
+
+class DeleteView(TypedDict):
+    """The reply of `delete_session`."""
+
+    session: str
+    nodes: int

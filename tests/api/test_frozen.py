@@ -1,0 +1,149 @@
+"""The policy made for prompt caches, over HTTP: what was shown stays as it was, wherever it is."""
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from contextrender_bridge.server.writing import WORKING_SET
+
+from tests.api.client import Api, Conversation, Json
+from tests.api.conftest import Service, User
+from tests.api.graph import count_rows
+from tests.api.servers import Servers
+from tests.api.transcripts import agent_run, assistant, user
+
+RUN = agent_run(40, lines=5)
+CALLS = [at for at, message in enumerate(RUN) if message["role"] == "assistant"]
+SETTINGS: Json = {"budget": 1_800, "policy": "contextrender_frozen"}
+
+
+def begins(now: list[Json], before: list[Json]) -> bool:
+    """Whether a prompt begins with another, but for its current question."""
+    shared = [message for message in before if message in now]
+    return json.dumps(now[: len(shared)]) == json.dumps(shared) and len(shared) == len(before)
+
+
+def prompts(api: Api, session: str = "s") -> list[list[Json]]:
+    """What each call of the run was shown."""
+    talk = Conversation(api, session)
+    return [talk.send("render", RUN[:size], **SETTINGS)["messages"] for size in CALLS]
+
+
+@pytest.fixture(scope="module")
+def expected(service: Service) -> list[list[Json]]:
+    return prompts(service.new_user().api)
+
+
+def test_most_prompts_begin_with_the_last_one(expected: list[list[Json]]) -> None:
+    pairs = list(itertools.pairwise(expected))
+    kept = sum(begins(now, before) for before, now in pairs)
+    assert len(pairs) * 0.6 < kept < len(pairs)
+
+
+def test_the_prompts_are_the_same_when_nothing_is_remembered(
+    api: Api, expected: list[list[Json]]
+) -> None:
+    talk = Conversation(api, "s")
+    for number, size in enumerate(CALLS):
+        if number % 3:
+            WORKING_SET.clear()
+        reply = talk.send("render", RUN[:size], **SETTINGS)
+        assert json.dumps(reply["messages"]) == json.dumps(expected[number])
+
+
+def test_the_prompts_are_the_same_across_restarts_and_replicas(
+    service: Service, servers: Servers, expected: list[list[Json]]
+) -> None:
+    alice = service.new_user()
+    token = alice.api.token
+    with (
+        servers.running(service.data) as first,
+        first.api(token) as one,
+        servers.running(service.data) as second,
+        second.api(token) as other,
+    ):
+        talk = Conversation(one, "s")
+        for number, size in enumerate(CALLS):
+            talk.api = (one, other)[number % 2]
+            reply = talk.send("render", RUN[:size], **SETTINGS)
+            assert json.dumps(reply["messages"]) == json.dumps(expected[number])
+    with servers.running(service.data, working_set=1) as third, third.api(token) as api:
+        again = api("render", session="s", messages=RUN[: CALLS[-1]], **SETTINGS)
+        assert json.dumps(again["messages"]) == json.dumps(expected[-1])
+
+
+def frozen(alice: User) -> list[dict[str, Any]]:
+    return [node.fields for node in alice.graph().of("FrozenRendering")]
+
+
+def test_a_retry_and_an_older_call_change_nothing(alice: User, expected: list[list[Json]]) -> None:
+    prompts(alice.api)
+    (kept,) = frozen(alice)
+    assert kept["messages"] == CALLS[-1]
+    for number in (len(CALLS) - 1, 30, 12, len(CALLS) - 1):
+        reply = alice.api("render", session="s", messages=RUN[: CALLS[number]], **SETTINGS)
+        assert json.dumps(reply["messages"]) == json.dumps(expected[number])
+        assert frozen(alice) == [kept]
+
+
+def test_explaining_a_turn_says_what_it_was_shown_and_keeps_nothing(
+    alice: User, expected: list[list[Json]]
+) -> None:
+    prompts(alice.api)
+    kept = frozen(alice)
+    for number in (8, 20, 33, len(CALLS) - 1):
+        told = alice.api("explain", session="s", turn=number + 1, **SETTINGS)
+        shown = [r for r in told["results"] if r["shown"] == "complete"]
+        texts = [RUN[r["position"]] for r in shown]
+        assert texts == [m for m in expected[number] if m in RUN and m["role"] == "tool"]
+        assert {r["reason"] for r in told["results"]} <= {
+            "the whole history fits",
+            "selected",
+            "kept from when all was last selected",
+            "appended since all was last selected",
+            "the parts that say what is shown nowhere else",
+            "left out when all was last selected",
+            "its whole turn left to make room for later text",
+        }
+    assert frozen(alice) == kept
+
+
+def test_every_setting_and_branch_has_its_own_and_deleting_removes_all(alice: User) -> None:
+    before = count_rows(alice.data)["anchors"]
+    prompts(alice.api)
+    alice.api("render", session="s", messages=RUN, budget=2_500, policy="contextrender_frozen")
+    rewritten = [*RUN[:60], assistant("Or else?"), user("Go on with ORD-1003.")]
+    alice.api("render", session="s", messages=rewritten, **SETTINGS)
+    fresh = alice.api("render", session="alone", messages=rewritten, **SETTINGS)
+    again = alice.api("render", session="s", messages=rewritten, **SETTINGS)
+    assert again["messages"] == fresh["messages"]
+    graph = alice.graph()
+    graph.check()
+    assert graph.counts["FrozenRendering"] == graph.counts["Froze"] == 4
+    for session in ("s", "alone"):
+        alice.api("delete_session", session=session)
+    assert not alice.graph().nodes
+    assert count_rows(alice.data)["anchors"] == before
+
+
+def test_nothing_is_kept_while_everything_fits(alice: User) -> None:
+    alice.api("render", session="s", messages=RUN[:4], **SETTINGS)
+    assert frozen(alice) == []
+
+
+@pytest.mark.parametrize("policy", ["reuse_density", "contextrender_plus", "contextrender_frozen"])
+def test_texts_that_are_not_in_memory_are_read_from_the_graph(
+    api: Api, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = CALLS[::6]
+    settings = SETTINGS | {"policy": policy}
+    at_hand = [api("render", session="a", messages=RUN[:size], **settings) for size in sizes]
+    for limit in (8_000, 40_000, 90_000):
+        monkeypatch.setattr(WORKING_SET, "limit", limit)
+        WORKING_SET.clear()
+        session = f"limit {limit}"
+        talk = Conversation(api, session)
+        for size, expected in zip(sizes, at_hand, strict=True):
+            reply = talk.send("render", RUN[:size], **settings)
+            assert reply == expected | {"session": session}

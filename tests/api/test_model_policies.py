@@ -1,0 +1,219 @@
+"""Policies that need a model, over HTTP: summaries are nodes, made once and reused."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from contextrender_bridge.server.writing import WORKING_SET
+
+from tests.api.checks import orphans, rebuilt, tokens_inside
+from tests.api.client import Api, Conversation, Json
+from tests.api.conftest import Service, User
+from tests.api.servers import Servers
+from tests.api.transcripts import agent_run
+from tests.provider_double import ProviderDouble, chat_reply, failure, provider
+
+MODEL = "openai/scripted-summariser"
+POLICIES = ("compact", "recency_summary", "acon")
+RUN = agent_run(12)
+BUDGET = 900
+
+
+def environment(double: ProviderDouble) -> dict[str, str]:
+    return {
+        "CONTEXTRENDER_MODEL": MODEL,
+        "OPENAI_API_BASE": double.url,
+        "OPENAI_API_KEY": "scripted",
+    }
+
+
+def notes(number: int) -> Json:
+    return {
+        "files_read": [],
+        "key_observations": ["Order ORD-1000 precedes ORD-1001.", f"Note {number}."],
+        "commands_run": ["get_order ORD-1000"],
+        "decisions": [],
+        "unresolved_questions": ["Who told clerk_0@example.com?"],
+    }
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProviderDouble]:
+    """A model that summarises, set up for the service in this process."""
+
+    def answer(body: dict[str, Any]) -> tuple[int, Any]:
+        number = len(double.requests)
+        typed = "response_format" in body
+        reply = chat_reply(notes(number) if typed else f"State: note {number}.")
+        return 200, reply | {"usage": {"prompt_tokens": 50, "completion_tokens": 5}}
+
+    with provider(answer) as double:
+        for name, value in environment(double).items():
+            monkeypatch.setenv(name, value)
+        yield double
+
+
+def summary(reply: Json) -> str:
+    (only,) = reply["replaced"]
+    assert only["kind"] == "summary"
+    (shown,) = [m for m in reply["messages"] if m["content"] == only["text"]]
+    assert shown["role"] == "tool"
+    assert tokens_inside(reply["messages"]) == reply["tokens"]["after"] <= reply["budget"]
+    assert orphans(reply["messages"]) == []
+    return str(only["text"])
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_summary_is_made_once_and_survives_a_restart(
+    alice: User, servers: Servers, model: ProviderDouble, policy: str
+) -> None:
+    fields = {"session": policy, "messages": RUN, "budget": BUDGET, "policy": policy}
+    first = alice.api.report("render", **fields)
+    assert summary(first).startswith("[Summary made by a model of the ")
+    assert first["usage"] == {
+        "model_tokens_in": 50,
+        "model_tokens_out": 5,
+        "embedding_tokens": 0,
+    }
+    assert len(model.requests) == 1
+    sent = json.dumps(model.requests[0]["messages"])
+    assert "verbatim" in sent
+    assert "row 0: ORD-1000 moved via hub_0" in sent
+
+    again = alice.api.report("render", **fields)
+    assert again.pop("usage")["model_tokens_in"] == first.pop("usage")["model_tokens_in"] - 50 == 0
+    assert again == first
+    WORKING_SET.clear()
+    assert alice.api("render", **fields) == again
+    with (
+        servers.running(alice.data, environment(model)) as server,
+        server.api(alice.api.token) as other,
+    ):
+        assert other("render", **fields) == again
+        plan = other("render", **fields, want="plan")["plan"]
+    assert rebuilt(RUN, plan) == first["messages"]
+    assert len(model.requests) == 1
+
+    graph = alice.graph()
+    ((node, last, _),) = graph.pairs("Covers")
+    assert (node.kind, node.fields["model"]) == ("HistorySummary", MODEL)
+    assert node.fields["text"] in summary(first)
+    assert last.fields["position"] == node.fields["covered"] - 1
+    assert len(graph.pairs("HasSummaries")) == 1
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_later_calls_extend_the_summary_only_when_they_must(
+    alice: User, model: ProviderDouble, policy: str
+) -> None:
+    run, budget = agent_run(40, lines=6), 1500
+    stops = [place for place, message in enumerate(run) if message["role"] == "assistant"][8:]
+    conversation = Conversation(alice.api, "s")
+    rendered: dict[int, Json] = {}
+    for stop in stops:
+        reply = conversation.send("render", run[:stop], budget=budget, policy=policy)
+        rendered[reply["turn"]] = reply
+        assert orphans(reply["messages"]) == []
+    made = len(model.requests)
+    assert 2 <= made <= len(rendered) // 2
+    earlier = [json.dumps(request["messages"]) for request in model.requests]
+    assert all(f"ote {n}." in text for n, text in enumerate(earlier[1:], 1))
+    assert alice.graph().counts["HistorySummary"] == made
+
+    for turn in (min(rendered), max(rendered) - 3, max(rendered)):
+        explained = alice.api("explain", session="s", turn=turn, budget=budget, policy=policy)
+        assert explained["tokens"] == rendered[turn]["tokens"]
+        assert explained["warnings"] == []
+    saved = alice.api("savings", session="s", budget=budget, policy=policy, columns=False)
+    assert saved["complete"]
+    assert len(model.requests) == made
+
+
+def test_a_rewritten_past_has_summaries_of_its_own(api: Api, model: ProviderDouble) -> None:
+    fields = {"session": "s", "budget": BUDGET, "policy": "compact"}
+    first = api("render", messages=RUN, **fields)
+    other = [*RUN[:-1], RUN[-1] | {"content": "order ORD-1008 is lost"}]
+    second = api("render", messages=other, **fields)
+    assert second["branch"] != first["branch"]
+    assert summary(second) != summary(first)
+    assert api("render", messages=RUN, **fields)["messages"] == first["messages"]
+    assert len(model.requests) == 2
+
+
+def test_a_failing_model_leaves_the_history_as_prune_does_and_warns(
+    alice: User, model: ProviderDouble
+) -> None:
+    works, model.answer = model.answer, lambda _: failure(401)
+    fields = {"session": "s", "messages": RUN, "budget": BUDGET}
+    pruned = alice.api("render", **fields, policy="prune")
+    reply = alice.api("render", **fields, policy="compact")
+    assert reply["messages"] == pruned["messages"]
+    (warning,) = reply["warnings"]
+    assert "not summarised" in warning
+    assert "ORD-1000" not in warning
+    assert alice.graph().counts["HistorySummary"] == 0
+    model.answer = works
+    reply = alice.api("render", **fields, policy="compact")
+    assert summary(reply)
+    assert reply["warnings"] == []
+
+
+def test_acon_sends_the_operators_guideline(
+    api: Api, model: ProviderDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "guideline.txt"
+    file.write_text("Keep hubs alone.", encoding="utf-8")
+    monkeypatch.setenv("CONTEXTRENDER_ACON_GUIDELINE", str(file))
+    fields = {"session": "s", "messages": RUN, "budget": BUDGET, "policy": "acon"}
+    assert summary(api("render", **fields)).endswith("State: note 1.")
+    assert "Keep hubs alone." in json.dumps(model.requests[0]["messages"])
+    file.write_text("Keep clerks alone.", encoding="utf-8")
+    assert summary(api("render", **fields)).endswith("State: note 2.")
+    file.unlink()
+    refusal = api.refused("render", 422, "invalid_request", **fields)
+    assert str(tmp_path) not in json.dumps(refusal)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_without_a_model_it_is_refused_and_nothing_is_written(api: Api, policy: str) -> None:
+    fields = {"session": "s", "messages": RUN, "policy": policy}
+    error = api.refused("render", 422, "invalid_request", **fields)
+    assert error["message"] == f"policy {policy} needs a model: set CONTEXTRENDER_MODEL"
+    api.refused("inspect_session", 404, "not_found", session="s")
+    api("render", session="s", messages=RUN)
+    assert {view["policy"] for view in api("compare_policies", session="s")["policies"]}.isdisjoint(
+        POLICIES
+    )
+
+
+def test_a_caller_that_does_not_wait_finds_the_summary_at_the_next_call(
+    service: Service, alice: User, model: ProviderDouble
+) -> None:
+    works = model.answer
+
+    def slow(body: dict[str, Any]) -> tuple[int, Any]:
+        time.sleep(1.0)
+        return works(body)
+
+    model.answer = slow
+    fields = {"session": "s", "messages": RUN, "budget": BUDGET, "policy": "compact"}
+    hurried = httpx.Client(base_url=service.http.base_url, timeout=0.3)
+    with hurried, pytest.raises(httpx.ReadTimeout):
+        Api(hurried, alice.api.token)("render", **fields)
+    reply = alice.api.report("render", **fields)
+    assert summary(reply)
+    assert reply["usage"]["model_tokens_in"] == 0
+    assert len(model.requests) == 1
+
+
+def test_summaries_go_with_their_session(service: Service, model: ProviderDouble) -> None:
+    user = service.new_user()
+    for policy in POLICIES:
+        user.api("render", session="s", messages=RUN, budget=BUDGET, policy=policy)
+    assert user.graph().counts["HistorySummary"] == 3
+    user.api("delete_session", session="s")
+    assert not user.graph().nodes

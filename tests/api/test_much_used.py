@@ -1,0 +1,49 @@
+"""A result that every later step draws on: joined each time without being loaded."""
+
+import sqlite3
+from contextlib import closing
+from typing import Any
+
+from tests.api.conftest import User
+from tests.api.transcripts import assistant, call, result, user
+
+USES = 12
+
+
+def history(uses: int) -> list[dict[str, Any]]:
+    made = [user("Who is it?"), assistant(None, call("c", "find", "{}")), result("c", "user_4711")]
+    for number in range(uses):
+        id = f"c{number}"
+        made += [assistant(None, call(id, "look", '{"at": "user_4711"}')), result(id, "nothing")]
+    return made
+
+
+def test_its_edges_are_known_at_both_ends(alice: User) -> None:
+    for uses in range(USES + 1):
+        alice.api("sync", session="s", messages=history(uses))
+    graph = alice.graph()
+    graph.check()
+    used = graph.pairs("Reuse")
+    assert len(used) == USES
+    assert {target.fields["position"] for _, target, _ in used} == {2}
+    assert {source.kind for source, _, _ in used} == {"ToolCall"}
+
+
+def test_it_is_stored_as_if_recorded_at_once(alice: User) -> None:
+    for uses in range(USES + 1):
+        alice.api("sync", session="slow", messages=history(uses))
+    alice.api("sync", session="quick", messages=history(USES))
+    slow, quick = (alice.api("explain", session=name)["results"] for name in ("slow", "quick"))
+    assert slow == quick
+    assert slow[0]["reuse"] == USES
+
+
+def test_it_can_be_recalled_and_deleted(alice: User) -> None:
+    for uses in range(USES + 1):
+        alice.api("sync", session="s", messages=history(uses))
+    (found,) = alice.api("recall", session="s", results=[2])["results"]
+    assert (found["message"]["content"], found["arguments"]) == ("user_4711", "{}")
+    alice.api("delete_session", session="s")
+    with closing(sqlite3.connect(alice.data / "graph.db")) as database:
+        query = "SELECT count(*) FROM anchors WHERE json_extract(data, '$.root') = ? AND id != ?"
+        assert database.execute(query, (alice.root, alice.root)).fetchone() == (0,)

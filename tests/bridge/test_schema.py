@@ -1,0 +1,88 @@
+"""The bridge's types against the app's own: the walkers' fields and the views they report."""
+
+import json
+import subprocess
+import sys
+from typing import Any, get_type_hints
+
+import pytest
+from contextrender_bridge import AsyncContextRender, ContextRender, replies
+from contextrender_bridge.paths import app_dir
+
+READ = """
+import dataclasses, json, sys
+from pathlib import Path
+from typing import get_type_hints
+import contextrender_bridge.server
+from contextrender_bridge.server.runtime import load_app
+
+walkers = load_app(Path(sys.argv[1]))
+views = sys.modules["nodes.views"]
+
+def name(kind):
+    plain = isinstance(kind, type) and not hasattr(kind, "__origin__")
+    text = kind.__name__ if plain else str(kind)
+    return text.replace("nodes.views.", "").replace("typing.", "")
+
+fields = {
+    walker: {f.name: name(get_type_hints(kind)[f.name]) for f in dataclasses.fields(kind) if f.init}
+    for walker, kind in walkers.items()
+}
+hints = {kind: get_type_hints(getattr(views, kind)) for kind in sys.argv[2:]}
+shapes = {
+    kind: {field: name(hint) for field, hint in found.items() if field[0] != "_"}
+    for kind, found in hints.items()
+}
+print(json.dumps({"fields": fields, "shapes": shapes}))
+"""
+
+VIEWS = [name for name, kind in vars(replies).items() if hasattr(kind, "__required_keys__")]
+METHODS = [
+    "delete_session",
+    "explain",
+    "export_session",
+    "import_session",
+    "inspect_session",
+    "list_sessions",
+    "recall",
+    "render",
+    "sync",
+]
+# Of the clients alone: they find the offset by themselves, and serve several users.
+OWN = {"self", "token", "line", "return"}
+FOUND = {"offset", "prefix"}
+
+
+@pytest.fixture(scope="module")
+def served() -> dict[str, Any]:
+    command = [sys.executable, "-c", READ, str(app_dir()), *VIEWS]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_replies_have_the_fields_that_are_served(served: dict[str, Any], view: str) -> None:
+    ours = {name: plain(hint) for name, hint in get_type_hints(getattr(replies, view)).items()}
+    theirs = {name: plain(hint) for name, hint in served["shapes"][view].items()}
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("client", [ContextRender, AsyncContextRender])
+def test_requests_have_the_fields_that_are_served(
+    served: dict[str, Any], client: Any, method: str
+) -> None:
+    code = getattr(client, method).__code__
+    given = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) - OWN
+    taken = set(served["fields"][method]) - {"reports"}
+    assert given == taken - FOUND
+
+
+def plain(hint: Any) -> str:
+    """A type as text, whatever module it came from."""
+    text = hint.__name__ if isinstance(hint, type) and "[" not in str(hint) else str(hint)
+    for prefix in ("contextrender_bridge.replies.", "nodes.views.", "typing."):
+        text = text.replace(prefix, "")
+    return text.replace("dict[str, Any]", "Json").replace("dict[str, object]", "Json")

@@ -1,0 +1,121 @@
+"""`contextrender sessions`, `show`, `explain` and `graph`."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.console.conftest import COMMAND, HOSTILE, ORDERS, Service
+
+
+def run(service: Service, *arguments: str, status: int = 0) -> str:
+    """What the command prints, 140 columns wide."""
+    environment = {
+        **os.environ,
+        "CONTEXTRENDER_DATA": str(service.server.data),
+        "COLUMNS": "140",
+        "PYTHONWARNINGS": "ignore",
+    }
+    done = subprocess.run(
+        [*COMMAND, *arguments], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == status, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_sessions_are_listed_and_searched(service: Service) -> None:
+    totals = service.complete("savings", session=ORDERS, columns=False)["totals"]
+    (line,) = [one for one in run(service, "sessions").splitlines() if ORDERS in one]
+    assert f"{totals['recall']:.0%}" in line and re.search(r"\b64\b", line)
+    found = run(service, "sessions", "--search", "NIGHTLY-0", "--limit", "5")
+    assert found.count("nightly-0") == 5 and ORDERS not in found
+    assert "no sessions with" in run(service, "sessions", "--search", "nowhere")
+
+
+def test_a_session_is_shown_with_a_line_for_each_result(service: Service) -> None:
+    turns = service.timeline(ORDERS)
+    lines = run(service, "show", ORDERS).splitlines()[2:]
+    assert len(lines) == turns[-1]["results"]
+    newest = [line.rstrip()[-1] for line in lines]
+    pairs = zip(turns[-1]["complete"][::2], turns[-1]["complete"][1::2], strict=True)
+    complete = {n for first, length in pairs for n in range(first, first + length)}
+    assert {n for n, mark in enumerate(newest) if mark in "█●"} == complete
+
+
+def test_one_call_is_shown_message_by_message(service: Service) -> None:
+    told = service("show_call", session=ORDERS, turn=30)
+    shown = run(service, "show", ORDERS, "--turn", "30")
+    assert f"{told['explain']['tokens']['after']} of 6000 tokens" in shown
+    assert all(f"\n{line['position']:>2}  " in shown for line in told["messages"][:60])
+
+
+def test_a_call_is_explained(service: Service) -> None:
+    told = service("explain", session=ORDERS, turn=30, budget=2000)
+    shown = run(service, "explain", ORDERS, "--turn", "30", "--budget", "2000", "--uses")
+    first = min((row for row in told["results"] if row["order"]), key=lambda row: row["order"])
+    assert shown.splitlines()[2].startswith(f"{first['position']}  {first['name']}")
+    used = next(row for row in told["results"] if row["uses"])
+    assert used["uses"][0]["values"][0]["value"] in shown
+
+
+def test_the_graph_is_drawn_in_every_format(service: Service, tmp_path: Path) -> None:
+    view = service("reuse_graph", session=ORDERS)
+    assert json.loads(run(service, "graph", ORDERS, "--format", "json")) == view
+    dot = run(service, "graph", ORDERS)
+    assert dot.startswith("digraph") and dot.count("->") == len(view["edges"])
+    mermaid = run(service, "graph", ORDERS, "--format", "mermaid")
+    assert mermaid.count("|") == 2 * len(view["edges"])
+    file = tmp_path / "graph.svg"
+    run(service, "graph", ORDERS, "--format", "svg", "--output", str(file))
+    picture = ElementTree.parse(file).getroot()
+    paths = picture.findall("{http://www.w3.org/2000/svg}path")
+    assert len(paths) == len(view["edges"])
+    fewer = json.loads(run(service, "graph", ORDERS, "--format", "json", "--tool", "get_order"))
+    assert 0 < len(fewer["edges"]) < len(view["edges"])
+
+
+@pytest.mark.parametrize("form", ["dot", "mermaid", "svg"])
+def test_a_drawing_holds_no_markup_of_an_agents(service: Service, form: str) -> None:
+    drawn = run(service, "graph", HOSTILE, "--format", form)
+    if form == "svg":
+        tags = {one.tag.rpartition("}")[2] for one in ElementTree.fromstring(drawn).iter()}
+        assert tags <= {"svg", "style", "rect", "circle", "path", "text", "title"}
+    if form == "mermaid":
+        assert "<" not in drawn
+
+
+def test_control_characters_do_not_reach_the_terminal(service: Service) -> None:
+    evil = "\x1b[2J\x1b]0;owned\x07"
+    call = {"id": "c", "type": "function", "function": {"name": f"t{evil}", "arguments": evil}}
+    service.record(
+        "[red]escapes[/red]",
+        [
+            {"role": "user", "content": evil},
+            {"role": "assistant", "content": evil, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "content": evil},
+        ],
+    )
+    for command in ("show", "explain", "graph"):
+        assert "\x1b" not in run(service, command, "[red]escapes[/red]")
+    assert "\x1b" not in run(service, "show", "[red]escapes[/red]", "--turn", "2")
+    assert "[red]escapes[/red]" in run(service, "sessions", "--limit", "3")
+    service("delete_session", session="[red]escapes[/red]")
+
+
+def test_a_session_that_is_not_there_is_one_sentence(service: Service) -> None:
+    said = run(service, "show", "nothing", status=1)
+    assert said == "contextrender: no session 'nothing'\n"
+
+
+def test_it_is_followed_until_interrupted(service: Service) -> None:
+    environment = {**os.environ, "CONTEXTRENDER_DATA": str(service.server.data), "COLUMNS": "140"}
+    command = [*COMMAND, "graph", ORDERS, "--format", "json", "--watch"]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "{\n"
+    assert process.poll() is None
+    process.terminate()
+    process.communicate(timeout=30)

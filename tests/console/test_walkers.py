@@ -1,0 +1,189 @@
+"""The walkers behind the console, as the page calls them."""
+
+import gzip
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.console.conftest import LARGE, ORDERS, Service
+
+TRACES = Path("/work/shared/traces/toolathlon.jsonl.gz")
+
+
+def visible(turn: dict[str, Any], positions: list[int]) -> set[int]:
+    pairs = zip(turn["complete"][::2], turn["complete"][1::2], strict=True)
+    return {positions[n] for first, length in pairs for n in range(first, first + length)}
+
+
+def agrees_with_explain(service: Service, session: str, tries: int) -> None:
+    turns = service.timeline(session)
+    positions = service("timeline", session=session)["results"]["positions"]
+    for turn in random.Random(1).sample(turns, min(tries, len(turns))):
+        told = service("explain", session=session, turn=turn["turn"])
+        complete = {one["position"] for one in told["results"] if one["shown"] == "complete"}
+        assert visible(turn, positions) == complete
+        assert (turn["before"], turn["after"]) == (
+            told["tokens"]["before"],
+            told["tokens"]["after"],
+        )
+        assert turn["results"] == len(told["results"])
+
+
+def test_the_timeline_agrees_with_explain(service: Service) -> None:
+    agrees_with_explain(service, ORDERS, 12)
+
+
+def test_the_timeline_of_a_thousand_results_agrees_with_explain(service: Service) -> None:
+    agrees_with_explain(service, LARGE, 5)
+
+
+def test_a_recorded_session_agrees_with_explain(service: Service) -> None:
+    if not TRACES.exists():
+        pytest.skip(f"there are no recorded sessions at {TRACES}")
+    with gzip.open(TRACES) as lines:
+        run = next(
+            run
+            for run in map(json.loads, lines)
+            if sum(message["role"] == "tool" for message in run["messages"]) >= 60
+        )
+    service.record("recorded", run["messages"])
+    agrees_with_explain(service, "recorded", 6)
+    graph = service("reuse_graph", session="recorded")
+    assert len(graph["results"]["positions"]) >= 60 and graph["edges"]
+    service("delete_session", session="recorded")
+
+
+def test_show_call_is_explain_with_every_message(service: Service) -> None:
+    fields = {"session": ORDERS, "turn": 33, "budget": 2500, "policy": "reuse"}
+    view = service("show_call", **fields)
+    assert view["explain"] == service("explain", **fields)
+    own = service.runs[ORDERS]
+    before = [one["position"] for one in view["messages"]]
+    assert before == list(range(len(before)))
+    assert own[len(before)]["role"] == "assistant"
+    for line in view["messages"]:
+        text = own[line["position"]]["content"] or ""
+        assert line["text"] == (text if line["whole"] else text[: len(line["text"])])
+
+
+def test_the_graph_has_the_uses_of_explain(service: Service) -> None:
+    graph = service("reuse_graph", session=ORDERS, turn=40)
+    operations = {one["event"]: one for one in graph["operations"]}
+    drawn = {
+        (graph["results"]["positions"][edge["result"]], operations[edge["operation"]]["position"])
+        for edge in graph["edges"]
+    }
+    told = service("explain", session=ORDERS, turn=40)["results"]
+    assert drawn == {(row["position"], use["position"]) for row in told for use in row["uses"]}
+
+
+def test_a_value_is_traced_to_all_that_hold_and_use_it(service: Service) -> None:
+    run = service.runs[ORDERS]
+    graph = service("reuse_graph", session=ORDERS)
+    for edge in graph["edges"][::9]:
+        value = edge["values"][0]
+        trace = service("trace_value", session=ORDERS, value=value)
+        positions = [graph["results"]["positions"][number] for number in trace["holders"]]
+        tools = [
+            p for p, one in enumerate(run) if one["role"] == "tool" and value in one["content"]
+        ]
+        assert positions == tools
+        assert trace["first"] == edge["result"]
+        assert edge["operation"] in [use["event"] for use in trace["uses"]]
+
+
+def test_policies_are_compared_on_the_same_calls(service: Service) -> None:
+    names = ["contextrender", "prune", "full"]
+    view = service.complete("compare_policies", session=ORDERS, policies=names)
+    assert [one["policy"] for one in view["policies"]] == names
+    own, _, full = view["policies"]
+    assert own == service.complete("savings", session=ORDERS)["totals"]
+    assert full["prompt"] == full["full"] and full["recall"] == 1.0
+    assert len({one["full"] for one in view["policies"]}) == 1
+
+
+def test_sessions_are_searched_a_page_at_a_time(service: Service) -> None:
+    found: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = service("list_sessions", limit=4, cursor=cursor, query="NIGHTLY-1")
+        found += [one["session"] for one in page["sessions"]]
+        cursor = page["next"]
+    assert found == [f"nightly-{number}" for number in range(19, 9, -1)]
+
+
+@pytest.mark.parametrize(
+    ("walker", "fields"),
+    [
+        ("timeline", {"start": 0}),
+        ("timeline", {"limit": 1001}),
+        ("read_message", {"position": 1, "start": -1}),
+        ("read_message", {"position": 1, "characters": 0}),
+        ("savings", {"policy": "nothing"}),
+        ("savings", {"budget": 3}),
+        ("compare_policies", {"policies": ["contextrender", "nothing"]}),
+        ("show_call", {"parameters": {"weight_recency": -1}}),
+    ],
+)
+def test_bad_input_is_refused(service: Service, walker: str, fields: dict[str, Any]) -> None:
+    reply = service.post(walker, session=ORDERS, **fields)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (422, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    ("walker", "fields"),
+    [
+        ("timeline", {"branch": 9}),
+        ("show_call", {"turn": 99_999}),
+        ("reuse_graph", {"turn": 0}),
+        ("read_message", {"position": 99_999}),
+        ("trace_value", {"value": "NOT_THERE_1"}),
+    ],
+)
+def test_what_is_not_there_is_told(service: Service, walker: str, fields: dict[str, Any]) -> None:
+    reply = service.post(walker, session=ORDERS, **fields)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (404, "not_found")
+
+
+def test_looking_back_stores_nothing(service: Service) -> None:
+    before = service("inspect_session", session=ORDERS)
+    service("timeline", session=ORDERS)
+    service("show_call", session=ORDERS, budget=500)
+    service("compare_policies", session=ORDERS, budget=900)
+    assert service("inspect_session", session=ORDERS) == before
+
+
+def test_a_call_is_shown_as_it_was_made(service: Service) -> None:
+    """Whatever the session's own settings are, before or afterwards."""
+    run = service.runs[ORDERS][:60]
+    offset, digest, seen = 0, "", {}
+    for position, message in enumerate(run):
+        if message["role"] != "assistant":
+            continue
+        budget, policy = (1500, "contextrender") if position < 40 else (2500, "prune")
+        view = service(
+            "render",
+            session="own budget",
+            messages=run[offset:position],
+            offset=offset,
+            prefix=digest,
+            want="plan",
+            budget=budget,
+            policy=policy,
+        )
+        offset, digest = view["offset"], view["digest"]
+        seen[view["turn"]] = (set(view["visible"]), view["tokens"]["after"], budget, policy)
+    service("sync", session="own budget", messages=run, settings={"budget": 900})
+    positions = service("timeline", session="own budget")["results"]["positions"]
+    for turn in service.timeline("own budget")[: len(seen)]:
+        shown, after, budget, policy = seen[turn["turn"]]
+        assert (visible(turn, positions), turn["after"]) == (shown, after)
+    for number in (9, max(seen)):
+        told = service("explain", session="own budget", turn=number)
+        assert (told["budget"], told["policy"]) == seen[number][2:]
+        call = service("show_call", session="own budget", turn=number)
+        assert call["explain"] == told
+    service("delete_session", session="own budget")

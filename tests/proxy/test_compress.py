@@ -1,0 +1,103 @@
+"""The endpoints that gateways' compression guardrails call."""
+
+import re
+import uuid
+from typing import Any
+
+import pytest
+
+from tests.proxy.agents import ChatAgent, MessagesAgent, finding
+from tests.proxy.conftest import Setup, Start
+from tests.proxy.doubles import Model
+
+Json = dict[str, Any]
+
+
+def history(setup: Setup, kind: Any = ChatAgent, turns: int = 9) -> list[Json]:
+    agent = kind(setup)
+    for number in range(turns):
+        agent.take(number, number)
+    items: list[Json] = agent.items
+    return items
+
+
+@pytest.mark.parametrize("kind", [ChatAgent, MessagesAgent])
+def test_messages_fit_and_what_was_taken_out_comes_back(setup: Setup, kind: Any) -> None:
+    messages = history(setup, kind)
+    name = uuid.uuid4().hex
+    made = setup.post(
+        "/v1/compress", {"messages": messages, "model": "gpt-4o"}, x_contextrender_session=name
+    )
+    reply = made.json()
+    assert reply["tokens_after"] < 1000 < reply["tokens_before"]
+    assert reply["tokens_saved"] == reply["tokens_before"] - reply["tokens_after"]
+    assert reply["compression_ratio"] == reply["tokens_after"] / reply["tokens_before"]
+    assert [message["role"] for message in reply["messages"]] == [m["role"] for m in messages]
+    changed = [b for a, b in zip(messages, reply["messages"], strict=True) if a != b]
+    assert len(changed) == len(reply["ccr_hashes"]) > 3
+    assert all(id in str(made) for id, made in zip(reply["ccr_hashes"], changed, strict=True))
+    assert reply["session"] == name
+    found = [setup.http.get(f"/v1/retrieve/{id}").json() for id in reply["ccr_hashes"]]
+    assert finding(0) in [one["original_content"] for one in found]
+    assert {one["tool_name"] for one in found} == {"look"}
+    assert setup.model.asked == []
+
+
+def test_results_without_their_calls(setup: Setup) -> None:
+    messages = [message for message in history(setup) if message["role"] != "assistant"]
+    body = {"messages": messages, "model": "gpt-4o"}
+    reply = setup.post("/v1/compress", body).json()
+    assert len(reply["messages"]) == len(messages)
+    assert len(reply["ccr_hashes"]) > 3
+    assert finding(8) == reply["messages"][-1]["content"]
+    found = [setup.http.get(f"/v1/retrieve/{id}").json() for id in reply["ccr_hashes"]]
+    assert finding(0) in [one["original_content"] for one in found]
+
+
+def test_ids_outlive_the_proxy(setup: Setup, start: Start) -> None:
+    made = setup.post("/v1/compress", {"messages": history(setup), "model": "gpt-4o"}).json()
+    other = start()
+    found = other.http.get(f"/v1/retrieve/{made['ccr_hashes'][0]}").json()
+    assert found["original_content"] == finding(0)
+
+
+def test_excerpts_name_their_id(setup: Setup) -> None:
+    messages = history(setup, turns=2)
+    messages[3]["content"] = "a line of a result that is far too long\n" * 500
+    made = setup.post("/v1/compress", {"messages": messages, "model": "gpt-4o"}).json()
+    (told,) = re.findall(r"hash=([0-9a-f]{24})", str(made["messages"]))
+    assert told in made["ccr_hashes"]
+    found = setup.http.get(f"/v1/retrieve/{told}").json()
+    assert found["original_content"] == messages[3]["content"]
+
+
+def test_what_fits_is_as_it_was(setup: Setup) -> None:
+    messages = [{"role": "user", "content": "hello"}]
+    made = setup.post("/v1/compress", {"messages": messages, "model": "gpt-4o"}).json()
+    assert made["messages"] == messages
+    assert (made["compression_ratio"], made["ccr_hashes"]) == (1.0, [])
+
+
+def test_a_service_that_is_down_leaves_all(start: Start) -> None:
+    setup = start(url="http://127.0.0.1:9", token="t")
+    messages = history(setup)
+    made = setup.post("/v1/compress", {"messages": messages, "model": "m"}).json()
+    assert (made["messages"], made["fail_open"]) == (messages, "unreachable")
+    assert setup.http.get(f"/v1/retrieve/{'0' * 24}").status_code == 503
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "/v1/compress", b"{", 400),
+        ("POST", "/v1/compress", b'{"messages": 3}', 422),
+        ("GET", "/v1/compress", b"", 405),
+        ("GET", "/v1/retrieve/nothing", b"", 404),
+        ("GET", f"/v1/retrieve/{'0' * 24}", b"", 404),
+    ],
+)
+def test_refusals(setup: Setup, method: str, path: str, body: bytes, status: int) -> None:
+    got = setup.http.request(method, path, content=body)
+    assert got.status_code == status
+    assert got.json()["error"]["message"]
+    assert isinstance(setup.model, Model)

@@ -1,0 +1,104 @@
+"""When the service is down, late or wrong, model calls go through as they came."""
+
+import asyncio
+import json
+import logging
+import time
+from typing import Any
+
+import pytest
+
+from tests.proxy.conftest import Setup, Start
+from tests.proxy.doubles import chat, serving, whole
+
+SECRET = "hunter2-in-the-history"
+BODY = {
+    "model": "m",
+    "messages": [{"role": "user", "content": f"{SECRET} {'hello ' * 200}"}],
+}
+RAW = json.dumps(BODY, indent=2).encode()
+
+
+class Service:
+    """A labelled double: a service that answers badly."""
+
+    def __init__(self, status: int, body: bytes, seconds: float = 0.0) -> None:
+        self.status, self.body, self.seconds = status, body, seconds
+        self.asked = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        self.asked += 1
+        await asyncio.sleep(self.seconds)
+        await send({"type": "http.response.start", "status": self.status, "headers": []})
+        await send({"type": "http.response.body", "body": self.body})
+
+
+def passes(setup: Setup, reason: str, **headers: str) -> None:
+    setup.model.script = [whole(chat("hello"))]
+    kind = {"content-type": "application/json", **headers}
+    got = setup.http.post("/v1/chat/completions", content=RAW, headers=kind)
+    assert got.json() == chat("hello")
+    assert got.headers["x-contextrender-fail-open"] == reason
+    assert setup.model.asked[-1].body == RAW
+
+
+def test_a_service_that_is_down(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    setup = start(url="http://127.0.0.1:9", token="t")
+    with caplog.at_level(logging.WARNING, "contextrender"):
+        passes(setup, "unreachable")
+    assert setup.http.get("/contextrender/status").json() == {
+        "status": "ok",
+        "fail_open": {"unreachable": 1},
+    }
+    assert [r.getMessage() for r in caplog.records] == ["history sent unchanged (unreachable)"]
+    assert SECRET not in caplog.text
+
+
+def test_a_service_that_is_late(start: Start) -> None:
+    slow = Service(200, b"{}", seconds=5)
+    with serving(slow, lifespan="off") as url:
+        setup = start(url=url, token="t", deadline=0.3)
+        begun = time.monotonic()
+        passes(setup, "late")
+        assert time.monotonic() - begun < 2
+        for _ in range(2):
+            passes(setup, "late")
+        begun = time.monotonic()
+        passes(setup, "paused")
+        assert time.monotonic() - begun < 0.2
+        assert slow.asked == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (200, b"<html>", "unexpected_reply"),
+        (200, b'{"reports": []}', "unexpected_reply"),
+        (200, b'{"reports": [{"digest": "d"}]}', "KeyError"),
+        (500, b'{"error": {"code": "internal", "message": "x"}}', "internal"),
+        (401, b'{"error": {"code": "unauthorized", "message": "x"}}', "unauthorized"),
+    ],
+)
+def test_a_service_that_is_wrong(start: Start, status: int, body: bytes, reason: str) -> None:
+    with serving(Service(status, body), lifespan="off") as url:
+        passes(start(url=url, token="t"), reason)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("budget", "many", "invalid_budget"),
+        ("budget", "0", "invalid_budget"),
+        ("mode", "x", "invalid_mode"),
+        ("policy", "nonsense", "invalid_request"),
+        ("token", "not-good", "unauthorized"),
+    ],
+)
+def test_controls_that_cannot_be(setup: Setup, name: str, value: str, reason: str) -> None:
+    passes(setup, reason, **{f"x-contextrender-{name}": value})
+
+
+def test_callers_without_a_token_where_they_need_one(start: Start) -> None:
+    passes(start(own_token=False), "token_missing")

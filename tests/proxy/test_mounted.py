@@ -1,0 +1,79 @@
+"""The proxy as a part of the service itself."""
+
+import os
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from contextrender_bridge import ContextRender, Credentials
+from contextrender_bridge.replay.service import temporary_service
+
+from tests.proxy.agents import AGENTS, Agent, ChatAgent, finding
+from tests.proxy.conftest import Setup, add_user, data_of
+from tests.proxy.doubles import Model, chat, serving, whole
+
+
+@pytest.fixture(scope="module")
+def mounted() -> Iterator[tuple[Credentials, Model]]:
+    model = Model()
+    with serving(model, lifespan="off") as url, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CONTEXTRENDER_UPSTREAM", url)
+        patch.setenv("CONTEXTRENDER_ANTHROPIC_UPSTREAM", url)
+        patch.setenv("CONTEXTRENDER_BUDGET", "600")
+        assert os.environ["CONTEXTRENDER_UPSTREAM"] == url
+        with temporary_service() as credentials:
+            yield credentials, model
+
+
+@pytest.fixture
+def setup(mounted: tuple[Credentials, Model]) -> Iterator[Setup]:
+    credentials, model = mounted
+    model.asked, model.script = [], []
+    token = {"x-contextrender-token": credentials.token}
+    proxy: Any = None
+    with (
+        httpx.Client(base_url=credentials.url, headers=token, timeout=30) as http,
+        ContextRender(credentials.url, credentials.token) as service,
+    ):
+        yield Setup(credentials.url, model, http, service, proxy)
+
+
+@pytest.mark.parametrize("kind", AGENTS)
+def test_histories_are_made_to_fit(setup: Setup, kind: type[Agent]) -> None:
+    session = uuid.uuid4().hex
+    agent = kind(setup, session, streams=True)
+    sent = agent.run(9)
+    assert not any("host_1_X answers" in text for text in agent.results(sent[-1][agent.key]))
+    assert setup.service.inspect_session(session)["session"]["results"] == 8
+    assert setup.model.asked[-1].header("x-contextrender-token") is None
+
+
+def test_strangers_are_refused(setup: Setup) -> None:
+    for token in ("", "wrong"):
+        got = setup.post("/v1/chat/completions", {"messages": []}, x_contextrender_token=token)
+        assert (got.status_code, got.json()["error"]["code"]) == (401, "unauthorized")
+    assert setup.http.get("/v1/models", headers={"x-contextrender-token": ""}).status_code == 401
+    assert setup.model.asked == []
+
+
+def test_each_user_has_sessions_of_their_own(
+    setup: Setup, mounted: tuple[Credentials, Model]
+) -> None:
+    other = add_user(data_of(mounted[0]), f"other-{uuid.uuid4().hex[:8]}")
+    session = uuid.uuid4().hex
+    mine, theirs = ChatAgent(setup, session), ChatAgent(setup, session)
+    theirs.headers = {"x-contextrender-token": other}
+    mine.run(2)
+    theirs.run(1)
+    with ContextRender(setup.url, other) as them:
+        assert finding(0) not in str(them.export_session(session))
+    assert setup.service.inspect_session(session)["session"]["turns"] == 1
+
+
+def test_other_paths_are_forwarded(setup: Setup) -> None:
+    setup.model.script = [whole({"data": []}), whole(chat("x"))]
+    assert setup.http.get("/v1/models").json() == {"data": []}
+    assert setup.http.get("/healthz").json() == {"status": "ok"}
+    assert setup.http.get("/nowhere").status_code == 404

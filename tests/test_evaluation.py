@@ -1,0 +1,297 @@
+"""Bootstrap, comparison, resumption, plots and the page of `contextrender replay` and `eval`."""
+
+import csv
+import json
+import re
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contextrender_bridge.cli import main
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.replay import cache, workers
+from contextrender_bridge.replay.bootstrap import Bootstrap
+from contextrender_bridge.replay.cache import ScoreCache
+from contextrender_bridge.replay.cases import Case, cases_of
+from contextrender_bridge.replay.compare import differences, pairs_of
+from contextrender_bridge.replay.figures import BY_NAME, FIGURES
+from contextrender_bridge.replay.report import to_json
+from contextrender_bridge.replay.runs import Run, read_runs
+from contextrender_bridge.replay.workers import replay_runs
+
+Json = dict[str, Any]
+CASES = cases_of("prune,recency,full", "120,240")
+
+
+def a_run(number: int) -> Run:
+    """A run that draws on some of its results, other ones for every number."""
+    messages: list[Json] = [{"role": "user", "content": "Find the owner."}]
+    for turn in range(6):
+        about = f"OWNER_{number}_{max(0, turn - 1 - number % 3)}"
+        arguments = json.dumps({"id": about})
+        call = {"id": f"c{turn}", "type": "function"}
+        call |= {"function": {"name": "look", "arguments": arguments}}
+        messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+        text = f"OWNER_{number}_{turn} " + "filler " * (20 + 9 * number)
+        messages.append({"role": "tool", "tool_call_id": f"c{turn}", "content": text})
+    messages.append({"role": "assistant", "content": f"It is OWNER_{number}_2."})
+    return Run(f"agent_task-{number // 2}", "made", "agent", messages)
+
+
+RUNS = [a_run(number) for number in range(6)]
+SCORES = replay_runs(RUNS, CASES, 1, lambda _: None)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "runs.jsonl"
+    lines = [{"id": r.id, "model": r.model, "messages": r.messages} for r in RUNS]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    return path
+
+
+def test_a_run_knows_its_task(tmp_path: Path) -> None:
+    assert [run.task for run in RUNS[::2]] == ["task-0", "task-1", "task-2"]
+    assert Run("gpt.json:37:0", "", "gpt", []).task == "37"
+    assert Run("alone", "", "gpt", []).task == "alone"
+    path = tmp_path / "named.jsonl"
+    path.write_text(json.dumps({"id": "x", "messages": [], "task": "buy milk"}))
+    assert read_runs([path])[0].task == "buy milk"
+
+
+def test_the_bootstrap_is_the_same_every_time_and_follows_the_seed() -> None:
+    first, again, other = (Bootstrap(SCORES, 21, seed) for seed in (1, 1, 2))
+    assert first.tasks == 3
+    assert to_json(SCORES, first) == to_json(SCORES, again)
+    assert first.estimates(0) != other.estimates(0)
+    for index in range(len(CASES)):
+        for name, estimate in first.estimates(index).items():
+            if estimate.value is not None:
+                assert estimate.low is not None
+                assert estimate.high is not None
+                assert estimate.low <= estimate.high, name
+    whole = first.estimates(0)["result_recall"].value
+    recall = [run.cases[0].recall for run in SCORES]
+    seen = sum(sum(each.visible_by_age.values()) for each in recall)
+    assert whole == pytest.approx(seen / sum(each.events for each in recall))
+
+
+def test_one_task_has_no_interval() -> None:
+    estimate = Bootstrap(SCORES[:2], 50).estimates(0)["result_recall"]
+    assert estimate.value is not None
+    assert (estimate.low, estimate.high) == (None, None)
+
+
+def test_runs_of_one_task_are_drawn_together() -> None:
+    alike = [SCORES[0], SCORES[0], SCORES[4], SCORES[4]]
+    one_each = [SCORES[0], SCORES[4]]
+    two, four = (Bootstrap(runs, 300, 3).estimates(0) for runs in (one_each, alike))
+    assert two["result_recall"] == four["result_recall"]
+
+
+def test_differences_are_paired() -> None:
+    bootstrap = Bootstrap(SCORES, 200)
+    pairs = pairs_of([["prune", "full"]], [120, 240], [])
+    assert [(str(a), str(b)) for a, b in pairs] == [
+        ("prune@120", "full@120"),
+        ("prune@240", "full@240"),
+    ]
+    found = {each.figure.name: each for each in differences(bootstrap, CASES, pairs[:1])}
+    assert set(found) == set(BY_NAME)
+    lost, saved = found["result_recall"], found["tokens_per_call"]
+    ours, full = (bootstrap.estimates(i)["result_recall"].value for i in (0, 4))
+    assert ours is not None
+    assert full is not None
+    assert lost.estimate.value == pytest.approx(ours - full)
+    assert (lost.better, saved.better) == (False, True)
+    # Full history's recall is 1 in every sample, so the difference varies as the policy does.
+    assert lost.estimate.low == pytest.approx(
+        (bootstrap.estimates(0)["result_recall"].low or 0) - 1
+    )
+
+
+def test_policies_of_different_budgets_are_compared() -> None:
+    pairs = pairs_of([["prune@240", "recency@120"], ["prune@120", "full"]], [120, 240], [])
+    assert [(str(a), str(b)) for a, b in pairs] == [
+        ("prune@240", "recency@120"),
+        ("prune@120", "full@120"),
+        ("prune@120", "full@240"),
+    ]
+    with pytest.raises(CommandError, match="two different cases"):
+        pairs_of([["prune", "prune"]], [120], [])
+
+
+def test_a_case_has_parameters_of_its_own_or_everyones() -> None:
+    plain, own = cases_of("recency,recency:recency_decay=2", "120", ["reuse_rate=1"])
+    assert plain.changed == {"reuse_rate": 1}
+    assert own.changed == {"reuse_rate": 1, "recency_decay": 2}
+    assert str(own) == "recency:recency_decay=2@120"
+    for wrong in ("decay=1", "recency_decay=fast", "recency_decay"):
+        with pytest.raises(CommandError):
+            cases_of("recency", "120", [wrong])
+
+
+def test_a_replay_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replayed: list[tuple[str, int]] = []
+    real = workers.replay_run
+
+    def counted(run: Run, cases: Any, *rest: Any) -> Any:
+        replayed.append((run.id, len(cases)))
+        return real(run, cases, *rest)
+
+    monkeypatch.setattr(workers, "replay_run", counted)
+    kept = ScoreCache(tmp_path / "kept")
+    done: list[int] = []
+    replay_runs(RUNS[:2], CASES[:3], 1, done.append, kept)
+    assert len(replayed) == 2
+    replayed.clear()
+    scores = replay_runs(RUNS, CASES, 1, done.append, kept)
+    assert sorted(cases for _, cases in replayed) == [3, 3, 6, 6, 6, 6]
+    replayed.clear()
+    again = replay_runs(RUNS, CASES, 1, done.append, ScoreCache(tmp_path / "kept"))
+    assert replayed == []
+    bootstrap = Bootstrap(SCORES, 50)
+    assert to_json(scores, bootstrap) == to_json(again, bootstrap) == to_json(SCORES, bootstrap)
+    other = [Case("prune", 120, cases_of("prune", "120", ["reuse_rate=3"])[0].parameters)]
+    assert kept.missing(RUNS[0], [*CASES, *other]) == other
+    changed = Run(RUNS[0].id, "", "agent", RUNS[0].messages[:-2])
+    assert kept.missing(changed, CASES) == CASES
+    monkeypatch.setattr(cache, "code", lambda: "changed since")
+    assert kept.missing(RUNS[0], CASES) == CASES
+
+
+def test_figures_do_not_depend_on_the_order_of_cases_or_workers() -> None:
+    turned = replay_runs(RUNS, CASES[::-1], 2, lambda _: None)
+    for run, other in zip(SCORES, turned, strict=True):
+        assert [case.to_json() for case in run.cases] == [c.to_json() for c in other.cases[::-1]]
+
+
+def test_the_command_writes_everything(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--policy", "prune,full", "--budget", "120,240", "--resamples", "50"]
+    out = {name: tmp_path / name for name in ("figures.json", "figures.csv", "plots", "page.html")}
+    arguments += ["--compare", "recency@120", "prune@240", "--resume", str(tmp_path / "scores")]
+    arguments += ["--json", str(out["figures.json"]), "--csv", str(out["figures.csv"])]
+    arguments += ["--plot", str(out["plots"]), "--report", str(out["page.html"])]
+    assert main(["replay", str(file), *arguments]) == 0
+    printed = capsys.readouterr().out
+    assert "recency@120 less prune@240, paired by task" in printed
+    assert "Runs: 6. Tasks: 3." in printed
+    written = json.loads(out["figures.json"].read_text())
+    assert [case["policy"] for case in written["cases"]] == ["prune"] * 2 + ["full"] * 2 + [
+        "recency"
+    ]
+    assert set(written["cases"][0]["figures"]) == {figure.name for figure in FIGURES}
+    assert {each["figure"] for each in written["compared"]} == set(BY_NAME)
+    with out["figures.csv"].open() as lines:
+        rows = list(csv.DictReader(lines))
+    assert len(rows) == 5
+    first = written["cases"][0]["figures"]["result_recall"]
+    assert float(rows[0]["result_recall"]) == first["value"]
+    assert float(rows[0]["result_recall_low"]) == first["low"]
+    _check_plots(out["plots"])
+    _check_page(out["page.html"].read_text())
+
+
+def _check_plots(folder: Path) -> None:
+    names = {path.stem for path in folder.iterdir()}
+    assert names == {
+        "recall-by-budget",
+        *(f"{kind}-{budget}" for budget in (120, 240) for kind in _KINDS),
+    }
+    for name in names:
+        png = (folder / f"{name}.png").read_bytes()
+        assert png.startswith(b"\x89PNG\r\n\x1a\n")
+        assert png.endswith(b"IEND\xaeB`\x82")
+        root = ET.parse(folder / f"{name}.svg").getroot()
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+
+
+_KINDS = ("recall-by-age", "cost-by-recall", "tokens-along-a-run")
+_REFERRING = {"src", "href", "xlink:href", "data", "action", "poster", "srcset"}
+
+
+class _Page(HTMLParser):
+    """Collects what a page refers to, and checks that it is well formed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.references: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.references += [value or "" for name, value in attrs if name in _REFERRING]
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def _check_page(html: str) -> None:
+    page = _Page()
+    page.feed(html)
+    assert page.tags.count("svg") == 7
+    assert "table" in page.tags
+    assert not {"script", "link", "iframe", "img", "object", "embed"} & set(page.tags)
+    assert all(reference.startswith("#") for reference in page.references)
+    assert not re.search(r"@import|url\(\s*['\"]?(?!#)", html)
+    hosts = set(re.findall(r"[a-z]+://([^/\"\s<]+)", html))
+    assert hosts <= {"www.w3.org"}, "only the names of SVG's name spaces"
+    for said in ("recency@120 less prune@240", "How to read this", "contextrender "):
+        assert said in page.text
+
+
+def test_plots_are_the_same_every_time() -> None:
+    from contextrender_bridge.replay.plots import Plotter
+
+    one, two = (Plotter(SCORES, Bootstrap(SCORES, 50)).all() for _ in range(2))
+    assert [plot.name for plot in one] == [plot.name for plot in two]
+    assert one[0].svg() == two[0].svg()
+    assert one[0].png() == two[0].png()
+
+
+def test_eval_writes_a_folder(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    arguments = [str(file), "--out", str(out), "--budget", "120", "--resamples", "20"]
+    assert main(["eval", *arguments, "--limit", "4"]) == 0
+    assert {path.name for path in out.iterdir()} == {
+        "report.html",
+        "figures.json",
+        "figures.csv",
+        "plots",
+        "scores",
+    }
+    printed = capsys.readouterr().out
+    assert f"The report is {out / 'report.html'}." in printed
+    assert "contextrender_plus@120 less contextrender@120" in printed
+
+
+def test_a_missing_extra_is_named(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    assert main(["replay", str(file), "--plot", "anywhere"]) == 1
+    assert "pip install 'contextrender[eval]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--http", "--resume", "x"], "--resume keeps scores of replays in process"),
+        (["--set", "W"], "parameters are set as name=number"),
+        (["--compare", "prune", "best"], "no policy 'best'"),
+        (["--csv", "/nowhere/out.csv"], "cannot write /nowhere/out.csv"),
+        (["--resume", "/proc/none"], "cannot make /proc/none"),
+    ],
+)
+def test_a_wrong_option_is_a_sentence(
+    file: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+) -> None:
+    assert main(["replay", str(file), "--policy", "prune", *arguments]) == 1
+    assert f"contextrender: {sentence}" in capsys.readouterr().err

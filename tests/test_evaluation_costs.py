@@ -1,0 +1,201 @@
+"""The figures of a replay: costs on examples worked by hand."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.replay.cache import ScoreCache
+from contextrender_bridge.replay.cases import Case, cases_of
+from contextrender_bridge.replay.figures import COLUMNS, FIGURES, Sums, sums_of
+from contextrender_bridge.replay.in_process import replay_run
+from contextrender_bridge.replay.prompts import Prompts
+from contextrender_bridge.replay.runs import Run
+from contextrender_bridge.replay.scores import CaseScore, RunScore
+from contextrender_bridge.replay.workers import replay_runs
+
+from engine import summaries
+from engine.costs import Usage
+from engine.embeddings import NoEmbedder, load_embedder
+from engine.policies import POLICIES
+from engine.summaries import MODEL_POLICIES
+from engine.tokens import counter_for
+
+Json = dict[str, Any]
+
+
+def score_of(
+    sent: Usage, full: Usage, own: Usage | None = None, *, over: bool = True, task: str = ""
+) -> RunScore:
+    """A run with one call, of which only the tokens are told."""
+    case = CaseScore(Case("prune", 100), sent=sent, own=own or Usage())
+    case.recall.add_invocation(200 if over else 50, 80, 100)
+    return RunScore("run", "", "", [case], task, full)
+
+
+def sums_over(*runs: RunScore) -> Sums:
+    return Sums(sum((sums_of(run, run.cases[0]) for run in runs), 0))
+
+
+def value(name: str, sums: Sums) -> float:
+    (figure,) = (figure for figure in FIGURES if figure.name == name)
+    return float(figure.of(sums))
+
+
+def test_the_papers_cost_by_hand() -> None:
+    # Full history: 1,000,000 prompt tokens, 800,000 of them cached, so rho is 0.8 and a prompt
+    # token costs 2 * 0.2 + 0.5 * 0.8 = 0.8 millionths. Policy: 0.8 * 300,000 + 8 * 10,000 +
+    # 0.13 * 100,000 = 240,000 + 80,000 + 13,000 millionths of a dollar.
+    run = score_of(
+        Usage(300_000, 50_000, 10_000),
+        Usage(1_000_000, 800_000, 10_000),
+        Usage(embedded=100_000),
+    )
+    sums = sums_over(run)
+    assert sums.cached_fraction == pytest.approx(0.8)
+    assert value("cost_dollars", sums) == pytest.approx(0.333)
+    assert value("cost_relative", sums) == pytest.approx(0.333 / (0.8 + 0.08))
+    # 250,000 tokens at 2, 50,000 at 0.5, and the same output and embeddings.
+    assert value("prefix_cost_dollars", sums) == pytest.approx(0.5 + 0.025 + 0.08 + 0.013)
+
+
+def test_prompt_costs_by_hand() -> None:
+    sums = sums_over(score_of(Usage(300, 100, 9), Usage(1_000, 800, 9)))
+    assert value("prompt_cost_25", sums) == pytest.approx((200 + 25) / (200 + 200))
+    assert value("prompt_cost_10", sums) == pytest.approx((200 + 10) / (200 + 80))
+
+
+def test_a_policys_own_model_calls_are_paid_for() -> None:
+    # 40 tokens read at the full input price and 5 written at four times that price.
+    own = Usage(prompt=40, output=5)
+    sums = sums_over(score_of(Usage(300, 100, 9), Usage(1_000, 800, 9), own))
+    assert value("prompt_cost_10", sums) == pytest.approx((200 + 10 + 40 + 20) / (200 + 80))
+    price = 2 * 0.2 + 0.5 * 0.8
+    assert value("cost_dollars", sums) == pytest.approx((price * 340 + 8 * 14) / 1e6)
+    assert value("prefix_cost_dollars", sums) == pytest.approx((2 * 240 + 50 + 8 * 14) / 1e6)
+
+
+def test_the_papers_cost_leaves_out_runs_within_the_budget() -> None:
+    long = score_of(Usage(300, 100, 9), Usage(1_000, 800, 9))
+    short = score_of(Usage(50, 40, 9), Usage(50, 10, 9), over=False)
+    for name in ("cost_dollars", "cost_relative", "prefix_cost_dollars"):
+        assert value(name, sums_over(long, short)) == value(name, sums_over(long))
+    both = sums_over(long, short)
+    assert value("prompt_cost_10", both) == pytest.approx((210 + 14) / (280 + 41))
+
+
+def test_nothing_over_budget_has_no_standardized_cost() -> None:
+    sums = sums_over(score_of(Usage(50, 40, 9), Usage(50, 10, 9), over=False))
+    assert value("cost_relative", sums) != value("cost_relative", sums)
+    assert len(sums.values) == len(COLUMNS)
+
+
+def said(text: str, *calls: Json) -> Json:
+    return {"role": "assistant", "content": text, "tool_calls": list(calls)}
+
+
+def call(id: str) -> Json:
+    return {"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}}
+
+
+def result(id: str, text: str) -> Json:
+    return {"role": "tool", "tool_call_id": id, "content": text}
+
+
+TASK = {"role": "user", "content": "Find the owner."}
+
+
+def test_cached_is_what_a_prompt_repeats_of_the_one_before() -> None:
+    counter = counter_for(None)
+    prompts = Prompts(counter)
+    first = [TASK, said("I look.", call("a"), call("b")), result("a", "one"), result("b", "two")]
+    units, sent = prompts.send([], first)
+    assert (sent.tokens, sent.cached) == (sum(map(counter.message, first)), 0)
+    _, again = prompts.send(units, [*first, said("Done.")])
+    assert again.cached == sent.tokens
+    # Without the second call the message's text still matches, its calls and all after do not.
+    _, less = prompts.send(units, [TASK, said("I look.", call("a")), result("a", "one")])
+    text = counter.message(TASK) + counter.message({"role": "assistant", "content": "I look."})
+    assert less.cached == text
+    # An excerpt at the same place is another text.
+    cut = [*first[:2], result("a", "on"), result("b", "two")]
+    assert prompts.send(units, cut)[1].cached == sum(map(counter.message, first[:2]))
+
+
+RUN = Run(
+    "claude_find-owner",
+    "",
+    "claude",
+    [
+        TASK,
+        said("", call("a")),
+        result("a", "owner_id OWNER_A " + "filler " * 60),
+        said("Now the badge.", call("b")),
+        result("b", "badge_no BADGE_7 " + "filler " * 60),
+        said("It is BADGE_7 of OWNER_A."),
+    ],
+)
+
+
+def test_full_history_costs_what_full_history_costs() -> None:
+    run = replay_run(RUN, [Case("full", 100)], NoEmbedder())
+    assert run.full == run.cases[0].sent
+    assert run.full_calls == run.cases[0].calls
+    counter = counter_for(None)
+    whole = [counter.message(message) for message in RUN.messages]
+    assert run.full.prompt == whole[0] + sum(whole[:3]) + sum(whole[:5])
+    assert run.full.cached == whole[0] + sum(whole[:3])
+    assert run.full.output == whole[1] + whole[3] + whole[5]
+    sums = sums_over(run)
+    assert value("cost_relative", sums) == value("prompt_cost_10", sums) == 1
+
+
+def test_what_a_policy_embeds_does_not_depend_on_the_others() -> None:
+    embedder = load_embedder("wordllama")
+    cases = cases_of("contextrender,prune,relevance", "100,1000")
+    together = replay_run(RUN, cases, embedder)
+    for number, case in enumerate(cases):
+        (alone,) = replay_run(RUN, [case], embedder).cases
+        assert alone.own == together.cases[number].own
+        assert (alone.own.embedded > 0) == (case.policy != "prune" and case.budget == 100)
+
+
+def test_every_policy_without_a_model_replays_within_the_budget() -> None:
+    for policy in POLICIES:
+        if policy == "full" or policy in MODEL_POLICIES:
+            continue
+        (score,) = replay_run(RUN, [Case(policy, 100)], load_embedder("wordllama")).cases
+        assert max(score.calls) <= 100 + score.tokens_outside, policy
+        assert score.recall.over_budget == 1, policy
+
+
+def test_a_policys_model_is_counted_and_a_failed_one_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONTEXTRENDER_MODEL", "scripted")
+    monkeypatch.setattr(summaries, "_write", lambda *_: ("OWNER_A.", Usage(50, 0, 7)))
+    cases = cases_of("compact,prune", "160")
+    run = Run("long", "", "", [*RUN.messages[:-1], *RUN.messages[3:]])
+    kept = ScoreCache(tmp_path)
+    (score,) = replay_runs([run], cases, 1, lambda _: None, kept)
+    compacted, pruned = score.cases
+    assert compacted.own.prompt == 50 * (compacted.own.output // 7) > 0
+    assert (compacted.warned, pruned.own) == (0, Usage())
+    assert kept.missing(run, cases) == []
+
+    def fail(*_: object) -> None:
+        raise summaries.SummaryFailed("it is down", Usage(3, 0, 0))
+
+    monkeypatch.setattr(summaries, "_write", fail)
+    monkeypatch.setenv("CONTEXTRENDER_MODEL", "another")
+    (score,) = replay_runs([run], cases, 1, lambda _: None, kept)
+    assert score.cases[0].warned > 0
+    assert score.cases[0].own.prompt == 3 * score.cases[0].warned
+    assert kept.missing(run, cases) == cases[:1]
+
+
+def test_a_policy_that_needs_a_model_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CONTEXTRENDER_MODEL", "CTXGRAPH_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(CommandError, match="policy compact needs a model"):
+        cases_of("compact", "6000")

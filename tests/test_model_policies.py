@@ -1,0 +1,316 @@
+"""The policies that need a model: what a summary stands for, when it is made, and what if not."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import slow_rules
+from contextrender_bridge.dialects import DIALECTS
+from contextrender_bridge.fitting import fitted
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import BUDGETS, COUNTER, code_of, modest, reader, recorded, render, transcripts
+from summary_doubles import Script, filling, scripted
+
+from engine.embeddings import NoEmbedder
+from engine.errors import InvalidRequest
+from engine.explanation import explain_results
+from engine.history import History
+from engine.parameters import Parameters
+from engine.policies import POLICIES
+from engine.render import render_call
+from engine.summaries import (
+    GUIDELINE,
+    MODEL_POLICIES,
+    SummariesInMemory,
+    Summary,
+    Way,
+    load_guideline,
+    summaries_for,
+)
+from engine.transcript import Json, check_messages
+from engine.transcript_text import transcript_text
+from tests.api.checks import orphans, tokens_inside
+from tests.api.transcripts import agent_run, assistant, call, result, user
+
+NAMES = sorted(MODEL_POLICIES)
+each_policy = pytest.mark.parametrize("policy", NAMES)
+any_policy = st.sampled_from(NAMES)
+
+
+def long_run(turns: int) -> list[Json]:
+    """One task, and calls whose results are 90 to 110 tokens each."""
+    messages = [{"role": "system", "content": "Be brief."}, user("Audit the ledgers.")]
+    for turn in range(turns):
+        text = " ".join(f"ledger_{turn}_{row} is fine" for row in range(12))
+        messages += [
+            assistant(f"Next is ledger {turn}.", call(f"c{turn}", "read", f'{{"n": {turn}}}')),
+            result(f"c{turn}", text),
+        ]
+    return messages
+
+
+def shown_summary(shown: list[Json]) -> Json:
+    (only,) = [m for m in shown if str(m["content"]).startswith("[Summary")]
+    return only
+
+
+@given(transcripts(), BUDGETS, any_policy, st.sampled_from([None, filling]), st.booleans())
+@modest
+def test_within_budget_and_never_an_orphan_at_any_call(
+    messages: list[Json], budget: int, policy: str, text_of: Any, fails: bool
+) -> None:
+    script, store = Script(text_of), SummariesInMemory()
+    history = History()
+    outside: frozenset[int] = frozenset()
+    for stop in range(1, len(messages) + 1):
+        script.fails = fails and stop % 2 == 0
+        history.extend(messages[len(history) : stop], COUNTER)
+        head = messages[:stop]
+        rendered, shown = render(
+            head, budget, policy, history=history, summaries=scripted(script, store)
+        )
+        outside = slow_rules.outside_budget(head)
+        inside = [
+            message
+            for message, item in zip(shown, rendered.items, strict=True)
+            if item.message not in outside
+        ]
+        assert slow_rules.tokens(inside, COUNTER.text) == rendered.tokens_after <= budget
+        assert {item.message for item in rendered.items} >= outside & set(history.spoken)
+        check_messages(shown, 0)
+        answered = slow_rules.answers(shown)
+        calls = sum(len(message.get("tool_calls") or []) for message in shown)
+        assert len(answered) == calls == sum(message["role"] == "tool" for message in shown)
+    for _, _, text in script.asked:
+        assert text
+
+
+@each_policy
+def test_a_summary_is_one_marked_tool_result_whose_call_stays(policy: str) -> None:
+    messages = long_run(20)
+    script = Script(lambda *_: "ledger_0_0 is fine")
+    rendered, shown = render(messages, 1000, policy, summaries=scripted(script))
+    summary = shown_summary(shown)
+    assert summary["role"] == "tool"
+    assert summary["content"].endswith("ledger_0_0 is fine")
+    assert orphans(shown) == []
+    assert shown[:2] == messages[:2]
+    assert tokens_inside(shown) == rendered.tokens_after <= 1000
+    (position,) = [i.message for i in rendered.items if i.result >= 0]
+    assert [rendered.kinds[r] for r in rendered.plan.replaced] == ["summary"]
+    rows = {row.position: row.verdict for row in explain_results(rendered)}
+    assert rows[position].shown == "summary"
+    assert rows[3].shown == "omitted"
+    assert "summary covers it" in rows[3].reason
+
+
+@each_policy
+def test_it_is_extended_only_when_the_budget_is_full_again(policy: str) -> None:
+    messages = long_run(60)
+    script, store = Script(), SummariesInMemory()
+    calls: list[int] = []
+    for stop in range(4, len(messages) + 1, 2):
+        before = len(script.asked)
+        rendered, _ = render(messages[:stop], 1000, policy, summaries=scripted(script, store))
+        again, _ = render(messages[:stop], 1000, policy, summaries=scripted(script, store))
+        assert again.items == rendered.items
+        assert again.usage.prompt == 0
+        calls.append(len(script.asked) - before)
+        assert rendered.usage.prompt == 100 * calls[-1]
+    assert set(calls) == {0, 1}
+    assert calls.count(1) <= 20
+    for (_, _, first), (_, earlier, second) in zip(script.asked, script.asked[1:], strict=False):
+        assert earlier
+        last = first.rfind("\n[")
+        assert int(second[1 : second.index("]")]) > int(first[last + 2 : first.index("]", last)])
+
+
+def test_compact_covers_everything_and_keeps_the_task() -> None:
+    messages = [*long_run(20), user("And now?"), assistant("On it.", call("x", "read", "{}"))]
+    messages += [result("x", "ledger_x_1 is short by 5")]
+    script = Script()
+    _, shown = render(messages, 600, "compact", summaries=scripted(script))
+    ((way, earlier, text),) = script.asked
+    assert (way.guideline, earlier) == ("", "")
+    assert text.startswith("[0] system:")
+    assert "ledger_x_1 is short by 5" in text
+    assert '[2] call of read: {"n": 0}' in text
+    assert [m["role"] for m in shown] == ["system", "user", "user", "assistant", "tool"]
+    assert shown[1:3] == [messages[1], messages[-3]]
+    assert shown[3]["content"] == ""
+    assert shown[4]["tool_call_id"] == "x"
+
+
+def test_a_long_task_is_shortened_beside_a_summary() -> None:
+    messages = [user("task_1 " * 800), *long_run(20)[1:]]
+    rendered, shown = render(messages, 600, "compact")
+    assert "characters left out" in shown[0]["content"]
+    assert 0 in rendered.plan.retained.excerpts
+    assert rendered.tokens_after <= 600
+
+
+def test_acon_follows_the_guideline_and_keeps_the_last_turn() -> None:
+    messages = long_run(20)
+    script = Script()
+    _, shown = render(messages, 1000, "acon", summaries=scripted(script, guideline="Ids only."))
+    ((way, _, text),) = script.asked
+    assert way.guideline == "Ids only."
+    assert "ledger_19_0" not in text
+    assert shown[-2:] == messages[-2:]
+    assert shown_summary(shown)["tool_call_id"] == "c18"
+    large = [*messages, assistant(None, call("big", "read", "{}")), result("big", "word " * 400)]
+    _, shown = render(large, 1000, "acon", summaries=scripted(script))
+    assert shown_summary(shown)["tool_call_id"] == "big"
+
+
+def test_recency_summary_keeps_text_and_the_newest_results() -> None:
+    messages = long_run(20)
+    rendered, shown = render(messages, 1500, "recency_summary")
+    texts = [m["content"] for m in shown if m["role"] == "assistant"]
+    assert texts == [f"Next is ledger {turn}." for turn in range(20)]
+    complete = [m for m in shown if m["role"] == "tool" and m in messages]
+    assert complete == [m for m in messages if m["role"] == "tool"][-len(complete) :]
+    assert len(complete) >= 2
+    assert rendered.plan.retained.left_turns == ()
+
+
+def test_without_any_tool_result_an_earlier_user_message_carries_it() -> None:
+    messages: list[Json] = []
+    for turn in range(20):
+        messages += [user(f"question_{turn} " * 20), assistant(f"answer_{turn} " * 20)]
+    messages.append(user("Last one."))
+    script = Script(lambda *_: "All answered.")
+    rendered, shown = render(messages, 600, "compact", summaries=scripted(script))
+    assert [m["role"] for m in shown] == ["user", "user", "user"]
+    assert shown[1]["content"].endswith("All answered.")
+    assert tokens_inside(shown) == rendered.tokens_after <= 600
+
+
+@each_policy
+def test_a_failed_model_call_leaves_what_was_there_and_warns(policy: str) -> None:
+    messages = long_run(40)
+    script, store = Script(), SummariesInMemory()
+    script.fails = True
+    first, shown = render(messages[:42], 1000, policy, summaries=scripted(script, store))
+    pruned, _ = render(messages[:42], 1000, "prune")
+    assert first.items == pruned.items
+    assert first.warnings == ["the history is not summarised: the script says no"]
+    assert first.usage.prompt == 7
+    script.fails = False
+    _, before = render(messages[:42], 1000, policy, summaries=scripted(script, store))
+    script.fails = True
+    later, shown = render(messages, 1000, policy, summaries=scripted(script, store))
+    assert shown_summary(shown) == shown_summary(before)
+    assert messages[-1] in shown
+    assert later.warnings
+    assert later.tokens_after <= 1000
+
+
+@each_policy
+def test_what_was_rendered_before_comes_out_the_same_without_a_model_call(policy: str) -> None:
+    messages = long_run(40)
+    script, store = Script(), SummariesInMemory()
+    live = {
+        stop: render(messages[:stop], 900, policy, summaries=scripted(script, store))[0].items
+        for stop in range(4, len(messages) + 1, 2)
+    }
+    for stop, items in live.items():
+        recorded_only = scripted(None, store)
+        recorded_only.write = None
+        again, _ = render(messages[:stop], 900, policy, summaries=recorded_only)
+        assert again.items == items
+        assert again.warnings == []
+
+
+def test_summaries_stand_for_their_own_transcript_and_way_only() -> None:
+    one, other = Way("compact", "m", 100), Way("compact", "m", 200)
+    assert one.key != other.key == Way("compact", "m", 200).key
+    store = SummariesInMemory()
+    two, three = Summary(1, 2, "b", "two"), Summary(1, 3, "c", "three")
+    store.keep(one, two)
+    store.keep(one, three)
+    assert store.find(one, ["a"]) is None
+    assert store.find(one, ["a", "b"]) == two
+    assert store.find(one, ["a", "b", "c", "d"]) == three
+    assert store.find(one, ["a", "b", "x", "d"]) == two
+    assert store.find(one, ["a", "x", "y"]) is None
+    assert store.find(other, ["a", "b", "c"]) is None
+
+
+@each_policy
+def test_without_a_model_it_says_what_to_set(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CONTEXTRENDER_MODEL", "CTXGRAPH_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    sentence = f"policy {policy} needs a model: set CONTEXTRENDER_MODEL"
+    with pytest.raises(InvalidRequest, match=sentence) as raised:
+        summaries_for(policy, SummariesInMemory())
+    assert code_of(raised.value) == ("invalid_request", 422)
+    messages = long_run(20)
+    with pytest.raises(InvalidRequest, match=sentence):
+        render_call(
+            recorded(messages),
+            budget=500,
+            policy=policy,
+            parameters=Parameters(),
+            counter=COUNTER,
+            embedder=NoEmbedder(),
+            text_of=reader(messages),
+        )
+
+
+def test_other_policies_need_none() -> None:
+    assert set(POLICIES) > MODEL_POLICIES
+    assert [summaries_for(name, SummariesInMemory()) for name in ("prune", "full")] == [None, None]
+
+
+def test_the_guideline_is_the_operators_file_or_our_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONTEXTRENDER_MODEL", "some/model")
+    monkeypatch.delenv("CONTEXTRENDER_ACON_GUIDELINE", raising=False)
+    made = summaries_for("acon", SummariesInMemory())
+    assert made
+    assert made.guideline == GUIDELINE == load_guideline("")
+    file = tmp_path / "guideline.txt"
+    file.write_text(" Keep é.\n", encoding="utf-8")
+    monkeypatch.setenv("CONTEXTRENDER_ACON_GUIDELINE", str(file))
+    made = summaries_for("acon", SummariesInMemory())
+    assert made
+    assert made.guideline == "Keep é."
+    for bad in (b"", b"\xff\xfe\xff"):
+        file.write_bytes(bad)
+        with pytest.raises(InvalidRequest, match="CONTEXTRENDER_ACON_GUIDELINE") as raised:
+            summaries_for("acon", SummariesInMemory())
+        assert str(tmp_path) not in raised.value.message
+    assert summaries_for("compact", SummariesInMemory())
+
+
+def test_a_result_recalled_by_the_model_does_not_displace_the_summary() -> None:
+    messages = long_run(20)
+    rendered, shown = render(messages, 1000, "compact")
+    (position,) = [item.message for item in rendered.items if item.result >= 0]
+    plan = [
+        {"message": item.message, "calls": list(item.calls), "text": item.text}
+        for item in rendered.items
+    ]
+    replaced = [{"position": position, "kind": "summary"}]
+    reply = {"plan": plan, "replaced": replaced, "omitted": rendered.omitted}
+    body = {"messages": messages, "tools": [{}]}
+    transcript = DIALECTS["chat"].read(body)
+    left = fitted(body, transcript, reply, also=[position, 5]).body["messages"]
+    assert shown_summary(left) == shown_summary(shown)
+    assert messages[5] in left
+    assert orphans(left) == []
+
+
+def test_a_transcript_is_read_with_positions_and_names() -> None:
+    messages = agent_run(1)
+    assert transcript_text(messages[1:4], 1).splitlines()[:6] == [
+        "[1] user:",
+        "Find out why order ORD-1000 is late and who should be told.",
+        "[2] assistant:",
+        "I look up ORD-1000.",
+        '[2] call of get_order: {"order_id": "ORD-1000"}',
+        "[3] result of get_order:",
+    ]

@@ -1,0 +1,175 @@
+"""What past calls showed, recomputed: the same as rendering each of them anew."""
+
+import itertools
+import time
+from typing import Any
+
+import pytest
+
+from engine.called import Called, called_of, noted
+from engine.costs import Usage
+from engine.embeddings import load_embedder
+from engine.history import History
+from engine.outline import outline
+from engine.past import Past
+from engine.render import render_call
+from engine.request import RenderSettings
+from engine.spending import spend
+from engine.steps import Step, runs
+from engine.tokens import content_text, counter_for
+from engine.transcript import Json, digest_after, split
+from tests.console.transcripts import make_run
+
+COUNTER = counter_for(None)
+SETTINGS = RenderSettings(budget=1500)
+FOREVER = float("inf")
+
+
+def stored(messages: list[Json]) -> list[dict[str, Any]]:
+    """The fields that the nodes of these messages have."""
+    rows: list[dict[str, Any]] = []
+    digest = ""
+    for position, message in enumerate(messages):
+        digest = digest_after(digest, message)
+        for event in split(message, position, COUNTER):
+            row = {name: getattr(event, name) for name in ("text", "shell", "tokens")}
+            row |= {"position": position, "digest": digest}
+            if event.kind == "message":
+                row["role"] = event.role
+            else:
+                row |= {"call_id": event.call_id, "name": event.name}
+            if event.kind == "result":
+                row |= {"embedding": "", "embedding_model": ""}
+            rows.append(row)
+    return rows
+
+
+def past_of(messages: list[Json], parts: int = 1) -> Past:
+    past = Past(load_embedder("wordllama"), COUNTER)
+    rows = stored(messages)
+    for part in range(1, parts + 1):
+        known = past.whole.events
+        first = 0 if part == 2 else known
+        stop = len(rows) * part // parts
+        while stop < len(rows) and rows[stop]["position"] == rows[stop - 1]["position"]:
+            stop += 1
+        past.extend(rows[first:stop], first)
+        past.steps.up_to([Called(SETTINGS)], 10**6, FOREVER)
+    return past
+
+
+def steps(past: Past, settings: RenderSettings = SETTINGS) -> list[Step]:
+    (found,) = past.steps.up_to([Called(settings)], past.turns, FOREVER)
+    return found
+
+
+def numbers(found: tuple[int, ...]) -> list[int]:
+    pairs = zip(found[::2], found[1::2], strict=True)
+    return [number for first, length in pairs for number in range(first, first + length)]
+
+
+def test_every_step_is_the_rendering_of_its_prefix() -> None:
+    run = make_run(24, 4)[:-1]
+    found = steps(past_of(run))
+    history = History()
+    positions = [p for p, one in enumerate(run) if one["role"] == "assistant"] + [len(run)]
+    assert len(found) == len(positions)
+    for step, position in zip(found, positions, strict=True):
+        history.extend(run[len(history) : position], COUNTER)
+        rendered = render_call(
+            history,
+            budget=SETTINGS.budget,
+            policy=SETTINGS.policy,
+            parameters=SETTINGS.parameters,
+            counter=COUNTER,
+            embedder=load_embedder("wordllama"),
+            text_of=lambda message: content_text(run[message].get("content")),
+        )
+        assert numbers(step.complete) == sorted(rendered.plan.taken)
+        assert numbers(step.replaced) == sorted(rendered.plan.replaced)
+        assert (step.before, step.after) == (rendered.tokens_before, rendered.tokens_after)
+        assert step.messages == position and step.results == len(history.results)
+        assert step.usage.cached <= step.usage.prompt == step.after + step.outside
+    assert found[-1].before > SETTINGS.budget
+
+
+def test_a_past_that_grew_is_the_same() -> None:
+    run = make_run(24, 4)
+    assert steps(past_of(run, parts=5)) == steps(past_of(run))
+
+
+def test_settings_together_give_what_each_gives_alone() -> None:
+    run = make_run(24, 4)
+    both = [SETTINGS, RenderSettings(budget=1500, policy="prune")]
+    together = past_of(run).steps.up_to([Called(one) for one in both], 10**6, FOREVER)
+    assert together == [steps(past_of(run), one) for one in both]
+
+
+def test_a_deadline_ends_the_work_and_the_next_call_goes_on() -> None:
+    past = past_of(make_run(12, 4))
+    settings = [Called(RenderSettings(budget=2000))]
+    seen = []
+    while not seen or seen[-1] < past.turns:
+        seen.append(len(past.steps.up_to(settings, past.turns, time.monotonic())[0]))
+    assert seen == list(range(1, past.turns + 1))
+
+
+def test_full_history_repeats_the_whole_prompt_before() -> None:
+    found = steps(past_of(make_run(24, 4)), RenderSettings(budget=1500, policy="full"))
+    for before, now in itertools.pairwise(found):
+        assert now.usage == now.full
+        assert now.usage.cached == before.usage.prompt
+    assert all(step.seen == len(step.needed) for step in found)
+    assert any(step.needed for step in found)
+
+
+def test_costs_are_those_of_the_formulas() -> None:
+    usage = Usage(prompt=1_000_000, cached=400_000, output=10_000, embedded=100_000)
+    assert usage.cached_fraction == 0.4
+    assert usage.paper_cost(0.5) == pytest.approx(2 * 0.5 + 0.5 * 0.5 + 0.08 + 0.013)
+    assert usage.prefix_cost == pytest.approx(2 * 0.6 + 0.5 * 0.4 + 0.08 + 0.013)
+    spent = spend(steps(past_of(make_run(24, 4))))
+    share = spent.full.cached_fraction
+    assert spent.paper[-1] == pytest.approx(spent.usage.paper_cost(share))
+    assert spent.paper_full[-1] == pytest.approx(spent.full.prefix_cost)
+    assert spent.prefix == sorted(spent.prefix)
+    assert spend([]).paper == []
+
+
+def test_the_outline_has_every_message_and_what_was_shown_of_it() -> None:
+    run = make_run(24, 4)[:-1]
+    past = past_of(run)
+    rendered = past.render(past.history_before(len(run)), SETTINGS)
+    lines = outline(past, rendered)
+    assert [line.position for line in lines] == list(range(len(run)))
+    shown = {line.position for line in lines if line.role == "tool" and line.shown == "whole"}
+    assert shown == set(rendered.visible)
+    assert all(line.text == (run[line.position]["content"] or "") for line in lines if line.whole)
+    kept = {line.result for one in lines for line in one.calls if line.shown}
+    assert kept == shown | {line.position for line in lines if line.shown == "excerpt"}
+
+
+def test_runs_are_first_and_length() -> None:
+    assert runs([]) == ()
+    assert runs([7, 3, 1, 2]) == (1, 3, 7, 1)
+
+
+def test_every_call_has_the_settings_it_was_made_with() -> None:
+    small, large = RenderSettings(budget=700), RenderSettings(budget=3000, policy="prune")
+    notes = noted([], 1, small)
+    assert noted(notes, 2, small) == noted(notes, 1, small) == notes
+    notes = noted(noted(notes, 5, large), 5, large)
+    assert [note["turn"] for note in notes] == [1, 5]
+    assert noted(notes, 5, small) == notes[:1]
+    called = called_of([notes], SETTINGS)
+    assert [called.at(turn) for turn in (1, 4, 5, 90)] == [small, small, large, large]
+    branched = called_of([notes, noted([], 3, large)], SETTINGS)
+    assert [branched.at(turn) for turn in (2, 3, 9)] == [small, large, large]
+    assert called_of([[], []], SETTINGS).at(7) == SETTINGS
+
+    run = make_run(24, 4)
+    past = past_of(run)
+    (mixed,) = past.steps.up_to([called], past.turns, FOREVER)
+    assert mixed[:4] == steps(past_of(run), small)[:4]
+    (after,) = [step for step in steps(past_of(run), large) if step.turn == 20]
+    assert (mixed[19].complete, mixed[19].after) == (after.complete, after.after)

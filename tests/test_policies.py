@@ -1,0 +1,299 @@
+"""Policies of our own: within budget, marked, and the same however a history came about."""
+
+import gc
+import random
+import re
+import tracemalloc
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import (
+    BUDGETS,
+    COUNTER,
+    AxisEmbedder,
+    modest,
+    reader,
+    recorded,
+    render,
+    stored_fields,
+    transcripts,
+)
+
+from engine.errors import InvalidRequest
+from engine.history import History
+from engine.parameters import Parameters
+from engine.render import Rendered, render_call
+from engine.segment_text import GAP, mark
+from engine.stored import append_stored
+from engine.tracking import MOST_CHARACTERS, Tracking
+from engine.transcript import Json
+
+OURS = ("semantic_retrieval", "reuse_density", "contextrender_plus", "contextrender_frozen")
+IN_PARTS = ("reuse_density", "contextrender_plus", "contextrender_frozen")
+PARAMETERS = st.sampled_from(
+    [
+        Parameters(),
+        Parameters(frozen_share=0.8, eager=0.1),
+        Parameters(newest_share=0),
+        Parameters(newest_share=1, frozen_share=1),
+        Parameters(frozen_share=0, eager=0),
+    ]
+)
+MARK = re.compile(
+    r"\[Excerpt: (\d+) of (\d+) tokens left out at \[?…\]?; recall result (\d+) for all of it\]\n"
+)
+policies = st.sampled_from(OURS)
+budgets = BUDGETS | st.sampled_from([1_500])
+
+
+def decided(rendered: Rendered) -> dict[str, Any]:
+    """What a rendering decided, in comparable form; floats as their exact bits."""
+    plan = rendered.plan
+    return {
+        "taken": plan.taken,
+        "texts": rendered.texts,
+        "kinds": rendered.kinds,
+        "retained": plan.retained,
+        "items": rendered.items,
+        "tokens": (rendered.tokens_before, rendered.tokens_after),
+        "reasons": plan.reasons,
+        "scores": plan.scores and [float(number).hex() for number in plan.scores.score],
+    }
+
+
+def agent_run(turns: int, seed: int = 0) -> list[Json]:
+    """A long run: results of many sizes, each named after and drawn on by later calls."""
+    dice = random.Random(seed)
+    messages: list[Json] = [{"role": "user", "content": "Find the Ledger of Order_1 and audit it."}]
+    for turn in range(turns):
+        calls = [
+            {
+                "id": f"c{turn}_{place}",
+                "type": "function",
+                "function": {
+                    "name": "read",
+                    "arguments": f'{{"id": "Order_{dice.randint(0, turn)}"}}',
+                },
+            }
+            for place in range(dice.choice([1, 1, 1, 2, 3]))
+        ]
+        said = f"I look at Order_{turn}." if dice.random() < 0.4 else None
+        messages.append({"role": "assistant", "content": said, "tool_calls": calls})
+        for call in calls:
+            lines = dice.choice([2, 5, 10, 30, 120])
+            rows = [
+                f"Order_{dice.randint(0, 3 * turn + 3)} row {row} hub_{dice.randint(0, 99)} moved"
+                for row in range(lines)
+            ]
+            answer = {"role": "tool", "tool_call_id": call["id"], "content": "\n".join(rows)}
+            messages.append(answer)
+        if dice.random() < 0.1:
+            messages.append({"role": "user", "content": f"What about Order_{turn // 2}?"})
+    return messages
+
+
+def turns_of(messages: list[Json]) -> list[int]:
+    """How many messages each model invocation had before it, the next one's last."""
+    spoken = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
+    return [*spoken, len(messages)]
+
+
+@given(transcripts(), budgets, policies, PARAMETERS)
+@modest
+def test_a_rendering_never_exceeds_the_budget(
+    messages: list[Json], budget: int, policy: str, parameters: Parameters
+) -> None:
+    rendered, shown = render(messages, budget, policy, parameters)
+    inside = [
+        message
+        for message, item in zip(shown, rendered.items, strict=True)
+        if item.message not in rendered.plan.retained.outside
+    ]
+    assert sum(map(COUNTER.message, inside)) == rendered.tokens_after <= budget
+
+
+@given(transcripts(most_turns=9), budgets, policies, PARAMETERS, st.data())
+@modest
+def test_however_a_history_grew_the_rendering_is_the_same(
+    messages: list[Json], budget: int, policy: str, parameters: Parameters, data: st.DataObject
+) -> None:
+    history, at = History(), 0
+    while at < len(messages):
+        step = data.draw(st.integers(1, 5))
+        history.extend(messages[at : at + step], COUNTER)
+        at += step
+        other = data.draw(st.sampled_from([None, *OURS]))
+        if other:
+            render(messages[:at], budget, other, parameters, history=history)
+    grown, shown = render(messages, budget, policy, parameters, history=history)
+    again, shown_again = render(messages, budget, policy, parameters, history=history)
+    fresh, shown_afresh = render(messages, budget, policy, parameters)
+    assert decided(grown) == decided(again) == decided(fresh)
+    assert shown == shown_again == shown_afresh
+
+
+@given(transcripts(longest=8), policies, st.data())
+@modest
+def test_restart_equals_no_restart(messages: list[Json], policy: str, data: st.DataObject) -> None:
+    live = recorded(messages)
+    render(messages, 90, policy, history=live)
+    restarted = History()
+    cut = data.draw(st.integers(0, len(messages)))
+    fields = stored_fields(messages, {})
+    for part in (range(cut), range(cut, len(messages))):
+        append_stored(restarted, [f for f in fields if f["position"] in part], AxisEmbedder.name)
+        render(messages[: part.stop], 90, policy, history=restarted)
+    first, second = (
+        render(messages, 150, policy, history=history)[0] for history in (live, restarted)
+    )
+    assert decided(first) == decided(second)
+
+
+@pytest.mark.parametrize("policy", OURS)
+def test_an_earlier_history_is_rendered_as_it_was_then(policy: str) -> None:
+    messages = agent_run(24)
+    history = recorded(messages)
+    render(messages, 1_500, policy, history=history)
+    for size in turns_of(messages)[::5]:
+        earlier = history.earlier(size, COUNTER)
+        assert earlier is not None
+        then, _ = render(messages[:size], 1_500, policy, history=earlier)
+        assert decided(then) == decided(render(messages[:size], 1_500, policy)[0])
+
+
+@pytest.mark.parametrize("policy", OURS)
+def test_texts_that_were_let_go_are_read_again(policy: str) -> None:
+    messages = agent_run(24)
+    history = recorded(messages)
+    history.forget_texts()
+    asked: list[tuple[int, int]] = []
+
+    def originals(start: int, stop: int) -> list[Json]:
+        asked.append((start, stop))
+        return messages[start:stop]
+
+    def rendered() -> Rendered:
+        return render_call(
+            history,
+            budget=1_500,
+            policy=policy,
+            parameters=Parameters(),
+            counter=COUNTER,
+            embedder=AxisEmbedder(),
+            text_of=reader(messages),
+            originals=originals,
+        )
+
+    assert decided(rendered()) == decided(render(messages, 1_500, policy)[0])
+    before = list(asked)
+    rendered()
+    assert asked == before
+    assert all(0 < stop - start <= 128 for start, stop in asked)
+
+
+def test_without_a_reader_forgotten_texts_are_an_error_not_a_guess() -> None:
+    messages = agent_run(12)
+    history = recorded(messages)
+    history.forget_texts()
+    with pytest.raises(LookupError):
+        render(messages, 500, "contextrender_plus", history=history)
+
+
+@pytest.mark.parametrize("policy", IN_PARTS)
+@pytest.mark.parametrize("budget", [800, 1_500, 3_000])
+def test_an_excerpt_is_marked_says_what_is_missing_and_how_to_get_it(
+    policy: str, budget: int
+) -> None:
+    messages = agent_run(40)
+    found = 0
+    for size in turns_of(messages)[::3]:
+        rendered, shown = render(messages[:size], budget, policy)
+        for item, message in zip(rendered.items, shown, strict=True):
+            if item.result < 0:
+                continue
+            whole, text = messages[item.message]["content"], message["content"]
+            told = MARK.match(text)
+            assert told
+            assert int(told[2]) == COUNTER.message(messages[item.message]) > int(told[1]) > 0
+            assert int(told[3]) == item.message
+            parts = re.split(r"\n?\[…\]\n", text[told.end() :])
+            at = -1
+            for part in filter(None, parts):
+                at = whole.index(part, at + 1)
+            assert any(parts)
+            found += 1
+    assert found > 1
+
+
+def test_a_mark_is_charged_at_what_it_costs() -> None:
+    for position in (3, 45, 999, 1_000, 123_456):
+        for tokens in (31, 999, 12_345):
+            assert 20 <= COUNTER.text(mark(position, tokens, tokens - 20)) <= 26
+    assert COUNTER.text(GAP) <= 4
+
+
+@pytest.mark.parametrize("policy", IN_PARTS)
+def test_the_newest_results_are_shown_if_half_of_what_is_free_holds_them(policy: str) -> None:
+    messages = agent_run(40)
+    for size in turns_of(messages)[5:]:
+        rendered, _ = render(messages[:size], 2_000, policy)
+        view = rendered.view
+        free = view.budget - rendered.plan.retained.tokens
+        newest = [r for r in range(len(view.costs)) if view.ages[r] == 1]
+        if sum(view.costs[r] for r in newest) <= free / 2:
+            assert {*newest} <= {*rendered.plan.taken}
+
+
+@pytest.mark.parametrize("policy", IN_PARTS)
+def test_a_result_too_large_is_an_excerpt_of_head_and_what_is_new(policy: str) -> None:
+    rows = [f"line {n} of the log" for n in range(900)]
+    rows[455] = "line 455 says Invoice_77 is due"
+    messages = [*agent_run(3), *agent_run(1, seed=5)[1:2]]
+    call = messages[-1]["tool_calls"][0]["id"]
+    messages[-1]["tool_calls"] = messages[-1]["tool_calls"][:1]
+    messages.append({"role": "tool", "tool_call_id": call, "content": "\n".join(rows)})
+    rendered, shown = render(messages, 1_500, policy)
+    text = shown[-1]["content"]
+    assert rendered.kinds[len(rendered.view.costs) - 1] == "excerpt"
+    assert "\nline 0 of the log\n" in text
+    assert "Invoice_77" in text
+    assert 150 < COUNTER.message(shown[-1]) <= 750
+
+
+def test_what_is_beyond_the_first_million_characters_is_shown_only_with_all_of_it() -> None:
+    text = "Item_1 of many\n" * (MOST_CHARACTERS // 15) + "Last_Item_9 at the end\n" * 9
+    messages = agent_run(1)[:2]
+    messages[1]["tool_calls"] = messages[1]["tool_calls"][:1]
+    messages.append({"role": "tool", "tool_call_id": "c0_0", "content": text})
+    rendered, shown = render(messages, 600, "contextrender_plus")
+    assert "Last_Item_9" not in shown[-1]["content"]
+    assert shown[-1]["content"].endswith("[…]\n")
+    assert rendered.tokens_after <= 600
+
+
+def test_tracking_knows_about_how_much_memory_it_holds() -> None:
+    messages = agent_run(150)
+    history = recorded(messages)
+    gc.collect()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    tracking = Tracking()
+    tracking.catch_up(history, len(history), lambda start, stop: messages[start:stop], COUNTER)
+    gc.collect()
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 0.5 < tracking.nbytes / (after - before) < 2.0
+    bare = history.nbytes
+    render(messages, 2_000, "contextrender_plus", history=history)
+    assert history.nbytes == bare + tracking.nbytes
+    render(messages, 2_000, "contextrender_frozen", history=history)
+    assert bare + tracking.nbytes < history.nbytes < bare + tracking.nbytes + 100_000
+
+
+@pytest.mark.parametrize("name", ["newest_share", "frozen_share", "eager"])
+def test_a_share_is_at_most_one(name: str) -> None:
+    assert getattr(Parameters().updated({name: 1}), name) == 1.0
+    with pytest.raises(InvalidRequest, match=f"{name} must be at most 1"):
+        Parameters().updated({name: 1.5})

@@ -1,0 +1,169 @@
+"""A frozen rendering: repeated as it was, appended to, selected anew only when it must be."""
+
+import importlib
+import itertools
+import json
+from typing import Any
+
+import pytest
+from strategies import COUNTER, DEFAULTS, render
+from test_policies import agent_run, decided, turns_of
+
+from engine.explanation import explain_results
+from engine.frozen import FrozenTrail, frozen_key
+from engine.history import History
+from engine.parameters import Parameters
+from engine.rendering import View
+from engine.transcript import Json
+
+POLICY = "contextrender_frozen"
+contextrender_frozen = importlib.import_module("engine.policies.contextrender_frozen")
+EAGER = Parameters(frozen_share=0.6, eager=0.2)
+
+
+def prompts(
+    messages: list[Json], budget: int, parameters: Parameters = DEFAULTS
+) -> list[tuple[list[Json], bool]]:
+    """What every call of a run showed, and whether it was selected anew."""
+    history = History()
+    key = frozen_key(budget, parameters)
+    made = []
+    for size in turns_of(messages):
+        history.extend(messages[len(history) : size], COUNTER)
+        rendered, shown = render(messages[:size], budget, POLICY, parameters, history=history)
+        trail = history.frozen.get(key)
+        anew = trail is not None and trail.latest.since == trail.latest.messages
+        assert rendered.tokens_after <= budget
+        made.append((shown, anew))
+    return made
+
+
+@pytest.mark.parametrize("parameters", [Parameters(), EAGER, Parameters(frozen_share=0.2)])
+@pytest.mark.parametrize("budget", [4_000, 8_000])
+def test_between_selections_each_prompt_begins_with_the_last(
+    budget: int, parameters: Parameters
+) -> None:
+    made = prompts(agent_run(60), budget, parameters)
+    kept = 0
+    for (before, _), (now, anew) in itertools.pairwise(made):
+        if not anew:
+            assert json.dumps(now[: len(before)]) == json.dumps(before)
+            kept += 1
+    assert kept > len(made) / 3
+    assert 1 < sum(anew for _, anew in made) < len(made) / 2
+
+
+def test_a_smaller_share_selects_anew_less_often() -> None:
+    often, seldom = (
+        sum(anew for _, anew in prompts(agent_run(60), 2_500, Parameters(frozen_share=share)))
+        for share in (0.8, 0.3)
+    )
+    assert seldom < often
+
+
+def test_eager_shows_fewer_large_newcomers_complete() -> None:
+    def complete(eager: float) -> int:
+        found = 0
+        messages = agent_run(60)
+        for size in turns_of(messages):
+            rendered, _ = render(messages[:size], 2_500, POLICY, Parameters(eager=eager))
+            newest = {r for r, age in enumerate(rendered.view.ages) if age == 1}
+            found += not rendered.view.fits and newest <= {*rendered.plan.taken}
+        return found
+
+    assert complete(0.1) < complete(1.0)
+    assert prompts(agent_run(30), 2_500) == prompts(agent_run(30), 2_500, Parameters(eager=0.5))
+
+
+def test_what_was_kept_goes_on_as_if_it_had_never_been_away() -> None:
+    messages = agent_run(60)
+    live = History()
+    key = frozen_key(1_500, Parameters())
+    for size in turns_of(messages):
+        live.extend(messages[len(live) : size], COUNTER)
+        first, shown = render(messages[:size], 1_500, POLICY, history=live)
+        if key not in live.frozen:
+            continue
+        kept = FrozenTrail.from_json(json.loads(json.dumps(live.frozen[key].to_json())))
+        assert kept == live.frozen[key]
+        for known in (kept, kept.before(size), kept.before(size - 1), kept.before(size - 30)):
+            restarted = History()
+            restarted.extend(messages[:size], COUNTER)
+            restarted.frozen[key] = known
+            again, shown_again = render(messages[:size], 1_500, POLICY, history=restarted)
+            assert (decided(first), shown) == (decided(again), shown_again)
+        assert kept.before(size - 1).latest.messages < size
+
+
+def test_what_is_kept_is_not_selected_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = agent_run(60)
+    live = History()
+    live.extend(messages, COUNTER)
+    first, _ = render(messages, 1_500, POLICY, history=live)
+    restarted = History()
+    restarted.extend(messages, COUNTER)
+    restarted.frozen = live.frozen
+
+    def refuse(*_: object) -> list[Json]:
+        raise AssertionError("nothing is to be read")
+
+    monkeypatch.setattr(View, "originals", refuse)
+    again, _ = render(messages, 1_500, POLICY, history=restarted)
+    assert decided(first) == decided(again)
+
+
+def test_calls_under_other_settings_do_not_disturb_it() -> None:
+    messages = agent_run(40)
+    history = History()
+    for size in turns_of(messages):
+        history.extend(messages[len(history) : size], COUNTER)
+        for budget, parameters in ((1_500, Parameters()), (900, Parameters()), (1_500, EAGER)):
+            one, _ = render(messages[:size], budget, POLICY, parameters, history=history)
+            alone, _ = render(messages[:size], budget, POLICY, parameters)
+            assert decided(one) == decided(alone)
+
+
+def test_the_reasons_say_what_was_kept_and_what_is_new() -> None:
+    messages = agent_run(40)
+    reasons = set()
+    for size in turns_of(messages):
+        rendered, _ = render(messages[:size], 1_500, POLICY)
+        rows = explain_results(rendered)
+        assert [row.verdict.shown == "omitted" for row in rows] == [
+            row.position in rendered.omitted for row in rows
+        ]
+        reasons |= {(row.verdict.shown, row.verdict.reason) for row in rows}
+    assert {
+        ("complete", "the whole history fits"),
+        ("complete", "selected"),
+        ("complete", "kept from when all was last selected"),
+        ("complete", "appended since all was last selected"),
+        ("excerpt", "the parts that say what is shown nowhere else"),
+        ("omitted", "left out when all was last selected"),
+    } <= reasons
+
+
+def test_every_so_often_all_is_selected_anew_so_that_the_past_need_not_be_followed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    messages = agent_run(70)
+    monkeypatch.setattr(contextrender_frozen, "SELECT_EVERY", 16)
+    live = History()
+    key = frozen_key(8_000, Parameters())
+    for size in turns_of(messages):
+        live.extend(messages[len(live) : size], COUNTER)
+        rendered, shown = render(messages[:size], 8_000, POLICY, history=live)
+        fresh, shown_afresh = render(messages[:size], 8_000, POLICY)
+        assert (decided(rendered), shown) == (decided(fresh), shown_afresh)
+        if key in live.frozen and live.turn % 16 == 0:
+            assert live.frozen[key].latest.since == size
+    followed: list[int] = []
+    step = contextrender_frozen._step
+
+    def counted(moment: Any, last: Any) -> Any:
+        followed.append(moment.messages)
+        return step(moment, last)
+
+    monkeypatch.setattr(contextrender_frozen, "_step", counted)
+    render(messages, 8_000, POLICY)
+    assert 1 <= len(followed) <= 16

@@ -1,0 +1,257 @@
+"""S, BM25, the text cap and retrieval as the plain formulas of docs/policies.md say."""
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import slow_rules
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import BUDGETS, COUNTER, modest, recorded, render, transcripts
+from test_policies import agent_run, turns_of
+
+from engine.measures import linkable_tokens
+from engine.parameters import Parameters
+from engine.segments import SEGMENT_CHARACTERS, segment_ends
+from engine.tokens import call_parts, content_text
+from engine.transcript import Json
+from engine.values import extract_values
+
+WORD = re.compile(r"[A-Za-z0-9_]{2,}")
+
+
+def tracked(text: str) -> set[str]:
+    return extract_values(text) | linkable_tokens(text)
+
+
+def words(text: str) -> set[str]:
+    return set(WORD.findall(text.lower()))
+
+
+def segments(text: str) -> list[str]:
+    ends = segment_ends(text)
+    return [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def bm25(results: list[str], query: set[str]) -> list[float]:
+    """k1 1.2, b 0.75; a word's frequency is the number of segments that hold it."""
+    held = [[words(part) for part in segments(text)] for text in results]
+    lengths = [sum(map(len, parts)) for parts in held]
+    mean = max(1.0, sum(lengths) / len(lengths))
+    scores = []
+    for parts, length in zip(held, lengths, strict=True):
+        score = 0.0
+        for word in query:
+            holders = sum(any(word in part for part in other) for other in held)
+            if holders:
+                idf = math.log(1 + (len(held) - holders + 0.5) / (holders + 0.5))
+                frequency = sum(word in part for part in parts)
+                norm = 1.2 * (0.25 + 0.75 * length / mean)
+                score += idf * frequency * 2.2 / (frequency + norm)
+        scores.append(score)
+    return scores
+
+
+def spoken(message: Json) -> list[str]:
+    calls = [call_parts(call) for call in message.get("tool_calls") or ()]
+    return [content_text(message.get("content")), *(f"{name} {text}" for name, text in calls)]
+
+
+def density(messages: list[Json]) -> list[float]:
+    """S of every result before the next invocation."""
+    answered, numbers = slow_rules.answers(messages), slow_rules.turns(messages)
+    owner: dict[str, int] = {}
+    results: list[int] = []
+    introduced: list[int] = []
+    used: list[dict[int, None]] = []
+    task = latest = ""
+    for position, message in enumerate(messages):
+        text = content_text(message.get("content"))
+        if message["role"] == "tool":
+            new = tracked(text) - owner.keys()
+            owner |= dict.fromkeys(new, len(results))
+            results.append(position)
+            introduced.append(len(new))
+            used.append({})
+        elif message["role"] == "assistant":
+            for part in spoken(message):
+                for token in tracked(part) & owner.keys():
+                    used[owner[token]][numbers[position]] = None
+            calls = [call_parts(call)[1] for call in message.get("tool_calls") or ()]
+            latest = "\n".join([text, *calls])
+        elif message["role"] == "user":
+            task = task or text
+    turn = sum(message["role"] == "assistant" for message in messages) + 1
+    texts = [content_text(messages[position].get("content")) for position in results]
+    by_latest, by_task = bm25(texts, words(latest)), bm25(texts, words(task))
+    scores = []
+    for result, position in enumerate(results):
+        since = max(1, turn - max([numbers[position], *used[result]]))
+        cost = COUNTER.message(messages[position])
+        if position in answered:
+            asking, place = answered[position]
+            cost += COUNTER.call(messages[asking]["tool_calls"][place])
+        scores.append(
+            (1 + introduced[result]) ** 0.4
+            * (1 + len(used[result])) ** 0.6
+            * (1 + by_latest[result]) ** 0.2
+            * (1 + by_task[result]) ** 0.2
+            / (since * max(30, cost) ** 0.75)
+        )
+    return scores
+
+
+def test_s_is_what_the_formula_says_along_a_run() -> None:
+    messages = agent_run(30)
+    for size in turns_of(messages)[4::3]:
+        rendered, _ = render(messages[:size], 600, "reuse_density")
+        scores = rendered.plan.scores
+        assert scores is not None
+        assert list(scores.score) == pytest.approx(density(messages[:size]), rel=1e-9)
+
+
+@given(transcripts(longest=8), BUDGETS)
+@modest
+def test_s_is_what_the_formula_says_for_anything(messages: list[Json], budget: int) -> None:
+    if sum(message["role"] == "user" for message in messages) > 1:
+        # A first user message without a word is a task without words.
+        messages = [m for m in messages if m["role"] != "user" or content_text(m.get("content"))]
+    rendered, _ = render(messages, budget, "reuse_density")
+    if rendered.plan.scores and len(rendered.view.costs):
+        assert list(rendered.plan.scores.score) == pytest.approx(density(messages), rel=1e-9)
+
+
+@pytest.mark.parametrize("budget", [600, 1_500])
+def test_density_alone_is_the_greedy_by_s(budget: int) -> None:
+    messages = agent_run(30)
+    for size in turns_of(messages)[10::4]:
+        view, plan = greedy_alone(messages[:size], budget)
+        scores, free = density(messages[:size]), budget - plan.retained.tokens
+        taken = []
+        for result in sorted(range(len(scores)), key=lambda r: (-round(scores[r], 12), r)):
+            if view.costs[result] <= free:
+                taken.append(result)
+                free -= view.costs[result]
+        assert plan.taken == taken
+        assert plan.replaced == {}
+
+
+def greedy_alone(messages: list[Json], budget: int) -> Any:
+    rendered, _ = render(messages, budget, "reuse_density", Parameters(newest_share=0))
+    assert not rendered.view.fits
+    return rendered.view, rendered.plan
+
+
+@given(st.text(alphabet="ab .,\n{}\"'é", max_size=900).map(lambda text: text * 7))
+@modest
+def test_segments_are_the_text_in_pieces_of_about_the_size(text: str) -> None:
+    ends = segment_ends(text)
+    assert ends[-1] == len(text)
+    assert ends == sorted({*ends})
+    sizes = [end - start for start, end in zip([0, *ends], ends, strict=False)]
+    assert all(size >= SEGMENT_CHARACTERS // 2 for size in sizes[:-1])
+    assert all(size <= SEGMENT_CHARACTERS * 3 // 2 for size in sizes)
+
+
+def test_segments_end_where_lines_or_records_do() -> None:
+    lines = "\n".join(f"{n}: " + "word " * 20 for n in range(50))
+    assert all(part.endswith("\n") for part in segments(lines)[:-1])
+    records = "[" + ", ".join('{"name": "some name", "value": 12345}' for _ in range(50)) + "]"
+    assert all(part.rstrip(" ").endswith("},") for part in segments(records)[:-1])
+
+
+def talk(*, task: str = "the task", said: str = "word " * 100, turns: int = 12) -> list[Json]:
+    messages: list[Json] = [{"role": "user", "content": task}]
+    for turn in range(turns):
+        call = {"id": f"c{turn}", "function": {"name": "f", "arguments": "{}"}}
+        messages += [
+            {"role": "assistant", "content": said, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{turn}", "content": f"Item_{turn} " + "row " * 120},
+        ]
+    return [*messages, {"role": "user", "content": "go on"}]
+
+
+@pytest.mark.parametrize("policy", ["reuse_density", "contextrender_plus", "contextrender_frozen"])
+def test_text_above_half_the_budget_leaves_until_it_is_three_tenths(policy: str) -> None:
+    messages = talk()
+    rendered, _ = render(messages, 2_000, policy)
+    kept = rendered.plan.retained
+    assert 600 - 105 < kept.tokens <= (600 if policy != "contextrender_frozen" else 1_000)
+    assert rendered.plan.taken
+    assert kept.left_turns == tuple(range(1, len(kept.left_turns) + 1))
+    assert not kept.left_messages & {0, len(messages) - 3, len(messages) - 1}
+    gone = {
+        r for r, turn in enumerate(rendered.view.history.results.turn) if turn in kept.left_turns
+    }
+    assert gone
+    assert not gone & {*rendered.plan.taken, *rendered.plan.replaced}
+    roomy, _ = render(talk(turns=8), 1_700, policy)
+    assert roomy.plan.retained.left_turns == ()
+
+
+def test_a_long_first_message_leaves_like_other_text_and_a_short_one_stays() -> None:
+    demonstration, _ = render(talk(task="word " * 700, said="ok"), 1_000, "contextrender_plus")
+    assert 0 in demonstration.plan.retained.left_messages
+    task, _ = render(talk(task="word " * 140), 1_000, "contextrender_plus")
+    assert 0 not in task.plan.retained.left_messages
+    assert task.plan.retained.left_turns
+
+
+def test_text_that_may_not_leave_is_cut_short() -> None:
+    rendered, shown = render(talk(said="word " * 1_500, turns=1), 500, "contextrender_plus")
+    assert {*rendered.plan.retained.excerpts} == {1}
+    assert rendered.tokens_after <= 500
+    assert shown[0]["content"] == "the task"
+
+
+@given(transcripts(), BUDGETS)
+@modest
+def test_retrieval_takes_recent_results_and_then_the_nearest(
+    messages: list[Json], budget: int
+) -> None:
+    rendered, _ = render(messages, budget, "semantic_retrieval")
+    view, plan = rendered.view, rendered.plan
+    if view.fits:
+        return
+    assert plan.scores is not None
+    cosine = plan.scores.relevance
+    assert cosine is not None
+    free = budget - plan.retained.tokens
+    order = [r for r in range(len(view.costs)) if view.eligible[r]]
+    recent = sorted((r for r in order if view.ages[r] <= 3), reverse=True)
+    taken: list[int] = []
+    used = 0
+    for among, limit in (
+        (recent, min(free, 0.6 * budget)),
+        (sorted(order, key=lambda r: (-cosine[r], -r)), free),
+    ):
+        for result in among:
+            if result not in taken and used + view.costs[result] <= limit:
+                taken.append(result)
+                used += view.costs[result]
+    assert plan.taken == taken
+
+
+def test_retrieval_asks_with_the_latest_messages_alone() -> None:
+    asked: list[str] = []
+
+    class Listening:
+        name = "listening"
+
+        def embed(self, texts: Any) -> Any:
+            asked.extend(texts)
+            rows = [[1.0, 0.0] if "needle" in text else [0.0, 1.0] for text in texts]
+            return np.array(rows, np.float32)
+
+    messages = talk(task="find the needle", said="hm", turns=8)
+    messages[4]["content"] = "needle"
+    messages[-1]["content"] = "the straw now"
+    history = recorded(messages)
+    rendered, _ = render(messages, 400, "semantic_retrieval", history=history, embedder=Listening())
+    assert asked[0] == "the straw now\nhm"
+    assert rendered.plan.scores is not None
+    relevance = rendered.plan.scores.relevance
+    assert relevance is not None
+    assert list(relevance) == [0.0 if r == 1 else 1.0 for r in range(8)]

@@ -1,0 +1,192 @@
+"""Summaries through byLLM and LiteLLM, against a scripted double of an OpenAI server."""
+
+import importlib
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jaclang  # noqa: F401  registers the importer of .jac modules
+import pytest
+from contextrender_bridge.cli import main
+from provider_double import ProviderDouble, chat_reply, failure, provider, stalled
+
+from engine.costs import Usage
+from engine.summaries import SummaryFailed
+from engine.tokens import counter_for
+from tests.api.transcripts import agent_run
+
+subject: Any = importlib.import_module("engine.summarising")
+summarise = subject.summarise
+
+MODEL = "openai/scripted-chat"
+HISTORY = (
+    '[1] user:\nFix it.\n[2] call of cat: {"path": "/srv/app.toml"}\n[3] result of cat:\nport = 80'
+)
+SLOTS = ("files_read", "key_observations", "commands_run", "decisions", "unresolved_questions")
+
+
+@pytest.fixture
+def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProviderDouble]:
+    with provider(lambda _: (200, notes(key_observations=["port = 80"]))) as served:
+        monkeypatch.setenv("OPENAI_API_BASE", served.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "scripted")
+        yield served
+
+
+def notes(**slots: list[str]) -> dict[str, Any]:
+    return chat_reply({name: slots.get(name, []) for name in SLOTS})
+
+
+def prompt(body: dict[str, Any]) -> str:
+    return json.dumps(body["messages"])
+
+
+def test_typed_slots_become_notes_under_headings(double: ProviderDouble) -> None:
+    double.answer = lambda _: (
+        200,
+        notes(
+            files_read=["/srv/app.toml: port"],
+            key_observations=["port = 80", "port = 80", "  "],
+            unresolved_questions=["Which port\nis meant?"],
+        ),
+    )
+    text, used = summarise(MODEL, HISTORY, "Files read:\n- /etc/hosts", 200)
+    assert text.splitlines() == [
+        "Files read:",
+        "- /srv/app.toml: port",
+        "Key observations:",
+        "- port = 80",
+        "Unresolved questions:",
+        "- Which port is meant?",
+    ]
+    assert used == Usage(prompt=1, output=1)
+    (request,) = double.requests
+    asked = prompt(request)
+    for part in ("verbatim", "/srv/app.toml", "/etc/hosts", "identifiers and error strings", "200"):
+        assert part in asked
+    schema = request["response_format"]["json_schema"]["schema"]
+    assert set(schema["properties"]) == set(SLOTS)
+    assert "verbatim" in schema["properties"]["key_observations"]["description"]
+
+
+def test_a_guideline_asks_for_text_that_follows_it(double: ProviderDouble) -> None:
+    double.answer = lambda _: (200, chat_reply("State: open.\nFacts: port = 80"))
+    text, _ = summarise(MODEL, HISTORY, "", 200, "Keep ports.")
+    assert text == "State: open.\nFacts: port = 80"
+    assert "Keep ports." in prompt(double.requests[0])
+    assert "response_format" not in double.requests[0]
+
+
+def test_notes_above_the_limit_lose_their_oldest_entries(double: ProviderDouble) -> None:
+    double.answer = lambda _: (
+        200,
+        notes(
+            key_observations=[f"value_{n} is {n}" for n in range(100)],
+            decisions=["Use value_99."],
+        ),
+    )
+    text, _ = summarise(MODEL, HISTORY, "", 120)
+    assert 80 < counter_for(MODEL).text(text) <= 120
+    assert "value_99 is 99" in text
+    assert "value_0 is 0" not in text
+    assert text.endswith("Decisions:\n- Use value_99.")
+    double.answer = lambda _: (200, notes(decisions=["one decision " * 300]))
+    text, _ = summarise(MODEL, HISTORY, "", 120)
+    assert 80 < counter_for(MODEL).text(text) <= 120
+
+
+def test_guided_text_above_the_limit_is_cut_at_a_line(double: ProviderDouble) -> None:
+    lines = "".join(f"A fact of ten words or so, number {n}.\n" for n in range(200))
+    double.answer = lambda _: (200, chat_reply(lines))
+    text, _ = summarise(MODEL, HISTORY, "", 120, "Keep all.")
+    assert 80 < counter_for(MODEL).text(text) <= 120
+    assert f"{text}\n" in lines
+
+
+def test_a_long_history_is_read_in_pieces_that_continue_each_other(double: ProviderDouble) -> None:
+    double.answer = lambda _: (200, notes(decisions=[f"Piece {len(double.requests)} read."]))
+    history = "".join(f"[{n}] user:\nrow_{n} value\n" for n in range(6_000))
+    text, used = summarise(MODEL, history, "Decisions:\n- Begin.", 300)
+    count = len(double.requests)
+    assert count > 1
+    assert text == f"Decisions:\n- Piece {count} read."
+    assert used == Usage(prompt=count, output=count)
+    prompts = [prompt(request) for request in double.requests]
+    assert "row_0 value" in prompts[0]
+    assert "- Begin." in prompts[0]
+    assert "row_5999 value" in prompts[-1]
+    assert all(f"Piece {n} read." in later for n, later in enumerate(prompts[1:], 1))
+
+
+def test_the_unread_middle_of_a_vast_history_is_told_to_the_model(double: ProviderDouble) -> None:
+    summarise(MODEL, "".join(f"row_{n} value\n" for n in range(60_000)), "", 300)
+    told = ["characters before this were not read" in prompt(r) for r in double.requests]
+    assert told.count(True) == 1
+    assert told.index(True) == len(told) // 2
+
+
+def test_a_transient_failure_is_tried_again(double: ProviderDouble) -> None:
+    works = double.answer
+    double.answer = lambda body: failure(500) if len(double.requests) < 2 else works(body)
+    text, _ = summarise(MODEL, HISTORY, "", 100)
+    assert text == "Key observations:\n- port = 80"
+
+
+@pytest.mark.parametrize("status", [500, 401, 429])
+@pytest.mark.parametrize("guideline", ["", "Keep ports."])
+def test_a_failing_model_is_one_clear_error(
+    double: ProviderDouble, status: int, guideline: str
+) -> None:
+    double.answer = lambda _: failure(status)
+    with pytest.raises(SummaryFailed, match="could not summarise") as raised:
+        summarise(MODEL, HISTORY, "", 100, guideline)
+    assert "app.toml" not in raised.value.message
+    assert len(double.requests) == (2 if status == 500 else 1)
+
+
+@pytest.mark.parametrize("reply", ["not json", "", '{"files_read": []}'])
+def test_an_unusable_reply_is_an_error_whose_tokens_count(
+    double: ProviderDouble, reply: str
+) -> None:
+    double.answer = lambda _: (200, chat_reply(reply))
+    with pytest.raises(SummaryFailed) as raised:
+        summarise(MODEL, HISTORY, "", 100)
+    assert raised.value.used.prompt == len(double.requests) >= 1
+
+
+def test_empty_notes_are_an_error(double: ProviderDouble) -> None:
+    double.answer = lambda _: (200, notes())
+    with pytest.raises(SummaryFailed, match="empty"):
+        summarise(MODEL, HISTORY, "", 100)
+
+
+def test_a_hanging_model_ends_at_its_deadline(double: ProviderDouble) -> None:
+    double.answer = lambda _: stalled(3.0)
+    started = time.monotonic()
+    with pytest.raises(SummaryFailed):
+        summarise(MODEL, HISTORY, "", 100, timeout=0.3, deadline=1.0)
+    assert time.monotonic() - started < 2.9
+
+
+def test_a_limit_too_small_is_an_error() -> None:
+    with pytest.raises(SummaryFailed, match="too small"):
+        summarise(MODEL, HISTORY, "", 5)
+
+
+def test_replay_counts_the_policys_own_model_tokens(
+    double: ProviderDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace, out = tmp_path / "runs.jsonl", tmp_path / "out.json"
+    trace.write_text(json.dumps({"id": "one", "messages": agent_run(16)}) + "\n")
+    command = ["replay", str(trace), "--policy", "compact,prune", "--budget", "1500"]
+    monkeypatch.delenv("CONTEXTRENDER_MODEL", raising=False)
+    monkeypatch.delenv("CTXGRAPH_MODEL", raising=False)
+    assert main([*command, "--json", str(out)]) != 0
+    monkeypatch.setenv("CONTEXTRENDER_MODEL", MODEL)
+    assert main([*command, "--json", str(out)]) == 0
+    compact, prune = json.loads(out.read_text())["cases"]
+    assert compact["policy_prompt_tokens"] == compact["policy_output_tokens"]
+    assert compact["policy_prompt_tokens"] == len(double.requests) > 0
+    assert prune["policy_prompt_tokens"] == 0
