@@ -11,7 +11,6 @@ from typing import Any, Final, Self
 from engine.parameters import Parameters
 from engine.rendering import Replacement
 
-
 FORMAT: Final = "1"
 """Of what is kept; what was kept in another format is made anew."""
 

@@ -15,17 +15,16 @@ from summary_doubles import Script, filling, scripted
 from engine.embeddings import NoEmbedder
 from engine.errors import InvalidRequest
 from engine.explanation import explain_results
+from engine.guideline import GUIDELINE, load_guideline
 from engine.history import History
 from engine.parameters import Parameters
 from engine.policies import POLICIES
 from engine.render import render_call
 from engine.summaries import (
-    GUIDELINE,
     MODEL_POLICIES,
     SummariesInMemory,
     Summary,
     Way,
-    load_guideline,
     summaries_for,
 )
 from engine.transcript import Json, check_messages

@@ -1,15 +1,22 @@
 """Calls at one number of results, in process or over HTTP alike."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from floors import Floors
 from session import Post, Session
 from times import Times
 
-Watch = Callable[[float], None]
+
+class Watch(Protocol):
+    """Looks at every render from its begin to its end."""
+
+    def begin(self) -> None:
+        """One follows."""
+
+    def end(self, seconds: float) -> None:
+        """It took so long."""
 
 
 @dataclass
@@ -60,9 +67,11 @@ def measure_calls(
         session.call("render", session.sample.turn(), Times())
         for _ in range(steps):
             fresh = session.sample.turn()
+            if watch is not None:
+                watch.begin()
             session.call("render", fresh, calls.render)
             if watch is not None:
-                watch(calls.render.seconds[-1])
+                watch.end(calls.render.seconds[-1])
             session.call("render", [], calls.repeat)
             floors.measure(fresh)
     for _ in range(max(samples // 10, 5)):

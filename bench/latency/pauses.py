@@ -36,15 +36,18 @@ class Pauses:
     ) -> None:
         gc.callbacks.remove(self._collected)
 
-    def call(self, seconds: float) -> None:
-        """Notes a call that has just ended."""
+    def begin(self) -> None:
+        """A call follows."""
+        self._collecting, self._full = 0.0, 0
+
+    def end(self, seconds: float) -> None:
+        """It is over, and took so long."""
         if (restarts := self._restarts()) != self._seen:
             self._seen = restarts
             if self._calls:  # the log starts over with the write after the checkpoint
                 self._calls[-1]["checkpoint"] = True
         call = {"seconds": seconds, "collecting": self._collecting, "full": self._full > 0}
         self._calls.append(call | {"checkpoint": False})
-        self._collecting, self._full = 0.0, 0
 
     def to_json(self) -> dict[str, Any]:
         """Of the slowest hundredth how many had what; and what each costs, in milliseconds."""

@@ -46,7 +46,7 @@ def _in_process(folder: Path, sizes: Sequence[int], samples: int, advance: Advan
         report["collection"] = measure_full_collection()
         for results in sizes:
             with Pauses(data) as pauses:
-                calls = measure_calls(post, results, samples, folder, pauses.call)
+                calls = measure_calls(post, results, samples, folder, pauses)
             report["in_process"].append(calls.to_json())
             report["pauses"].append({"results": results, **pauses.to_json()})
             advance(1)

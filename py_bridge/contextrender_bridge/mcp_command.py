@@ -6,6 +6,7 @@ import argparse
 import asyncio
 
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.listening import address, listen
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,17 +41,14 @@ def run(args: argparse.Namespace) -> int:
     import uvicorn
 
     app = server.streamable_http_app(stateless_http=True, json_response=True, host=args.host)
-    print(
-        f"MCP at http://{args.host}:{args.port}/mcp, for the bearer of this user's token "
-        "(credentials.json)",
-        flush=True,
-    )
-    uvicorn.run(
-        guarded(app, known.token),  # type: ignore[arg-type]
-        host=args.host,
-        port=args.port,
+    listener = listen(args.host, args.port)
+    print(f"MCP is at {address(listener)}/mcp, for the bearer of this user's token", flush=True)
+    config = uvicorn.Config(
+        guarded(app, known.token),
         log_config=None,
         access_log=False,
         ws="none",
+        timeout_graceful_shutdown=10,
     )
+    uvicorn.Server(config).run(sockets=[listener])
     return 0

@@ -60,18 +60,19 @@ class Sent:
 
 def fingerprints(messages: Sequence[Message], first: int) -> tuple[bytes, bytes]:
     """Hashes of the first messages, and of all of them, as they are now."""
-    state = hashlib.blake2b(digest_size=16)
-    before = b""
-    for position, message in enumerate(messages):
-        if position == first:
-            before = state.digest()
-        try:
-            # Version 2 has no references between objects, so equal values give equal bytes.
-            state.update(marshal.dumps(message, 2))
-        except ValueError:
-            state.update(json.dumps(message, default=_plain).encode())
-    whole = state.digest()
-    return (whole if first == len(messages) else before), whole
+    shapes = [_shape(message) for message in messages]
+    state = hashlib.blake2b(b"".join(shapes[:first]), digest_size=16)
+    before = state.digest() if first <= len(messages) else b""
+    state.update(b"".join(shapes[first:]))
+    return before, state.digest()
+
+
+def _shape(message: Message) -> bytes:
+    try:
+        # Version 2 has no references between objects, so equal values give equal bytes.
+        return marshal.dumps(message, 2)
+    except ValueError:
+        return json.dumps(message, default=_plain).encode()
 
 
 def _plain(value: Any) -> Any:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
 
 from tests.console.conftest import ORDERS, Console
+
+expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "images"
 VIEWS: dict[str, tuple[str, int | None, str]] = {

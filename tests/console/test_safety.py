@@ -6,9 +6,10 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from playwright.sync_api import expect
 
 from tests.console.conftest import HOSTILE, ORDERS, PASSWORD, Console, Service
+
+expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 
 Visit = Callable[..., Console]
 

@@ -4,10 +4,12 @@ import json
 import re
 from typing import Any
 
-from playwright.sync_api import expect
+import pytest
 
 from tests.console.conftest import LARGE, ORDERS, Console, Service
 from tests.console.transcripts import make_run
+
+expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 
 
 def rows(console: Console) -> Any:

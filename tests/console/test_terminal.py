@@ -1,30 +1,28 @@
 """`contextrender sessions`, `show`, `explain` and `graph`."""
 
+import io
 import json
 import os
 import re
 import subprocess
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from unittest.mock import patch
 from xml.etree import ElementTree
 
 import pytest
+from contextrender_bridge.cli import main
 
 from tests.console.conftest import COMMAND, HOSTILE, ORDERS, Service
 
 
 def run(service: Service, *arguments: str, status: int = 0) -> str:
     """What the command prints, 140 columns wide."""
-    environment = {
-        **os.environ,
-        "CONTEXTRENDER_DATA": str(service.server.data),
-        "COLUMNS": "140",
-        "PYTHONWARNINGS": "ignore",
-    }
-    done = subprocess.run(
-        [*COMMAND, *arguments], env=environment, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == status, done.stderr
-    return done.stdout + done.stderr
+    environment = {"CONTEXTRENDER_DATA": str(service.server.data), "COLUMNS": "140"}
+    printed = io.StringIO()
+    with patch.dict(os.environ, environment), redirect_stdout(printed), redirect_stderr(printed):
+        assert main(arguments) == status, printed.getvalue()
+    return printed.getvalue()
 
 
 def test_sessions_are_listed_and_searched(service: Service) -> None:

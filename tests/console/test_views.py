@@ -4,9 +4,10 @@ import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
 
 from tests.console.conftest import BUDGET, LARGE, ORDERS, Console, Service
+
+expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 
 
 def colours(console: Console, selector: str) -> int:

@@ -37,7 +37,7 @@ def test_the_timeline_agrees_with_explain(service: Service) -> None:
 
 
 def test_the_timeline_of_a_thousand_results_agrees_with_explain(service: Service) -> None:
-    agrees_with_explain(service, LARGE, 5)
+    agrees_with_explain(service, LARGE, 3)
 
 
 def test_a_recorded_session_agrees_with_explain(service: Service) -> None:

@@ -71,6 +71,15 @@ def test_a_service_that_is_late(start: Start) -> None:
         assert slow.asked == 3
 
 
+def test_observing_a_service_that_is_late(start: Start) -> None:
+    with serving(Service(200, b"{}", seconds=5), lifespan="off") as url:
+        setup = start(url=url, token="t", deadline=0.3, mode="observe")
+        setup.model.script = [whole(chat("hello"))]
+        begun = time.monotonic()
+        assert setup.http.post("/v1/chat/completions", content=RAW).json() == chat("hello")
+        assert time.monotonic() - begun < 2
+
+
 @pytest.mark.parametrize(
     ("status", "body", "reason"),
     [

@@ -1,11 +1,10 @@
 """Models of other providers, through the real LiteLLM."""
 
-import contextlib
 import importlib.util
 import json
 import os
+import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -34,8 +33,6 @@ RUN = "import sys; from contextrender_bridge.cli import main; sys.exit(main())"
 @pytest.fixture(scope="module")
 def command(credentials: Credentials) -> Iterator[tuple[str, Model]]:
     """`contextrender proxy`, as users run it; its address, and the model that LiteLLM finds."""
-    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        port = str(listener.getsockname()[1])
     model = Model()
     with serving(model, lifespan="off") as url:
         environment = {
@@ -46,7 +43,7 @@ def command(credentials: Credentials) -> Iterator[tuple[str, Model]]:
             "OPENAI_API_BASE": f"{url}/v1",
             "OPENAI_API_KEY": "sk-operators",
         }
-        options = ["--port", port, "--budget", "600", "--upstream", "http://127.0.0.1:9/v1"]
+        options = ["--port", "0", "--budget", "600", "--upstream", "http://127.0.0.1:9/v1"]
         process = subprocess.Popen(
             [sys.executable, "-c", RUN, "proxy", *options],
             env=environment,
@@ -55,9 +52,10 @@ def command(credentials: Credentials) -> Iterator[tuple[str, Model]]:
         )
         assert process.stdout is not None
         said = process.stdout.readline()
-        assert f"at http://127.0.0.1:{port}/v1 " in said
+        found = re.search(r"at (http://127.0.0.1:\d+)/v1 ", said)
+        assert found
         try:
-            yield f"http://127.0.0.1:{port}", model
+            yield found[1], model
         finally:
             process.terminate()
             process.stdout.close()
@@ -125,3 +123,17 @@ def test_where_the_keys_are_not_for_all_it_is_the_providers_model(start: Start) 
     setup.model.script = [whole(chat("ok"))]
     setup.post("/v1/chat/completions", BODY)
     assert setup.model.asked[0].json["model"] == "litellm/openai/m"
+
+
+def test_a_taken_port_is_an_error(command: tuple[str, Model]) -> None:
+    port = command[0].rsplit(":", 1)[1]
+    environment = {**os.environ, "CONTEXTRENDER_URL": "http://x", "CONTEXTRENDER_TOKEN": "t"}
+    ran = subprocess.run(
+        [sys.executable, "-c", RUN, "proxy", "--port", port],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ran.returncode == 1
+    assert f"cannot listen on 127.0.0.1 port {port}" in ran.stderr

@@ -165,6 +165,18 @@ def test_an_absent_provider_is_a_502(start: Start) -> None:
     assert got.json()["error"]["code"] == "upstream_unavailable"
 
 
+def test_a_provider_on_this_machine_is_reached_directly(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
+    setup = start()
+    setup.model.script = [whole(chat("hello"))]
+    assert httpx.post(
+        f"{setup.url}/v1/chat/completions", json=HELLO, trust_env=False
+    ).json() == chat("hello")
+
+
 def test_a_reply_that_breaks_off_breaks_off(setup: Setup) -> None:
     reply = stream(chat_events("Hello there."))
     setup.model.script = [Reply(reply.chunks[:3], 200, reply.headers, breaks=True)]

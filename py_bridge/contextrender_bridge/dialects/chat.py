@@ -16,6 +16,8 @@ from contextrender_bridge.dialects.plan import Plan
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 _CANONICAL = frozenset({"role", "content", "tool_calls", "tool_call_id", "name"})
+_CALL = frozenset({"id", "type", "function"})
+_FUNCTION_BODY = frozenset({"name", "arguments"})
 _FUNCTION = ("function", "arguments")
 
 
@@ -89,7 +91,8 @@ def canonical_message(item: Any) -> Json | None:
     if role == "tool" and not (item.get("tool_call_id") and _is_str(item["tool_call_id"])):
         return None
     calls = item.get("tool_calls") if role == "assistant" else None
-    if isinstance(content, str) and not calls and item.keys() <= _CANONICAL and content.isascii():
+    plain = content is None or (isinstance(content, str) and content.isascii())
+    if plain and item.keys() <= _CANONICAL and (not calls or _are_plain(calls)):
         return item
     message = {"role": role, "content": canonical_content(content)}
     if role == "tool":
@@ -102,6 +105,23 @@ def canonical_message(item: Any) -> Json | None:
             return None
         message["tool_calls"] = canonical
     return message
+
+
+def _are_plain(calls: Any) -> bool:
+    """Whether calls are canonical as they are."""
+    return isinstance(calls, list) and all(
+        isinstance(call, dict)
+        and call.keys() == _CALL
+        and call["type"] == "function"
+        and isinstance(call["function"], dict)
+        and call["function"].keys() == _FUNCTION_BODY
+        and all(_is_ascii(text) for text in (call["id"] or None, *call["function"].values()))
+        for call in calls
+    )
+
+
+def _is_ascii(value: object) -> bool:
+    return isinstance(value, str) and value.isascii()
 
 
 def _canonical_calls(calls: Any) -> list[Json] | None:

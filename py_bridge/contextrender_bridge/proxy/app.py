@@ -208,7 +208,8 @@ class Proxy:
             raw = wire.dumps(call.fit.body)
             onward = [pair for pair in onward if pair[0] != b"content-encoding"]
         async with answer(self.http, "POST", url, onward, raw) as response:
-            told = await call.told(wait=asked.mode == "observe")
+            seconds = self.settings.deadline if asked.mode == "observe" else 0.0
+            told = await call.told(seconds)
             await relay(response, send, report(call.session, told, asked.mode))
 
     async def _pass(

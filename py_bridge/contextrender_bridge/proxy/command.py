@@ -6,6 +6,7 @@ import argparse
 from dataclasses import replace
 
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.listening import address, listen
 from contextrender_bridge.proxy.settings import MODES, ProxySettings, base_address
 
 
@@ -47,20 +48,21 @@ def run(args: argparse.Namespace) -> int:
         app = standalone_app(settings, own_token=args.host in LOOPBACK)
     except NoCredentials as missing:
         raise CommandError(str(missing)) from None
+    listener = listen(args.host, args.port)
     print(
-        f"ContextRender's proxy is at http://{args.host}:{args.port}/v1 "
+        f"ContextRender's proxy is at {address(listener)}/v1 "
         f"(to {settings.upstream} and {settings.anthropic_upstream})",
         flush=True,
     )
-    uvicorn.run(
+    config = uvicorn.Config(
         app,
-        host=args.host,
-        port=args.port,
         log_config=None,
-        ws="none",
         access_log=False,
+        ws="none",
         server_header=False,
         date_header=False,
         timeout_keep_alive=75,
+        timeout_graceful_shutdown=10,
     )
+    uvicorn.Server(config).run(sockets=[listener])
     return 0

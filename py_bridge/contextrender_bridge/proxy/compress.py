@@ -59,7 +59,7 @@ class Compression:
         added, whole = (set(), messages) if dialect == "messages" else _with_calls(messages)
         request = {**body, "messages": whole}
         call = await self._histories.fit(path, headers, request, dialect, asked)
-        fit = await call.told(wait=True)
+        fit = await call.told(self._histories.deadline)
         transcript = fit.transcript
         if fit.reply is None or fit.plan is None or transcript is None:
             told: Json = {"fail_open": fit.failure} if fit.failure else {}

@@ -80,11 +80,13 @@ class Call:
     token: str | None = field(default=None, repr=False)
     later: asyncio.Task[Fitted] | None = field(default=None, repr=False)
 
-    async def told(self, *, wait: bool) -> Fitted:
-        """What the service said, or for a call that was not kept waiting, says meanwhile."""
-        if self.later is not None and (wait or self.later.done()):
-            return await asyncio.shield(self.later)
-        return self.fit
+    async def told(self, seconds: float = 0.0) -> Fitted:
+        """What the service said, or for a call that did not wait for it, says within that time."""
+        if self.later is None:
+            return self.fit
+        if seconds:
+            await asyncio.wait({self.later}, timeout=seconds)
+        return self.later.result() if self.later.done() else self.fit
 
 
 class Pause:
@@ -114,7 +116,7 @@ class Histories:
         """`own_token`: callers that bring no token are served with the client's."""
         self.client = client
         self.failures = Failures()
-        self._deadline = deadline
+        self.deadline = deadline
         self._own_token = own_token
         self._pause = Pause()
         self._recording: set[asyncio.Task[Fitted]] = set()
@@ -143,7 +145,7 @@ class Histories:
                 later.add_done_callback(self._recording.discard)
                 fit = Fitted(body, transcript=transcript)
                 return Call(session, fit, line, asked.token, later)
-            fit = await self._outcome(work, body, self._deadline)
+            fit = await self._outcome(work, body, self.deadline)
         except Exception as failure:
             self.failures.add(reason_of(failure))
             fit = Fitted(body, failure=reason_of(failure))
@@ -203,7 +205,9 @@ class Histories:
         line.branch, line.turn = reply["branch"], reply["turn"]
         tokens = reply["tokens"]["before"] + reply["tokens"]["outside"]
         count = len(transcript.messages)
-        now = fingerprints(transcript.messages, count)[0]
+        # One over the budget will not fit again: whether it is the same need not be known.
+        over = tokens > max(reply["budget"], asked.budget or 0)
+        now = b"" if over else fingerprints(transcript.messages, count)[0]
         line.size = Size(count, now, tokens, reply["budget"])
         kept = _still_recalled(line, transcript)
         missing = [result for result in kept if result in reply["omitted"]]

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from contextrender_bridge import wire
+from contextrender_bridge.credentials import LOOPBACK
 from contextrender_bridge.proxy.headers import Headers, response_headers
 from contextrender_bridge.proxy.other_providers import ORIGIN, OtherProviders
 
@@ -19,7 +20,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 CONNECT_SECONDS = 10.0
-KEEPALIVE_SECONDS = 60.0
+KEEPALIVE_SECONDS = 20.0
 
 log = logging.getLogger("contextrender")
 
@@ -42,7 +43,11 @@ def new_connections() -> httpx.AsyncClient:
             keepalive_expiry=KEEPALIVE_SECONDS,
         ),
         follow_redirects=False,
-        mounts={f"all://{httpx.URL(ORIGIN).host}": OtherProviders()},
+        mounts={
+            f"all://{httpx.URL(ORIGIN).host}": OtherProviders(),
+            # What HTTP_PROXY names does not reach a provider on this machine.
+            **{f"all://{'[::1]' if ':' in host else host}": None for host in LOOPBACK},
+        },
     )
 
 

@@ -16,9 +16,10 @@ from contextrender_bridge.replay.cases import Case, all_of
 from contextrender_bridge.replay.runs import Run
 from contextrender_bridge.replay.scores import CaseScore, RunScore
 from engine.costs import Usage
+from engine.guideline import load_guideline
 from engine.measures import RecallScore
 from engine.settings import from_environment
-from engine.summaries import MODEL_POLICIES, load_guideline
+from engine.summaries import MODEL_POLICIES
 
 FORMAT = 1
 

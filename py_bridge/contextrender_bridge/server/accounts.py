@@ -67,7 +67,9 @@ class Accounts:
     def local_token(self) -> str:
         """A token of the local user, who is created at first use."""
         if self.find(LOCAL_USER) is None:
-            self.add(LOCAL_USER)
+            # Of two servers started at once on a new folder, one is the faster.
+            with suppress(CommandError):
+                self.add(LOCAL_USER)
         return self.token(str(self.find(LOCAL_USER)))
 
     def token(self, user: str) -> str:
