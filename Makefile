@@ -29,7 +29,7 @@ check: .venv/ready
 fix: .venv/ready
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
-	$(BIN)/jac format --lintfix $$(.ci/jac-files)
+	$(BIN)/jac format $$(.ci/jac-files)
 
 .venv/ready: .venv/locked py_bridge/pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \

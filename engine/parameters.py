@@ -7,7 +7,7 @@ from typing import Any, Self
 from engine.errors import InvalidRequest
 
 SMALLEST_BUDGET = 64
-_SHARES = ("query_task_share", "newest_share", "frozen_share", "eager")
+_SHARES = ("query_task_share", "oversized_share", "newest_share", "frozen_share", "eager")
 
 
 @dataclass(slots=True, frozen=True)
@@ -23,6 +23,7 @@ class Parameters:
     reuse_rate: float = 0.2
     redundancy_penalty: float = 0.5
     query_task_share: float = 0.4
+    oversized_share: float = 0.125
     newest_share: float = 0.5
     frozen_share: float = 0.5
     eager: float = 1.0

@@ -23,7 +23,6 @@ from engine.tracking import Originals
 from engine.transcript import Json
 from engine.vectors import Vectors as Vector
 
-REPLACEMENT_SHARE = 0.125
 SMALLEST_REPLACEMENT = 100
 
 
@@ -172,8 +171,9 @@ class View:
 
     @property
     def replacement_limit(self) -> int:
-        """The most tokens the text in place of an oversized result may have."""
-        return max(SMALLEST_REPLACEMENT, int(self.budget * REPLACEMENT_SHARE))
+        """The most tokens the text in place of an oversized result may have; 0: none is shown."""
+        share = self.parameters.oversized_share
+        return max(SMALLEST_REPLACEMENT, int(self.budget * share)) if share else 0
 
     def vectors(self) -> Vector:
         """The results' unit vectors (n, d), zero where there is none."""

@@ -622,3 +622,9 @@ def test_an_ablation_is_the_policy_with_other_weights(
     ablated, _ = render(messages, 300, policy, Parameters(weight_recency=9, recency_decay=0.7))
     weighted, _ = render(messages, 300, parameters=Parameters(*weights, recency_decay=0.7))
     assert chosen(ablated) == chosen(weighted)
+
+
+def test_a_share_of_0_shows_nothing_of_oversized_results() -> None:
+    rendered, _ = render(oversized(LONG), 4_000, parameters=Parameters(oversized_share=0))
+    assert rendered.kinds == {}
+    assert rendered.visible == [2]

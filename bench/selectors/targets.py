@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+NO_EXCERPTS = "oversized_share=0"
 FROZEN_WIDE = "contextrender_frozen:frozen_share=0.4"
 FROZEN_EAGER = "contextrender_frozen:frozen_share=0.6:eager=0.2"
 
@@ -20,13 +21,15 @@ class Target:
 
 TARGETS = (
     Target("prune", 6000, 36.3, 85.7, 74.2, 60),
-    Target("recency", 6000, 41.6, 87.5, 77.4, 56),
-    Target("relevance", 6000, 51.5, 86.5, 76.9, 41),
-    Target("recency_relevance", 6000, 43.3, 87.7, 78.0, 56),
+    Target(f"recency:{NO_EXCERPTS}", 6000, 41.6, 87.5, 77.4, 56),
+    Target(f"relevance:{NO_EXCERPTS}", 6000, 51.5, 86.5, 76.9, 41),
+    Target(f"recency_relevance:{NO_EXCERPTS}", 6000, 43.3, 87.7, 78.0, 56),
+    Target(f"contextrender:{NO_EXCERPTS}", 6000, 53.3, 86.2, 77.8, 50),
     Target("contextrender", 6000, 53.3, 86.2, 77.8, 50),
     Target("reuse_density", 6000, 67.6),
     Target("contextrender_plus", 6000, 65.2, 91.7, 85.5, 71),
     Target("contextrender_frozen", 6000, 57.5, 89.4, 80.9, 31),
+    Target(f"contextrender:{NO_EXCERPTS}", 12000, 69.8, 92.7, 87.1, 76),
     Target("contextrender", 12000, 69.8, 92.7, 87.1, 76),
     Target("contextrender_frozen", 12000, 70.3, 94.9, 90.0, 42),
     Target(FROZEN_WIDE, 24000, 81.0, 98.3, 96.1, 51),
@@ -44,7 +47,12 @@ POLICIES = (
     "contextrender_frozen",
 )
 BUDGETS = (6000, 12000, 24000)
-OTHERS = (f"{FROZEN_WIDE}@24000", *(f"{FROZEN_EAGER}@{budget}" for budget in BUDGETS))
+OTHERS = (
+    *(f"{policy}:{NO_EXCERPTS}@6000" for policy in ("recency", "relevance", "recency_relevance")),
+    *(f"contextrender:{NO_EXCERPTS}@{budget}" for budget in (6000, 12000)),
+    f"{FROZEN_WIDE}@24000",
+    *(f"{FROZEN_EAGER}@{budget}" for budget in BUDGETS),
+)
 
 COMPARED = (
     *(("contextrender", f"contextrender_plus@{b}") for b in BUDGETS),

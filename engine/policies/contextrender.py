@@ -30,7 +30,8 @@ def contextrender(view: View) -> Plan:
     calls = np.asarray(view.history.results.call_tokens, dtype=np.int64)
     free = view.budget - view.retained.tokens
     costs = np.where(view.oversized, calls + view.replacement_limit, view.costs)
-    competing = view.eligible & (~view.oversized | (view.ages == 1))
+    replaceable = view.eligible & view.oversized & (view.replacement_limit > 0)
+    competing = (view.eligible & ~view.oversized) | (replaceable & (view.ages == 1))
     costs = np.where(competing, costs, free + 1)
     vectors = view.vectors()
 
@@ -41,7 +42,7 @@ def contextrender(view: View) -> Plan:
     oversized = view.oversized
     replaced = {r: view.replacement_limit for r in greedy.taken if oversized[r]}
     left_over = free - greedy.tokens
-    older = np.flatnonzero(view.eligible & oversized & (view.ages > 1))
+    older = np.flatnonzero(replaceable & (view.ages > 1))
     for result in sorted(map(int, older), key=lambda r: (-useful[r], r)):
         cost = view.replacement_limit + int(calls[result])
         if cost <= left_over:

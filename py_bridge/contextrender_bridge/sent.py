@@ -67,7 +67,7 @@ def fingerprints(messages: Sequence[Message], first: int) -> tuple[bytes, bytes]
     return before, state.digest()
 
 
-def _shape(message: Message) -> bytes:
+def _shape(message: Any) -> bytes:
     try:
         # Version 2 has no references between objects, so equal values give equal bytes.
         return marshal.dumps(message, 2)

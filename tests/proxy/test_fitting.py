@@ -7,12 +7,20 @@ import uuid
 from typing import Any
 
 import pytest
-from contextrender_bridge.proxy.histories import Size
+from contextrender_bridge.proxy.lines import Size
 from contextrender_bridge.sent import fingerprints
 
-from tests.proxy.agents import AGENTS, Agent, ChatAgent, MessagesAgent, ResponsesAgent, finding
+from tests.proxy.agents import (
+    AGENTS,
+    Agent,
+    ChatAgent,
+    MessagesAgent,
+    ResponsesAgent,
+    TextAgent,
+    finding,
+)
 from tests.proxy.conftest import Setup, Start
-from tests.proxy.doubles import chat, whole
+from tests.proxy.doubles import call, chat, whole
 
 Json = dict[str, Any]
 INTERNAL = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\nIt is 12:0"
@@ -182,6 +190,17 @@ def test_parallel_calls_leave_one_by_one(start: Start, session: str) -> None:
     answered = [item["tool_call_id"] for item in sent if item["role"] == "tool"]
     assert sorted(asked) == sorted(answered)
     assert 0 < len(asked) < 10
+
+
+def test_the_model_recalls_results_that_are_text(setup: Setup, session: str) -> None:
+    agent = TextAgent(setup, session)
+    agent.run(10)
+    asked = call("r1", "contextrender_recall", query="host_1_X")
+    setup.model.script = [whole(chat(None, [asked])), whole(chat("It was 0ms."))]
+    body = {"model": "m", "messages": agent.items}
+    got = setup.post(agent.prefix + agent.path, body, x_contextrender_recall="on")
+    assert got.json() == chat("It was 0ms.")
+    assert finding(0) in setup.model.asked[-1].json["messages"][-1]["content"]
 
 
 def test_a_call_that_surely_fits_does_not_wait(start: Start, session: str) -> None:

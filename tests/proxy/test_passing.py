@@ -135,6 +135,9 @@ def test_other_paths_are_forwarded(setup: Setup) -> None:
     }
     assert setup.http.delete("/s/a/v1/files/f%2F1").json()["path"] == "/v1/files/f%2F1"
     assert setup.post("/v1/embeddings", {"input": "x"}).json()["path"] == "/v1/embeddings"
+    assert setup.http.get("/api/hello?x=1").json()["path"] == "/api/hello?x=1"
+    assert setup.http.get("/").json()["path"] == "/"
+    assert setup.post("/chat/completions", HELLO).json()["path"] == "/v1/chat/completions"
     counted = setup.post("/v1/messages/count_tokens", SAID)
     assert counted.json()["path"] == "/v1/messages/count_tokens"
     assert setup.model.asked[-1].json == SAID

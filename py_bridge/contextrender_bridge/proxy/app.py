@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
-from urllib.parse import unquote
 
 import httpx
 
 from contextrender_bridge import wire
 from contextrender_bridge.async_client import AsyncContextRender
-from contextrender_bridge.fitting import Fitted
 from contextrender_bridge.proxy.compress import Compression, Refused
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.headers import Headers, first, request_headers
 from contextrender_bridge.proxy.histories import Histories
 from contextrender_bridge.proxy.other_providers import ORIGIN, is_other
 from contextrender_bridge.proxy.recall.driver import FORMATS, Recalling
+from contextrender_bridge.proxy.routing import (
+    COMPRESS,
+    DIALECT_OF_PATH,
+    RETRIEVE,
+    Target,
+    bearer,
+    family,
+    is_compression,
+    json_body,
+    own_header,
+    report,
+    upstream_url,
+)
 from contextrender_bridge.proxy.settings import ProxySettings
 from contextrender_bridge.proxy.upstream import (
     Gone,
@@ -35,32 +46,6 @@ from contextrender_bridge.proxy.upstream import (
 )
 
 Scope = Any
-COMPRESS = "/compress"
-RETRIEVE = "/retrieve/"
-DIALECT_OF_PATH = {
-    "/chat/completions": "chat",
-    "/responses": "responses",
-    "/messages": "messages",
-}
-
-
-@dataclass(frozen=True)
-class Target:
-    """Where a request goes: the session its path names, and the path after the version."""
-
-    session: str
-    path: str
-
-    @classmethod
-    def of(cls, path: str) -> Target:
-        """From a path such as `/s/my-session/v1/responses`; session and version may be missing."""
-        session = ""
-        if path.startswith("/s/"):
-            name, slash, rest = path[3:].partition("/")
-            session, path = unquote(name), slash + rest
-        if path == "/v1" or path.startswith("/v1/"):
-            path = path[3:]
-        return cls(session, path)
 
 
 class Proxy:
@@ -102,12 +87,6 @@ class Proxy:
         await self.http.aclose()
         await self.histories.client.close()
 
-    def url(self, target: Target, dialect: str, headers: Headers, query: bytes) -> str:
-        """The provider's address for a request."""
-        anthropic = dialect == "messages" or first(headers, b"anthropic-version")
-        base = self.settings.anthropic_upstream if anthropic else self.settings.upstream
-        return f"{base}{target.path}" + (f"?{query.decode('latin-1')}" if query else "")
-
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: Headers = scope["headers"]
         raw = scope.get("raw_path") or scope["path"].encode()
@@ -116,7 +95,9 @@ class Proxy:
             await self._compress(target, scope["method"], headers, receive, send)
             return
         dialect = DIALECT_OF_PATH.get(target.path, "") if scope["method"] == "POST" else ""
-        url = self.url(target, dialect or _family(target), headers, scope["query_string"])
+        url = upstream_url(
+            self.settings, target, dialect or family(target), headers, scope["query_string"]
+        )
         if not dialect:
             await self._forward(scope["method"], url, headers, receive, send)
             return
@@ -134,7 +115,7 @@ class Proxy:
             if target.path == COMPRESS:
                 if method != "POST":
                     raise Refused(405, "wrong_method", "Use POST here.")
-                body = _body(headers, raw)
+                body = json_body(headers, raw)
                 if body is None:
                     raise Refused(400, "invalid_json", "The body must be a JSON object.")
                 made = await self._compression.compress(target.session, headers, body, asked)
@@ -189,9 +170,9 @@ class Proxy:
         except InvalidControl as invalid:
             reason = f"invalid_{invalid.args[0]}"
             self.histories.failures.add(reason)
-            await self._pass("POST", url, onward, raw, send, [_header("fail-open", reason)])
+            await self._pass("POST", url, onward, raw, send, [own_header("fail-open", reason)])
             return
-        body = _body(headers, raw) if asked.mode != "bypass" else None
+        body = json_body(headers, raw) if asked.mode != "bypass" else None
         if body is None:
             await self._pass("POST", url, onward, raw, send, [])
             return
@@ -223,50 +204,3 @@ class Proxy:
     ) -> None:
         async with answer(self.http, method, url, headers, content) as response:
             await relay(response, send, ours)
-
-
-def is_compression(path: str) -> bool:
-    """Whether a path, after its version, is one of `compress`."""
-    return path == COMPRESS or path.startswith(RETRIEVE)
-
-
-def bearer(headers: Headers) -> str | None:
-    """The token in `Authorization`."""
-    scheme, _, token = first(headers, b"authorization").partition(" ")
-    return token.strip() or None if scheme.lower() == "bearer" else None
-
-
-def report(session: str, fit: Fitted, mode: str) -> Headers:
-    """The reply headers that tell what was done."""
-    found = [_header("session", session)] if session else []
-    if fit.failure:
-        found.append(_header("fail-open", fit.failure))
-    if fit.reply is not None:
-        tokens = fit.reply["tokens"]
-        found += [
-            _header("tokens-before", tokens["before"]),
-            _header("tokens-after", tokens["after"] if mode == "render" else tokens["before"]),
-            _header("omitted", len(fit.plan.hidden()) if fit.plan else 0),
-        ]
-    return found
-
-
-def _body(headers: Headers, raw: bytes) -> dict[str, Any] | None:
-    """The request as JSON; None when it is nothing that we read."""
-    if first(headers, b"content-encoding") not in ("", "identity"):
-        return None
-    try:
-        body = wire.loads(raw)
-    except ValueError:
-        return None
-    return body if isinstance(body, dict) else None
-
-
-def _family(target: Target) -> str:
-    """The dialect whose provider has paths like this one."""
-    return "messages" if target.path.startswith("/messages") else ""
-
-
-def _header(name: str, value: object) -> tuple[bytes, bytes]:
-    text = str(value).encode("ascii", "backslashreplace").decode()
-    return f"x-contextrender-{name}".encode(), text.encode()

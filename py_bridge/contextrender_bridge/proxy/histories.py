@@ -3,110 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import OrderedDict
-from collections.abc import Coroutine, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Coroutine, Hashable, Mapping
 from typing import Any
 
-from contextrender_bridge import wire
 from contextrender_bridge.async_client import AsyncContextRender
 from contextrender_bridge.client_errors import Unreachable
 from contextrender_bridge.dialects import Transcript
 from contextrender_bridge.fitting import Failures, Fitted, dialect_of, fitted, reason_of
 from contextrender_bridge.proxy.controls import Controls, line_of, session_of
 from contextrender_bridge.proxy.headers import Headers
+from contextrender_bridge.proxy.lines import Call, Line, Pause, Size, still_recalled
 from contextrender_bridge.sent import fingerprints
 
 Json = dict[str, Any]
 
 REMEMBERED = 1024
-PATIENCE = 3
-PAUSE_SECONDS = 5.0
 LATER_SECONDS = 30.0
-MEDIA_TOKENS = 800
-KEPT_TURNS = 4
-"""For how many model calls a recalled result is shown whatever the plan says."""
-
-
-@dataclass(frozen=True)
-class Size:
-    """What the service counted of a history's first `messages`, and the budget it used."""
-
-    messages: int = 0
-    fingerprint: bytes = b""
-    tokens: int = 0
-    budget: int = 0
-
-    def fits(self, messages: Sequence[Json], budget: int | None) -> bool:
-        """Whether the history that these became surely fits: no token is shorter than a byte."""
-        limit = budget or self.budget
-        if not limit or self.messages > len(messages):
-            return False
-        fresh = messages[self.messages :]
-        more = len(wire.dumps(fresh)) + sum(map(_media_tokens, fresh))
-        if self.tokens + more > limit:
-            return False
-        return fingerprints(messages, self.messages)[0] == self.fingerprint or not self.messages
-
-
-@dataclass
-class Line:
-    """What the proxy remembers of one history.
-
-    `system` is the system prompt as first recorded: one that changes with every call would
-    otherwise make every call a branch of its own. `recalled` maps a result (its position and its
-    call's id) to the last turn it is still shown in.
-    """
-
-    system: list[Json] = field(default_factory=list)
-    recalled: dict[tuple[int, str], int] = field(default_factory=dict)
-    branch: int | None = None
-    turn: int = 0
-    size: Size = field(default_factory=Size)
-
-
-@dataclass(frozen=True)
-class Call:
-    """One model call: its session, what is sent on, and the history it belongs to.
-
-    A call that surely fits, or that is only observed, does not wait for the service: `later` is
-    what it says.
-    """
-
-    session: str
-    fit: Fitted
-    line: Line
-    token: str | None = field(default=None, repr=False)
-    later: asyncio.Task[Fitted] | None = field(default=None, repr=False)
-
-    async def told(self, seconds: float = 0.0) -> Fitted:
-        """What the service said, or for a call that did not wait for it, says within that time."""
-        if self.later is None:
-            return self.fit
-        if seconds:
-            await asyncio.wait({self.later}, timeout=seconds)
-        return self.later.result() if self.later.done() else self.fit
-
-
-class Pause:
-    """After several failures in a row the service is left alone for a while, and not waited for."""
-
-    def __init__(self) -> None:
-        """No failure yet."""
-        self._failed = 0
-        self._until = 0.0
-
-    @property
-    def on(self) -> bool:
-        """Whether not to ask now."""
-        return time.monotonic() < self._until
-
-    def note(self, *, failed: bool) -> None:
-        """The service has answered, or failed to."""
-        self._failed = self._failed + 1 if failed else 0
-        if self._failed >= PATIENCE:
-            self._until = time.monotonic() + PAUSE_SECONDS
+SETTLE_SECONDS = 5.0
 
 
 class Histories:
@@ -152,9 +66,9 @@ class Histories:
         return Call(session, fit, line, asked.token)
 
     async def settle(self) -> None:
-        """Waits until what is being recorded is."""
-        while self._recording:
-            await asyncio.wait(set(self._recording))
+        """Waits a while for what is being recorded."""
+        if self._recording:
+            await asyncio.wait(set(self._recording), timeout=SETTLE_SECONDS)
 
     async def _outcome(
         self, work: Coroutine[Any, Any, Fitted], body: Mapping[str, Any], seconds: float
@@ -209,7 +123,7 @@ class Histories:
         over = tokens > max(reply["budget"], asked.budget or 0)
         now = b"" if over else fingerprints(transcript.messages, count)[0]
         line.size = Size(count, now, tokens, reply["budget"])
-        kept = _still_recalled(line, transcript)
+        kept = still_recalled(line, transcript)
         missing = [result for result in kept if result in reply["omitted"]]
         if not missing:
             return fitted(body, transcript, reply)
@@ -232,36 +146,6 @@ class Histories:
             line.system = system
         transcript.messages[: len(system)] = line.system
         return line
-
-
-def remember_recalled(call: Call, results: list[int]) -> None:
-    """These results stay in view for some calls."""
-    if call.fit.transcript is None:
-        return
-    for result in results:
-        call_id = call.fit.transcript.messages[result]["tool_call_id"]
-        call.line.recalled[(result, call_id)] = call.line.turn + KEPT_TURNS
-
-
-def _still_recalled(line: Line, transcript: Transcript) -> list[int]:
-    """The results to be shown whatever the plan says; forgets those whose time is over."""
-    messages = transcript.messages
-    line.recalled = {
-        (result, call_id): last
-        for (result, call_id), last in line.recalled.items()
-        if last >= line.turn
-        and result < len(messages)
-        and messages[result].get("tool_call_id") == call_id
-    }
-    return sorted(result for result, _ in line.recalled)
-
-
-def _media_tokens(message: Json) -> int:
-    """More than its media cost; their canonical form is short."""
-    content = message.get("content")
-    if not isinstance(content, list):
-        return 0
-    return MEDIA_TOKENS * sum("digest" in part for part in content if isinstance(part, dict))
 
 
 def _is_outage(failure: Exception) -> bool:

@@ -9,8 +9,9 @@ import httpx
 from starlette.routing import BaseRoute, Route
 
 from contextrender_bridge.async_client import AsyncContextRender
-from contextrender_bridge.proxy.app import Proxy, Scope, Target, bearer, is_compression
+from contextrender_bridge.proxy.app import Proxy, Scope
 from contextrender_bridge.proxy.headers import first
+from contextrender_bridge.proxy.routing import Target, bearer, is_compression
 from contextrender_bridge.proxy.settings import ProxySettings
 from contextrender_bridge.proxy.upstream import Receive, Send, send_error
 

@@ -15,12 +15,19 @@ from contextrender_bridge.client_errors import ContextRenderError
 from contextrender_bridge.fitting import reason_of
 from contextrender_bridge.proxy.events import events
 from contextrender_bridge.proxy.headers import Headers, first, response_headers, without
-from contextrender_bridge.proxy.histories import Call, remember_recalled
+from contextrender_bridge.proxy.lines import Call, remember_recalled
 from contextrender_bridge.proxy.recall.chat import ChatFormat
 from contextrender_bridge.proxy.recall.messages import MessagesFormat
 from contextrender_bridge.proxy.recall.responses import ResponsesFormat
 from contextrender_bridge.proxy.recall.turns import Answer, Format, Json, Recall, Sent, Stream, Turn
-from contextrender_bridge.proxy.upstream import Send, answer, relay, send_whole, start
+from contextrender_bridge.proxy.upstream import (
+    Send,
+    Unavailable,
+    answer,
+    relay,
+    send_whole,
+    start,
+)
 
 ROUNDS = 3
 """How often one model call may recall before it has to go on without."""
@@ -58,7 +65,15 @@ class Recalling:
         self._started = False
 
     async def run(self, url: str, headers: Headers, body: Json, ours: Headers) -> None:
-        """Answers the agent. `body` is the request without the tool."""
+        """Answers the agent. `body` is the request without the tool. Raises Unavailable."""
+        try:
+            await self._run(url, headers, body, ours)
+        except Unavailable as failure:
+            if not self._started:
+                raise
+            log.warning("the provider's reply broke off (%s)", failure.args[0])
+
+    async def _run(self, url: str, headers: Headers, body: Json, ours: Headers) -> None:
         body = self._form.offered(body)
         headers = [*without(headers, b"accept-encoding"), (b"accept-encoding", b"identity")]
         sent = Sent()

@@ -1,0 +1,132 @@
+"""What the proxy remembers of one history, and what it knows of one call."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from contextrender_bridge import wire
+from contextrender_bridge.dialects import Transcript
+from contextrender_bridge.fitting import Fitted
+from contextrender_bridge.sent import fingerprints
+
+Json = dict[str, Any]
+
+PATIENCE = 3
+PAUSE_SECONDS = 5.0
+MEDIA_TOKENS = 800
+KEPT_TURNS = 4
+"""For how many model calls a recalled result is shown whatever the plan says."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """What the service counted of a history's first `messages`, and the budget it used."""
+
+    messages: int = 0
+    fingerprint: bytes = b""
+    tokens: int = 0
+    budget: int = 0
+
+    def fits(self, messages: Sequence[Json], budget: int | None) -> bool:
+        """Whether the history that these became surely fits: no token is shorter than a byte."""
+        limit = budget or self.budget
+        if not limit or self.messages > len(messages):
+            return False
+        fresh = messages[self.messages :]
+        more = len(wire.dumps(fresh)) + sum(map(_media_tokens, fresh))
+        if self.tokens + more > limit:
+            return False
+        return fingerprints(messages, self.messages)[0] == self.fingerprint or not self.messages
+
+
+@dataclass
+class Line:
+    """What the proxy remembers of one history.
+
+    `system` is the system prompt as first recorded: one that changes with every call would
+    otherwise make every call a branch of its own. `recalled` maps a result (its position and its
+    call's id) to the last turn it is still shown in.
+    """
+
+    system: list[Json] = field(default_factory=list)
+    recalled: dict[tuple[int, str], int] = field(default_factory=dict)
+    branch: int | None = None
+    turn: int = 0
+    size: Size = field(default_factory=Size)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One model call: its session, what is sent on, and the history it belongs to.
+
+    A call that surely fits, or that is only observed, does not wait for the service: `later` is
+    what it says.
+    """
+
+    session: str
+    fit: Fitted
+    line: Line
+    token: str | None = field(default=None, repr=False)
+    later: asyncio.Task[Fitted] | None = field(default=None, repr=False)
+
+    async def told(self, seconds: float = 0.0) -> Fitted:
+        """What the service said, or for a call that did not wait for it, says within that time."""
+        if self.later is None:
+            return self.fit
+        if seconds:
+            await asyncio.wait({self.later}, timeout=seconds)
+        return self.later.result() if self.later.done() else self.fit
+
+
+class Pause:
+    """After several failures in a row the service is left alone for a while, and not waited for."""
+
+    def __init__(self) -> None:
+        """No failure yet."""
+        self._failed = 0
+        self._until = 0.0
+
+    @property
+    def on(self) -> bool:
+        """Whether not to ask now."""
+        return time.monotonic() < self._until
+
+    def note(self, *, failed: bool) -> None:
+        """The service has answered, or failed to."""
+        self._failed = self._failed + 1 if failed else 0
+        if self._failed >= PATIENCE:
+            self._until = time.monotonic() + PAUSE_SECONDS
+
+
+def remember_recalled(call: Call, results: list[int]) -> None:
+    """These results stay in view for some calls."""
+    if call.fit.transcript is None:
+        return
+    for result in results:
+        call_id = call.fit.transcript.messages[result]["tool_call_id"]
+        call.line.recalled[(result, call_id)] = call.line.turn + KEPT_TURNS
+
+
+def still_recalled(line: Line, transcript: Transcript) -> list[int]:
+    """The results to be shown whatever the plan says; forgets those whose time is over."""
+    messages = transcript.messages
+    line.recalled = {
+        (result, call_id): last
+        for (result, call_id), last in line.recalled.items()
+        if last >= line.turn
+        and result < len(messages)
+        and messages[result].get("tool_call_id") == call_id
+    }
+    return sorted(result for result, _ in line.recalled)
+
+
+def _media_tokens(message: Json) -> int:
+    """More than its media cost; their canonical form is short."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return 0
+    return MEDIA_TOKENS * sum("digest" in part for part in content if isinstance(part, dict))

@@ -1,0 +1,101 @@
+"""Where a request goes, by its path and headers, and what is told of it in the reply's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from contextrender_bridge import wire
+from contextrender_bridge.fitting import Fitted
+from contextrender_bridge.proxy.headers import Headers, first
+from contextrender_bridge.proxy.settings import ProxySettings
+
+COMPRESS = "/compress"
+RETRIEVE = "/retrieve/"
+DIALECT_OF_PATH = {
+    "/chat/completions": "chat",
+    "/responses": "responses",
+    "/messages": "messages",
+}
+_ANTHROPIC = (b"anthropic-version", b"anthropic-beta")
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a request goes: the session its path names, and the path after the version, if any."""
+
+    session: str
+    path: str
+    versioned: bool = True
+
+    @classmethod
+    def of(cls, path: str) -> Target:
+        """From a path such as `/s/my-session/v1/responses`; session and version may be missing."""
+        session = ""
+        if path.startswith("/s/"):
+            name, slash, rest = path[3:].partition("/")
+            session, path = unquote(name), slash + rest
+        if path == "/v1" or path.startswith("/v1/"):
+            return cls(session, path[3:])
+        return cls(session, path, versioned=False)
+
+
+def upstream_url(
+    settings: ProxySettings, target: Target, dialect: str, headers: Headers, query: bytes
+) -> str:
+    """The provider's address for a request."""
+    anthropic = dialect == "messages" or any(first(headers, name) for name in _ANTHROPIC)
+    base = settings.anthropic_upstream if anthropic else settings.upstream
+    if not target.versioned and target.path not in DIALECT_OF_PATH:
+        parts = urlsplit(base)
+        base = f"{parts.scheme}://{parts.netloc}"
+    return f"{base}{target.path}" + (f"?{query.decode('latin-1')}" if query else "")
+
+
+def is_compression(path: str) -> bool:
+    """Whether a path, after its version, is one of `compress`."""
+    return path == COMPRESS or path.startswith(RETRIEVE)
+
+
+def bearer(headers: Headers) -> str | None:
+    """The token in `Authorization`."""
+    scheme, _, token = first(headers, b"authorization").partition(" ")
+    return token.strip() or None if scheme.lower() == "bearer" else None
+
+
+def report(session: str, fit: Fitted, mode: str) -> Headers:
+    """The reply headers that tell what was done."""
+    found = [own_header("session", session)] if session else []
+    if fit.failure:
+        found.append(own_header("fail-open", fit.failure))
+    if fit.reply is not None:
+        tokens = fit.reply["tokens"]
+        found += [
+            own_header("tokens-before", tokens["before"]),
+            own_header("tokens-after", tokens["after"] if mode == "render" else tokens["before"]),
+            own_header("omitted", len(fit.plan.hidden()) if fit.plan else 0),
+        ]
+    return found
+
+
+def json_body(headers: Headers, raw: bytes) -> dict[str, Any] | None:
+    """The request as JSON; None when it is nothing that we read."""
+    if first(headers, b"content-encoding") not in ("", "identity"):
+        return None
+    try:
+        body = wire.loads(raw)
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def family(target: Target) -> str:
+    """The dialect whose provider has paths like this one."""
+    return "messages" if target.path.startswith("/messages") else ""
+
+
+def own_header(name: str, value: object) -> tuple[bytes, bytes]:
+    """A reply header of ours."""
+    text = str(value).encode("ascii", "backslashreplace").decode()
+    return f"x-contextrender-{name}".encode(), text.encode()
