@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
+from engine.errors import InvalidRequest
 from engine.parameters import Parameters
 from engine.request import RenderSettings
 
@@ -58,6 +59,20 @@ def noted(notes: Sequence[Note], turn: int, settings: RenderSettings) -> list[No
     if earlier and {**earlier[-1], "turn": turn} == note:
         return earlier
     return [*earlier, note]
+
+
+def check_notes(notes: Sequence[Any]) -> list[Note]:
+    """Notes from outside, as `note_of` makes them. Raises InvalidRequest."""
+    checked: list[Note] = []
+    for note in notes:
+        turn = note.get("turn") if isinstance(note, Mapping) else None
+        if isinstance(turn, bool) or not isinstance(turn, int) or turn < 1:
+            raise InvalidRequest("a note of settings needs its turn, from 1")
+        if checked and checked[-1]["turn"] >= turn:
+            raise InvalidRequest("notes of settings must be in the order of their turns")
+        settings = {name: value for name, value in note.items() if name != "turn"}
+        checked.append(note_of(turn, RenderSettings().updated(settings)))
+    return checked
 
 
 def called_of(lines: Sequence[Sequence[Note]], rest: RenderSettings) -> Called:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.branches import ROOT
+from engine.called import Note, check_notes
 from engine.errors import InvalidRequest
 from engine.request import RenderSettings
 from engine.transcript import Json, check_messages
@@ -12,12 +13,16 @@ from engine.transcript import Json, check_messages
 
 @dataclass(slots=True, frozen=True)
 class ExportedBranch:
-    """A branch's own messages after `parent`'s first `fork`, and when each was recorded."""
+    """A branch's own messages after `parent`'s first `fork`, and when each was recorded.
+
+    `called` notes the settings of its model calls (`engine.called`).
+    """
 
     parent: int
     fork: int
     messages: list[Json]
     timestamps: list[float]
+    called: list[Note]
 
 
 @dataclass(slots=True, frozen=True)
@@ -66,7 +71,8 @@ def _branch(data: Mapping[str, Any], number: int, lengths: list[int]) -> Exporte
     if not all(isinstance(stamp, int | float) and abs(stamp) < 1e12 for stamp in timestamps):
         raise InvalidRequest(f"{where}.timestamps must be seconds since 1970")
     check_messages(messages, fork)
-    return ExportedBranch(parent, fork, messages, [float(stamp) for stamp in timestamps])
+    called = check_notes(_typed(data, "called", list) if "called" in data else [])
+    return ExportedBranch(parent, fork, messages, [float(stamp) for stamp in timestamps], called)
 
 
 def _typed[T](data: Mapping[str, Any], name: str, kind: type[T]) -> T:

@@ -26,6 +26,7 @@ TARGETS = (
     Target(f"recency_relevance:{NO_EXCERPTS}", 6000, 43.3, 87.7, 78.0, 56),
     Target(f"contextrender:{NO_EXCERPTS}", 6000, 53.3, 86.2, 77.8, 50),
     Target("contextrender", 6000, 53.3, 86.2, 77.8, 50),
+    Target("reuse_density:newest_share=0", 6000, 69.6, 86.6, 79.2, 44),
     Target("reuse_density", 6000, 67.6),
     Target("contextrender_plus", 6000, 65.2, 91.7, 85.5, 71),
     Target("contextrender_frozen", 6000, 57.5, 89.4, 80.9, 31),
@@ -50,6 +51,7 @@ BUDGETS = (6000, 12000, 24000)
 OTHERS = (
     *(f"{policy}:{NO_EXCERPTS}@6000" for policy in ("recency", "relevance", "recency_relevance")),
     *(f"contextrender:{NO_EXCERPTS}@{budget}" for budget in (6000, 12000)),
+    "reuse_density:newest_share=0@6000",
     f"{FROZEN_WIDE}@24000",
     *(f"{FROZEN_EAGER}@{budget}" for budget in BUDGETS),
 )

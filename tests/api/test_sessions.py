@@ -100,11 +100,28 @@ def test_an_import_renders_and_exports_as_the_original(api: Api) -> None:
         for _ in ("remembered", "read again"):
             copied = api("export_session", session=f"{name} copy")
             own = {"session": f"{name} copy", "created_at": copied["created_at"]}
-            assert copied == exported | own
+            assert copied == api("export_session", session=name) | own
             for messages in lines:
                 reply = api("render", session=f"{name} copy", messages=messages)
                 assert reply | {"session": name} == api("render", session=name, messages=messages)
             WORKING_SET.clear()
+
+
+def test_an_import_keeps_the_settings_each_call_was_made_with(api: Api) -> None:
+    api("render", session="first", messages=RUN[:4], budget=300, parameters={"reuse_rate": 1})
+    api("render", session="first", messages=RUN, budget=400, policy="prune")
+    exported = api("export_session", session="first")
+    first, second = exported["branches"][0]["called"]
+    assert (first["budget"], first["parameters"]) == (300, {"reuse_rate": 1})
+    assert (second["budget"], second["policy"]) == (400, "prune")
+    api("import_session", session="copy", data=exported)
+    for turn in (first["turn"], second["turn"]):
+        replies = [api("explain", session=name, turn=turn) for name in ("first", "copy")]
+        assert replies[0] == replies[1] | {"session": "first"}
+    for called in ([{"turn": 0}], [{"turn": 2}, {"turn": 1}], [{"turn": 1, "x": 1}], ["x"]):
+        branch = exported["branches"][0] | {"called": called}
+        data = exported | {"branches": [branch]}
+        api.refused("import_session", 422, "invalid_request", session="bad", data=data)
 
 
 def test_an_import_can_be_explained_and_continued(api: Api) -> None:
