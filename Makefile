@@ -45,7 +45,8 @@ fix: .venv/ready
 
 # Resolves the versions anew; needs uv.
 lock:
-	uv pip compile py_bridge/pyproject.toml requirements/dev.in --extra server --extra eval --universal \
+	uv pip compile py_bridge/pyproject.toml requirements/dev.in --extra server --extra eval --extra proxy \
+		--extra mcp --universal \
 		--python-version 3.12 --generate-hashes --no-annotate --no-header \
 		--output-file requirements/lock.txt --quiet
 

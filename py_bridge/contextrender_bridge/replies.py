@@ -208,6 +208,7 @@ class ExportedBranch(TypedDict):
     fork: int
     messages: list[Json]
     timestamps: list[float]
+    called: list[Json]
 
 
 class ExportView(TypedDict):
