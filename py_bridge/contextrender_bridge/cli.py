@@ -1,6 +1,7 @@
 """`contextrender`: one table of subcommands, each imported only when it runs.
 
-A subcommand is a module with `add_arguments(parser)` and `run(args) -> int`.
+A subcommand is a module with `add_arguments(parser)` and `run(args) -> int`. `args.words` is the
+command as it was given.
 """
 
 import argparse
@@ -73,5 +74,7 @@ def _run(name: str, arguments: Sequence[str]) -> int:
     module = importlib.import_module(row.module)
     parser = argparse.ArgumentParser(prog=f"contextrender {name}", description=module.__doc__)
     module.add_arguments(parser)
-    status: int = module.run(parser.parse_args(arguments))
+    parsed = parser.parse_args(arguments)
+    parsed.words = [parser.prog, *arguments]
+    status: int = module.run(parsed)
     return status

@@ -12,7 +12,6 @@ A policy may have parameters or a budget of its own, as in
 import argparse
 import os
 import shlex
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -119,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
         if args.plot:
             write_plots(plots, args.plot)
         if args.report:
-            command = shlex.join(["contextrender", *sys.argv[1:]])
+            command = f"{args.words[0]} {shlex.join(args.words[1:])}"
             report.write(page(scores, bootstrap, compared, plots, command), args.report)
     out = report.console()
     out.print(*report.tables(scores, bootstrap, compared), sep="\n")
