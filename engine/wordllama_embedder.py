@@ -16,6 +16,8 @@ from engine.vectors import Vectors, unit
 
 DIMENSION: Final = 256
 _CHUNK_TOKENS: Final = 4096
+_BATCH_TEXTS: Final = 64
+"""Texts tokenized at once: the tokens of a few thousand would take hundreds of megabytes."""
 
 
 class WordLlamaEmbedder:
@@ -39,11 +41,11 @@ class WordLlamaEmbedder:
         """
         model = self._loaded()
         rows = np.zeros((len(texts), DIMENSION), dtype=np.float32)
-        encodings = model.tokenizer.encode_batch_fast(
-            [well_formed(text) for text in texts], add_special_tokens=False
-        )
-        for row, encoding in zip(rows, encodings, strict=True):
-            row[:] = unit(_sum(model.embedding, np.asarray(encoding.ids, dtype=np.int64)))
+        for start in range(0, len(texts), _BATCH_TEXTS):
+            some = [well_formed(text) for text in texts[start : start + _BATCH_TEXTS]]
+            encodings = model.tokenizer.encode_batch_fast(some, add_special_tokens=False)
+            for row, encoding in zip(rows[start:], encodings, strict=False):
+                row[:] = unit(_sum(model.embedding, np.asarray(encoding.ids, dtype=np.int64)))
         return rows
 
     def _loaded(self) -> Any:

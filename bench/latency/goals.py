@@ -10,7 +10,7 @@ COLD_RESULTS = 333
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure and the most it may be."""
+    """A figure, and the most it may be."""
 
     what: str
     value: float

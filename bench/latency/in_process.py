@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from beside import judged
 from contextrender_bridge.paths import app_dir
 from contextrender_bridge.server.accounts import Accounts
 from contextrender_bridge.server.runtime import Runtime
@@ -51,7 +52,7 @@ def forget() -> None:
 
 
 def measure_cold(post: Post, results: int, name: str) -> dict[str, Any]:
-    """A render with nothing new whose session must be read from the database."""
+    """A render with nothing new whose session must be read from the database; what it shows."""
     session, times = Session(post, name), Times()
     session.fill(results)
     session.call("render", [], Times())
@@ -59,7 +60,8 @@ def measure_cold(post: Post, results: int, name: str) -> dict[str, Any]:
         forget()
         session.call("render", [], times)
     events = results * EVENTS_A_RESULT + len(session.sample.opening())
-    return {"results": results, "events": events, "cold": times.to_json()}
+    shown = judged(session.reply["messages"], session.messages)
+    return {"results": results, "events": events, "cold": times.to_json(), "shown": shown}
 
 
 def measure_ingest(post: Post, results: int) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from beside import judged, measure_peers
+from beside import measure_peers
 from calls import measure_calls
 from contextrender_bridge.replay.progress import progress
 from footprint import measure_database, measure_server, measure_working_set
@@ -13,11 +13,9 @@ from goals import COLD_RESULTS, MEMORY_RESULTS, goals_of
 from in_process import measure_cold, measure_engine, measure_ingest, store
 from over_http import Server, measure_client, measure_restart, measure_round_trip
 from pauses import Pauses, measure_full_collection
-from session import Session
-from times import Times
 
 INGESTED_RESULTS = 300
-JUDGED_RESULTS = 500
+CLIENT_RESULTS = 500
 
 Report = dict[str, Any]
 Advance = Callable[[int], None]
@@ -57,11 +55,6 @@ def _in_process(folder: Path, sizes: Sequence[int], samples: int, advance: Advan
         advance(1)
         report["ingest"] = measure_ingest(post, INGESTED_RESULTS)
         advance(1)
-        session = Session(post, "judged")
-        session.fill(JUDGED_RESULTS)
-        session.call("render", [], Times())
-        shown = judged(session.reply["messages"], session.messages)
-        report["rendered"] = {"results": JUDGED_RESULTS, **shown}
     return report
 
 
@@ -80,7 +73,7 @@ def _over_http(folder: Path, sizes: Sequence[int], samples: int, advance: Advanc
             calls = measure_calls(server.post, results, samples, folder)
             report["http"].append(calls.to_json())
             advance(1)
-        report["client"] = measure_client(server, JUDGED_RESULTS)
+        report["client"] = measure_client(server, CLIENT_RESULTS)
         advance(1)
     report["restart"] = measure_restart(data, COLD_RESULTS)
     advance(2)

@@ -46,8 +46,8 @@ def _renders(report: Report) -> list[RenderableType]:
     return [
         "[bold]Render: one new call and its result of 2 KB, or nothing new[/]",
         made,
-        "Floor: NumPy's arithmetic on arrays of the size, tiktoken's count of the new messages, "
-        "and one synced\nwrite to an SQLite file of its own, which is most of it.\n",
+        "Floor: NumPy's arithmetic on arrays of that size, tiktoken's count of the new messages, "
+        "and one synced\nwrite to an SQLite file of its own, all alone.\n",
     ]
 
 
@@ -97,8 +97,10 @@ def _peers(report: Report) -> list[RenderableType]:
         "",
         *("", "results", "p50", "x render", "tokens left", "orphans", "task kept"),
     )
-    ours = report["rendered"]
-    _add_judged(made, "ContextRender, in process", ours, renders[ours["results"]], renders)
+    for cold in report["cold"]:
+        if (results := cold["results"]) in renders:
+            row = {"results": results, **cold["shown"]}
+            _add_judged(made, "ContextRender, in process", row, renders[results], renders)
     for row in report["peers"]:
         if problem := row.get("unavailable") or row.get("error"):
             made.add_row(f"{row['name']}: {problem}", *[""] * 6)

@@ -75,7 +75,7 @@ class RequestMemory(ScaleTieredMemory):
         loaded = [anchor for id, anchor in self.__mem__.items() if id != SYSTEM_ROOT]
         super().close()
         # Nodes, edges and their anchors refer to each other in circles: left so, the garbage of a
-        # large request stops the process later, for half a second.
+        # large request stops the process later, for a quarter of a second.
         for anchor in loaded:
             vars(anchor).clear()
 
