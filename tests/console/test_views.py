@@ -10,16 +10,21 @@ from tests.console.conftest import BUDGET, LARGE, ORDERS, Console, Service
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 
 
-def colours(console: Console, selector: str) -> int:
-    """How many colours a canvas shows: a blank one has a single one."""
-    count: int = console.page.locator(selector).evaluate(
-        """canvas => {
-            const { width, height } = canvas;
-            const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
-            return new Set(new Uint32Array(data.buffer)).size;
-        }"""
-    )
-    return count
+def drawn(console: Console, selector: str, colours: int) -> bool:
+    """Whether a canvas comes to show more colours than these: a blank one has a single one."""
+    canvas = console.page.locator(selector)
+    for _ in range(50):
+        count: int = canvas.evaluate(
+            """canvas => {
+                const { width, height } = canvas;
+                const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+                return new Set(new Uint32Array(data.buffer)).size;
+            }"""
+        )
+        if count > colours:
+            return True
+        console.page.wait_for_timeout(100)
+    return False
 
 
 def choice(console: Console, name: str) -> Any:
@@ -54,7 +59,7 @@ def test_the_timeline_tells_the_life_of_a_result(console: Console, service: Serv
     console.open(ORDERS)
     turns = service.timeline(ORDERS)
     expect(console.page.locator(".progress")).to_have_count(0)
-    assert colours(console, ".grid canvas") > 4
+    assert drawn(console, ".grid canvas", 4)
     life = console.page.locator(".life")
     for turn, row in ((len(turns), 0), (30, 5), (35, 9), (20, 3)):
         point_at(console, turn, row, len(turns), 64)
@@ -96,7 +101,7 @@ def test_a_thousand_results_are_drawn_while_they_load(console: Console) -> None:
     console.open(LARGE)
     grid = console.page.locator(".grid")
     expect(grid).to_have_attribute("aria-label", re.compile("1,000 results"))
-    assert colours(console, ".grid canvas") > 4
+    assert drawn(console, ".grid canvas", 4)
     expect(console.page.locator(".progress")).to_have_count(0, timeout=30_000)
     for _ in range(5):
         grid.press("+")
@@ -205,7 +210,7 @@ def test_the_graph_traces_a_value(console: Console, service: Service) -> None:
     assert trace["first"] == most and trace["holders"][0] == most
     console.open(ORDERS, "graph")
     console.page.locator("canvas[data-settled]").wait_for()
-    assert colours(console, ".picture canvas") > 8
+    assert drawn(console, ".picture canvas", 8)
     position = graph["results"]["positions"][most]
     console.page.get_by_role("button", name=re.compile(f"^#{position} ")).click()
     console.page.locator("aside .chip", has_text=value).first.click()
@@ -233,7 +238,7 @@ def test_the_graph_filters_by_tool_and_walks_by_keyboard(console: Console) -> No
 def test_a_large_graph_settles(console: Console) -> None:
     console.open(LARGE, "graph")
     console.page.locator("canvas[data-settled]").wait_for(timeout=20_000)
-    assert colours(console, ".picture canvas") > 8
+    assert drawn(console, ".picture canvas", 8)
 
 
 def test_a_result_is_laid_out_with_its_used_values_marked(
