@@ -17,7 +17,9 @@ def drawn(console: Console, selector: str, colours: int) -> bool:
         count: int = canvas.evaluate(
             """canvas => {
                 const { width, height } = canvas;
-                const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+                const copy = new OffscreenCanvas(width, height).getContext("2d");
+                copy.drawImage(canvas, 0, 0);
+                const { data } = copy.getImageData(0, 0, width, height);
                 return new Set(new Uint32Array(data.buffer)).size;
             }"""
         )
