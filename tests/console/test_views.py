@@ -17,6 +17,7 @@ def drawn(console: Console, selector: str, colours: int) -> bool:
         count: int = canvas.evaluate(
             """canvas => {
                 const { width, height } = canvas;
+                if (!width || !height) return 0;
                 const copy = new OffscreenCanvas(width, height).getContext("2d");
                 copy.drawImage(canvas, 0, 0);
                 const { data } = copy.getImageData(0, 0, width, height);
