@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 
 from tests.console.conftest import LARGE, ORDERS, Service
 
-TRACES = Path("/work/shared/traces/toolathlon.jsonl.gz")
+BESIDE = Path(__file__).resolve().parents[3] / "shared" / "traces" / "toolathlon.jsonl.gz"
+TRACES = Path(os.environ.get("TRACES") or BESIDE)
 
 
 def visible(turn: dict[str, Any], positions: list[int]) -> set[int]:
