@@ -98,7 +98,7 @@ def _verdict(rendered: Rendered, result: int, order: int | None) -> Verdict:
         return Verdict("complete", order, reason)
     if results.call_event[result] == NO_CALL:
         return Verdict("omitted", None, "no call asked for it")
-    if results.message[result] in plan.retained.left_messages:
+    if results.turn[result] in plan.retained.left_turns:
         return Verdict("omitted", None, "its whole turn left to make room for later text")
     if own_reason:
         return Verdict("omitted", None, own_reason)
