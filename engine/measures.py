@@ -1,19 +1,15 @@
 """How much of what later steps needed was still in view (docs/method.md, Measures)."""
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
 from engine.tokens import call_parts, content_text
-from engine.values import unescape
+from engine.values import extract_words
 
 AGE_BINS: Final = (("<=3", 3), ("4-10", 10), ("11-25", 25), (">25", None))
 """Label and greatest age of each bin, in turns."""
-
-_WORD: Final = re.compile(r"[A-Za-z0-9_]{6,}")
-_DISTINCTIVE: Final = re.compile(r"[A-Z_]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +72,7 @@ def age_bin(age: int) -> str:
 @lru_cache(maxsize=2048)
 def linkable_tokens(text: str) -> frozenset[str]:
     """The tokens of a text that recall follows: 6 or more word characters, one uppercase or `_`."""
-    words = set(_WORD.findall(unescape(text)))
-    return frozenset(word for word in words if _DISTINCTIVE.search(word))
+    return frozenset(extract_words(text))
 
 
 def unseen_tokens(tokens: frozenset[str], rendered: Sequence[Mapping[str, Any]]) -> frozenset[str]:

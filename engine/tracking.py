@@ -3,7 +3,6 @@
 Computed once from each message, in transcript order, so it is the same however it came about.
 """
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +14,7 @@ from engine.growing import Growing
 from engine.segments import segment_ends
 from engine.tokens import TokenCounter, call_parts, content_text
 from engine.transcript import Json, call_text
-from engine.values import extract_values, unescape
+from engine.values import CANDIDATE, WORD, extract_values, extract_words, unescape
 
 if TYPE_CHECKING:
     from engine.history import History
@@ -29,15 +28,11 @@ MOST_CHARACTERS: Final = 1_000_000
 
 _AT_ONCE: Final = 128
 _NEVER: Final = 2**30
-_WORD: Final = re.compile(r"[A-Za-z0-9_]{6,}")
-_DISTINCTIVE: Final = re.compile(r"[A-Z_]")
-_VALUE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{4,}")
 
 
 def tracked_tokens(text: str) -> set[str]:
     """Values by Tool-Flow Analysis, and the tokens that recall follows (docs/policies.md)."""
-    words = set(_WORD.findall(unescape(text)))
-    return {word for word in words if _DISTINCTIVE.search(word)} | extract_values(text)
+    return extract_words(text) | extract_values(text)
 
 
 class Tracking:
@@ -197,5 +192,5 @@ class Tracking:
 def _held(part: str, tracked: set[str]) -> set[str]:
     """Which of a text's tracked tokens stand in a part of it; a cut through a word makes none."""
     plain = unescape(part)
-    values = {value.strip("._-") for value in set(_VALUE.findall(plain))}
-    return values.union(_WORD.findall(plain)) & tracked
+    values = {value.strip("._-") for value in set(CANDIDATE.findall(plain))}
+    return values.union(WORD.findall(plain)) & tracked

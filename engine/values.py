@@ -3,8 +3,11 @@
 import re
 
 _ESCAPE = re.compile(r"\\[ntr\\]")
-_CANDIDATE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{4,}")
+CANDIDATE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{4,}")
 _SHORTEST = 6
+
+WORD = re.compile(r"[A-Za-z0-9_]{6,}")
+_CAPITAL_OR_UNDERSCORE = re.compile(r"[A-Z_]")
 
 
 def unescape(text: str) -> str:
@@ -22,9 +25,18 @@ def extract_values(text: str) -> set[str]:
     at least one of underscore, uppercase letter, digit, `-`, `.`, and is not a Titlecase word.
     """
     found: set[str] = set()
-    for candidate in set(_CANDIDATE.findall(unescape(text))):
+    for candidate in set(CANDIDATE.findall(unescape(text))):
         value = candidate.strip("._-")
         # Letters alone are distinctive when one after the first is a capital.
         if len(value) >= _SHORTEST and not (value.isalpha() and value[1:].islower()):
             found.add(value)
     return found
+
+
+def extract_words(text: str) -> set[str]:
+    """The distinct words that recall follows (`docs/method.md`, Measures).
+
+    A word has 6 or more letters, digits or underscores, at least one uppercase or `_`.
+    """
+    words = set(WORD.findall(unescape(text)))
+    return {word for word in words if _CAPITAL_OR_UNDERSCORE.search(word)}
