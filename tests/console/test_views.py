@@ -201,6 +201,16 @@ def test_the_turn_is_changed_by_keyboard(console: Console) -> None:
     expect(turn).to_have_value("11")
     console.page.locator("body").press("ArrowLeft")
     expect(turn).to_have_value("10")
+    # Faster than the page is drawn.
+    console.page.evaluate(
+        """() => {
+            for (let times = 0; times < 5; times++)
+                document.body.dispatchEvent(
+                    new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }),
+                );
+        }"""
+    )
+    expect(turn).to_have_value("15")
 
 
 def test_the_graph_traces_a_value(console: Console, service: Service) -> None:

@@ -1,5 +1,5 @@
 // One model call: the budget, what the model got, why, and what it would have got otherwise.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { number, percent, plural, short } from "../format";
 import { Icon } from "../parts/icon";
 import { useAsk } from "../parts/load";
@@ -22,13 +22,19 @@ export function Call({ place, data }: ViewProps) {
   const other = useAsk<CallView>("show_call", changed ? { ...base, ...asked } : null, 150);
   const shown = changed ? (other.value?.explain.turn === turn ? other.value : null) : own.value;
   const error = changed ? other.error : own.error;
-  const move = (to: number) => go(address(place.session, "call", Math.min(last, Math.max(1, to)), place.branch), true);
+  // Keys may come faster than the view is drawn anew.
+  const at = useRef(turn);
+  at.current = turn;
+  const move = (to: number) => {
+    at.current = Math.min(last, Math.max(1, to));
+    go(address(place.session, "call", at.current, place.branch), true);
+  };
   useEffect(() => {
     const keys = (event: KeyboardEvent) => {
       if (event.target instanceof Element && event.target.closest("input, select, textarea, .scroll, [role=application]")) return;
       if (event.altKey || event.ctrlKey || event.metaKey) return;
-      if (event.key === "ArrowLeft" || event.key === "[") move(turn - 1);
-      if (event.key === "ArrowRight" || event.key === "]") move(turn + 1);
+      if (event.key === "ArrowLeft" || event.key === "[") move(at.current - 1);
+      if (event.key === "ArrowRight" || event.key === "]") move(at.current + 1);
     };
     addEventListener("keydown", keys);
     return () => removeEventListener("keydown", keys);
