@@ -2,14 +2,19 @@
 
 BIN := .venv/bin
 TRACES ?=
+RUNTIMES ?=
 
-.PHONY: demo test bench eval check fix lock clean
+.PHONY: demo test test-runtimes bench eval check fix lock clean
 
 demo: .venv/ready
 	$(BIN)/contextrender demo $(if $(TRACES),"$(TRACES)")
 
 test: .venv/ready
 	$(BIN)/python -m pytest
+
+# Agent runtimes themselves, each installed in a cache folder: make test-runtimes RUNTIMES="langchain opencode"
+test-runtimes: .venv/ready
+	$(BIN)/python -m pytest -v -rs $(if $(RUNTIMES),$(addprefix adapters/,$(RUNTIMES)),adapters)
 
 bench: .venv/ready
 	$(BIN)/python bench/latency
@@ -43,9 +48,9 @@ fix: .venv/ready
 		--no-deps --require-hashes --requirement requirements/lock.txt
 	@touch $@
 
-# Resolves the versions anew; needs uv.
-lock:
-	uv pip compile py_bridge/pyproject.toml requirements/dev.in --extra server --extra eval --extra proxy \
+# Resolves the versions anew.
+lock: .venv/ready
+	$(BIN)/uv pip compile py_bridge/pyproject.toml requirements/dev.in --extra server --extra eval --extra proxy \
 		--extra mcp --universal \
 		--python-version 3.12 --generate-hashes --no-annotate --no-header \
 		--output-file requirements/lock.txt --quiet

@@ -30,20 +30,21 @@ class ChatTranscript:
         items = body.get("messages")
         self._items: Sequence[Any] = items if isinstance(items, list) else []
         self.messages: list[Json] = []
-        self._places: list[int | None] = []
+        self.places: list[int | None] = []
+        """The canonical message that each item is, if it is one."""
         end = history_end(self._items)
         for index, item in enumerate(self._items):
             canonical = canonical_message(item) if index < end else None
             if canonical is None:
-                self._places.append(None)
+                self.places.append(None)
             else:
-                self._places.append(len(self.messages))
+                self.places.append(len(self.messages))
                 self.messages.append(canonical)
 
     def apply(self, plan: Plan) -> Json:
         """The body with only the messages and calls that the plan shows."""
         kept = []
-        for item, place in zip(self._items, self._places, strict=True):
+        for item, place in zip(self._items, self.places, strict=True):
             left = item if place is None else self._applied(item, place, plan)
             if left is not None:
                 kept.append(left)
@@ -51,7 +52,7 @@ class ChatTranscript:
 
     def result(self, message: int) -> Any:
         """The content of the tool message."""
-        return self._items[self._places.index(message)].get("content")
+        return self._items[self.places.index(message)].get("content")
 
     def _applied(self, item: Json, place: int, plan: Plan) -> Json | None:
         calls = self.messages[place].get("tool_calls") or ()

@@ -48,32 +48,33 @@ class ObservationTranscript:
         items = body.get("messages")
         self._items: Sequence[Any] = items if isinstance(items, list) else []
         self.messages: list[Json] = []
-        self._places: list[int | None] = []
+        self.places: list[int | None] = []
+        """The canonical message that each item is, if it is one."""
         end = history_end(self._items)
         speaker = -1
         for index, item in enumerate(self._items):
             if index >= end:
-                self._places.append(None)
+                self.places.append(None)
                 continue
             place = len(self.messages)
             if index >= instructions and speaker >= 0 and is_observation(item):
                 self._answer(speaker, item)
-                self._places.append(place)
+                self.places.append(place)
                 continue
             message = canonical_message(_as_chat(item))
             if message is None:
-                self._places.append(None)
+                self.places.append(None)
                 continue
             if index < instructions:
                 message = {**message, "role": "system"}
             speaker = place if message["role"] == "assistant" else -1
-            self._places.append(place)
+            self.places.append(place)
             self.messages.append(message)
 
     def apply(self, plan: Plan) -> Json:
         """The body with only the messages that the plan shows."""
         kept: list[Any] = []
-        for item, place in zip(self._items, self._places, strict=True):
+        for item, place in zip(self._items, self.places, strict=True):
             if place is None:
                 kept.append(item)
                 continue
@@ -90,7 +91,7 @@ class ObservationTranscript:
 
     def result(self, message: int) -> Any:
         """The content of the observation."""
-        return self._items[self._places.index(message)].get("content")
+        return self._items[self.places.index(message)].get("content")
 
     def _answer(self, speaker: int, item: Mapping[str, Any]) -> None:
         call_id = f"step-{len(self.messages)}"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contextrender_bridge import wire
 from contextrender_bridge.proxy.headers import Headers, first
 from contextrender_bridge.proxy.settings import MODES, ProxySettings
+from contextrender_bridge.session_names import digest_of, name_of
 
 _SESSION_HEADERS = (
     b"x-contextrender-session",
@@ -70,27 +69,15 @@ def session_of(
         if name.strip():
             return _bounded(name.strip())
     caller = next((value for name in _CALLER_HEADERS if (value := first(headers, name))), "")
-    return f"auto-{_digest(caller, opening(messages))}"
-
-
-def opening(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The first messages, up to the first of the user."""
-    for position, message in enumerate(messages):
-        if message["role"] == "user":
-            return list(messages[: position + 1])
-    return list(messages[:1])
+    return name_of(messages, caller)
 
 
 def line_of(messages: Sequence[Mapping[str, Any]]) -> str:
     """Tells histories of one session apart: a hash of the first message after the system's."""
     spoken = (m for m in messages if m["role"] not in ("system", "developer"))
-    return _digest(next(spoken, None))
+    return digest_of(next(spoken, None))
 
 
 def _bounded(name: str) -> str:
     name = "".join(letter if letter.isprintable() else "_" for letter in name)
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 33]}-{_digest(name)}"
-
-
-def _digest(*values: Any) -> str:
-    return hashlib.sha256(wire.dumps(values)).hexdigest()[:32]
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 33]}-{digest_of(name)}"

@@ -1,0 +1,72 @@
+"""A real service and a scripted model for every adapter's test, and the proxy between them."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contextrender_bridge import ContextRender, Credentials
+from contextrender_bridge.async_client import AsyncContextRender
+from contextrender_bridge.proxy.app import Proxy
+from contextrender_bridge.proxy.settings import ProxySettings
+from contextrender_bridge.proxy.standalone import Standalone
+from contextrender_bridge.replay.service import temporary_service
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from adapters.testing.hosts import BUDGET
+from adapters.testing.installs import environment
+from tests.proxy.doubles import Model, serving
+
+
+@dataclass
+class Loopback:
+    """Where everything is: the model, the proxy to it, and the service."""
+
+    model: Model
+    proxy: str
+    service: Credentials
+    client: ContextRender
+
+    def environment(self, **variables: str) -> dict[str, str]:
+        """For a runtime whose adapter asks the service itself; the model is its OpenAI."""
+        return environment(
+            CONTEXTRENDER_URL=self.service.url,
+            CONTEXTRENDER_TOKEN=self.service.token,
+            OPENAI_BASE_URL=f"{self.model.url}/v1",
+            OPENAI_API_KEY="sk-none",
+            **variables,
+        )
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """What the service has recorded."""
+        found: list[dict[str, Any]] = self.client.list_sessions()["sessions"]
+        return found
+
+
+@pytest.fixture(scope="session")
+def service() -> Iterator[Credentials]:
+    """One service for all."""
+    with temporary_service() as credentials:
+        yield credentials
+
+
+@pytest.fixture
+def loopback(service: Credentials) -> Iterator[Loopback]:
+    """A model of the test's own, behind a proxy that renders within the tests' budget."""
+    with ExitStack() as opened:
+        model = Model()
+        model.url = opened.enter_context(serving(model, lifespan="off"))
+        base = f"{model.url}/v1"
+        settings = ProxySettings(
+            upstream=base, anthropic_upstream=base, budget=BUDGET, deadline=10.0
+        )
+        inner = AsyncContextRender(service.url, service.token, retries=0)
+        address = opened.enter_context(serving(Standalone(Proxy(settings, inner))))
+        client = opened.enter_context(ContextRender(service.url, service.token))
+        for session in client.list_sessions()["sessions"]:
+            client.delete_session(session["session"])
+        yield Loopback(model, address, service, client)

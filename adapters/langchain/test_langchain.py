@@ -1,0 +1,12 @@
+"""LangChain itself, with the example's agent: results leave its calls and come back."""
+
+from adapters.conftest import Loopback
+from adapters.testing import hosts
+
+
+def test_the_example(loopback: Loopback) -> None:
+    script = hosts.run_example("langchain", loopback.model, loopback.environment())
+    hosts.check(script)
+    (session,) = loopback.sessions()
+    assert session["session"] == "hosts"
+    assert session["turns"] == len(script.steps) - 1

@@ -1,0 +1,55 @@
+"""The task of the examples: hosts, looked at one after the other, each naming the next.
+
+A finding is about 150 tokens; within a budget of 600 most are left out. Restarting a host that
+only an early finding names is a use of that finding, and brings it back.
+"""
+
+import subprocess
+from collections.abc import Mapping
+
+from adapters.testing.installs import ADAPTERS, python_of
+from adapters.testing.scripted import Call, Model, Say, Script, Step, restored
+
+BUDGET = 600
+SECONDS = 120
+EARLY = 2
+FIRST, SECOND = range(6), range(6, 9)
+ANSWERS = ("The first six are fast.", "The others, too.")
+MARKS = [f"the next is host_{number + 1}_X" for number in range(SECOND.stop)]
+"""What only that host's finding has in it."""
+
+
+def steps() -> list[Step]:
+    """Two turns of the user's: ten calls or so each, and an answer."""
+    named = f"host_{EARLY + 1}_X"
+    return [
+        *(Call("look", {"host": f"host_{number}_X"}) for number in FIRST),
+        Say(ANSWERS[0]),
+        *(Call("look", {"host": f"host_{number}_X"}) for number in SECOND),
+        *(Call("restart", {"host": named}) for _ in range(3)),
+        Say(ANSWERS[1]),
+    ]
+
+
+def run_example(name: str, model: Model, environment: Mapping[str, str]) -> Script:
+    """Runs `adapters/NAME/example.py` with the runtime it needs; what the model was asked."""
+    script = Script(model, steps())
+    command = [str(python_of(name)), str(ADAPTERS / name / "example.py")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stdout.splitlines() if line in ANSWERS] == list(ANSWERS)
+    assert "history sent unchanged" not in done.stderr
+    return script
+
+
+def check(script: Script) -> None:
+    """Every call had the newest finding, none had all, and the early one left and came back."""
+    seen = script.seen(MARKS)
+    assert len(seen) == len(script.steps)
+    found = -1
+    for step, marks in zip([None, *script.steps], seen, strict=False):
+        if isinstance(step, Call) and step.name == "look":
+            found += 1
+            assert found in marks
+    assert all(len(marks) < len(MARKS) / 2 + 1 for marks in seen)
+    assert EARLY in restored(seen), seen

@@ -1,0 +1,116 @@
+"""What every adapter asks before a model call: which messages to show, and what of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from contextrender_bridge.client import ContextRender
+from contextrender_bridge.dialects import Plan
+from contextrender_bridge.dialects.chat import ChatTranscript
+from contextrender_bridge.fitting import DEADLINE, Fitted, dialect_of
+from contextrender_bridge.session_names import name_of
+
+Json = dict[str, Any]
+
+
+class Planner:
+    """Asks the service for one agent's sessions; safe between threads and event loops."""
+
+    def __init__(
+        self,
+        client: ContextRender | None = None,
+        *,
+        session: str | None = None,
+        budget: int | None = None,
+        policy: str | None = None,
+        parameters: Mapping[str, float] | None = None,
+        deadline: float = DEADLINE,
+    ) -> None:
+        """`client` is the local service's unless given. Raises NoCredentials.
+
+        `session` names the session whatever the runtime calls it. `budget` (tokens of history),
+        `policy` and `parameters` are the session's unless given; `deadline` is in seconds.
+        """
+        self.client = client or ContextRender()
+        self._session = session
+        self._budget = budget
+        self._policy = policy
+        self._parameters = parameters
+        self._deadline = deadline
+
+    def fit(
+        self,
+        messages: Sequence[Json] | Mapping[str, Any],
+        *,
+        session: str | None = None,
+        model: str | None = None,
+        dialect: str = "chat",
+    ) -> Fitted:
+        """The history to send; the original when anything goes wrong (`ContextRender.fit`).
+
+        `session` is what the runtime calls it; without any, how the history begins names it.
+        """
+        body = messages if isinstance(messages, Mapping) else {"messages": list(messages)}
+        return self.client.fit(
+            self._session or session or _named_by(body, dialect),
+            body,
+            budget=self._budget,
+            policy=self._policy,
+            parameters=self._parameters,
+            model=model,
+            dialect=dialect,
+            deadline=self._deadline,
+        )
+
+    def shown(
+        self, messages: Sequence[Json], *, session: str | None = None, model: str | None = None
+    ) -> Shown | None:
+        """What to show of chat messages; None: all of it."""
+        fit = self.fit(messages, session=session, model=model)
+        if not fit.changed or fit.plan is None:
+            return None
+        return Shown(fit.plan, cast(ChatTranscript, fit.transcript).places)
+
+    async def shown_async(
+        self, messages: Sequence[Json], *, session: str | None = None, model: str | None = None
+    ) -> Shown | None:
+        """`shown`, for runtimes that wait on an event loop."""
+        return await asyncio.to_thread(self.shown, messages, session=session, model=model)
+
+
+@dataclass(frozen=True)
+class Staying:
+    """What stays of a message: its calls, by number, and the text in place of its own.
+
+    `text` is None where its own text stays; `whole` says that nothing of it is left out.
+    """
+
+    calls: list[int]
+    text: str | None
+    whole: bool
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is shown of the chat messages that a runtime's own were read as."""
+
+    plan: Plan
+    places: Sequence[int | None]
+
+    def of(self, message: int, calls: int = 0) -> Staying | None:
+        """What stays of message number `message`, which has that many calls; None: nothing."""
+        place = self.places[message]
+        if place is None:
+            return Staying(list(range(calls)), None, whole=True)
+        staying = [call for call in range(calls) if self.plan.shows_call(place, call)]
+        text = self.plan.text(place)
+        if not self.plan.shows(place):
+            return Staying(staying, "", whole=False) if staying else None
+        return Staying(staying, text, whole=text is None and len(staying) == calls)
+
+
+def _named_by(body: Mapping[str, Any], dialect: str) -> str:
+    return name_of(dialect_of(dialect, body).read(body).messages)
