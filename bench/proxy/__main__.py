@@ -2,7 +2,8 @@
 
     python bench/proxy [--calls 60] [--sizes 10,100,1000] [--json FILE]
 
-Every call is the next one of an agent: its history grows by one tool call and one result of 2 KB.
+Every call is the next one of an agent: its history grows by one tool call and one result of 2 KB
+(logs, records, tables and prose, as in bench/latency).
 Ways take turns, call by call, so that the machine's moods hit all alike; CPU is the processor time
 of the processes on the way, which other work on the machine hardly changes. LiteLLM's proxy takes
 part when BENCH_LITELLM names the `litellm` of a virtual environment that has `litellm[proxy]`.
@@ -11,47 +12,30 @@ part when BENCH_LITELLM names the `litellm` of a virtual environment that has `l
 import argparse
 import asyncio
 import json
-import random
 import statistics
-import string
 import sys
 import time
 import uuid
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from servers import Way, find_litellm, ways
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "latency")]
+from model import PAUSE  # noqa: E402
+from sample import Sample  # noqa: E402
+from servers import Way, find_litellm, ways  # noqa: E402
 
 Json = dict[str, Any]
 
-RESULT_CHARACTERS = 2000
 STREAMS = 32
-
-
-def history(messages: int, seed: str) -> list[Json]:
-    draw = random.Random(seed)
-    made: list[Json] = [
-        {"role": "system", "content": "You are an agent."},
-        {"role": "user", "content": f"Find what is slow, session {seed}."},
-    ]
-    while len(made) < messages:
-        made += turn(len(made), draw)
-    return made
-
-
-def turn(number: int, draw: random.Random) -> list[Json]:
-    host = f"host_{number}_{draw.randrange(10**6)}"
-    words = ("".join(draw.choices(string.ascii_lowercase, k=6)) for _ in range(400))
-    text = f"next: host_{number + 2} " + " ".join(words)
-    function = {"name": "get_host", "arguments": json.dumps({"host": host})}
-    call = {"id": f"call_{number}", "type": "function", "function": function}
-    return [
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": f"call_{number}", "content": text[:RESULT_CHARACTERS]},
-    ]
+STREAMED_CALLS = 5
+PAUSE_MS = 5.0
+PATIENCE = 120.0
+HEADS = ("p50", "p95", "p99", "first p50", "added p50", "CPU")
 
 
 class Caller:
@@ -60,29 +44,32 @@ class Caller:
     def __init__(self, way: Way, messages: int, *, streams: bool) -> None:
         self.way = way
         self.name = f"bench-{uuid.uuid4().hex}"
-        self._draw = random.Random(messages)
-        self._messages = history(messages, f"{messages}")
+        self._run = Sample(messages)
+        self._messages = self._run.run((messages - 2) // 2)
         self._streams = streams
         headers = {"content-type": "application/json", "authorization": "Bearer sk-x"}
         named = {"x-contextrender-session": self.name}
         self._http = httpx.AsyncClient(
-            base_url=way.url, headers={**headers, **named, **way.headers}, trust_env=False
+            base_url=way.url,
+            headers={**headers, **named, **way.headers},
+            timeout=PATIENCE,
+            trust_env=False,
         )
 
-    async def call(self) -> tuple[float, float]:
-        """Seconds to the first byte and to the last one of the next call."""
+    async def call(self, pause_ms: float = 0.0) -> list[float]:
+        """When each piece of the next call's answer came, and when it ended, in seconds from now.
+
+        A streaming model pauses before each piece.
+        """
         body: Json = {"model": "m", "stream": self._streams, "messages": self._messages}
-        raw = json.dumps(body).encode()
-        self._messages += turn(len(self._messages), self._draw)
+        raw = json.dumps({**body, "user": f"{PAUSE}{pause_ms}"}).encode()
+        self._messages += self._run.turn()
         begun = time.perf_counter()
-        first = 0.0
         async with self._http.stream("POST", "/v1/chat/completions", content=raw) as got:
-            async for _ in got.aiter_raw():
-                first = first or time.perf_counter() - begun
-        took = time.perf_counter() - begun
+            came = [time.perf_counter() - begun async for _ in got.aiter_raw()]
         assert got.status_code == 200, (self.way.name, got.status_code)
         assert "x-contextrender-fail-open" not in got.headers, got.headers
-        return first, took
+        return [*came, time.perf_counter() - begun]
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -96,11 +83,11 @@ async def latency(found: list[Way], messages: int, calls: int, *, streams: bool)
     for number in range(calls + 3):
         for caller in callers:
             before = caller.way.cpu_seconds()
-            first, took = await caller.call()
+            came = await caller.call()
             if number >= 3:
                 cpu[caller.way.name] += caller.way.cpu_seconds() - before
-                times[caller.way.name].append(took * 1000)
-                firsts[caller.way.name].append(first * 1000)
+                times[caller.way.name].append(came[-1] * 1000)
+                firsts[caller.way.name].append(came[0] * 1000)
     for caller in callers:
         await caller.close()
     direct = statistics.median(times["direct"])
@@ -136,15 +123,28 @@ async def throughput(found: list[Way], messages: int, calls: int, clients: int =
 
 
 async def streams_at_once(found: list[Way], messages: int) -> Json:
-    slowest = {}
+    """Agents that all stream at once, from a model that pauses: first bytes, and longest gaps."""
+    made = {}
     for way in found:
         callers = [Caller(way, messages, streams=True) for _ in range(STREAMS)]
         await asyncio.gather(*(caller.call() for caller in callers))
-        taken = await asyncio.gather(*(caller.call() for caller in callers))
-        slowest[way.name] = max(took for _, took in taken) * 1000
+
+        async def work(caller: Caller) -> list[list[float]]:
+            return [await caller.call(PAUSE_MS) for _ in range(STREAMED_CALLS)]
+
+        calls = [call for done in await asyncio.gather(*map(work, callers)) for call in done]
         for caller in callers:
             await caller.close()
-    return slowest
+        firsts = [call[0] * 1000 for call in calls]
+        gaps = [max(b - a for a, b in pairwise(call)) * 1000 for call in calls]
+        made[way.name] = {
+            "first_p50": quantile(firsts, 0.5),
+            "first_p99": quantile(firsts, 0.99),
+            "gap_p50": quantile(gaps, 0.5),
+            "gap_p99": quantile(gaps, 0.99),
+            "gap_max": max(gaps),
+        }
+    return made
 
 
 def quantile(values: list[float], share: float) -> float:
@@ -152,25 +152,27 @@ def quantile(values: list[float], share: float) -> float:
 
 
 async def measure(found: list[Way], sizes: list[int], calls: int) -> Json:
-    made: Json = {"latency_ms": {}, "requests_per_second": {}}
+    made: Json = {"latency_ms": {}}
     for size in sizes:
         for streams in (False, True):
             name = f"{size} messages, {'streaming' if streams else 'plain'}"
             made["latency_ms"][name] = await latency(found, size, calls, streams=streams)
-            show(name, made["latency_ms"][name])
-    made["requests_per_second"]["100 messages, 8 at once"] = await throughput(found, 100, 10)
-    made[f"slowest_of_{STREAMS}_streams_ms"] = await streams_at_once(found, 20)
-    print(json.dumps({k: v for k, v in made.items() if k != "latency_ms"}, indent=1))
+            table(f"\n{name}", HEADS, made["latency_ms"][name])
+    made["requests_per_second"] = await throughput(found, 100, 10)
+    print("\nCalls a second, 100 messages, 8 agents at once")
+    for name, rate in made["requests_per_second"].items():
+        print(f"{name:16}{rate:9.0f}", flush=True)
+    made["streams"] = await streams_at_once(found, 100)
+    title = f"\n{STREAMS} streams at once, 100 messages, a piece every {PAUSE_MS:.0f} ms"
+    table(title, ("first p50", "first p99", "gap p50", "gap p99", "gap max"), made["streams"])
     return made
 
 
-def show(title: str, rows: Json) -> None:
-    print(f"\n{title}")
-    print(f"{'':16}{'p50':>9}{'p95':>9}{'p99':>9}{'first':>9}{'added':>9}{'CPU':>9}")
+def table(title: str, heads: Sequence[str], rows: Json) -> None:
+    print(title)
+    print(f"{'ms':16}" + "".join(f"{head:>11}" for head in heads))
     for name, row in rows.items():
-        keys = ("p50", "p95", "p99", "first_byte_p50", "added_p50", "cpu_per_call")
-        figures = (row[key] for key in keys)
-        print(f"{name:16}" + "".join(f"{value:9.2f}" for value in figures), flush=True)
+        print(f"{name:16}" + "".join(f"{value:11.2f}" for value in row.values()), flush=True)
 
 
 def main() -> None:

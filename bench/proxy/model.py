@@ -3,6 +3,7 @@
 python bench/proxy/model.py PORT
 """
 
+import asyncio
 import json
 import sys
 from typing import Any
@@ -10,6 +11,9 @@ from typing import Any
 import uvicorn
 
 WORDS = 40
+PAUSE = "pause "
+"""Before the milliseconds, in a request's `user`, that the model waits before each piece."""
+
 USAGE = {"prompt_tokens": 9, "completion_tokens": WORDS, "total_tokens": 9 + WORDS}
 HEAD = {"id": "chatcmpl-1", "created": 1, "model": "m"}
 
@@ -41,14 +45,17 @@ async def model(scope: Any, receive: Any, send: Any) -> None:
         body += message.get("body", b"")
         if not message.get("more_body"):
             break
-    streams = b'"stream":true' in body[-4000:] or b'"stream": true' in body[-4000:]
-    streams = streams or b'"stream":true' in body[:4000] or b'"stream": true' in body[:4000]
+    asked = json.loads(body)
+    streams = asked.get("stream")
+    pause = float(asked.get("user", "").removeprefix(PAUSE) or 0) / 1000
     kind = b"text/event-stream" if streams else b"application/json"
     headers = [(b"content-type", kind)]
     if not streams:
         headers.append((b"content-length", str(len(PLAIN)).encode()))
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     for chunk in STREAM if streams else []:
+        if pause:
+            await asyncio.sleep(pause)
         await send({"type": "http.response.body", "body": chunk, "more_body": True})
     await send({"type": "http.response.body", "body": b"" if streams else PLAIN})
 

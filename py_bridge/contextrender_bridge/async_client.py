@@ -276,19 +276,24 @@ class AsyncContextRender:
 
     async def _body(self, path: str, body: bytes, token: str | None) -> Json:
         """The JSON object that answers. Raises a ContextRenderError."""
+        status, content = await self._exchange(path, body, token)
+        try:
+            answer = wire.loads(content)
+        except ValueError:
+            answer = None
+        if not (200 <= status < 300 and isinstance(answer, dict)):
+            raise error_of(status, answer)
+        return answer
+
+    async def _exchange(self, path: str, body: bytes, token: str | None) -> tuple[int, bytes]:
+        """The status and the body that answer. Raises Unreachable."""
         headers = {**_JSON, "authorization": f"Bearer {token}"} if token else _JSON
         try:
             response = await self._http.post(path, content=body, headers=headers)
         except httpx.TransportError as error:
             reason = str(error) or type(error).__name__
             raise Unreachable("unreachable", 0, f"No answer from {self.url}: {reason}.") from error
-        try:
-            answer = wire.loads(response.content)
-        except ValueError:
-            answer = None
-        if not (response.is_success and isinstance(answer, dict)):
-            raise error_of(response.status_code, answer)
-        return answer
+        return response.status_code, response.content
 
     async def _send_new(
         self,

@@ -83,7 +83,7 @@ def test_no_call_or_result_loses_its_other_half(
     transcript = DIALECTS[dialect].read(body)
     if not transcript.messages:
         return
-    answered = pairs(transcript.messages)
+    answered, _ = pairs(transcript.messages)
     left = transcript.apply(plan_of(transcript.messages, budget))
     calls, results = ends(left)
     calls_before, results_before = ends(body)
@@ -141,7 +141,7 @@ def test_a_longer_history_begins_as_the_shorter_one(dialect: str, data: st.DataO
 def test_a_result_shown_again_brings_its_call(dialect: str, data: st.DataObject) -> None:
     body = data.draw(bodies(dialect, strange=False))
     transcript = DIALECTS[dialect].read(body)
-    answered = pairs(transcript.messages)
+    answered, _ = pairs(transcript.messages)
     plan = Plan(transcript.messages, [])
     for result in answered:
         transcript.result(result)

@@ -55,9 +55,12 @@ class ChatTranscript:
         return self._items[self.places.index(message)].get("content")
 
     def _applied(self, item: Json, place: int, plan: Plan) -> Json | None:
+        shown = plan.shows(place)
         calls = self.messages[place].get("tool_calls") or ()
+        if not shown and not calls:
+            return None
         staying = [n for n in range(len(calls)) if plan.shows_call(place, n)]
-        shown, text = plan.shows(place), plan.text(place)
+        text = plan.text(place)
         if not shown and not staying:
             return None
         if shown and text is None and len(staying) == len(calls):

@@ -18,17 +18,10 @@ class Plan:
 
     def __init__(self, messages: Sequence[Message], shown: Iterable[Mapping[str, Any]]) -> None:
         """`shown` is the `plan` of a render reply: `message`, `calls` that stay, `text` instead."""
-        self._calls_of = pairs(messages)
-        self._paired = {call: result for result, call in self._calls_of.items()}
-        self._is_result = [message.get("role") == "tool" for message in messages]
+        self._messages = messages
+        self._calls_of, self._unanswered = pairs(messages)
         self._silent = {
-            position
-            for position, message in enumerate(messages)
-            if not message.get("content")
-            and any(
-                (position, number) not in self._paired
-                for number in range(len(message.get("tool_calls") or ()))
-            )
+            position for position, _ in self._unanswered if not messages[position].get("content")
         }
         self._texts: dict[int, str | None] = {}
         self._calls: set[Call] = set()
@@ -52,11 +45,11 @@ class Plan:
         """Whether a message, or a result, stays."""
         if message in self._texts or message in self._silent:
             return True
-        return self._is_result[message] and message not in self._calls_of
+        return message not in self._calls_of and self._messages[message].get("role") == "tool"
 
     def shows_call(self, message: int, call: int) -> bool:
         """Whether the call stays that is the message's number `call`."""
-        return (message, call) in self._calls or (message, call) not in self._paired
+        return (message, call) in self._calls or (message, call) in self._unanswered
 
     def text(self, message: int) -> str | None:
         """The text in place of the message's own; None: its own. Empty: its text is left out."""
@@ -83,8 +76,8 @@ class Plan:
         return sorted(result for result in self._calls_of if result not in self._texts)
 
 
-def pairs(messages: Sequence[Message]) -> dict[int, Call]:
-    """The call (message, number) that each result answers, by the result's position.
+def pairs(messages: Sequence[Message]) -> tuple[dict[int, Call], set[Call]]:
+    """The call (message, number) that each result answers, by the result's position; other calls.
 
     A result answers the first open call of its id in the latest message that used that id.
     """
@@ -101,4 +94,4 @@ def pairs(messages: Sequence[Message]) -> dict[int, Call]:
                 found = next(call for call in calls if call[0] == calls[-1][0])
                 calls.remove(found)
                 answered[position] = found
-    return answered
+    return answered, {call for calls in waiting.values() for call in calls}

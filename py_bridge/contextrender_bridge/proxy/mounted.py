@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
 
-import httpx
 from starlette.routing import BaseRoute, Route
 
 from contextrender_bridge.async_client import AsyncContextRender
@@ -15,23 +13,20 @@ from contextrender_bridge.proxy.routing import Target, bearer, is_compression
 from contextrender_bridge.proxy.settings import ProxySettings
 from contextrender_bridge.proxy.upstream import Receive, Send, send_error
 
-URL = "http://contextrender.embedded"
+URL = "http://contextrender.mounted"
 PATHS = ("/v1/{path:path}", "/s/{session}/{path:path}")
+
+Ask = Callable[[str, bytes, str], Awaitable[tuple[int, bytes]]]
+"""From a walker's name, its fields as JSON, and a token, to the status and body that answer."""
 
 
 class MountedProxy:
     """Serves those who bring a token of this service: it is no relay for strangers."""
 
-    def __init__(self, settings: ProxySettings, admits: Callable[[str], bool]) -> None:
-        """`admits` says whether a token is good. `serve` must name the app before any request."""
-        self._settings = settings
+    def __init__(self, settings: ProxySettings, admits: Callable[[str], bool], ask: Ask) -> None:
+        """`admits` says whether a token is good; `ask` calls a walker of the service."""
         self._admits = admits
-        self._proxy: Proxy | None = None
-
-    def serve(self, app: Any) -> None:
-        """Call walkers of `app`, which these routes are part of."""
-        client = AsyncContextRender(URL, "none", retries=0, transport=httpx.ASGITransport(app))
-        self._proxy = Proxy(self._settings, client, own_token=False)
+        self._proxy = Proxy(settings, _Inside(ask), own_token=False)
 
     def routes(self) -> list[BaseRoute]:
         """What the service forwards."""
@@ -43,7 +38,7 @@ class MountedProxy:
         token = first(headers, b"x-contextrender-token")
         if not token and is_compression(Target.of(scope["path"]).path):
             token = bearer(headers) or ""
-        if self._proxy is None or not token or not self._admits(token):
+        if not token or not self._admits(token):
             sentence = "Send a token of this service: `x-contextrender-token: TOKEN`."
             await send_error(send, 401, "unauthorized", sentence, [])
             return
@@ -51,5 +46,15 @@ class MountedProxy:
 
     async def close(self) -> None:
         """Gives back the connections to providers."""
-        if self._proxy is not None:
-            await self._proxy.close()
+        await self._proxy.close()
+
+
+class _Inside(AsyncContextRender):
+    """A client without HTTP: what it sends and gets is the same."""
+
+    def __init__(self, ask: Ask) -> None:
+        super().__init__(URL, "none", retries=0)
+        self._ask = ask
+
+    async def _exchange(self, path: str, body: bytes, token: str | None) -> tuple[int, bytes]:
+        return await self._ask(path.removeprefix("/walker/"), body, token or "")

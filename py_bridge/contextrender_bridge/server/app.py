@@ -41,17 +41,17 @@ class Service:
 
     async def call_walker(self, request: Request) -> Response:
         """`POST /walker/{name}`: run it for the bearer of the token."""
-        caller = self._authenticate(request)
-        name = request.path_params["name"]
-        if name not in self._fields:
-            raise ApiError(404, "unknown_walker", "There is no such walker.")
-        body = await request.body()
-        fields = self._fields[name]
-        return await _run(
-            self._threads,
-            f"walker {name}",
-            lambda: self.runtime.call(name, lambda: fields.parse(body), caller.root),
-        )
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        caller = self._caller(token.strip() if scheme.lower() == "bearer" else "")
+        return await self._run_walker(request.path_params["name"], await request.body(), caller)
+
+    async def ask(self, name: str, body: bytes, token: str) -> tuple[int, bytes]:
+        """The status and body that answer a call of a walker from inside this process."""
+        try:
+            response = await self._run_walker(name, body, self._caller(token))
+        except ApiError as error:
+            response = error.response()
+        return response.status_code, bytes(response.body)
 
     async def login(self, request: Request) -> Response:
         """`POST /user/login`: a token for a name and a password."""
@@ -75,9 +75,18 @@ class Service:
         self._threads.shutdown(wait=True)
         self.runtime.close()
 
-    def _authenticate(self, request: Request) -> Caller:
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        caller = self.accounts.caller(token.strip()) if scheme.lower() == "bearer" else None
+    async def _run_walker(self, name: str, body: bytes, caller: Caller) -> Response:
+        if name not in self._fields:
+            raise ApiError(404, "unknown_walker", "There is no such walker.")
+        fields = self._fields[name]
+        return await _run(
+            self._threads,
+            f"walker {name}",
+            lambda: self.runtime.call(name, lambda: fields.parse(body), caller.root),
+        )
+
+    def _caller(self, token: str) -> Caller:
+        caller = self.accounts.caller(token)
         if caller is None:
             raise ApiError(401, "unauthorized", "Send a token: `Authorization: Bearer TOKEN`.")
         return caller
@@ -90,7 +99,9 @@ def build_app(
     settings = settings or Settings.from_environment()
     service = Service(app or app_dir(), make_private(data), settings)
     proxy = MountedProxy(
-        ProxySettings.from_environment(), lambda token: service.accounts.caller(token) is not None
+        ProxySettings.from_environment(),
+        lambda token: service.accounts.caller(token) is not None,
+        service.ask,
     )
 
     @asynccontextmanager
@@ -117,7 +128,6 @@ def build_app(
     )
     starlette.router.redirect_slashes = False
     starlette.state.service = service
-    proxy.serve(starlette)
     return starlette
 
 
