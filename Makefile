@@ -12,9 +12,11 @@ demo: .venv/ready
 test: .venv/ready
 	$(BIN)/python -m pytest
 
-# Agent runtimes themselves, each installed in a cache folder: make test-runtimes RUNTIMES="langchain opencode"
+# Agent runtimes themselves, each installed in a cache folder; QUICK=1 leaves out the slowest:
+# make test-runtimes RUNTIMES="langchain opencode"
 test-runtimes: .venv/ready
-	$(BIN)/python -m pytest -v -rs $(if $(RUNTIMES),$(addprefix adapters/,$(RUNTIMES)),adapters)
+	$(BIN)/python -m pytest -v -rs $(if $(QUICK),-m "not slow") \
+		$(if $(RUNTIMES),$(addprefix adapters/,$(RUNTIMES)),adapters)
 
 bench: .venv/ready
 	$(BIN)/python bench/latency

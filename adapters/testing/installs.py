@@ -22,7 +22,7 @@ PYTHON = "3.12"
 def python_of(name: str) -> Path:
     """A Python with the packages of `adapters/NAME/requirements.txt`, or the test is skipped."""
     wanted = ADAPTERS / name / "requirements.txt"
-    home = CACHE / name
+    home = CACHE / name.replace("/", "-")
     if _is_fresh(home, [wanted]):
         return home / "bin" / "python"
     uv = [sys.executable, "-m", "uv"]
@@ -37,7 +37,7 @@ def node_modules_of(name: str) -> Path:
     """The `node_modules` of `adapters/NAME/package.json`, or the test is skipped."""
     source = ADAPTERS / name
     wanted = [source / "package.json", source / "package-lock.json"]
-    home = CACHE / name
+    home = CACHE / name.replace("/", "-")
     if not _is_fresh(home, wanted):
         if not shutil.which("npm"):
             pytest.skip("npm is not installed")

@@ -116,8 +116,8 @@ def _messages(step: Step, name: str, streams: bool) -> Reply:
         block = {"type": "tool_use", "id": name, "name": step.name, "input": step.arguments}
         reason = "tool_use"
     if streams:
-        return stream(said_events([block], reason), named=True)
-    return whole(said([block], reason))
+        return stream(said_events([block], reason, f"msg_{name}"), named=True)
+    return whole(said([block], reason, f"msg_{name}"))
 
 
 _SPEAKERS = {"/chat/completions": _chat, "/responses": _responses, "/messages": _messages}

@@ -175,10 +175,10 @@ def call(call_id: str, name: str, **arguments: Any) -> Json:
     return {"id": call_id, "type": "function", "function": body}
 
 
-def said(blocks: list[Json], reason: str = "end_turn") -> Json:
-    """An Anthropic message."""
+def said(blocks: list[Json], reason: str = "end_turn", name: str = "msg_1") -> Json:
+    """An Anthropic message; `name` is its id."""
     return {
-        "id": "msg_1",
+        "id": name,
         "type": "message",
         "role": "assistant",
         "model": "m",
@@ -189,9 +189,9 @@ def said(blocks: list[Json], reason: str = "end_turn") -> Json:
     }
 
 
-def said_events(blocks: list[Json], reason: str = "end_turn") -> list[Json]:
+def said_events(blocks: list[Json], reason: str = "end_turn", name: str = "msg_1") -> list[Json]:
     """An Anthropic message as stream events."""
-    begun = {**said([]), "stop_reason": None}
+    begun = {**said([], name=name), "stop_reason": None}
     events: list[Json] = [{"type": "message_start", "message": begun}, {"type": "ping"}]
     for index, block in enumerate(blocks):
         empty, deltas = _opened(block)
@@ -210,6 +210,7 @@ def response(items: list[Json]) -> Json:
     return {
         "id": "resp_1",
         "object": "response",
+        "created_at": 1,
         "status": "completed",
         "model": "m",
         "output": items,
@@ -227,6 +228,8 @@ def response_events(items: list[Json]) -> list[Json]:
     for index, item in enumerate(items):
         place = {"output_index": index, "item_id": item.get("id", f"item_{index}")}
         opened = {**item, "status": "in_progress"}
+        if item["type"] == "function_call":
+            opened["arguments"] = ""
         added = {"type": "response.output_item.added", "output_index": index, "item": opened}
         events.append(added)
         if item["type"] == "function_call":

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.proxy.agents import ChatAgent
 from tests.proxy.conftest import Setup, Start
-from tests.proxy.doubles import chat, serving, whole
+from tests.proxy.doubles import chat, chat_events, serving, stream, whole
 
 SECRET = "hunter2-in-the-history"
 BODY = {
@@ -111,3 +112,32 @@ def test_controls_that_cannot_be(setup: Setup, name: str, value: str, reason: st
 
 def test_callers_without_a_token_where_they_need_one(start: Start) -> None:
     passes(start(own_token=False), "token_missing")
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_shortened_history_that_the_provider_refuses(start: Start, streams: bool) -> None:
+    setup = start()
+    agent = ChatAgent(setup, f"refused-{streams}", streams=streams)
+    agent.run(6)
+    refused = whole({"error": {"message": "not in that place"}}, 400)
+    answered = stream(chat_events("hello")) if streams else whole(chat("hello"))
+    setup.model.script = [refused, answered]
+    body = {"model": "m", **agent.extra, "messages": agent.items, "stream": streams}
+    got = setup.post(agent.prefix + agent.path, body)
+    assert (got.status_code, got.content) == (200, answered.body)
+    shortened, original = (asked.json for asked in setup.model.asked[-2:])
+    assert len(shortened["messages"]) < len(original["messages"])
+    assert original == body
+    assert got.headers["x-contextrender-fail-open"] == "refused"
+    assert got.headers["x-contextrender-session"] == f"refused-{streams}"
+    assert setup.proxy.histories.failures.counts() == {"refused": 1}
+
+
+def test_a_refusal_of_the_whole_history_too(start: Start) -> None:
+    setup = start()
+    agent = ChatAgent(setup, "refused-twice")
+    agent.run(6)
+    error = whole({"error": {"message": "no such model"}}, 400)
+    setup.model.script = [error, error]
+    got = setup.post(agent.prefix + agent.path, {"model": "m", "messages": agent.items})
+    assert (got.status_code, got.content) == (400, error.body)

@@ -2,11 +2,14 @@
 
 import asyncio
 import copy
+import re
 import time
 import uuid
 from typing import Any
 
 import pytest
+from contextrender_bridge.dialects import OBSERVATIONS, RESPONSES, Plan
+from contextrender_bridge.dialects.observations import NOT_SHOWN
 from contextrender_bridge.proxy.lines import Size
 from contextrender_bridge.sent import fingerprints
 
@@ -111,6 +114,24 @@ def test_a_system_prompt_that_changes_makes_no_branches(setup: Setup, session: s
         agent.extra["system"] = [head, prompt]
         sent = agent.run(1)[0]
         assert sent["system"] == [head, prompt]
+    assert setup.service.inspect_session(session)["session"]["branches"] == 1
+
+
+def test_system_messages_stay_where_the_api_takes_them(setup: Setup, session: str) -> None:
+    agent = MessagesAgent(setup, session)
+    for number in range(10):
+        if number == 4:
+            agent.items.append({"role": "user", "content": "Go on."})
+        left = {"type": "text", "text": f"{number} tokens left."}
+        reminder = {"role": "system", "content": [left, {"type": "text", "text": "Be quick."}]}
+        agent.items.append(reminder)
+        sent = agent.run(1)[0]["messages"]
+        # As Claude Code does with the newest one, once it is no longer that.
+        reminder["content"] = left["text"]
+        roles = "".join(item["role"][0] for item in sent)
+        assert roles.count("s") == number + 1
+        assert not re.search("^s|as|su", roles)
+    assert len(agent.results(sent)) < 9
     assert setup.service.inspect_session(session)["session"]["branches"] == 1
 
 
@@ -224,6 +245,30 @@ def test_a_call_that_surely_fits_does_not_wait(start: Start, session: str) -> No
         time.sleep(0.05)
     assert setup.service.inspect_session(session)["session"]["branches"] == 1
     assert setup.proxy.histories.failures.counts() == {}
+
+
+def test_internal_context_amid_responses_items_stays_and_is_not_recorded() -> None:
+    output = {"type": "function_call_output", "call_id": "c", "output": "Fast."}
+    asked = {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"}
+    task = {"role": "user", "content": "Find out."}
+    internal = {"role": "user", "content": INTERNAL}
+    body = {"input": [task, internal, asked, output]}
+    transcript = RESPONSES.read(body)
+    assert [message["role"] for message in transcript.messages] == ["user", "assistant", "tool"]
+    assert transcript.apply(Plan.everything(transcript.messages)) == body
+    shown = [{"message": 0, "calls": []}]
+    assert transcript.apply(Plan(transcript.messages, shown)) == {"input": [task, internal]}
+
+
+def test_a_request_does_not_end_with_the_assistants_words() -> None:
+    said = [{"role": "assistant", "content": "I look."}, {"role": "assistant", "content": "Again."}]
+    results = [{"role": "user", "content": f"Observation: {number}"} for number in range(2)]
+    messages = [{"role": "user", "content": "Find out."}, said[0], results[0], said[1], results[1]]
+    transcript = OBSERVATIONS.read({"messages": messages})
+    plan = Plan(transcript.messages, [{"message": n, "calls": []} for n in (0, 1, 3)])
+    *before, last = transcript.apply(plan)["messages"]
+    assert before == [messages[0], *said]
+    assert last == {"role": "user", "content": NOT_SHOWN}
 
 
 def test_sizes_are_never_taken_for_less() -> None:

@@ -94,12 +94,13 @@ def is_text(part: Any) -> bool:
 def history_end(items: Sequence[Any]) -> int:
     """How many items come before the trailing ones that a runtime appends anew to each request."""
     end = len(items)
-    while end and _is_volatile(items[end - 1]):
+    while end and is_volatile(items[end - 1]):
         end -= 1
     return end
 
 
-def _is_volatile(item: Any) -> bool:
+def is_volatile(item: Any) -> bool:
+    """Whether a runtime puts a message anew into each request, wherever it then is."""
     if not isinstance(item, Mapping) or item.get("role") != "user":
         return False
     content = item.get("content")

@@ -34,7 +34,11 @@ class _Part(NamedTuple):
 
 
 class MessagesTranscript:
-    """One canonical message for an assistant's blocks, one for each result, one for a user's."""
+    """One canonical message for an assistant's blocks, one for each result, one for a user's.
+
+    System messages among `messages` always stay, and are not recorded: what Claude Code says in
+    the newest one is no longer there in the next call.
+    """
 
     def __init__(self, body: Body) -> None:
         """Reads `system` and `messages`."""
@@ -58,6 +62,9 @@ class MessagesTranscript:
             left = _applied(item, parts, plan) if parts else item
             if left is not None:
                 kept.append(left)
+        if len(kept) < len(self._items):
+            end = history_end(kept)
+            kept[:end] = _in_place(kept[:end])
         return {**self._body, **({"messages": kept} if "messages" in self._body else {})}
 
     def result(self, message: int) -> Any:
@@ -127,6 +134,26 @@ class _Messages:
 MESSAGES = _Messages()
 
 
+def _in_place(items: Sequence[Any]) -> list[Any]:
+    """`items` with each system message where the API takes one: after a user's message, and
+    before the model's or at the end. One whose model message has left waits for the next.
+    """
+    placed: list[Any] = []
+    waiting: list[Any] = []
+    last = None
+    for item in items:
+        role = _role(item)
+        if role == "system":
+            waiting.append(item)
+            continue
+        if role == "assistant" and last == "user":
+            placed += waiting
+            waiting = []
+        placed.append(item)
+        last = role
+    return placed + waiting
+
+
 def _applied(item: Json, parts: Sequence[_Part], plan: Plan) -> Json | None:
     content = item["content"]
     if isinstance(content, str):
@@ -167,13 +194,17 @@ def _applied_block(block: Any, part: _Part, plan: Plan, written: set[int]) -> An
 
 
 def _blocks(item: Any) -> Sequence[Any] | None:
-    """A message's content as blocks; None when it is not a message."""
-    if not isinstance(item, dict) or item.get("role") not in ("user", "assistant", "system"):
+    """A message's content as blocks; None when it is not a user's or the model's."""
+    if not isinstance(item, dict) or item.get("role") not in ("user", "assistant"):
         return None
     content = item.get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return content if isinstance(content, list) else None
+
+
+def _role(item: Any) -> Any:
+    return item.get("role") if isinstance(item, Mapping) else None
 
 
 def _kind(block: Any) -> str:

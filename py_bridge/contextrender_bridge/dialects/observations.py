@@ -33,6 +33,8 @@ _OBSERVATION = re.compile(
 _RESULT_ROLES = frozenset({"tool-response"})
 _CALLING_ROLES = frozenset({"assistant", "tool-call"})
 CALL_NAME = "act"
+NOT_SHOWN = "Output: [left out: it does not fit]"
+"""In place of the last result: a request that ends with the assistant's words is no question."""
 
 
 class ObservationTranscript:
@@ -74,15 +76,16 @@ class ObservationTranscript:
     def apply(self, plan: Plan) -> Json:
         """The body with only the messages that the plan shows."""
         kept: list[Any] = []
+        last = len(self.messages) - 1
         for item, place in zip(self._items, self.places, strict=True):
             if place is None:
                 kept.append(item)
                 continue
             text = plan.text(place)
             if not plan.shows(place):
-                if not (self._omitted and self.messages[place]["role"] == "tool"):
+                text = self._omitted or (NOT_SHOWN if place == last else "")
+                if self.messages[place]["role"] != "tool":
                     continue
-                text = self._omitted
             if text is None:
                 kept.append(item)
             elif text:

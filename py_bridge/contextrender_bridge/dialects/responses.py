@@ -11,6 +11,7 @@ from contextrender_bridge.dialects.contents import (
     canonical_content,
     clean_text,
     history_end,
+    is_volatile,
     with_text,
 )
 from contextrender_bridge.dialects.plan import Plan
@@ -79,7 +80,8 @@ class ResponsesTranscript:
         return self._results[message].get("output")
 
     def _read(self, item: Any) -> _Part:
-        kind = _kind(item)
+        # It stays behind the user's latest message while calls and outputs follow.
+        kind = "other" if is_volatile(item) else _kind(item)
         if kind == "other":
             return _Part("other", group=self._group)
         if kind == "reasoning":

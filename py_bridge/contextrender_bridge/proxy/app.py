@@ -11,6 +11,7 @@ import httpx
 
 from contextrender_bridge import wire
 from contextrender_bridge.async_client import AsyncContextRender
+from contextrender_bridge.fitting import Fitted
 from contextrender_bridge.proxy.compress import Compression, Refused
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.headers import Headers, first, request_headers
@@ -46,6 +47,9 @@ from contextrender_bridge.proxy.upstream import (
 )
 
 Scope = Any
+
+REFUSED = 400
+"""What providers say to a request that they do not take, such as one whose history was changed."""
 
 
 class Proxy:
@@ -185,13 +189,20 @@ class Proxy:
             ours = report(call.session, call.fit, asked.mode)
             await recalling.run(url, onward, dict(call.fit.body), ours)
             return
-        if call.fit.changed and asked.mode == "render":
-            raw = wire.dumps(call.fit.body)
-            onward = [pair for pair in onward if pair[0] != b"content-encoding"]
-        async with answer(self.http, "POST", url, onward, raw) as response:
-            seconds = self.settings.deadline if asked.mode == "observe" else 0.0
-            told = await call.told(seconds)
-            await relay(response, send, report(call.session, told, asked.mode))
+        if not call.fit.changed or asked.mode != "render":
+            async with answer(self.http, "POST", url, onward, raw) as response:
+                seconds = self.settings.deadline if asked.mode == "observe" else 0.0
+                told = await call.told(seconds)
+                await relay(response, send, report(call.session, told, asked.mode))
+            return
+        left = wire.dumps(call.fit.body)
+        async with answer(self.http, "POST", url, onward, left) as response:
+            if response.status_code != REFUSED:
+                await relay(response, send, report(call.session, call.fit, asked.mode))
+                return
+        self.histories.failures.add("refused")
+        whole = Fitted(body, failure="refused")
+        await self._pass("POST", url, onward, raw, send, report(call.session, whole, asked.mode))
 
     async def _pass(
         self,

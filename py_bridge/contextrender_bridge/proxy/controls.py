@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from contextrender_bridge.proxy.headers import Headers, first
@@ -73,9 +74,9 @@ def session_of(
 
 
 def line_of(messages: Sequence[Mapping[str, Any]]) -> str:
-    """Tells histories of one session apart: a hash of the first message after the system's."""
+    """Tells histories of one session apart: a hash of what was asked before the first answer."""
     spoken = (m for m in messages if m["role"] not in ("system", "developer"))
-    return digest_of(next(spoken, None))
+    return digest_of(*takewhile(lambda message: message["role"] != "assistant", spoken))
 
 
 def _bounded(name: str) -> str:

@@ -1,0 +1,137 @@
+"""ACON's loop, by a labelled double: results leave the agent's calls and come back.
+
+ACON is a research repository and no package of any registry, so this runs nothing of it. `Memory`
+and `Agent` are doubles of the interface that it publishes: the memory manager's state and methods,
+and the order in which the agent's loop calls them. The service and the model calls are real.
+"""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from contextrender_bridge import ContextRender
+from contextrender_bridge.adapters.acon import install
+
+from adapters.conftest import Loopback
+from adapters.testing import hosts
+from adapters.testing.scripted import Call, Say, Script
+
+Json = dict[str, Any]
+BUDGET = 1000
+TASK = "Find out which of nine hosts are slow, and restart those. The first is host_0_X."
+
+
+class Memory:
+    """Double of `MemoryManager`, as it is without compression of its own (`co_config` None)."""
+
+    def __init__(self, exp_config: Any, preinit_model: Any = None) -> None:
+        self.llm_history: list[list[Json]] = [[]]
+        self.entire_session: list[Json] = []
+        self.step = 0
+        self.do_history_optimization = exp_config.co_config is not None
+
+    def add_system_prompt(self, system_prompt: str) -> None:
+        self._add("system", system_prompt)
+
+    def add_user_prompt(self, user_prompt: str) -> None:
+        self._add("user", user_prompt)
+
+    def add_assistant_response(self, assistant_response: str) -> None:
+        self._add("assistant", assistant_response)
+        self.step += 1
+
+    def get_conversation_history(self, exclude_system: bool = True) -> list[Json]:
+        session = self.llm_history[-1]
+        return session[1:] if exclude_system and session[0]["role"] == "system" else session
+
+    def _add(self, role: str, content: str) -> None:
+        self.llm_history[-1].append({"role": role, "content": content})
+        self.entire_session.append({"role": role, "content": content})
+
+
+class Hosts:
+    """An environment whose observations begin with nothing that tells them."""
+
+    def __init__(self) -> None:
+        self.observation = TASK
+        self.done = False
+
+    def step(self, action: str) -> None:
+        name, host = action.split()
+        number = int(host.split("_")[1])
+        told = f"It answers in {number * 17 + 5} ms; {hosts.MARKS[number]}.\n"
+        told += "All is well here and nothing else is to be told. " * 12
+        self.observation = told if name == "look" else "It is done."
+        self.done = name == "finish"
+
+
+class Agent:
+    """Double of `UnifiedAgent`: it finds its memory manager in its module, as that does."""
+
+    def __init__(self, module: Any, url: str) -> None:
+        self.url = url
+        self.memory_manager = module.MemoryManager(
+            SimpleNamespace(co_config=None), preinit_model=None
+        )
+        self.memory_manager.add_system_prompt("Say what to do: look HOST, restart HOST, finish.")
+
+    def run(self, env: Hosts) -> None:
+        while not env.done:
+            self.memory_manager.add_user_prompt(env.observation)
+            prompt = self.memory_manager.get_conversation_history(exclude_system=True)
+            response = self._forward(prompt)
+            self.memory_manager.add_assistant_response(response)
+            env.step(response)
+
+    def _forward(self, prompt: list[Json]) -> str:
+        body = {"model": "m", "messages": prompt}
+        reply = httpx.post(f"{self.url}/v1/chat/completions", json=body).json()
+        text: str = reply["choices"][0]["message"]["content"]
+        return text
+
+
+STEPS = [step for step in hosts.steps() if isinstance(step, Call)]
+
+
+def run(loopback: Loopback, **settings: Any) -> tuple[Script, Any]:
+    """Runs the agent to its end; what the model was asked, and what the memory manager has."""
+    said = [Say(f"{step.name} {step.arguments['host']}") for step in STEPS]
+    script = Script(loopback.model, [*said, Say("finish host_0_X")], lambda body: True)
+    module = SimpleNamespace(MemoryManager=Memory)
+    install(module, **settings)
+    agent = Agent(module, loopback.model.url)
+    agent.run(Hosts())
+    return script, agent.memory_manager
+
+
+def test_the_loop_shows_what_fits_and_keeps_everything(
+    loopback: Loopback, caplog: pytest.LogCaptureFixture
+) -> None:
+    script, memory = run(loopback, client=loopback.client, budget=BUDGET, deadline=10.0)
+    assert "history sent unchanged" not in caplog.text
+    hosts.check(replace(script, steps=[*STEPS, script.steps[-1]]))
+    for body in script.asked:
+        roles = [message["role"] for message in body["messages"]]
+        assert roles == (["user", "assistant"] * len(roles))[: len(roles)]
+    assert len(memory.llm_history[0]) == 1 + 2 * len(script.steps)
+    assert memory.llm_history[0] == memory.entire_session
+    (session,) = loopback.sessions()
+    assert session["session"].startswith("acon-")
+    assert session["turns"] == len(script.steps) - 1
+
+
+def test_without_the_service_the_model_gets_everything(loopback: Loopback) -> None:
+    nowhere = ContextRender("http://127.0.0.1:9", "none", retries=0)
+    script, memory = run(loopback, client=nowhere, budget=BUDGET)
+    assert script.asked[-1]["messages"] == memory.get_conversation_history()[:-1]
+
+
+def test_installing_again_only_changes_the_settings() -> None:
+    module: Any = SimpleNamespace(MemoryManager=Memory)
+    install(module, budget=1)
+    install(module, budget=2)
+    made = module.MemoryManager
+    assert made.contextrender == {"budget": 2}
+    assert [base.__name__ for base in made.__mro__].count("ContextRenderMemory") == 1

@@ -1,0 +1,74 @@
+"""AppWorld itself, on a task made for the test: results leave the agent's calls and come back.
+
+The agent is the example's, which has the published interface of AppWorld's own: those are not in
+the package. Nor is the benchmark's data, which no test can download.
+"""
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from adapters.conftest import Loopback
+from adapters.testing import hosts
+from adapters.testing.installs import ADAPTERS, python_of
+from adapters.testing.scripted import Call, Say, Script, Step
+
+pytestmark = pytest.mark.slow
+
+LOGIN = 'apis.simple_note.login(username="ann@example.com", password="notes-of-ann")'
+FIRST = f'token = {LOGIN}["access_token"]\n'
+READ = 'print(apis.simple_note.show_note(note_id={}, access_token=token)["content"])'
+FIND = 'print(len(apis.simple_note.search_notes(query="{}", access_token=token)))'
+DONE = "apis.supervisor.complete_task()"
+
+
+def test_the_example(loopback: Loopback, tmp_path: Path) -> None:
+    # One task, so one turn: what would be said between two is left out.
+    steps = [step for step in hosts.steps() if isinstance(step, Call)]
+    texts = [_as_text(step, number) for number, step in enumerate(steps)]
+    script = Script(loopback.model, [*texts, _block(DONE)], lambda body: True)
+    done = _run(loopback, tmp_path)
+    assert f"{len(script.steps)} steps, complete: True" in done.stdout
+    assert "history sent unchanged" not in done.stderr
+    hosts.check(replace(script, steps=[*steps, script.steps[-1]]))
+    (session,) = loopback.sessions()
+    assert session["session"] == "hosts/hosts_1"
+    assert session["turns"] == len(script.steps) - 1
+    for body in script.asked:
+        roles = [message["role"] for message in body["messages"]]
+        assert roles == (["system"] + ["user", "assistant"] * len(roles))[: len(roles)]
+        assert roles[-1] == "user"
+
+
+def _as_text(step: Call, number: int) -> Step:
+    host = step.arguments["host"]
+    if step.name == "restart":
+        return _block(FIND.format(host))
+    return _block((FIRST if number == 0 else "") + READ.format(int(host.split("_")[1]) + 1))
+
+
+def _block(code: str) -> Say:
+    return Say(f"```python\n{code}\n```")
+
+
+def _run(loopback: Loopback, folder: Path) -> "subprocess.CompletedProcess[str]":
+    python = python_of("appworld")
+    variables = loopback.environment(
+        APPWORLD_ROOT=str(folder), APPWORLD_CACHE=str(folder / "cache"), IPYTHONDIR=str(folder)
+    )
+    if not list(python.parent.parent.glob("lib/*/site-packages/appworld/apps/supervisor")):
+        # The apps come in the package, packed.
+        install = [str(python.with_name("appworld")), "install"]
+        subprocess.run(install, cwd=folder, env=variables, check=True, timeout=hosts.SECONDS)
+    done = subprocess.run(
+        [str(python), str(ADAPTERS / "appworld" / "example.py")],
+        cwd=folder,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=hosts.SECONDS,
+    )
+    assert done.returncode == 0, done.stderr
+    return done

@@ -1,0 +1,81 @@
+"""Claude Code itself, with its own tools: results leave its requests and come back."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import httpx
+import pytest
+
+from adapters.conftest import Loopback
+from adapters.testing import hosts
+from adapters.testing.installs import environment, node_modules_of
+from adapters.testing.scripted import Call, Say, Script, Step
+
+SETTINGS = Path(__file__).parent / "settings.json"
+
+
+@pytest.mark.parametrize("model", ["claude-opus-5-5", "claude-fable-5-1"])
+def test_two_turns_of_a_session(loopback: Loopback, tmp_path: Path, model: str) -> None:
+    modules = node_modules_of("claude_code")
+    # Where npm leaves install scripts out, this is still to be done.
+    subprocess.run(["node", str(modules / "@anthropic-ai/claude-code/install.cjs")], check=True)
+    work = tmp_path / "work"
+    hosts.write_files(work)
+    known = hosts.steps()
+    script = Script(loopback.model, [as_its_own(step, work) for step in known])
+    settings = json.loads(SETTINGS.read_text())
+    settings["env"]["ANTHROPIC_BASE_URL"] = loopback.proxy
+    own = environment(
+        ANTHROPIC_API_KEY="sk-none",
+        CLAUDE_CONFIG_DIR=str(tmp_path / "config"),
+        HOME=str(tmp_path),
+    )
+
+    def ask(question: str, *options: str) -> dict[str, str]:
+        """What `claude -p` answers."""
+        command = [str(modules / ".bin" / "claude"), "-p", question, *options]
+        command += ["--output-format", "json", "--settings", json.dumps(settings)]
+        command += ["--model", model, "--allowedTools", "Read,Bash"]
+        done = subprocess.run(
+            command,
+            cwd=work,
+            env=own,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=hosts.SECONDS,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        answer: dict[str, str] = json.loads(done.stdout)
+        return answer
+
+    first = ask("Find out which of the first six hosts are slow.")
+    again = ["--resume", first["session_id"]]
+    second = ask("And of the next three? Restart those that are slow.", *again)
+    assert (first["result"], second["result"]) == hosts.ANSWERS
+    assert second["session_id"] == first["session_id"]
+    script.steps = known
+    hosts.check(script)
+    for body in script.asked:
+        # What it says as the system stays, and only where the API takes it.
+        assert "# Environment" in json.dumps(body["messages"])
+        roles = "".join(message["role"][0] for message in body["messages"])
+        assert not re.search("^s|as|su", roles)
+    (session,) = loopback.sessions()
+    assert session["session"] == first["session_id"]
+    assert session["turns"] == len(known) - 1
+    assert session["branches"] == 1
+    status = httpx.get(f"{loopback.proxy}/contextrender/status").json()
+    assert status["fail_open"] == {}
+
+
+def as_its_own(step: Step, folder: Path) -> Step:
+    """The step with Claude Code's tools."""
+    if isinstance(step, Say):
+        return step
+    host = step.arguments["host"]
+    if step.name == "restart":
+        return Call("Bash", {"command": f"./restart {host}"})
+    return Call("Read", {"file_path": str(folder / f"{host}.txt")})

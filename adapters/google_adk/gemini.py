@@ -1,0 +1,38 @@
+"""What the example leaves out: ADK's own model class, calls side by side, an agent's callback."""
+
+import asyncio
+
+from contextrender_bridge.adapters.google_adk import ContextRenderPlugin
+from example import look, restart
+from google.adk.agents import LlmAgent
+from google.adk.runners import InMemoryRunner
+from google.genai.types import Blob, Content, Part
+
+
+async def main() -> None:
+    """Asks about a picture, then tells how much of the session is left: all of it."""
+    plugin = ContextRenderPlugin(budget=2000, session="two by two")
+    agent = LlmAgent(
+        name="watch",
+        model="gemini-2.5-flash",
+        static_instruction="You watch hosts.",
+        instruction="Two at a time.",
+        tools=[look, restart],
+        before_model_callback=plugin.before_model_callback,
+    )
+    runner = InMemoryRunner(agent=agent)
+    where = {"user_id": "me", "session_id": "s"}
+    await runner.session_service.create_session(app_name=runner.app_name, **where)
+    for text in ("How fast are the hosts?", "And the others?"):
+        picture = Part(inline_data=Blob(data=b"a picture", mime_type="image/png"))
+        said = Content(role="user", parts=[Part(text=text), picture])
+        async for event in runner.run_async(**where, new_message=said):
+            if event.is_final_response():
+                print(event.content.parts[0].text)
+    session = await runner.session_service.get_session(app_name=runner.app_name, **where)
+    kept = str([event.content for event in session.events])
+    print(all(f"the next is host_{number}_X" in kept for number in range(1, 25)))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

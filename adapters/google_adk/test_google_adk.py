@@ -1,0 +1,95 @@
+"""ADK itself, with the example's agent: results leave its calls and come back."""
+
+import json
+import subprocess
+from typing import Any
+
+from adapters.conftest import Loopback
+from adapters.testing import hosts
+from adapters.testing.installs import ADAPTERS, python_of
+from tests.proxy.doubles import Asked, Reply, whole
+
+Json = dict[str, Any]
+
+
+def test_the_example(loopback: Loopback) -> None:
+    script = hosts.run_example("google_adk", loopback.model, loopback.environment())
+    hosts.check(script)
+    (session,) = loopback.sessions()
+    assert session["session"] == "hosts"
+    assert session["turns"] == len(script.steps) - 1
+
+
+def test_calls_side_by_side_are_sent_as_gemini_wants_them(loopback: Loopback) -> None:
+    gemini = Gemini()
+    loopback.model.answer = gemini.answer
+    environment = loopback.environment(
+        GOOGLE_GEMINI_BASE_URL=loopback.model.url, GOOGLE_API_KEY="none"
+    )
+    command = [str(python_of("google_adk")), str(ADAPTERS / "google_adk" / "gemini.py")]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=hosts.SECONDS
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["So much for now.", "So much for now.", "True"]
+    assert "history sent unchanged" not in done.stderr
+
+    marks = [f"the next is host_{number}_X" for number in range(1, 25)]
+    assert len(gemini.asked) == 14
+    for body in gemini.asked:
+        check(body["contents"])
+        assert sum(mark in json.dumps(body) for mark in marks) < len(marks) / 2
+    # In some request one of two calls stayed without the other.
+    assert 1 in {len(calls_of(content)) for body in gemini.asked for content in body["contents"]}
+    assert "YSBwaWN0dXJl" in json.dumps(gemini.asked[-1])
+    (session,) = loopback.sessions()
+    assert session["session"] == "two by two"
+    # An instruction that moves with every call is no history; else each call began a branch.
+    assert session["branches"] <= 3
+
+
+def check(contents: list[Json]) -> None:
+    """Calls follow the user or results, the first of them is signed, and their results follow."""
+    before: Json = {}
+    waiting: list[str] = []
+    for content in contents:
+        results = [part["functionResponse"] for part in content["parts"] if is_result(part)]
+        assert [result["name"] for result in results] == waiting
+        calls = calls_of(content)
+        if calls:
+            assert before["role"] == "user"
+            assert calls[0]["thoughtSignature"]
+            assert "id" not in calls[0]["functionCall"]
+        waiting = [call["functionCall"]["name"] for call in calls]
+        before = content
+    assert not waiting
+
+
+def calls_of(content: Json) -> list[Json]:
+    return [part for part in content["parts"] if "functionCall" in part]
+
+
+def is_result(part: Json) -> bool:
+    return "functionResponse" in part
+
+
+class Gemini:
+    """A labelled double of Gemini's API: twelve steps of two calls each, in two turns."""
+
+    def __init__(self) -> None:
+        self.asked: list[Json] = []
+
+    def answer(self, asked: Asked) -> Reply:
+        self.asked.append(asked.json)
+        number = len(self.asked) - 1
+        parts: list[Json] = [{"text": "So much for now."}]
+        if number % 7 < 6:
+            first = 2 * (number - number // 7)
+            parts = [{"text": "The next two."}] if number % 2 else []
+            parts += [
+                {"functionCall": {"name": "look", "args": {"host": f"host_{first}_X"}}},
+                {"functionCall": {"name": "look", "args": {"host": f"host_{first + 1}_X"}}},
+            ]
+            parts[-2]["thoughtSignature"] = "c2lnbmVk"
+        content = {"role": "model", "parts": parts}
+        return whole({"candidates": [{"content": content, "finishReason": "STOP"}]})

@@ -1,0 +1,106 @@
+"""Meta ARE itself, through the proxy: results leave its calls and come back.
+
+The scenario is one of its own. The files that the agent reads in it are put into its sandbox when
+the agent first speaks; after the agent has waited, the scenario begins a second turn.
+"""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from adapters.conftest import Loopback, proxying
+from adapters.testing import hosts
+from adapters.testing.installs import environment, python_of
+from adapters.testing.scripted import Call, Say, Script, Step
+from tests.proxy.doubles import Asked, Reply
+
+pytestmark = pytest.mark.slow
+
+SESSION = "tutorial"
+BUDGET = 1000
+"""More than the other tests': what the agent says of each call stays, whatever becomes of it."""
+FILLER = "All is well here and nothing else is to be told. " * 12
+WAIT = Call("SystemApp__wait_for_notification", {"timeout": 30})
+LONG = json.dumps({"duration": 3600})
+"""Of the simulated time, so that the scenario does not end while the agent waits."""
+FORWARDED = {"email_id": "greg_email", "recipients": ["johndoe@example.com"]}
+TASK = [
+    Call("EmailClientApp__forward_email", FORWARDED),
+    Call("AgentUserInterface__send_message_to_user", {"content": "It is sent."}),
+]
+
+
+@pytest.fixture
+def proxy(loopback: Loopback) -> Iterator[str]:
+    with proxying(loopback.service, f"{loopback.model.url}/v1", BUDGET) as address:
+        yield address
+
+
+def test_a_scenario(loopback: Loopback, proxy: str, tmp_path: Path) -> None:
+    steps = [*hosts.steps()[:-1], *TASK]
+    script = Script(loopback.model, [_as_text(_of_scenario(s)) for s in steps], lambda body: True)
+
+    def answer(asked: Asked) -> Reply:
+        if not script.asked:
+            _fill_sandbox(tmp_path)
+        return script.answer(asked)
+
+    loopback.model.answer = answer
+    scored = _run(f"{proxy}/s/{SESSION}/v1", tmp_path)
+    assert scored["score"] == 1.0, scored
+    hosts.check(replace(script, steps=steps))
+    (session,) = loopback.sessions()
+    assert session["session"] == SESSION
+    assert session["turns"] == len(steps) - 1
+    status = httpx.get(f"{proxy}/contextrender/status").json()
+    assert not status["fail_open"], status
+
+
+def _of_scenario(step: Step) -> Call:
+    """The same with the tools that the scenario has."""
+    if isinstance(step, Say):
+        return WAIT
+    if step.name == "look":
+        return Call("SandboxLocalFileSystem__cat", {"path": f"{step.arguments['host']}.txt"})
+    if step.name == "restart":
+        return Call("CalendarApp__search_events", {"query": step.arguments["host"]})
+    return step
+
+
+def _as_text(step: Call) -> Say:
+    """A call as models write it for this runtime."""
+    action = json.dumps({"action": step.name, "action_input": step.arguments})
+    return Say(f"Thought: I go on.\n\nAction:\n{action}<end_action>\n")
+
+
+def _fill_sandbox(folder: Path) -> None:
+    (sandbox,) = folder.rglob("are_simulation_fs_sandbox_*")
+    for number, mark in enumerate(hosts.MARKS):
+        told = f"It answers in {number * 17 + 5} ms; {mark}.\n{FILLER}"
+        (sandbox / f"host_{number}_X.txt").write_text(told)
+
+
+def _run(endpoint: str, folder: Path) -> dict[str, object]:
+    """Runs the scenario; what its output says of it, for the exit status is always 0."""
+    run = str(python_of("meta_are").with_name("are-run"))
+    command = [run, "-s", "scenario_tutorial", "-a", "default", "-e", "-w", "1"]
+    command += ["--scenario_kwargs", LONG]
+    model = ["--provider", "local", "--model", "openai/m", "--endpoint", endpoint]
+    done = subprocess.run(
+        [*command, *model, "--output_dir", str(folder / "out")],
+        cwd=folder,
+        env=environment(OPENAI_API_KEY="sk-none", HF_HUB_OFFLINE="1", TMPDIR=str(folder)),
+        capture_output=True,
+        text=True,
+        timeout=hosts.SECONDS,
+    )
+    output = folder / "out" / "output.jsonl"
+    assert output.is_file(), done.stderr[-2000:]
+    (line,) = output.read_text().splitlines()
+    scored: dict[str, object] = json.loads(line)
+    return scored

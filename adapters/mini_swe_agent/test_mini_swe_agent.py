@@ -1,0 +1,135 @@
+"""mini-swe-agent itself, by its command and by code: results leave its calls and come back."""
+
+import json
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from adapters.conftest import Loopback
+from adapters.mini_swe_agent.findings import write_findings
+from adapters.testing import hosts
+from adapters.testing.installs import ADAPTERS, python_of
+from adapters.testing.scripted import Call, Json, Say, Script, Step
+
+FOLDER = ADAPTERS / "mini_swe_agent"
+END = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+NEW_TASK = "And the next three? Restart those that are slow."
+SHORT = "agent.instance_template={{task}}"
+"""Without the long instructions: when a second task comes, the budget is also the first one's."""
+
+SECONDS = 120
+
+
+def command_of(step: Step) -> str:
+    """The bash command that a step of the hosts' task is."""
+    if isinstance(step, Say):
+        return END
+    host = step.arguments["host"]
+    return f"cat {host}.txt" if step.name == "look" else f"touch {host}"
+
+
+def as_call(step: Step) -> Step:
+    """For model classes that call a tool."""
+    return Call("bash", {"command": command_of(step)})
+
+
+def as_text(step: Step) -> Step:
+    """For model classes that read the command from the text."""
+    return Say(f"THOUGHT: Go on.\n\n```mswea_bash_command\n{command_of(step)}\n```")
+
+
+def check(script: Script, told: list[Step]) -> None:
+    """`hosts.check` of a script that told the hosts' task in bash."""
+    hosts.check(replace(script, steps=told))
+
+
+def environment(loopback: Loopback, folder: Path) -> dict[str, str]:
+    """For mini-swe-agent with a configuration folder of its own."""
+    return loopback.environment(
+        MSWEA_GLOBAL_CONFIG_DIR=str(folder / "config"),
+        MSWEA_CONFIGURED="true",
+        MSWEA_COST_TRACKING="ignore_errors",
+        MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT="1",
+        LITELLM_LOCAL_MODEL_COST_MAP="True",
+        MODEL="openai/m",
+    )
+
+
+def run(command: list[str], variables: Mapping[str, str], folder: Path, typed: str = "") -> str:
+    """What a command prints."""
+    done = subprocess.run(
+        command,
+        env=variables,
+        cwd=folder,
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "history sent unchanged" not in done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("model_class", "config", "tell"),
+    [
+        ("litellm", "mini.yaml", as_call),
+        ("litellm_response", "mini.yaml", as_call),
+        ("litellm_textbased", "mini_textbased.yaml", as_text),
+    ],
+)
+def test_the_command(
+    model_class: str,
+    config: str,
+    tell: Callable[[Step], Step],
+    loopback: Loopback,
+    tmp_path: Path,
+) -> None:
+    """Of two tasks in one run: the second is typed when the first is done."""
+    write_findings(tmp_path)
+    script = Script(loopback.model, [tell(step) for step in hosts.steps()], lambda body: True)
+    mini = python_of("mini_swe_agent").parent / "mini"
+    files = ["-c", config, "-c", str(FOLDER / "contextrender.yaml"), "-c", SHORT]
+    how = ["-m", "openai/m", "--model-class", model_class, "-y", "-o", "run.traj.json"]
+    task = ["-t", "Read the first six hosts' files."]
+    run(
+        [str(mini), *files, *how, *task],
+        environment(loopback, tmp_path),
+        tmp_path,
+        f"{NEW_TASK}\n\n",
+    )
+    check(script, hosts.steps())
+    trajectory = json.loads((tmp_path / "run.traj.json").read_text())
+    assert trajectory["info"]["exit_status"] == "Submitted"
+    assert_whole(trajectory["messages"])
+    assert NEW_TASK in json.dumps(script.asked[-1])
+    (session,) = loopback.sessions()
+    assert session["session"] == trajectory["info"]["contextrender"]["session"]
+
+
+def test_the_example(loopback: Loopback, tmp_path: Path) -> None:
+    """Of one task, with an agent made by code."""
+    told = [step for step in hosts.steps() if step != Say(hosts.ANSWERS[0])]
+    script = Script(loopback.model, [as_text(step) for step in told], lambda body: True)
+    example = [str(python_of("mini_swe_agent")), str(FOLDER / "example.py")]
+    printed = run(example, environment(loopback, tmp_path), tmp_path)
+    assert printed.splitlines()[-1] == f"Submitted after {2 * len(told) + 2} messages"
+    check(script, told)
+    (session,) = loopback.sessions()
+    assert session["session"] == "hosts"
+
+
+def assert_whole(messages: list[Json]) -> None:
+    """The agent keeps every finding, complete and in its order."""
+    found = [
+        json.dumps({k: v for k, v in message.items() if k != "extra"})
+        for message in messages
+        if "extra" in message and "raw_output" in message["extra"]
+    ]
+    marked = [text for text in found if any(mark in text for mark in hosts.MARKS)]
+    assert len(marked) == len(hosts.MARKS)
+    assert all(mark in text for mark, text in zip(hosts.MARKS, marked, strict=True))

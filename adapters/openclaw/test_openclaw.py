@@ -1,0 +1,159 @@
+"""OpenClaw itself, with its own tools, over the three APIs: results leave and come back."""
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from adapters.conftest import Loopback
+from adapters.testing import hosts
+from adapters.testing.installs import environment, node_modules_of
+from adapters.testing.scripted import Call, Say, Script, Step
+
+pytestmark = pytest.mark.slow
+
+CONFIG = Path(__file__).parent / "openclaw.json"
+PROXY = "http://127.0.0.1:8700"
+INTERNAL = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>"
+QUESTIONS = (
+    "Find out which of the first six hosts are slow.",
+    "And of the next three? Restart those that are slow.",
+)
+CHAT, RESPONSES, MESSAGES = "openai-completions", "openai-responses", "anthropic-messages"
+
+Json = dict[str, Any]
+
+
+class OpenClaw:
+    """The runtime in a folder of its own, with the configuration as users copy it."""
+
+    def __init__(self, loopback: Loopback, home: Path, api: str = CHAT) -> None:
+        """Changes only the proxy's address, the API, and what would reach out of the folder."""
+        modules = _node_modules()
+        self.work = home / "work"
+        self.config = home / "openclaw.json"
+        self.openclaw = modules / ".bin" / "openclaw"
+        hosts.write_files(self.work)
+        config = json.loads(CONFIG.read_text().replace(PROXY, loopback.proxy))
+        provider = config["models"]["providers"]["contextrender"]
+        provider["api"] = api
+        if api == MESSAGES:
+            provider["baseUrl"] = loopback.proxy
+        config["agents"]["defaults"]["workspace"] = str(self.work)
+        # Its memory would ask OpenAI for embeddings.
+        config["memory"] = {"search": {"enabled": False}}
+        self.config.write_text(json.dumps(config))
+        # Node comes with the packages; on a system that they have none for, it is the system's.
+        path = f"{modules / '.bin'}{os.pathsep}{os.environ['PATH']}"
+        self._environment = environment(
+            PATH=path,
+            HOME=str(home),
+            OPENCLAW_STATE_DIR=str(home / "state"),
+            OPENCLAW_CONFIG_PATH=str(self.config),
+            OPENAI_API_KEY="sk-none",
+        )
+
+    def run(self, *words: str) -> Json:
+        """What `openclaw agent ... --json` prints."""
+        done = subprocess.run(
+            [str(self.openclaw), "agent", *words, "--json"],
+            cwd=self.work,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=hosts.SECONDS,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        printed: Json = json.loads(done.stdout)
+        return printed
+
+
+@pytest.mark.parametrize("api", [CHAT, RESPONSES, MESSAGES])
+def test_two_turns_of_a_session(api: str, loopback: Loopback, tmp_path: Path) -> None:
+    openclaw = OpenClaw(loopback, tmp_path, api)
+    known = hosts.steps()
+    script = Script(loopback.model, as_its_own(known))
+    for question, answer in zip(QUESTIONS, hosts.ANSWERS, strict=True):
+        printed = openclaw.run("--local", "--session-id", "hosts", "-m", question)
+        assert [said["text"] for said in printed["payloads"]] == [answer]
+    script.steps = known
+    hosts.check(script)
+    for items in asked(script):
+        (place,) = (number for number, item in enumerate(items) if is_internal(item))
+        # In Responses it stays at the user's message until the next one.
+        assert place == len(items) - 1 or api == RESPONSES
+    session = recorded(loopback, QUESTIONS)
+    assert session["turns"] == len(known) - 1
+    if api != MESSAGES:
+        assert session["session"] == "hosts:0"
+
+
+def test_one_shot(loopback: Loopback, tmp_path: Path) -> None:
+    openclaw = OpenClaw(loopback, tmp_path)
+    known = [step for step in hosts.steps() if step != Say(hosts.ANSWERS[0])]
+    script = Script(loopback.model, as_its_own(known))
+    task = " ".join(QUESTIONS)
+    where = ("--config", str(openclaw.config), "--cwd", str(openclaw.work))
+    printed = openclaw.run("exec", task, *where)
+    assert (printed["status"], printed["final"]) == ("ok", hosts.ANSWERS[1])
+    assert printed["toolSummary"]["failures"] == 0
+    script.steps = known
+    hosts.check(script)
+    assert all(is_internal(items[-1]) for items in asked(script))
+    session = recorded(loopback, [task])
+    assert session["turns"] == len(known) - 1
+    assert session["session"] == f"{printed['sessionId']}:0"
+
+
+def asked(script: Script) -> list[list[Json]]:
+    """The messages, or items, of each request."""
+    return [body.get("messages") or body["input"] for body in script.asked]
+
+
+def is_internal(item: Json) -> bool:
+    """Whether it is what OpenClaw says anew to each call."""
+    if item.get("role") != "user" or isinstance(item["content"], str):
+        return False
+    text: str = item["content"][0].get("text", "")
+    return text.startswith(INTERNAL)
+
+
+def recorded(loopback: Loopback, questions: Sequence[str]) -> Json:
+    """The one session: one history, with all findings, and as the user's words only the user's."""
+    (session,) = loopback.sessions()
+    (branch,) = loopback.client.export_session(session["session"])["branches"]
+    spoken = [message["content"] for message in branch["messages"] if message["role"] == "user"]
+    for text, question in zip(spoken, questions, strict=True):
+        assert question in text
+    assert all(mark in json.dumps(branch["messages"]) for mark in hosts.MARKS)
+    status = httpx.get(f"{loopback.proxy}/contextrender/status").json()
+    assert status["fail_open"] == {}
+    return session
+
+
+def as_its_own(steps: Sequence[Step]) -> list[Step]:
+    """The steps with OpenClaw's tools: every other file is read by a command."""
+    own: list[Step] = []
+    for number, step in enumerate(steps):
+        if isinstance(step, Say):
+            own.append(step)
+        elif step.name == "restart":
+            own.append(Call("exec", {"command": f"./restart {step.arguments['host']}"}))
+        elif number % 2:
+            own.append(Call("exec", {"command": f"cat {step.arguments['host']}.txt"}))
+        else:
+            own.append(Call("read", {"path": f"{step.arguments['host']}.txt"}))
+    return own
+
+
+def _node_modules() -> Path:
+    # Under an older Node than OpenClaw's, npm would stop at its install script.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("npm_config_ignore_scripts", "true")
+        return node_modules_of("openclaw")

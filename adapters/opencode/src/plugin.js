@@ -1,0 +1,106 @@
+/**
+ * opencode's plugin: before each model call, the messages become those that fit the budget.
+ *
+ * opencode's own storage keeps every message. The session is opencode's; a subagent's is its own.
+ */
+
+import { reasonOf } from "./errors.js";
+import { Service } from "./service.js";
+import { Transcript } from "./transcript.js";
+
+const DEADLINE = 2;
+const CHANGES = /** @type {const} */ (["omitted", "replaced", "left_turns", "shortened"]);
+
+/**
+ * @typedef {import("./transcript.js").Item} Item
+ *
+ * @typedef {object} Options
+ * @property {number} [budget] Tokens of history; the session's unless given.
+ * @property {string} [policy] A policy's name; the session's unless given.
+ * @property {Record<string, number>} [parameters] Numbers of the policy's.
+ * @property {number} [deadline] In seconds.
+ * @property {string} [url] The service's address.
+ * @property {string} [token]
+ *
+ * @typedef {object} Log
+ * @property {(entry: { body: { service: string, level: "warn", message: string } }) =>
+ *   Promise<unknown>} log
+ */
+
+/**
+ * @param {{ client: { app: Log } }} input
+ * @param {Options} [options]
+ */
+async function server(input, options = {}) {
+  const service = new Service(options);
+  const seconds = Number(options.deadline ?? process.env.CONTEXTRENDER_DEADLINE ?? DEADLINE);
+  const deadline = Math.ceil(1000 * seconds);
+  const settings = {
+    budget: numberOf(options.budget ?? process.env.CONTEXTRENDER_BUDGET),
+    policy: options.policy || process.env.CONTEXTRENDER_POLICY || undefined,
+    parameters: options.parameters,
+  };
+  /** The sessions whose next messages opencode is about to summarize. */
+  const compacting = new Set();
+  let failures = 0;
+
+  /** @param {Item[]} items */
+  async function fit(items) {
+    const session = items[0]?.info.sessionID;
+    if (!session || compacting.delete(session)) return;
+    const transcript = new Transcript(items);
+    if (!transcript.messages.length) return;
+    const asked = { ...settings, model: modelOf(items) };
+    const reply = await service.render(session, transcript.messages, asked, deadline);
+    if (!CHANGES.some((change) => reply[change].length)) return;
+    const left = transcript.left(reply.plan);
+    items.splice(0, items.length, ...left);
+  }
+
+  /** @param {unknown} failure */
+  async function report(failure) {
+    failures += 1;
+    const message = `history sent unchanged (${reasonOf(failure)}), ${failures} so far`;
+    try {
+      const entry = { service: "contextrender", level: /** @type {const} */ ("warn"), message };
+      await input.client.app.log({ body: entry });
+    } catch {
+      console.error(`contextrender: ${message}`);
+    }
+  }
+
+  return {
+    /** @param {{}} _ @param {{ messages: Item[] }} output */
+    async "experimental.chat.messages.transform"(_, output) {
+      try {
+        await fit(output.messages);
+      } catch (failure) {
+        // opencode ends the run when a hook throws. The log is not waited for.
+        void report(failure);
+      }
+    },
+    /** @param {{ sessionID: string }} about */
+    async "experimental.session.compacting"(about) {
+      compacting.add(about.sessionID);
+    },
+  };
+}
+
+/** @param {Item[]} items */
+function modelOf(items) {
+  const info = items.findLast((item) => item.info.role === "user")?.info;
+  return info?.role === "user" ? info.model?.modelID : undefined;
+}
+
+/**
+ * A number, also one that is written as a text; the service refuses what is none.
+ *
+ * @param {unknown} value
+ */
+function numberOf(value) {
+  if (value === undefined || value === "") return undefined;
+  return Number.isNaN(Number(value)) ? value : Number(value);
+}
+
+// With the name opencode calls just this function; without it, it would call every export.
+export default { id: "contextrender", server };

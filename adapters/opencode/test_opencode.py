@@ -1,0 +1,207 @@
+"""opencode itself with the packed plugin: results leave its calls and come back."""
+
+import json
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapters.conftest import Loopback
+from adapters.testing import hosts
+from adapters.testing.installs import ADAPTERS, node_modules_of
+from adapters.testing.scripted import Call, Say, Script, Step
+
+HERE = ADAPTERS / "opencode"
+Json = dict[str, Any]
+Done = subprocess.CompletedProcess[str]
+FIRST, SECOND = "Find out which of the first six hosts are slow.", "And of the next three?"
+UNCHANGED = "history sent unchanged"
+
+
+class Project:
+    """A folder with the hosts' files, where a user has installed the plugin."""
+
+    def __init__(self, folder: Path, opencode: Path, loopback: Loopback, **options: object) -> None:
+        self.home = folder / "home"
+        self.work = folder / "work"
+        self._opencode = opencode
+        self._loopback = loopback
+        self.log = ""
+        """What opencode has logged: its file may lack the last second."""
+        self.work.mkdir()
+        for number in range(hosts.SECOND.stop):
+            (self.work / f"host_{number}_X.txt").write_text(_finding(number))
+        package = _packed(folder / "package")
+        _run(["npm", "install", "--offline", "--no-audit", "--no-fund", str(package)], self.work)
+        config = json.loads((HERE / "opencode.json").read_text())
+        config["plugin"][0][1] |= {"budget": hosts.BUDGET, "deadline": 10, **options}
+        models = {"scripted": {"name": "scripted", "tool_call": True}}
+        config |= {
+            "model": "local/scripted",
+            "small_model": "local/scripted",
+            "permission": {"*": "allow"},
+            "provider": {
+                "local": {
+                    "npm": "@ai-sdk/openai-compatible",
+                    "options": {"baseURL": f"{loopback.model.url}/v1", "apiKey": "sk-none"},
+                    "models": models,
+                }
+            },
+        }
+        (self.work / "opencode.json").write_text(json.dumps(config))
+
+    def run(self, *arguments: str) -> list[Json]:
+        """What `opencode run` tells."""
+        told = self._opened("run", "--print-logs", "--format", "json", *arguments)
+        return [json.loads(line) for line in told.splitlines()]
+
+    def stored(self, session: str) -> str:
+        """A session as opencode keeps it."""
+        return self._opened("export", session)
+
+    def steps(self) -> list[Step]:
+        """The hosts' task with opencode's own tools."""
+        return [self._step(step) for step in hosts.steps()]
+
+    def _opened(self, *arguments: str) -> str:
+        places = ("DATA", "CONFIG", "CACHE", "STATE")
+        environment = self._loopback.environment(
+            HOME=str(self.home),
+            PWD=str(self.work),
+            OPENCODE_DISABLE_AUTOUPDATE="1",
+            OPENCODE_DISABLE_MODELS_FETCH="1",
+            **{f"XDG_{place}_HOME": str(self.home / place.lower()) for place in places},
+        )
+        for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
+            # The configuration's model is the only one.
+            del environment[name]
+        done = _run([str(self._opencode), *arguments], self.work, environment)
+        self.log += done.stderr
+        return done.stdout
+
+    def _step(self, step: Step) -> Step:
+        if not isinstance(step, Call):
+            return step
+        host = step.arguments["host"]
+        if step.name != "look":
+            return Call("bash", {"command": f"echo restarted {host}", "description": "Restart it"})
+        if int(host.split("_")[1]) in hosts.FIRST:
+            return Call("bash", {"command": f"cat {host}.txt", "description": "Look at it"})
+        return Call("read", {"filePath": str(self.work / f"{host}.txt")})
+
+
+@pytest.fixture(scope="session")
+def tools() -> Path:
+    """What the plugin is checked with; its folder in the cache has the runtime's in it."""
+    return node_modules_of("opencode")
+
+
+@pytest.fixture(scope="session")
+def opencode(tools: Path) -> Path:
+    """The program that the package opencode-ai puts in place."""
+    return node_modules_of("opencode/runtime") / "opencode-linux-x64" / "bin" / "opencode"
+
+
+@pytest.fixture
+def deaf() -> Iterator[str]:
+    """An address where no answer comes."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_two_runs_of_a_session(tmp_path: Path, opencode: Path, loopback: Loopback) -> None:
+    project = Project(tmp_path, opencode, loopback)
+    script = Script(loopback.model, project.steps())
+    first = project.run(FIRST)
+    session = first[0]["sessionID"]
+    second = project.run("-s", session, SECOND)
+    assert _said(first) + _said(second) == list(hosts.ANSWERS)
+    assert all(event["part"]["state"]["status"] == "completed" for event in _tools(first + second))
+    script.steps = hosts.steps()
+    hosts.check(script)
+    for body in script.asked:
+        _check_pairs(body["messages"])
+    stored = project.stored(session)
+    assert all(mark in stored for mark in hosts.MARKS)
+    assert UNCHANGED not in project.log
+    recorded = {found["session"]: found["turns"] for found in loopback.sessions()}
+    assert recorded == {session: len(script.steps) - 1}
+    assert len(loopback.client.inspect_session(session)["lines"]) == 1
+
+
+def test_a_subagent_has_its_own_session(tmp_path: Path, opencode: Path, loopback: Loopback) -> None:
+    project = Project(tmp_path, opencode, loopback)
+    task = {"description": "Look", "prompt": "Look at it.", "subagent_type": "general"}
+    look = project.steps()[0]
+    script = Script(loopback.model, [Call("task", task), look, Say("It is fast."), Say("Done.")])
+    events = project.run("Have somebody look at the first host.")
+    assert _said(events) == ["Done."]
+    assert len(script.asked) == 4
+    turns = {found["session"]: found["turns"] for found in loopback.sessions()}
+    assert turns.pop(events[0]["sessionID"]) == 1
+    assert list(turns.values()) == [1]
+    assert UNCHANGED not in project.log
+
+
+def test_a_service_that_does_not_answer(
+    tmp_path: Path, opencode: Path, loopback: Loopback, deaf: str
+) -> None:
+    project = Project(tmp_path, opencode, loopback, url=deaf, deadline=0.2)
+    script = Script(loopback.model, project.steps()[:7])
+    assert _said(project.run(FIRST)) == [hosts.ANSWERS[0]]
+    assert script.seen(hosts.MARKS) == [set(range(number)) for number in range(7)]
+    assert f"{UNCHANGED} (late), 6 so far" in project.log
+
+
+def test_the_plugin_alone(tmp_path: Path, tools: Path, loopback: Loopback) -> None:
+    """Its types and its own tests, in a copy with what they need."""
+    copy = tmp_path / "plugin"
+    shutil.copytree(HERE, copy, ignore=shutil.ignore_patterns("node_modules", "runtime"))
+    (copy / "node_modules").symlink_to(tools)
+    _run(["npm", "run", "check"], copy)
+    told = _run(["npm", "test"], copy, loopback.environment()).stdout
+    assert "# fail 0" in told
+    assert "# skipped 0" in told
+
+
+def _finding(host: int) -> str:
+    told = f"It answers in {host * 17 + 5} ms; the next is host_{host + 1}_X.\n"
+    return told + "All is well here and nothing else is to be told. " * 12
+
+
+def _packed(folder: Path) -> Path:
+    folder.mkdir()
+    _run(["npm", "pack", "--pack-destination", str(folder)], HERE)
+    (package,) = folder.iterdir()
+    return package
+
+
+def _said(events: list[Json]) -> list[str]:
+    return [event["part"]["text"] for event in events if event["type"] == "text"]
+
+
+def _tools(events: list[Json]) -> list[Json]:
+    return [event for event in events if event["type"] == "tool_use"]
+
+
+def _check_pairs(messages: list[Json]) -> None:
+    called = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
+    assert called == [message["tool_call_id"] for message in messages if message["role"] == "tool"]
+
+
+def _run(command: list[str], folder: Path, environment: dict[str, str] | None = None) -> Done:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=hosts.SECONDS,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done

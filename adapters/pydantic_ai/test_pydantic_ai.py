@@ -1,0 +1,34 @@
+"""Pydantic AI itself, with the example's agent: results leave its requests and come back."""
+
+import subprocess
+
+import pytest
+
+from adapters.conftest import Loopback
+from adapters.testing import hosts
+from adapters.testing.installs import ADAPTERS, environment, python_of
+
+MODELS = {"responses": "openai-responses:m", "chat/completions": "openai-chat:m"}
+
+
+@pytest.mark.parametrize("api", MODELS)
+def test_the_example(api: str, loopback: Loopback) -> None:
+    environment = loopback.environment(MODEL=MODELS[api])
+    script = hosts.run_example("pydantic_ai", loopback.model, environment)
+    assert {asked.path for asked in loopback.model.asked} == {f"/v1/{api}"}
+    hosts.check(script)
+    (session,) = loopback.sessions()
+    assert session["session"] == "hosts"
+    assert session["turns"] == len(script.steps) - 1
+
+    # The first run ends without the early finding; the second has it of the history it was given.
+    seen = script.seen(hosts.MARKS)
+    first, second = seen[: len(hosts.FIRST) + 1], seen[len(hosts.FIRST) + 1 :]
+    assert hosts.EARLY not in first[-1]
+    assert any(hosts.EARLY in marks for marks in second)
+
+
+def test_every_kind_of_part() -> None:
+    command = [str(python_of("pydantic_ai")), str(ADAPTERS / "pydantic_ai" / "parts.py")]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr

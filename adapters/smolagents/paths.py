@@ -1,0 +1,27 @@
+"""What the example leaves out: plans, images, calls side by side, errors, streams, no answer."""
+
+from contextrender_bridge.adapters.smolagents import with_contextrender
+from example import look, restart
+from PIL import Image
+from smolagents import LogLevel, MultiStepAgent, OpenAIModel, ToolCallingAgent
+
+
+def main() -> None:
+    """Runs out of steps, then tells how much of the memory is left: all of it."""
+    agent = with_contextrender(ToolCallingAgent, budget=2000)(
+        tools=[look, restart],
+        model=OpenAIModel("m"),
+        planning_interval=3,
+        max_steps=8,
+        stream_outputs=True,
+        verbosity_level=LogLevel.OFF,
+    )
+    said = agent.run("How fast are the hosts?", images=[Image.new("RGB", (8, 8))])
+    print(f"\n{said}")
+    text = str(MultiStepAgent.write_memory_to_messages(agent))
+    print(all(f"the next is host_{number}_X" in text for number in range(1, 15)))
+    print(type(agent).__name__, type(agent).__mro__[2] is ToolCallingAgent)
+
+
+if __name__ == "__main__":
+    main()

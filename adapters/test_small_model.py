@@ -1,0 +1,72 @@
+"""From end to end: a real agent, the proxy, the service, and a real model with a small context.
+
+The whole history exceeds the model's context; through the proxy every call fits.
+"""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from adapters.conftest import Loopback, proxying
+from adapters.testing.hosts import BUDGET
+from adapters.testing.installs import CACHE, environment, python_of
+from tests.small_model import NotInstalled, install, served
+
+pytestmark = pytest.mark.slow
+
+CONTEXT = 2048
+STEPS = 12
+POLICY = "contextrender_plus"
+AGENT = Path(__file__).parent / "testing" / "small_agent.py"
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[str]:
+    folder = CACHE / "small-model"
+    if not folder.is_dir():
+        try:
+            install(folder)
+        except NotInstalled as reason:
+            pytest.skip(f"SmolLM2 cannot be installed: {reason}")
+    with served(folder, CONTEXT) as url:
+        yield url
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    filler = "All is well here and nothing else is to be told. " * 18
+    for number in range(10):
+        told = f"It answers in {number * 17 + 5} ms; the next is host_{number + 1}_X.\n{filler}"
+        (tmp_path / f"host_{number}_X.txt").write_text(told)
+    return tmp_path
+
+
+def run(url: str, files: Path) -> "subprocess.CompletedProcess[str]":
+    command = [str(python_of("mini_swe_agent")), str(AGENT), url, str(STEPS), str(files)]
+    return subprocess.run(
+        command, env=environment(), capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def test_the_whole_history_exceeds_the_context(model: str, files: Path) -> None:
+    done = run(model, files)
+    assert done.returncode != 0
+    assert "ContextWindowExceededError" in done.stderr
+
+
+def test_an_agent_goes_on_within_the_budget(loopback: Loopback, model: str, files: Path) -> None:
+    # The one that always shows the newest result, or a part of it.
+    with proxying(loopback.service, model, policy=POLICY) as proxy:
+        done = run(f"{proxy}/s/small/v1", files)
+    assert done.returncode == 0, done.stderr
+    assert f"LimitsExceeded after {STEPS} calls" in done.stdout
+    (session,) = loopback.sessions()
+    assert session["session"] == "small"
+    assert session["results"] == STEPS - 1
+    assert session["tokens"] > CONTEXT
+    told = loopback.client.explain("small", turn=STEPS, budget=BUDGET, policy=POLICY)
+    assert told["tokens"]["before"] > CONTEXT > BUDGET >= told["tokens"]["after"]
+    shown = [result["shown"] for result in told["results"]]
+    assert {"complete", "omitted"} <= set(shown)

@@ -1,0 +1,41 @@
+"""A mini-swe-agent that may only read one of ten files a step: small_agent.py URL STEPS FOLDER.
+
+Its model is too small to write commands that work, so a grammar leaves it only those.
+"""
+
+import sys
+
+from minisweagent.agents.default import DefaultAgent
+from minisweagent.environments.local import LocalEnvironment
+from minisweagent.models.litellm_textbased_model import LitellmTextbasedModel
+
+GRAMMAR = (
+    'root ::= "I read one more. " [a-z ]{4,24} '
+    '"\\n\\n```mswea_bash_command\\ncat host_" [0-9] "_X.txt\\n```"'
+)
+OBSERVATION = "<returncode>{{output.returncode}}</returncode>\n<output>\n{{output.output}}</output>"
+
+
+def main() -> None:
+    """Runs until the steps are used up."""
+    url, steps, folder = sys.argv[1:]
+    asked = {"api_base": url, "api_key": "none", "extra_body": {"grammar": GRAMMAR}}
+    model = LitellmTextbasedModel(
+        model_name="openai/smollm2",
+        model_kwargs=asked,
+        cost_tracking="ignore_errors",
+        observation_template=OBSERVATION,
+    )
+    agent = DefaultAgent(
+        model,
+        LocalEnvironment(cwd=folder),
+        system_template="You read files, one a step.",
+        instance_template="{{task}}",
+        step_limit=int(steps),
+    )
+    done = agent.run("Read host_0_X.txt to host_9_X.txt and say which hosts are slow.")
+    print(done["exit_status"], "after", agent.n_calls, "calls")
+
+
+if __name__ == "__main__":
+    main()
