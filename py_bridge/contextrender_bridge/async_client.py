@@ -29,6 +29,16 @@ from contextrender_bridge.fitting import (
     fitted,
     reason_of,
 )
+from contextrender_bridge.replies import (
+    DeleteView,
+    ExplainView,
+    ExportView,
+    InspectView,
+    RecallView,
+    RenderView,
+    SessionPage,
+    SyncView,
+)
 from contextrender_bridge.sent import Known, Sent
 
 Json = dict[str, Any]
@@ -101,17 +111,18 @@ class AsyncContextRender:
         parameters: Mapping[str, float] | None = None,
         model: str | None = None,
         want: str = "messages",
+        early: bool = False,
         token: str | None = None,
         line: str = "",
-    ) -> Json:
+    ) -> RenderView:
         """Records what is new of `messages`, and answers with the history for the next model call.
 
-        `token` is that of another user for this call; `line` tells histories of one session apart
-        that go on side by side.
+        As `ContextRender.render`; `token` is that of another user for this call, and `line` tells
+        histories of one session apart that go on side by side.
         """
         asked = {"budget": budget, "policy": policy, "parameters": parameters, "model": model}
-        fields = {"session": session, **asked, "want": want}
-        return await self._send_new("render", messages, fields, token, line)
+        fields = {"session": session, **asked, "want": want, "early": early or None}
+        return cast(RenderView, await self._send_new("render", messages, fields, token, line))
 
     async def fit(
         self,
@@ -138,10 +149,10 @@ class AsyncContextRender:
             if not transcript.messages:
                 return Fitted(body)
             asked = {"budget": budget, "policy": policy, "parameters": parameters, "model": model}
-            fields = {**asked, "want": "plan", "session": session}
+            fields = {**asked, "want": "plan", "session": session, "early": True}
             send = self._send_new("render", transcript.messages, fields, token, line)
             reply = await asyncio.wait_for(send, deadline)
-            return fitted(body, transcript, reply)
+            return fitted(body, transcript, cast(RenderView, reply))
         except Exception as failure:
             if not fail_open:
                 raise
@@ -157,10 +168,10 @@ class AsyncContextRender:
         model: str | None = None,
         token: str | None = None,
         line: str = "",
-    ) -> Json:
+    ) -> SyncView:
         """Records what is new of `messages`; `settings` become the session's own."""
         fields = {"session": session, "settings": settings, "model": model}
-        return await self._send_new("sync", messages, fields, token, line)
+        return cast(SyncView, await self._send_new("sync", messages, fields, token, line))
 
     async def explain(
         self,
@@ -172,11 +183,11 @@ class AsyncContextRender:
         policy: str | None = None,
         parameters: Mapping[str, float] | None = None,
         token: str | None = None,
-    ) -> Json:
+    ) -> ExplainView:
         """Why each result is shown or not at a turn, the next one unless given."""
         where = {"session": session, "turn": turn, "branch": branch}
         asked = {"budget": budget, "policy": policy, "parameters": parameters}
-        return await self.call("explain", {**where, **asked}, token)
+        return cast(ExplainView, await self.call("explain", {**where, **asked}, token))
 
     async def recall(
         self,
@@ -187,10 +198,13 @@ class AsyncContextRender:
         limit: int | None = None,
         branch: int | None = None,
         token: str | None = None,
-    ) -> Json:
+    ) -> RecallView:
         """Complete results: those at the positions `results`, or those that answer `query` best."""
         wanted = {"results": results and list(results), "query": query, "limit": limit}
-        return await self.call("recall", {"session": session, "branch": branch, **wanted}, token)
+        return cast(
+            RecallView,
+            await self.call("recall", {"session": session, "branch": branch, **wanted}, token),
+        )
 
     async def list_sessions(
         self,
@@ -199,30 +213,34 @@ class AsyncContextRender:
         cursor: str | None = None,
         query: str | None = None,
         token: str | None = None,
-    ) -> Json:
+    ) -> SessionPage:
         """A page of the caller's sessions, newest first; its `next` is the next page's cursor.
 
         With a `query`, only those with it in their name.
         """
         fields = {"limit": limit, "cursor": cursor, "query": query}
-        return await self.call("list_sessions", fields, token)
+        return cast(SessionPage, await self.call("list_sessions", fields, token))
 
-    async def inspect_session(self, session: str, *, branch: int | None = None) -> Json:
+    async def inspect_session(self, session: str, *, branch: int | None = None) -> InspectView:
         """A session's shape, without contents."""
-        return await self.call("inspect_session", {"session": session, "branch": branch})
+        return cast(
+            InspectView, await self.call("inspect_session", {"session": session, "branch": branch})
+        )
 
-    async def export_session(self, session: str) -> Json:
+    async def export_session(self, session: str) -> ExportView:
         """A whole session, to be kept or imported elsewhere."""
-        return await self.call("export_session", {"session": session})
+        return cast(ExportView, await self.call("export_session", {"session": session}))
 
-    async def import_session(self, data: Mapping[str, Any], *, session: str | None = None) -> Json:
+    async def import_session(
+        self, data: Mapping[str, Any], *, session: str | None = None
+    ) -> SyncView:
         """Makes a session from what `export_session` gave, under its own name unless given."""
-        return await self.call("import_session", {"data": data, "session": session})
+        return cast(SyncView, await self.call("import_session", {"data": data, "session": session}))
 
-    async def delete_session(self, session: str) -> Json:
+    async def delete_session(self, session: str) -> DeleteView:
         """Removes a session and all that it holds."""
         self._sent.forget((self._token, session, ""))
-        return await self.call("delete_session", {"session": session})
+        return cast(DeleteView, await self.call("delete_session", {"session": session}))
 
     async def call(self, walker: str, fields: Mapping[str, Any], token: str | None = None) -> Json:
         """A walker's report; fields that are None are left to the service."""

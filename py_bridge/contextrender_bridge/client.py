@@ -32,6 +32,16 @@ from contextrender_bridge.fitting import (
     fitted,
     reason_of,
 )
+from contextrender_bridge.replies import (
+    DeleteView,
+    ExplainView,
+    ExportView,
+    InspectView,
+    RecallView,
+    RenderView,
+    SessionPage,
+    SyncView,
+)
 from contextrender_bridge.sent import Known, Sent
 
 Json = dict[str, Any]
@@ -47,7 +57,7 @@ NOT_REPEATABLE = frozenset({"import_session", "delete_session"})
 class ContextRender:
     """A connection to the service; safe between threads, and a context manager.
 
-    Every method answers with the reply as plain JSON values (README, Endpoints) or raises a
+    Every method answers with the reply as plain JSON values, typed in `replies`, or raises a
     `ContextRenderError`.
     """
 
@@ -110,15 +120,18 @@ class ContextRender:
         parameters: Mapping[str, float] | None = None,
         model: str | None = None,
         want: str = "messages",
-    ) -> Json:
+        early: bool = False,
+    ) -> RenderView:
         """Records what is new of `messages`, and answers with the history for the next model call.
 
         `budget`, `policy` and `parameters` are this call's, otherwise the session's; `model`, on
         the first call, is the model whose tokens are counted. `want` "plan" leaves out the
-        messages: what to show is then in `plan`.
+        messages: what to show is then in `plan`. `early`: it answers before what is new is on disk;
+        should that fail, the next call sends it again.
         """
         asked = {"budget": budget, "policy": policy, "parameters": parameters, "model": model}
-        return self._send_new("render", session, messages, {**asked, "want": want})
+        fields = {**asked, "want": want, "early": early or None}
+        return cast(RenderView, self._send_new("render", session, messages, fields))
 
     def fit(
         self,
@@ -145,10 +158,10 @@ class ContextRender:
             if not transcript.messages:
                 return Fitted(body)
             asked = {"budget": budget, "policy": policy, "parameters": parameters, "model": model}
-            fields = {**asked, "want": "plan", "session": session}
+            fields = {**asked, "want": "plan", "session": session, "early": True}
             until = time.monotonic() + deadline
             reply = self._send_new("render", session, transcript.messages, fields, until)
-            return fitted(body, transcript, reply)
+            return fitted(body, transcript, cast(RenderView, reply))
         except Exception as failure:
             if not fail_open:
                 raise
@@ -162,9 +175,12 @@ class ContextRender:
         *,
         settings: Mapping[str, Any] | None = None,
         model: str | None = None,
-    ) -> Json:
+    ) -> SyncView:
         """Records what is new of `messages`; `settings` become the session's own."""
-        return self._send_new("sync", session, messages, {"settings": settings, "model": model})
+        return cast(
+            SyncView,
+            self._send_new("sync", session, messages, {"settings": settings, "model": model}),
+        )
 
     def explain(
         self,
@@ -175,11 +191,11 @@ class ContextRender:
         budget: int | None = None,
         policy: str | None = None,
         parameters: Mapping[str, float] | None = None,
-    ) -> Json:
+    ) -> ExplainView:
         """Why each result is shown or not at a turn, the next one unless given."""
         where = {"session": session, "turn": turn, "branch": branch}
         asked = {"budget": budget, "policy": policy, "parameters": parameters}
-        return self._call("explain", {**where, **asked})
+        return cast(ExplainView, self._call("explain", {**where, **asked}))
 
     def recall(
         self,
@@ -189,36 +205,43 @@ class ContextRender:
         query: str | None = None,
         limit: int | None = None,
         branch: int | None = None,
-    ) -> Json:
+    ) -> RecallView:
         """Complete results: those at the positions `results`, or those that answer `query` best."""
         wanted = {"results": results and list(results), "query": query, "limit": limit}
-        return self._call("recall", {"session": session, "branch": branch, **wanted})
+        return cast(
+            RecallView, self._call("recall", {"session": session, "branch": branch, **wanted})
+        )
 
     def list_sessions(
         self, *, limit: int | None = None, cursor: str | None = None, query: str | None = None
-    ) -> Json:
+    ) -> SessionPage:
         """A page of the caller's sessions, newest first; its `next` is the next page's cursor.
 
         With a `query`, only those with it in their name.
         """
-        return self._call("list_sessions", {"limit": limit, "cursor": cursor, "query": query})
+        return cast(
+            SessionPage,
+            self._call("list_sessions", {"limit": limit, "cursor": cursor, "query": query}),
+        )
 
-    def inspect_session(self, session: str, *, branch: int | None = None) -> Json:
+    def inspect_session(self, session: str, *, branch: int | None = None) -> InspectView:
         """A session's shape, without contents."""
-        return self._call("inspect_session", {"session": session, "branch": branch})
+        return cast(
+            InspectView, self._call("inspect_session", {"session": session, "branch": branch})
+        )
 
-    def export_session(self, session: str) -> Json:
+    def export_session(self, session: str) -> ExportView:
         """A whole session, to be kept or imported elsewhere."""
-        return self._call("export_session", {"session": session})
+        return cast(ExportView, self._call("export_session", {"session": session}))
 
-    def import_session(self, data: Mapping[str, Any], *, session: str | None = None) -> Json:
+    def import_session(self, data: Mapping[str, Any], *, session: str | None = None) -> SyncView:
         """Makes a session from what `export_session` gave, under its own name unless given."""
-        return self._call("import_session", {"data": data, "session": session})
+        return cast(SyncView, self._call("import_session", {"data": data, "session": session}))
 
-    def delete_session(self, session: str) -> Json:
+    def delete_session(self, session: str) -> DeleteView:
         """Removes a session and all that it holds."""
         self._sent.forget(session)
-        return self._call("delete_session", {"session": session})
+        return cast(DeleteView, self._call("delete_session", {"session": session}))
 
     def _send_new(
         self,

@@ -18,8 +18,8 @@ from typing import Any
 from contextrender_bridge.client_errors import ContextRenderError
 from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, Dialect, Plan, Transcript
 from contextrender_bridge.dialects.observations import has_observations
+from contextrender_bridge.replies import RenderView
 
-Json = dict[str, Any]
 Body = Mapping[str, Any]
 
 DEADLINE = 2.0
@@ -36,7 +36,7 @@ class Fitted:
 
     body: Body
     changed: bool = False
-    reply: Json | None = None
+    reply: RenderView | None = None
     failure: str = ""
     transcript: Transcript | None = field(default=None, repr=False)
     plan: Plan | None = field(default=None, repr=False)
@@ -74,12 +74,14 @@ def dialect_of(name: str, body: Body) -> Dialect:
     return DIALECTS[name]
 
 
-def fitted(body: Body, transcript: Transcript, reply: Json, also: Sequence[int] = ()) -> Fitted:
+def fitted(
+    body: Body, transcript: Transcript, reply: RenderView, also: Sequence[int] = ()
+) -> Fitted:
     """What a render reply with a plan makes of a request; results `also` are shown as well.
 
     But not where a summary of the whole history stands in a result's place.
     """
-    plan = Plan(transcript.messages, reply["plan"])
+    plan = Plan(transcript.messages, reply["plan"] or ())
     summaries = {shown["position"] for shown in reply["replaced"] if shown["kind"] == "summary"}
     for result in also:
         if result not in summaries:

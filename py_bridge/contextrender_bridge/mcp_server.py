@@ -6,7 +6,7 @@ It needs the `[mcp]` extra.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import MCPServer
@@ -84,8 +84,8 @@ def guarded(app: App, token: str) -> App:
     return admit
 
 
-async def _told(call: Awaitable[Json]) -> Json:
+async def _told(call: Awaitable[Mapping[str, Any]]) -> Json:
     try:
-        return await call
+        return dict(await call)
     except ContextRenderError as error:
         raise ToolError(f"{error.message} ({error.code})") from None

@@ -1,7 +1,5 @@
 """The replies as types: for editors and type checkers, over the plain values that the clients give.
 
-    reply = cast(RenderReply, client.render(session, messages))
-
 A test holds them against the service's own.
 """
 

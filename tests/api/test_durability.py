@@ -122,6 +122,38 @@ def test_a_failed_commit_is_an_error_leaves_nothing_and_the_next_call_works(
     assert vectors == [node.fields.get("embedding") for node in bob.graph().of("ToolResult")]
 
 
+def test_an_early_answer_is_the_same_and_what_it_tells_is_recorded(service: Service) -> None:
+    alice, bob = service.new_user(), service.new_user()
+    early, usual = Conversation(alice.api, "s"), Conversation(bob.api, "s")
+    for count in range(5, 20, 2):
+        fields = {"budget": 300, "want": "plan"}
+        assert early.send("render", RUN[:count], **fields, early=True) == usual.send(
+            "render", RUN[:count], **fields
+        )
+    asked = {"session": "s", "budget": 300}
+    assert alice.api("explain", **asked) == bob.api("explain", **asked)
+    assert alice.graph().counts == bob.graph().counts
+
+
+def test_what_an_early_answer_could_not_write_is_asked_for_again(impatient: NewUser) -> None:
+    alice, bob = impatient(), impatient()
+    for each in (alice, bob):
+        each.api("sync", session="s", messages=RUN[:8])
+    before = alice.graph()
+    fields = {"session": "s", "budget": 300}
+    with store_locked(alice.data):
+        told = alice.api("render", messages=RUN[:12], early=True, **fields)
+        # Waits until the one before has given up.
+        alice.api("explain", **fields)
+    assert told == bob.api("render", messages=RUN[:12], **fields)
+    assert alice.graph() == before
+    place = {"offset": told["offset"], "prefix": told["digest"]}
+    alice.api.refused("render", 409, "history_diverged", messages=RUN[12:14], **place, **fields)
+    whole = {"messages": RUN[:14], **fields}
+    assert alice.api("render", **whole) == bob.api("render", **whole)
+    alice.graph().check()
+
+
 def test_a_call_writes_to_the_store_once(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second time would be after the session's lock is let go."""
     written: list[int] = []

@@ -28,12 +28,13 @@ fields = {
     walker: {f.name: name(get_type_hints(kind)[f.name]) for f in dataclasses.fields(kind) if f.init}
     for walker, kind in walkers.items()
 }
+reports = {walker: name(get_type_hints(kind)["reports"]) for walker, kind in walkers.items()}
 hints = {kind: get_type_hints(getattr(views, kind)) for kind in sys.argv[2:]}
 shapes = {
     kind: {field: name(hint) for field, hint in found.items() if field[0] != "_"}
     for kind, found in hints.items()
 }
-print(json.dumps({"fields": fields, "shapes": shapes}))
+print(json.dumps({"fields": fields, "reports": reports, "shapes": shapes}))
 """
 
 VIEWS = [name for name, kind in vars(replies).items() if hasattr(kind, "__required_keys__")]
@@ -78,6 +79,13 @@ def test_requests_have_the_fields_that_are_served(
     given = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) - OWN
     taken = set(served["fields"][method]) - {"reports"}
     assert given == taken - FOUND
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("client", [ContextRender, AsyncContextRender])
+def test_methods_give_what_is_reported(served: dict[str, Any], client: Any, method: str) -> None:
+    given = plain(get_type_hints(getattr(client, method))["return"])
+    assert served["reports"][method] == f"list[{given}]"
 
 
 def plain(hint: Any) -> str:

@@ -50,7 +50,7 @@ export class Service {
     const last = this.#known.get(session) ?? NOTHING;
     const isSame = fingerprint(messages.slice(0, last.messages)) === last.fingerprint;
     const known = isSame ? last : NOTHING;
-    const fields = { session, ...settings, want: "plan" };
+    const fields = { session, ...settings, want: "plan", early: true };
     let reply;
     try {
       reply = await this.#post(fields, messages, known, signal);

@@ -20,6 +20,7 @@ from contextrender_bridge.dialects.contents import plain_text
 from contextrender_bridge.proxy.controls import Controls
 from contextrender_bridge.proxy.headers import Headers
 from contextrender_bridge.proxy.histories import Histories
+from contextrender_bridge.replies import RenderView
 
 Json = dict[str, Any]
 
@@ -154,7 +155,7 @@ def _report(messages: Any, before: int, after: int, ids: list[str], session: str
 
 
 def _texts(
-    session: str, reply: Json, plan: Plan, messages: Sequence[Mapping[str, Any]]
+    session: str, reply: RenderView, plan: Plan, messages: Sequence[Mapping[str, Any]]
 ) -> dict[int, tuple[str, str]]:
     """By position, the id of each result taken out, and the text in its place."""
     found: dict[int, tuple[str, str]] = {}

@@ -14,6 +14,7 @@ from contextrender_bridge.fitting import Failures, Fitted, dialect_of, fitted, r
 from contextrender_bridge.proxy.controls import Controls, line_of, session_of
 from contextrender_bridge.proxy.headers import Headers
 from contextrender_bridge.proxy.lines import Call, Line, Pause, Size, still_recalled
+from contextrender_bridge.replies import RenderView
 from contextrender_bridge.sent import fingerprints
 
 Json = dict[str, Any]
@@ -103,7 +104,7 @@ class Histories:
     ) -> Fitted:
         model = body.get("model")
 
-        async def render(budget: int | None) -> Json:
+        async def render(budget: int | None) -> RenderView:
             return await self.client.render(
                 session,
                 transcript.messages,
@@ -111,6 +112,7 @@ class Histories:
                 policy=asked.policy,
                 model=model if isinstance(model, str) else None,
                 want="plan",
+                early=True,
                 token=asked.token,
                 line=name,
             )

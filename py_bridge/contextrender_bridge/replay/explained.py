@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -11,6 +10,7 @@ from rich.table import Table
 
 from contextrender_bridge.replay.report import table
 from contextrender_bridge.replay.scores import Case, Prompt, Turn
+from contextrender_bridge.replies import ExplainView, ResultView, ValueView
 
 OMITTED_ROWS = 8
 RESULTS_WITH_USES = 4
@@ -49,12 +49,10 @@ class Telling:
                 self.run, self.turn, self._most = self._current, turn, len(kept)
 
 
-def print_explanation(
-    out: Console, run: str, view: dict[str, Any], drawn_on: Collection[int]
-) -> None:
+def print_explanation(out: Console, run: str, view: ExplainView, drawn_on: Collection[int]) -> None:
     """Prints the reply of `explain`; `drawn_on` are positions of results its call then drew on."""
-    results: list[dict[str, Any]] = view["results"]
-    shown = sorted((r for r in results if r["order"] is not None), key=lambda r: int(r["order"]))
+    results = view["results"]
+    shown = sorted((r for r in results if r["order"] is not None), key=lambda r: r["order"] or 0)
     tokens = view["tokens"]
     out.print(
         f"[bold]One call explained: call {view['turn']} of {escape(run)}[/bold]\n"
@@ -70,7 +68,7 @@ def print_explanation(
 
 
 def _results_table(
-    results: Sequence[dict[str, Any]], shown: Sequence[dict[str, Any]], drawn_on: Collection[int]
+    results: Sequence[ResultView], shown: Sequence[ResultView], drawn_on: Collection[int]
 ) -> Table:
     omitted = [r for r in results if r["order"] is None]
     omitted.sort(key=lambda r: (r["position"] not in drawn_on, -(r["usefulness"] or 0)))
@@ -82,7 +80,10 @@ def _results_table(
             str(result["position"]),
             escape(result["name"]),
             str(result["age"]),
-            *(_figure(result[name]) for name in ("reuse", "relevance", "usefulness", "score")),
+            _figure(result["reuse"]),
+            _figure(result["relevance"]),
+            _figure(result["usefulness"]),
+            _figure(result["score"]),
             f"{result['tokens']:,}",
             _verdict(result),
             style="" if result["order"] is not None else "dim",
@@ -94,12 +95,12 @@ def _results_table(
     return made
 
 
-def _verdict(result: dict[str, Any]) -> str:
+def _verdict(result: ResultView) -> str:
     order = result["order"]
     return str(result["shown"]) if order is None else f"{result['shown']}, {_ordinal(order)}"
 
 
-def _print_uses(out: Console, results: Sequence[dict[str, Any]]) -> None:
+def _print_uses(out: Console, results: Sequence[ResultView]) -> None:
     used = sorted((r for r in results if r["uses"]), key=lambda r: -r["reuse"])
     if not used:
         return
@@ -115,7 +116,7 @@ def _print_uses(out: Console, results: Sequence[dict[str, Any]]) -> None:
             out.print(f"    turn {use['turn']}, {what}: {_values(use['values'])}", soft_wrap=True)
 
 
-def _values(values: Sequence[dict[str, Any]]) -> str:
+def _values(values: Sequence[ValueView]) -> str:
     told = [f"{escape(str(v['value']))} 1/{v['results']}" for v in values[:VALUES_EACH]]
     if len(values) > VALUES_EACH:
         told.append(f"{len(values) - VALUES_EACH} more")

@@ -5,13 +5,14 @@ import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 
-from contextrender_bridge.client import ContextRender, Json
+from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client_errors import ContextRenderError
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.replay.cases import Case
 from contextrender_bridge.replay.prompts import Prompts
 from contextrender_bridge.replay.runs import Run
 from contextrender_bridge.replay.scores import Prompt, RunScore, Scorer, Turn, Watch, turns_of
+from contextrender_bridge.replies import RenderView
 from engine.costs import Usage
 from engine.tokens import counter_for
 
@@ -60,7 +61,7 @@ class HttpReplay:
             return Prompt(0, 0, 0, frozenset(), [])
         start = time.perf_counter()
         try:
-            reply: Json = self._client.render(
+            reply = self._client.render(
                 session,
                 run.messages[: turn.position],
                 budget=case.budget,
@@ -77,14 +78,14 @@ class HttpReplay:
             tokens["after"],
             tokens["outside"],
             frozenset(reply["visible"]),
-            reply["messages"],
+            reply["messages"] or [],
             _usage(reply),
             bool(reply["warnings"]),
             time.perf_counter() - start,
         )
 
 
-def _usage(reply: Json) -> Usage:
+def _usage(reply: RenderView) -> Usage:
     used = reply["usage"]
     return Usage(
         prompt=used["model_tokens_in"],

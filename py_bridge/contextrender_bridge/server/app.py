@@ -19,6 +19,7 @@ from contextrender_bridge.proxy.mounted import MountedProxy
 from contextrender_bridge.proxy.settings import ProxySettings
 from contextrender_bridge.server.accounts import Accounts, Caller
 from contextrender_bridge.server.console import console_routes
+from contextrender_bridge.server.early import Tell
 from contextrender_bridge.server.endpoints import Fields
 from contextrender_bridge.server.limits import BodyLimit
 from contextrender_bridge.server.replies import ApiError, encode, json_response, refusal
@@ -57,7 +58,7 @@ class Service:
         """`POST /user/login`: a token for a name and a password."""
         body = await request.body()
 
-        def check() -> bytes:
+        def check(_: Tell) -> bytes:
             given = self._login_fields.parse(body)
             if (token := self.accounts.login(given["username"], given["password"])) is None:
                 raise ApiError(401, "unauthorized", "The name or the password is wrong.")
@@ -82,7 +83,7 @@ class Service:
         return await _run(
             self._threads,
             f"walker {name}",
-            lambda: self.runtime.call(name, lambda: fields.parse(body), caller.root),
+            lambda tell: self.runtime.call(name, lambda: fields.parse(body), caller.root, tell),
         )
 
     def _caller(self, token: str) -> Caller:
@@ -137,12 +138,33 @@ class _Login:
     password: str
 
 
-async def _run(threads: Executor, what: str, work: Callable[[], bytes]) -> Response:
+async def _run(threads: Executor, what: str, work: Callable[[Tell], bytes]) -> Response:
+    """What `work` gives, or tells before it ends."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[bytes] = loop.create_future()
+
+    def tell(body: bytes) -> None:
+        loop.call_soon_threadsafe(_settle, answer, body)
+
+    def end(done: asyncio.Future[bytes]) -> None:
+        failure = done.exception()
+        if failure is None:
+            _settle(answer, done.result())
+        elif answer.done():
+            refusal(failure, f"{what}, after its answer,")
+        else:
+            answer.set_exception(failure)
+
+    loop.run_in_executor(threads, work, tell).add_done_callback(end)
     try:
-        body = await asyncio.get_running_loop().run_in_executor(threads, work)
+        return json_response(await answer)
     except Exception as failure:
         return refusal(failure, what).response()
-    return json_response(body)
+
+
+def _settle(answer: asyncio.Future[bytes], body: bytes) -> None:
+    if not answer.done():
+        answer.set_result(body)
 
 
 async def _refuse(_: Request, error: Exception) -> Response:

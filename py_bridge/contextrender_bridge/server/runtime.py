@@ -23,6 +23,7 @@ from jaclang.runtimelib.exceptions import WriteConflict
 
 from contextrender_bridge.paths import ENTRY
 from contextrender_bridge.server import fast_paths
+from contextrender_bridge.server.early import TELL, Tell
 from contextrender_bridge.server.replies import ApiError, encode, reported_problem
 from contextrender_bridge.server.sqlite import Database
 from contextrender_bridge.server.storage import SYSTEM_ROOT, RequestMemory, commit_now
@@ -100,21 +101,28 @@ class Runtime:
         self._turnstiles: dict[str, threading.Lock] = {}
         self._system_root = self._load_system_root()
 
-    def call(self, name: str, fields: Callable[[], Mapping[str, Any]], root: str) -> bytes:
+    def call(
+        self,
+        name: str,
+        fields: Callable[[], Mapping[str, Any]],
+        root: str,
+        tell: Tell | None = None,
+    ) -> bytes:
         """Run a walker at the user's root; its reports as JSON, once its changes are on disk.
 
-        `fields` makes them anew for each attempt. Raises ApiError for a reported Problem and
+        `fields` makes them anew for each attempt. What the walker answers early goes to `tell`,
+        once an attempt. Raises ApiError for a reported Problem and
         whatever the walker raises; either way nothing is written.
         """
         turnstile = self._turnstiles.setdefault(root, threading.Lock())
         with turnstile:
             pass
         with suppress(_RunAgain):
-            return contextvars.Context().run(self._attempt, name, fields(), root)
+            return contextvars.Context().run(self._attempt, name, fields(), root, tell)
         with turnstile:
             for _ in range(MORE_ATTEMPTS):
                 with suppress(_RunAgain):
-                    return contextvars.Context().run(self._attempt, name, fields(), root)
+                    return contextvars.Context().run(self._attempt, name, fields(), root, tell)
         raise _Conflict
 
     @contextmanager
@@ -147,7 +155,8 @@ class Runtime:
             self._database.close()
         self._locks.unshare()
 
-    def _attempt(self, name: str, fields: Mapping[str, Any], root: str) -> bytes:
+    def _attempt(self, name: str, fields: Mapping[str, Any], root: str, tell: Tell | None) -> bytes:
+        TELL.set(tell)
         with self.unit_of_work(root) as memory:
             try:
                 walker = self.walkers[name](**fields)

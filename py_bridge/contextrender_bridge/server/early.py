@@ -1,0 +1,21 @@
+"""A reply given before its request's changes are on disk, where the caller asks for that.
+
+For callers that keep the whole history themselves: should the write fail, or the process die, their
+next call says so (409) and brings what is missing.
+"""
+
+from collections.abc import Callable
+from contextvars import ContextVar
+
+from contextrender_bridge.server.replies import encode
+
+Tell = Callable[[bytes], None]
+
+TELL: ContextVar[Tell | None] = ContextVar("tell", default=None)
+
+
+def answer_early(report: object) -> None:
+    """Answers the current request with this report now; its walker goes on."""
+    tell = TELL.get()
+    if tell is not None:
+        tell(encode({"reports": [report]}))
