@@ -15,7 +15,7 @@ test: .venv/ready
 # Agent runtimes themselves, each installed in a cache folder; QUICK=1 leaves out the slowest:
 # make test-runtimes RUNTIMES="langchain opencode"
 test-runtimes: .venv/ready
-	$(BIN)/python -m pytest -v -rs $(if $(QUICK),-m "not slow") \
+	$(BIN)/python -m pytest -vv -rs $(if $(QUICK),-m "not slow") \
 		$(if $(RUNTIMES),$(addprefix adapters/,$(RUNTIMES)),adapters)
 
 bench: .venv/ready

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+import httpx
 import pytest
 from contextrender_bridge import ContextRender, Credentials
 from contextrender_bridge.async_client import AsyncContextRender
@@ -14,6 +14,7 @@ from contextrender_bridge.proxy.app import Proxy
 from contextrender_bridge.proxy.settings import ProxySettings
 from contextrender_bridge.proxy.standalone import Standalone
 from contextrender_bridge.replay.service import temporary_service
+from contextrender_bridge.replies import SessionView
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -41,10 +42,15 @@ class Loopback:
             **variables,
         )
 
-    def sessions(self) -> list[dict[str, Any]]:
-        """What the service has recorded."""
-        found: list[dict[str, Any]] = self.client.list_sessions()["sessions"]
+    def failures(self) -> dict[str, int]:
+        """How often the proxy let a whole history through because something failed, by reason."""
+        status = httpx.get(f"{self.proxy}/contextrender/status").json()
+        found: dict[str, int] = status["fail_open"]
         return found
+
+    def sessions(self) -> list[SessionView]:
+        """What the service has recorded."""
+        return self.client.list_sessions()["sessions"]
 
 
 @pytest.fixture(scope="session")

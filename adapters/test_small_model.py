@@ -3,13 +3,13 @@
 The whole history exceeds the model's context; through the proxy every call fits.
 """
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from adapters.conftest import Loopback, proxying
+from adapters.testing.commands import Done, run
 from adapters.testing.hosts import BUDGET
 from adapters.testing.installs import CACHE, environment, python_of
 from tests.small_model import NotInstalled, install, served
@@ -43,24 +43,20 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(url: str, files: Path) -> "subprocess.CompletedProcess[str]":
-    command = [str(python_of("mini_swe_agent")), str(AGENT), url, str(STEPS), str(files)]
-    return subprocess.run(
-        command, env=environment(), capture_output=True, text=True, timeout=300, check=False
-    )
+def agent(url: str, files: Path, *, fails: bool = False) -> Done:
+    command = [python_of("mini_swe_agent"), AGENT, url, str(STEPS), files]
+    return run(command, environment(), fails=fails, seconds=300)
 
 
 def test_the_whole_history_exceeds_the_context(model: str, files: Path) -> None:
-    done = run(model, files)
-    assert done.returncode != 0
+    done = agent(model, files, fails=True)
     assert "ContextWindowExceededError" in done.stderr
 
 
 def test_an_agent_goes_on_within_the_budget(loopback: Loopback, model: str, files: Path) -> None:
     # The one that always shows the newest result, or a part of it.
     with proxying(loopback.service, model, policy=POLICY) as proxy:
-        done = run(f"{proxy}/s/small/v1", files)
-    assert done.returncode == 0, done.stderr
+        done = agent(f"{proxy}/s/small/v1", files)
     assert f"LimitsExceeded after {STEPS} calls" in done.stdout
     (session,) = loopback.sessions()
     assert session["session"] == "small"

@@ -103,8 +103,8 @@ def make(variant):
 @pytest.fixture
 def peer(bench: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Makes a peer whose adapter is the one above."""
-    (tmp_path / "adapters").mkdir()
-    (tmp_path / "adapters" / "with_made.py").write_text(ADAPTER)
+    (tmp_path / "libraries").mkdir()
+    (tmp_path / "libraries" / "with_made.py").write_text(ADAPTER)
     worker = tmp_path / "worker.py"
     worker.write_text((BENCH / "peers" / "worker.py").read_text())
     monkeypatch.setattr(bench.driving, "WORKER", worker)
@@ -145,7 +145,7 @@ def test_a_peer_that_does_not_start_says_why(bench: SimpleNamespace, peer: Any) 
 def test_every_requirement_is_pinned(bench: SimpleNamespace) -> None:
     for each in bench.catalogue.PEERS:
         assert all("==" in requirement for requirement in each.requirements)
-        assert (BENCH / "peers" / "adapters" / f"{each.adapter}.py").is_file()
+        assert (BENCH / "peers" / "libraries" / f"{each.adapter}.py").is_file()
 
 
 def test_tables_replace_what_stands_between_their_marks(bench: SimpleNamespace) -> None:

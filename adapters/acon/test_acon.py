@@ -16,6 +16,7 @@ from contextrender_bridge.adapters.acon import install
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
+from adapters.testing.commands import UNCHANGED
 from adapters.testing.scripted import Call, Say, Script
 
 Json = dict[str, Any]
@@ -110,7 +111,7 @@ def test_the_loop_shows_what_fits_and_keeps_everything(
     loopback: Loopback, caplog: pytest.LogCaptureFixture
 ) -> None:
     script, memory = run(loopback, client=loopback.client, budget=BUDGET, deadline=10.0)
-    assert "history sent unchanged" not in caplog.text
+    assert UNCHANGED not in caplog.text
     hosts.check(replace(script, steps=[*STEPS, script.steps[-1]]))
     for body in script.asked:
         roles = [message["role"] for message in body["messages"]]

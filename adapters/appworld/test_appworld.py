@@ -4,7 +4,6 @@ The agent is the example's, which has the published interface of AppWorld's own:
 the package. Nor is the benchmark's data, which no test can download.
 """
 
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
+from adapters.testing.commands import UNCHANGED, Done, run
 from adapters.testing.installs import ADAPTERS, python_of
 from adapters.testing.scripted import Call, Say, Script, Step
 
@@ -31,7 +31,7 @@ def test_the_example(loopback: Loopback, tmp_path: Path) -> None:
     script = Script(loopback.model, [*texts, _block(DONE)], lambda body: True)
     done = _run(loopback, tmp_path)
     assert f"{len(script.steps)} steps, complete: True" in done.stdout
-    assert "history sent unchanged" not in done.stderr
+    assert UNCHANGED not in done.stderr
     hosts.check(replace(script, steps=[*steps, script.steps[-1]]))
     (session,) = loopback.sessions()
     assert session["session"] == "hosts/hosts_1"
@@ -53,22 +53,12 @@ def _block(code: str) -> Say:
     return Say(f"```python\n{code}\n```")
 
 
-def _run(loopback: Loopback, folder: Path) -> "subprocess.CompletedProcess[str]":
+def _run(loopback: Loopback, folder: Path) -> Done:
     python = python_of("appworld")
     variables = loopback.environment(
         APPWORLD_ROOT=str(folder), APPWORLD_CACHE=str(folder / "cache"), IPYTHONDIR=str(folder)
     )
     if not list(python.parent.parent.glob("lib/*/site-packages/appworld/apps/supervisor")):
         # The apps come in the package, packed.
-        install = [str(python.with_name("appworld")), "install"]
-        subprocess.run(install, cwd=folder, env=variables, check=True, timeout=hosts.SECONDS)
-    done = subprocess.run(
-        [str(python), str(ADAPTERS / "appworld" / "example.py")],
-        cwd=folder,
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=hosts.SECONDS,
-    )
-    assert done.returncode == 0, done.stderr
-    return done
+        run([python.with_name("appworld"), "install"], variables, folder)
+    return run([python, ADAPTERS / "appworld" / "example.py"], variables, folder)

@@ -2,14 +2,13 @@
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
-import httpx
 import pytest
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
+from adapters.testing.commands import run
 from adapters.testing.installs import environment, node_modules_of
 from adapters.testing.scripted import Call, Say, Script, Step
 
@@ -20,7 +19,7 @@ SETTINGS = Path(__file__).parent / "settings.json"
 def test_two_turns_of_a_session(loopback: Loopback, tmp_path: Path, model: str) -> None:
     modules = node_modules_of("claude_code")
     # Where npm leaves install scripts out, this is still to be done.
-    subprocess.run(["node", str(modules / "@anthropic-ai/claude-code/install.cjs")], check=True)
+    run(["node", modules / "@anthropic-ai/claude-code/install.cjs"], environment())
     work = tmp_path / "work"
     hosts.write_files(work)
     known = hosts.steps()
@@ -38,16 +37,7 @@ def test_two_turns_of_a_session(loopback: Loopback, tmp_path: Path, model: str) 
         command = [str(modules / ".bin" / "claude"), "-p", question, *options]
         command += ["--output-format", "json", "--settings", json.dumps(settings)]
         command += ["--model", model, "--allowedTools", "Read,Bash"]
-        done = subprocess.run(
-            command,
-            cwd=work,
-            env=own,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=hosts.SECONDS,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        done = run(command, own, work)
         answer: dict[str, str] = json.loads(done.stdout)
         return answer
 
@@ -67,8 +57,7 @@ def test_two_turns_of_a_session(loopback: Loopback, tmp_path: Path, model: str) 
     assert session["session"] == first["session_id"]
     assert session["turns"] == len(known) - 1
     assert session["branches"] == 1
-    status = httpx.get(f"{loopback.proxy}/contextrender/status").json()
-    assert status["fail_open"] == {}
+    assert loopback.failures() == {}
 
 
 def as_its_own(step: Step, folder: Path) -> Step:

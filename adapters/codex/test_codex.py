@@ -1,15 +1,14 @@
 """Codex itself, with its own shell tool: results leave its requests and come back."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
+from adapters.testing.commands import run
 from adapters.testing.installs import environment, node_modules_of
 from adapters.testing.scripted import Call, Say, Script, Step, has_tools
 from tests.proxy.doubles import Asked, Reply, response_events, stream
@@ -58,16 +57,7 @@ def test_two_turns_of_a_session(
         """The events of `codex exec`."""
         command = [str(modules / ".bin" / "codex"), "exec", "--json", "--skip-git-repo-check"]
         command += ["--sandbox", "danger-full-access", "--model", model, *words]
-        done = subprocess.run(
-            command,
-            cwd=work,
-            env=own,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=hosts.SECONDS,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        done = run(command, own, work)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     first = ask("Find out which of the first six hosts are slow.")
@@ -81,8 +71,7 @@ def test_two_turns_of_a_session(
     assert session["session"] == thread
     assert session["turns"] == len(known) - 1
     assert session["branches"] == 1
-    status = httpx.get(f"{loopback.proxy}/contextrender/status").json()
-    assert status["fail_open"] == {}
+    assert loopback.failures() == {}
 
 
 def as_its_own(step: Step) -> Step:

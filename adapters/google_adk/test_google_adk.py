@@ -1,11 +1,11 @@
 """ADK itself, with the example's agent: results leave its calls and come back."""
 
 import json
-import subprocess
 from typing import Any
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
+from adapters.testing.commands import UNCHANGED, run
 from adapters.testing.installs import ADAPTERS, python_of
 from tests.proxy.doubles import Asked, Reply, whole
 
@@ -26,13 +26,9 @@ def test_calls_side_by_side_are_sent_as_gemini_wants_them(loopback: Loopback) ->
     environment = loopback.environment(
         GOOGLE_GEMINI_BASE_URL=loopback.model.url, GOOGLE_API_KEY="none"
     )
-    command = [str(python_of("google_adk")), str(ADAPTERS / "google_adk" / "gemini.py")]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=hosts.SECONDS
-    )
-    assert done.returncode == 0, done.stderr
+    done = run([python_of("google_adk"), ADAPTERS / "google_adk" / "gemini.py"], environment)
     assert done.stdout.splitlines() == ["So much for now.", "So much for now.", "True"]
-    assert "history sent unchanged" not in done.stderr
+    assert UNCHANGED not in done.stderr
 
     marks = [f"the next is host_{number}_X" for number in range(1, 25)]
     assert len(gemini.asked) == 14

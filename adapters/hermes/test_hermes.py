@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import sqlite3
-import subprocess
 import time
 from contextlib import closing
 from dataclasses import replace
@@ -14,11 +13,11 @@ import pytest
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
+from adapters.testing.commands import UNCHANGED, run
 from adapters.testing.installs import ADAPTERS, python_of
 from adapters.testing.scripted import Call, Script, Step
 
 FOLDER = ADAPTERS / "hermes"
-SECONDS = 120
 QUIET = """
 model:
   default: m
@@ -66,16 +65,7 @@ def ask(task: str, loopback: Loopback, home: Path, *more: str) -> tuple[str, str
     hermes = python_of("hermes").parent / "hermes"
     command = [str(hermes), "chat", "-Q", "-t", "file,terminal", "--yolo", *more, "-q", task]
     variables = loopback.environment(HOME=str(home.parent), HERMES_HOME=str(home))
-    done = subprocess.run(
-        command,
-        env=variables,
-        cwd=work,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run(command, variables, work)
     found = re.search(r"^session_id: (\S+)$", done.stderr, re.MULTILINE)
     assert found, done.stderr
     return done.stdout.strip(), found[1]
@@ -104,4 +94,4 @@ def test_a_continued_session(api: str, loopback: Loopback, tmp_path: Path) -> No
     assert session["turns"] == len(script.steps) - 1
     assert session["branches"] == 1
     assert kept(home) == len(hosts.MARKS)
-    assert "history sent unchanged" not in (home / "logs" / "agent.log").read_text()
+    assert UNCHANGED not in (home / "logs" / "agent.log").read_text()

@@ -5,7 +5,6 @@ the agent first speaks; after the agent has waited, the scenario begins a second
 """
 
 import json
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 from adapters.conftest import Loopback, proxying
 from adapters.testing import hosts
+from adapters.testing.commands import run
 from adapters.testing.installs import environment, python_of
 from adapters.testing.scripted import Call, Say, Script, Step
 from tests.proxy.doubles import Asked, Reply
@@ -87,18 +87,12 @@ def _fill_sandbox(folder: Path) -> None:
 
 def _run(endpoint: str, folder: Path) -> dict[str, object]:
     """Runs the scenario; what its output says of it, for the exit status is always 0."""
-    run = str(python_of("meta_are").with_name("are-run"))
-    command = [run, "-s", "scenario_tutorial", "-a", "default", "-e", "-w", "1"]
+    are_run = str(python_of("meta_are").with_name("are-run"))
+    command = [are_run, "-s", "scenario_tutorial", "-a", "default", "-e", "-w", "1"]
     command += ["--scenario_kwargs", LONG]
     model = ["--provider", "local", "--model", "openai/m", "--endpoint", endpoint]
-    done = subprocess.run(
-        [*command, *model, "--output_dir", str(folder / "out")],
-        cwd=folder,
-        env=environment(OPENAI_API_KEY="sk-none", HF_HUB_OFFLINE="1", TMPDIR=str(folder)),
-        capture_output=True,
-        text=True,
-        timeout=hosts.SECONDS,
-    )
+    own = environment(OPENAI_API_KEY="sk-none", HF_HUB_OFFLINE="1", TMPDIR=str(folder))
+    done = run([*command, *model, "--output_dir", folder / "out"], own, folder)
     output = folder / "out" / "output.jsonl"
     assert output.is_file(), done.stderr[-2000:]
     (line,) = output.read_text().splitlines()

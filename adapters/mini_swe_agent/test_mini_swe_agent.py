@@ -1,8 +1,7 @@
 """mini-swe-agent itself, by its command and by code: results leave its calls and come back."""
 
 import json
-import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from adapters.conftest import Loopback
 from adapters.mini_swe_agent.findings import write_findings
 from adapters.testing import hosts
+from adapters.testing.commands import UNCHANGED, run
 from adapters.testing.installs import ADAPTERS, python_of
 from adapters.testing.scripted import Call, Json, Say, Script, Step
 
@@ -19,8 +19,6 @@ END = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 NEW_TASK = "And the next three? Restart those that are slow."
 SHORT = "agent.instance_template={{task}}"
 """Without the long instructions: when a second task comes, the budget is also the first one's."""
-
-SECONDS = 120
 
 
 def command_of(step: Step) -> str:
@@ -58,22 +56,6 @@ def environment(loopback: Loopback, folder: Path) -> dict[str, str]:
     )
 
 
-def run(command: list[str], variables: Mapping[str, str], folder: Path, typed: str = "") -> str:
-    """What a command prints."""
-    done = subprocess.run(
-        command,
-        env=variables,
-        cwd=folder,
-        input=typed,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "history sent unchanged" not in done.stderr
-    return done.stdout
-
-
 @pytest.mark.parametrize(
     ("model_class", "config", "tell"),
     [
@@ -96,12 +78,9 @@ def test_the_command(
     files = ["-c", config, "-c", str(FOLDER / "contextrender.yaml"), "-c", SHORT]
     how = ["-m", "openai/m", "--model-class", model_class, "-y", "-o", "run.traj.json"]
     task = ["-t", "Read the first six hosts' files."]
-    run(
-        [str(mini), *files, *how, *task],
-        environment(loopback, tmp_path),
-        tmp_path,
-        f"{NEW_TASK}\n\n",
-    )
+    command = [mini, *files, *how, *task]
+    done = run(command, environment(loopback, tmp_path), tmp_path, typed=f"{NEW_TASK}\n\n")
+    assert UNCHANGED not in done.stderr
     check(script, hosts.steps())
     trajectory = json.loads((tmp_path / "run.traj.json").read_text())
     assert trajectory["info"]["exit_status"] == "Submitted"
@@ -115,9 +94,10 @@ def test_the_example(loopback: Loopback, tmp_path: Path) -> None:
     """Of one task, with an agent made by code."""
     told = [step for step in hosts.steps() if step != Say(hosts.ANSWERS[0])]
     script = Script(loopback.model, [as_text(step) for step in told], lambda body: True)
-    example = [str(python_of("mini_swe_agent")), str(FOLDER / "example.py")]
-    printed = run(example, environment(loopback, tmp_path), tmp_path)
-    assert printed.splitlines()[-1] == f"Submitted after {2 * len(told) + 2} messages"
+    example = [python_of("mini_swe_agent"), FOLDER / "example.py"]
+    done = run(example, environment(loopback, tmp_path), tmp_path)
+    assert UNCHANGED not in done.stderr
+    assert done.stdout.splitlines()[-1] == f"Submitted after {2 * len(told) + 2} messages"
     check(script, told)
     (session,) = loopback.sessions()
     assert session["session"] == "hosts"

@@ -2,16 +2,15 @@
 
 import json
 import os
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
+from adapters.testing.commands import run
 from adapters.testing.installs import environment, node_modules_of
 from adapters.testing.scripted import Call, Say, Script, Step
 
@@ -60,16 +59,8 @@ class OpenClaw:
 
     def run(self, *words: str) -> Json:
         """What `openclaw agent ... --json` prints."""
-        done = subprocess.run(
-            [str(self.openclaw), "agent", *words, "--json"],
-            cwd=self.work,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=hosts.SECONDS,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        command = [self.openclaw, "agent", *words, "--json"]
+        done = run(command, self._environment, self.work)
         printed: Json = json.loads(done.stdout)
         return printed
 
@@ -132,8 +123,7 @@ def recorded(loopback: Loopback, questions: Sequence[str]) -> Json:
     for text, question in zip(spoken, questions, strict=True):
         assert question in text
     assert all(mark in json.dumps(branch["messages"]) for mark in hosts.MARKS)
-    status = httpx.get(f"{loopback.proxy}/contextrender/status").json()
-    assert status["fail_open"] == {}
+    assert loopback.failures() == {}
     return session
 
 

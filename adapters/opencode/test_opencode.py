@@ -3,7 +3,6 @@
 import json
 import shutil
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,13 @@ import pytest
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
-from adapters.testing.installs import ADAPTERS, node_modules_of
+from adapters.testing.commands import UNCHANGED, run
+from adapters.testing.installs import ADAPTERS, environment, node_modules_of
 from adapters.testing.scripted import Call, Say, Script, Step
 
 HERE = ADAPTERS / "opencode"
 Json = dict[str, Any]
-Done = subprocess.CompletedProcess[str]
 FIRST, SECOND = "Find out which of the first six hosts are slow.", "And of the next three?"
-UNCHANGED = "history sent unchanged"
 
 
 class Project:
@@ -36,7 +34,8 @@ class Project:
         for number in range(hosts.SECOND.stop):
             (self.work / f"host_{number}_X.txt").write_text(_finding(number))
         package = _packed(folder / "package")
-        _run(["npm", "install", "--offline", "--no-audit", "--no-fund", str(package)], self.work)
+        npm = ["npm", "install", "--offline", "--no-audit", "--no-fund", package]
+        run(npm, environment(), self.work)
         config = json.loads((HERE / "opencode.json").read_text())
         config["plugin"][0][1] |= {"budget": hosts.BUDGET, "deadline": 10, **options}
         models = {"scripted": {"name": "scripted", "tool_call": True}}
@@ -69,7 +68,7 @@ class Project:
 
     def _opened(self, *arguments: str) -> str:
         places = ("DATA", "CONFIG", "CACHE", "STATE")
-        environment = self._loopback.environment(
+        variables = self._loopback.environment(
             HOME=str(self.home),
             PWD=str(self.work),
             OPENCODE_DISABLE_AUTOUPDATE="1",
@@ -78,8 +77,8 @@ class Project:
         )
         for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
             # The configuration's model is the only one.
-            del environment[name]
-        done = _run([str(self._opencode), *arguments], self.work, environment)
+            del variables[name]
+        done = run([self._opencode, *arguments], variables, self.work)
         self.log += done.stderr
         return done.stdout
 
@@ -162,8 +161,8 @@ def test_the_plugin_alone(tmp_path: Path, tools: Path, loopback: Loopback) -> No
     copy = tmp_path / "plugin"
     shutil.copytree(HERE, copy, ignore=shutil.ignore_patterns("node_modules", "runtime"))
     (copy / "node_modules").symlink_to(tools)
-    _run(["npm", "run", "check"], copy)
-    told = _run(["npm", "test"], copy, loopback.environment()).stdout
+    run(["npm", "run", "check"], environment(), copy)
+    told = run(["npm", "test"], loopback.environment(), copy).stdout
     assert "# fail 0" in told
     assert "# skipped 0" in told
 
@@ -175,7 +174,7 @@ def _finding(host: int) -> str:
 
 def _packed(folder: Path) -> Path:
     folder.mkdir()
-    _run(["npm", "pack", "--pack-destination", str(folder)], HERE)
+    run(["npm", "pack", "--pack-destination", folder], environment(), HERE)
     (package,) = folder.iterdir()
     return package
 
@@ -191,17 +190,3 @@ def _tools(events: list[Json]) -> list[Json]:
 def _check_pairs(messages: list[Json]) -> None:
     called = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
     assert called == [message["tool_call_id"] for message in messages if message["role"] == "tool"]
-
-
-def _run(command: list[str], folder: Path, environment: dict[str, str] | None = None) -> Done:
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=hosts.SECONDS,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done

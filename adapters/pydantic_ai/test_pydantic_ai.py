@@ -1,11 +1,10 @@
 """Pydantic AI itself, with the example's agent: results leave its requests and come back."""
 
-import subprocess
-
 import pytest
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
+from adapters.testing.commands import run
 from adapters.testing.installs import ADAPTERS, environment, python_of
 
 MODELS = {"responses": "openai-responses:m", "chat/completions": "openai-chat:m"}
@@ -29,6 +28,4 @@ def test_the_example(api: str, loopback: Loopback) -> None:
 
 
 def test_every_kind_of_part() -> None:
-    command = [str(python_of("pydantic_ai")), str(ADAPTERS / "pydantic_ai" / "parts.py")]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
+    run([python_of("pydantic_ai"), ADAPTERS / "pydantic_ai" / "parts.py"], environment())

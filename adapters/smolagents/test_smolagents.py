@@ -1,7 +1,6 @@
 """smolagents itself, with the example's agents: results leave their calls and come back."""
 
 import json
-import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
+from adapters.testing.commands import UNCHANGED, run
 from adapters.testing.installs import ADAPTERS, python_of
 from adapters.testing.scripted import Call, Say, Script, Step, has_tools
 from tests.proxy.doubles import Asked, Reply, call, chat, chat_events, stream, whole
@@ -46,8 +46,8 @@ def test_the_example(
     is_agent: Callable[[Json], bool],
 ) -> None:
     script = Script(loopback.model, [write(step) for step in hosts.steps()], is_agent)
-    printed = run("example.py", loopback.environment(), kind)
-    assert printed == list(hosts.ANSWERS)
+    lines = printed("example.py", loopback.environment(), kind)
+    assert lines == list(hosts.ANSWERS)
     script.steps = hosts.steps()
     hosts.check(script)
     (session,) = loopback.sessions()
@@ -58,8 +58,8 @@ def test_the_example(
 def test_plans_images_errors_and_running_out_of_steps(loopback: Loopback) -> None:
     model = Sides()
     loopback.model.answer = model.answer
-    printed = run("paths.py", loopback.environment())
-    assert printed[-3:] == [SAID, "True", "ToolCallingAgent True"]
+    lines = printed("paths.py", loopback.environment())
+    assert lines[-3:] == [SAID, "True", "ToolCallingAgent True"]
 
     steps = [body for body in model.asked if has_tools(body)]
     first_plan, *plans, end = [body for body in model.asked if has_no_tools(body)]
@@ -106,12 +106,9 @@ class Sides:
         return stream(chat_events("", calls))
 
 
-def run(name: str, environment: dict[str, str], *arguments: str) -> list[str]:
+def printed(name: str, environment: dict[str, str], *arguments: str) -> list[str]:
     """The lines that a script of this folder prints."""
-    command = [str(python_of("smolagents")), str(ADAPTERS / "smolagents" / name), *arguments]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=hosts.SECONDS
-    )
-    assert done.returncode == 0, done.stderr
-    assert "history sent unchanged" not in done.stderr
+    command = [python_of("smolagents"), ADAPTERS / "smolagents" / name, *arguments]
+    done = run(command, environment)
+    assert UNCHANGED not in done.stderr
     return done.stdout.splitlines()

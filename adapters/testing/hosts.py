@@ -4,16 +4,15 @@ A finding is about 150 tokens; within a budget of 600 most are left out. Restart
 only an early finding names is a use of that finding, and brings it back.
 """
 
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from adapters.testing.commands import UNCHANGED, run
 from adapters.testing.installs import ADAPTERS, python_of
 from adapters.testing.scripted import Call, Say, Script, Step, restored
 from tests.proxy.doubles import Model
 
 BUDGET = 600
-SECONDS = 120
 EARLY = 2
 FIRST, SECOND = range(6), range(6, 9)
 ANSWERS = ("The first six are fast.", "The others, too.")
@@ -48,11 +47,9 @@ def write_files(folder: Path) -> None:
 def run_example(name: str, model: Model, environment: Mapping[str, str]) -> Script:
     """Runs `adapters/NAME/example.py` with the runtime it needs; what the model was asked."""
     script = Script(model, steps())
-    command = [str(python_of(name)), str(ADAPTERS / name / "example.py")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS)
-    assert done.returncode == 0, done.stderr
+    done = run([python_of(name), ADAPTERS / name / "example.py"], environment)
     assert [line for line in done.stdout.splitlines() if line in ANSWERS] == list(ANSWERS)
-    assert "history sent unchanged" not in done.stderr
+    assert UNCHANGED not in done.stderr
     return script
 
 

@@ -37,11 +37,14 @@ class ContextRenderPlugin(BasePlugin):
         if llm_request.previous_interaction_id:
             # The history is with the provider.
             return None
-        history = _History()
-        history.read(llm_request, callback_context.user_content)
-        shown = await self._planner.shown_async(history.chat, session=callback_context.session.id)
-        if shown is not None:
-            llm_request.contents = history.left(shown)
+
+        def fitted(contents: list[Content]) -> list[Content]:
+            history = _History()
+            history.read(llm_request, callback_context.user_content)
+            shown = self._planner.shown(history.chat, session=callback_context.session.id)
+            return contents if shown is None else history.left(shown)
+
+        llm_request.contents = await self._planner.guarded_async(fitted, llm_request.contents)
         return None
 
 

@@ -32,13 +32,14 @@ class ContextRenderMiddleware(AgentMiddleware):
 
     def wrap_model_call(self, request: ModelRequest, handler: Handler) -> ModelResponse:
         """Calls the model with the messages that are shown."""
-        shown = self._planner.shown(_chat(request), session=_thread())
-        return handler(_left(request, shown))
+        return handler(self._planner.guarded(self._fitted, request))
 
     async def awrap_model_call(self, request: ModelRequest, handler: AsyncHandler) -> ModelResponse:
         """`wrap_model_call` for agents that are awaited."""
-        shown = await self._planner.shown_async(_chat(request), session=_thread())
-        return await handler(_left(request, shown))
+        return await handler(await self._planner.guarded_async(self._fitted, request))
+
+    def _fitted(self, request: ModelRequest) -> ModelRequest:
+        return _left(request, self._planner.shown(_chat(request), session=_thread()))
 
 
 def _thread() -> str | None:

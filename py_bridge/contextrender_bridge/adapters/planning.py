@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.dialects import Plan
 from contextrender_bridge.dialects.chat import ChatTranscript
-from contextrender_bridge.fitting import DEADLINE, Fitted, dialect_of
+from contextrender_bridge.fitting import DEADLINE, Fitted, dialect_of, reason_of
 from contextrender_bridge.session_names import name_of
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 
 class Planner:
@@ -74,11 +75,20 @@ class Planner:
             return None
         return Shown(fit.plan, cast(ChatTranscript, fit.transcript).places)
 
-    async def shown_async(
-        self, messages: Sequence[Json], *, session: str | None = None, model: str | None = None
-    ) -> Shown | None:
-        """`shown`, for runtimes that wait on an event loop."""
-        return await asyncio.to_thread(self.shown, messages, session=session, model=model)
+    def guarded(self, fitted: Callable[[T], T], whole: T) -> T:
+        """What `fitted` makes of a runtime's history; all of it when that fails.
+
+        `fit` itself does not fail: this is for what an adapter reads and writes around it.
+        """
+        try:
+            return fitted(whole)
+        except Exception as failure:
+            self.client.failures.add(reason_of(failure))
+            return whole
+
+    async def guarded_async(self, fitted: Callable[[T], T], whole: T) -> T:
+        """`guarded`, for runtimes that wait on an event loop."""
+        return await asyncio.to_thread(self.guarded, fitted, whole)
 
 
 @dataclass(frozen=True)

@@ -54,14 +54,18 @@ class ContextRenderCapability(AbstractCapability[Any]):
         if not messages or not isinstance(messages[-1], ModelRequest):
             # The provider goes on with a response that it has begun.
             return request_context
+        left = await self._planner.guarded_async(
+            lambda whole: self._fitted(whole, ctx.conversation_id), messages
+        )
+        return request_context if left is messages else replace(request_context, messages=left)
+
+    def _fitted(self, messages: list[ModelMessage], session: str | None) -> list[ModelMessage]:
         # Instructions may differ from request to request: the history begins with the first.
         instructions = messages[0].instructions if isinstance(messages[0], ModelRequest) else None
         system = [{"role": "system", "content": instructions}] if instructions else []
         chat = [said for message in messages for said in _as_chat(message)]
-        shown = await self._planner.shown_async([*system, *chat], session=ctx.conversation_id)
-        if shown is None:
-            return request_context
-        return replace(request_context, messages=_left(messages, shown, count(len(system))))
+        shown = self._planner.shown([*system, *chat], session=session)
+        return messages if shown is None else _left(messages, shown, count(len(system)))
 
 
 def _is_known(part: Any) -> bool:

@@ -47,6 +47,9 @@ class ContextRenderMixin(MultiStepAgent):
         messages: list[ChatMessage] = super().write_memory_to_messages(summary_mode)
         # A summary lacks the system prompt, without which it would be another session's.
         prompt = self.memory.system_prompt.to_messages() if summary_mode else []
+        return self.planner.guarded(lambda whole: self._fitted(prompt, whole), messages)
+
+    def _fitted(self, prompt: list[ChatMessage], messages: list[ChatMessage]) -> list[ChatMessage]:
         chat, places = _chat([*prompt, *messages])
         shown = self.planner.shown(chat)
         if shown is None:

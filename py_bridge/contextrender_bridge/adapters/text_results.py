@@ -20,6 +20,12 @@ def fitted(
     The first `instructions` messages are no history. After them, what follows an assistant's
     message is its result, whatever it begins with.
     """
+    return planner.guarded(lambda whole: _fitted(planner, whole, instructions, session), messages)
+
+
+def _fitted(
+    planner: Planner, messages: Sequence[Json], instructions: int, session: str | None
+) -> Sequence[Json]:
     seen = [_as_seen(messages, number, instructions) for number in range(len(messages))]
     fit = planner.fit(seen, session=session, dialect="observations")
     if not fit.changed or fit.plan is None:

@@ -1,0 +1,59 @@
+"""What adapters share: nothing that fails around a model call reaches the agent."""
+
+from collections.abc import Iterator
+
+import pytest
+from contextrender_bridge import ContextRender
+from contextrender_bridge.adapters.planning import Planner, Shown, Staying
+from contextrender_bridge.dialects import Plan
+
+MESSAGES = [{"role": "user", "content": "Look."}]
+CALLS = [
+    {"id": f"c{number}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    for number in range(2)
+]
+
+
+@pytest.fixture
+def nowhere() -> Iterator[ContextRender]:
+    with ContextRender("http://127.0.0.1:9", "token", retries=0) as client:
+        yield client
+
+
+def test_without_the_service_everything_is_shown(nowhere: ContextRender) -> None:
+    planner = Planner(nowhere, session="s")
+    assert planner.shown(MESSAGES) is None
+    assert planner.fit(MESSAGES).messages == MESSAGES
+    assert nowhere.failures.counts() == {"unreachable": 2}
+
+
+def test_what_cannot_be_read_goes_through_whole(
+    nowhere: ContextRender, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = ["secret"]
+
+    def fitted(messages: list[str]) -> list[str]:
+        raise KeyError(messages[0])
+
+    assert Planner(nowhere).guarded(fitted, whole) is whole
+    assert nowhere.failures.counts() == {"KeyError": 1}
+    assert "KeyError" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_what_stays_of_a_message() -> None:
+    messages = [
+        *MESSAGES,
+        {"role": "assistant", "content": "Two at once.", "tool_calls": CALLS},
+        {"role": "tool", "tool_call_id": "c0", "content": "Fast."},
+        {"role": "tool", "tool_call_id": "c1", "content": "Slow."},
+    ]
+    some = [{"message": 0, "calls": []}, {"message": 1, "calls": [1], "text": ""}]
+    plan = Plan(messages, [*some, {"message": 3, "calls": [], "text": "S…"}])
+    # The second of the runtime's own messages is none that was read.
+    shown = Shown(plan, [0, None, 1, 2, 3])
+    assert shown.of(0) == Staying([], None, whole=True)
+    assert shown.of(1, 3) == Staying([0, 1, 2], None, whole=True)
+    assert shown.of(2, 2) == Staying([1], "", whole=False)
+    assert shown.of(3) is None
+    assert shown.of(4) == Staying([], "S…", whole=False)
