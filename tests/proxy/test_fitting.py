@@ -8,8 +8,9 @@ import uuid
 from typing import Any
 
 import pytest
-from contextrender_bridge.dialects import OBSERVATIONS, RESPONSES, Plan
+from contextrender_bridge.dialects import CHAT, OBSERVATIONS, RESPONSES, Plan
 from contextrender_bridge.dialects.observations import NOT_SHOWN
+from contextrender_bridge.proxy.controls import line_of
 from contextrender_bridge.proxy.lines import Size
 from contextrender_bridge.sent import fingerprints
 
@@ -258,6 +259,24 @@ def test_internal_context_amid_responses_items_stays_and_is_not_recorded() -> No
     assert transcript.apply(Plan.everything(transcript.messages)) == body
     shown = [{"message": 0, "calls": []}]
     assert transcript.apply(Plan(transcript.messages, shown)) == {"input": [task, internal]}
+
+
+def test_a_result_is_the_same_with_and_without_its_tools_name() -> None:
+    calls = [call("c", "look", host="host_1_X")]
+    asked = {"role": "assistant", "content": None, "tool_calls": calls}
+    result = {"role": "tool", "tool_call_id": "c", "content": "Fast."}
+    named = CHAT.read({"messages": [asked, {**result, "name": "look"}]})
+    assert named.messages == CHAT.read({"messages": [asked, result]}).messages
+    whole = named.apply(Plan.everything(named.messages))
+    assert whole["messages"][1]["name"] == "look"
+
+
+def test_helpers_that_begin_alike_have_lines_of_their_own() -> None:
+    begun = {"role": "user", "content": "<environment>here</environment>"}
+    agent = [begun, {"role": "user", "content": "Find out."}]
+    helper = [begun, {"role": "user", "content": "Look at one host."}]
+    assert line_of(agent) != line_of(helper)
+    assert line_of([*agent, {"role": "assistant", "content": "I look."}]) == line_of(agent)
 
 
 def test_a_request_does_not_end_with_the_assistants_words() -> None:

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from hermes_cli.config import load_config
@@ -36,14 +35,8 @@ class ContextRenderMiddleware:
         dialect = DIALECTS.get(api_mode)
         if dialect is None:
             return None
-        read, originals = _read(request)
-        fit = self._planner.fit(read, session=session_id or None, dialect=dialect)
-        if not fit.changed:
-            return None
-        left = dict(fit.body)
-        if originals:
-            left["messages"] = [originals.get(id(item), item) for item in fit.messages]
-        return {"request": left, "source": NAME}
+        fit = self._planner.fit(request, session=session_id or None, dialect=dialect)
+        return {"request": dict(fit.body), "source": NAME} if fit.changed else None
 
 
 def register(context: Any) -> None:
@@ -53,23 +46,3 @@ def register(context: Any) -> None:
     # Hermes keeps settings of its own there, too.
     settings = {name: entry[name] for name in SETTINGS if name in entry}
     context.register_middleware("llm_request", ContextRenderMiddleware(**settings))
-
-
-def _read(request: Json) -> tuple[Mapping[str, Any], dict[int, Any]]:
-    """The request without the tools' names on their results, and by identity the originals.
-
-    Hermes does not store those names: a session that is resumed would be another history.
-    """
-    messages = request.get("messages")
-    if not isinstance(messages, list):
-        return request, {}
-    read = [_nameless(message) for message in messages]
-    # `read` is kept alive by the request: its identities stay its own.
-    originals = {id(item): message for item, message in zip(read, messages, strict=True)}
-    return {**request, "messages": read}, originals
-
-
-def _nameless(message: Any) -> Any:
-    if not isinstance(message, dict) or message.get("role") != "tool" or "name" not in message:
-        return message
-    return {key: value for key, value in message.items() if key != "name"}

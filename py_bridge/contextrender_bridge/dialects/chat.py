@@ -16,6 +16,8 @@ from contextrender_bridge.dialects.plan import Plan
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 _CANONICAL = frozenset({"role", "content", "tool_calls", "tool_call_id", "name"})
+# Of a result without its tool's name, which some runtimes lose when they resume a session.
+_RESULT = frozenset({"role", "content", "tool_call_id"})
 _CALL = frozenset({"id", "type", "function"})
 _FUNCTION_BODY = frozenset({"name", "arguments"})
 _FUNCTION = ("function", "arguments")
@@ -96,12 +98,13 @@ def canonical_message(item: Any) -> Json | None:
         return None
     calls = item.get("tool_calls") if role == "assistant" else None
     plain = content is None or (isinstance(content, str) and content.isascii())
-    if plain and item.keys() <= _CANONICAL and (not calls or _are_plain(calls)):
+    known = _RESULT if role == "tool" else _CANONICAL
+    if plain and item.keys() <= known and (not calls or _are_plain(calls)):
         return item
     message = {"role": role, "content": canonical_content(content)}
     if role == "tool":
         message["tool_call_id"] = clean_text(item["tool_call_id"])
-    if _is_str(item.get("name")):
+    if _is_str(item.get("name")) and role != "tool":
         message["name"] = clean_text(item["name"])
     if calls:
         canonical = _canonical_calls(calls)

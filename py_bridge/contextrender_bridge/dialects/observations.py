@@ -26,7 +26,7 @@ _OBSERVATION = re.compile(
     r"""\s*(?:
         \[OUTPUT\ OF\ STEP\ \d+\]
         | (?:Call\ id:[^\n]*\n)? (?:Observation|OBSERVATION|Execution\ (?:logs|output)|Output) :
-        | <returncode> | <observation>
+        | <returncode> | <exception> | <observation>
     )""",
     re.VERBOSE,
 )
