@@ -1,0 +1,155 @@
+"""LiteLLM's gateway itself, in front of the proxy, and with its guardrail at it."""
+
+import json
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from adapters.conftest import Loopback
+from adapters.testing import hosts
+from adapters.testing.commands import run
+from adapters.testing.installs import environment, python_of
+from adapters.testing.scripted import Script
+
+Json = dict[str, Any]
+
+HERE = Path(__file__).parent
+KEY = "sk-gateway"
+START_SECONDS = 90
+FINDING = "It answers in {} ms; {}.\n" + "All is well here and nothing else is to be told. " * 12
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+
+RETRIEVE = """
+import asyncio, json, sys
+from litellm.proxy.guardrails.guardrail_hooks.headroom.headroom import HeadroomGuardrail
+
+url, messages = sys.argv[1], json.load(sys.stdin)
+
+async def main():
+    guard = HeadroomGuardrail(
+        api_base=url, api_key=None, guardrail_name="g", event_hook="pre_call", default_on=True,
+    )
+    asked = {"model": "gpt-4o", "messages": messages, "litellm_call_id": "c1", "metadata": {}}
+    made = await guard.apply_guardrail({"structured_messages": messages}, asked, "request")
+    issued = [sorted(hashes) for hashes, _ in guard._issued_hashes_by_call_id.values()]
+    found = [await guard._call_retrieve(one) for hashes in issued for one in hashes]
+    print(json.dumps({"made": made, "found": found}))
+
+asyncio.run(main())
+"""
+
+
+@contextmanager
+def gateway(loopback: Loopback, folder: Path, name: str) -> Iterator[str]:
+    """LiteLLM's proxy with a configuration of this folder, on a port of this machine."""
+    config = (HERE / name).read_text().replace("http://127.0.0.1:8700", loopback.proxy)
+    config = config.replace("https://api.openai.com/v1", f"{loopback.model.url}/v1")
+    (folder / "config.yaml").write_text(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+    url = f"http://127.0.0.1:{port}"
+    command = [python_of("litellm").with_name("litellm"), "--config", folder / "config.yaml"]
+    own = environment(
+        LITELLM_MASTER_KEY=KEY,
+        LITELLM_LOCAL_MODEL_COST_MAP="True",
+        OPENAI_API_KEY="sk-none",
+        HOME=str(folder),
+    )
+    own.pop("PYTHONPATH")
+    log = folder / "gateway.log"
+    with (
+        log.open("w") as output,
+        subprocess.Popen(
+            [*map(str, command), "--host", "127.0.0.1", "--port", port],
+            env=own,
+            stdout=output,
+            stderr=output,
+        ) as process,
+    ):
+        try:
+            deadline = time.monotonic() + START_SECONDS
+            while not _answers(url):
+                assert process.poll() is None and time.monotonic() < deadline, log.read_text()
+                time.sleep(0.2)
+            yield url
+        finally:
+            process.terminate()
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/health/liveliness", timeout=2).is_success
+    except httpx.TransportError:
+        return False
+
+
+@pytest.mark.parametrize("config", ["config.yaml", "guardrail.yaml"])
+def test_the_gateway(loopback: Loopback, tmp_path: Path, config: str) -> None:
+    """A plain agent (a double) that keeps its whole history, through the gateway."""
+    script = Script(loopback.model, hosts.steps())
+    tasks = ["Find out which of the first six hosts are slow.", "And of the next three?"]
+    messages: list[Json] = []
+    with (
+        gateway(loopback, tmp_path, config) as url,
+        httpx.Client(base_url=url, headers={"authorization": f"Bearer {KEY}"}, timeout=60) as http,
+    ):
+        for task, answer in zip(tasks, hosts.ANSWERS, strict=True):
+            messages.append({"role": "user", "content": task})
+            while messages[-1].get("content") != answer:
+                body = {"model": "gpt-4o-mini", "messages": messages, "tools": [TOOL]}
+                got = http.post("/v1/chat/completions", json=body)
+                assert got.status_code == 200, got.text
+                messages += _goes_on(got.json()["choices"][0]["message"])
+    assert loopback.failures() == {}
+    if config == "config.yaml":
+        hosts.check(script)
+        (session,) = loopback.sessions()
+        assert session["turns"] == len(script.steps) - 1
+    else:
+        # It sends nothing of what the model said: a use is not seen, and nothing comes back for it.
+        seen = script.seen(hosts.MARKS)
+        assert all(len(marks) < len(hosts.MARKS) / 2 + 1 for marks in seen)
+        assert hosts.SECOND.stop - 1 in seen[-1]
+    for asked in script.asked:
+        results = [m for m in asked["messages"] if m["role"] == "tool"]
+        assert len(results) == sum(len(m.get("tool_calls") or ()) for m in asked["messages"])
+
+
+def _goes_on(said: Json) -> list[Json]:
+    """What the model said, and what came of it."""
+    message = {"role": "assistant", "content": said["content"]}
+    if not said.get("tool_calls"):
+        return [message]
+    (call,) = said["tool_calls"]
+    name, host = call["function"]["name"], json.loads(call["function"]["arguments"])["host"]
+    number = int(host.split("_")[1])
+    told = FINDING.format(number * 17 + 5, hosts.MARKS[number]) if name == "look" else "Done."
+    result = {"role": "tool", "tool_call_id": call["id"], "content": told}
+    return [{**message, "tool_calls": [call]}, result]
+
+
+def test_what_was_taken_out_is_retrieved(loopback: Loopback) -> None:
+    """With the guardrail alone, which keeps the ids that it may ask for."""
+    messages: list[Json] = [{"role": "user", "content": "Find out which hosts are slow."}]
+    for number in range(9):
+        function = {"name": "look", "arguments": json.dumps({"host": f"host_{number}_X"})}
+        call = {"id": f"c{number}", "type": "function", "function": function}
+        messages += _goes_on({"content": None, "tool_calls": [call]})
+    own = environment(LITELLM_LOCAL_MODEL_COST_MAP="True")
+    command = [python_of("litellm"), "-c", RETRIEVE, loopback.proxy]
+    done = run(command, own, typed=json.dumps(messages))
+    told = json.loads(done.stdout.splitlines()[-1])
+    left = told["made"]["structured_messages"]
+    assert [message["role"] for message in left] == [message["role"] for message in messages]
+    short = [m for m in left if m["role"] == "tool" and "is left out here" in m["content"]]
+    assert len(short) > 3
+    assert left[-1] == messages[-1]
+    assert messages[2]["content"] in told["found"]
+    assert told["made"]["tools"][-1]["function"]["name"] == "headroom_retrieve"
