@@ -31,6 +31,17 @@ class _OpenCall:
     turn: int
 
 
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """A message that a history has taken in: its first event's number, and what each event used."""
+
+    position: int
+    first: int
+    events: list[Event]
+    uses: list[list[Use]]
+    digest: str
+
+
 @dataclass(slots=True)
 class Results:
     """The tool results, one entry each in every array.
@@ -174,15 +185,21 @@ class History:
             return []
         return self.reuse.observe_operation(event, text) if text else []
 
-    def extend(self, messages: Sequence[Json], counter: TokenCounter) -> None:
-        """Appends and traces checked messages; what the walkers do, without a graph."""
+    def extend(self, messages: Sequence[Json], counter: TokenCounter) -> list[Appended]:
+        """Appends and traces checked messages; what the graph is yet to learn of them."""
+        appended = []
         for message in messages:
             position, first = len(self.roles), self.events
             events = split(message, position, counter)
             self.append(events, digest_after(self.digest, message), message)
-            for offset, event in enumerate(events):
-                if event.kind == "result" or event.role == "assistant":
-                    self.trace(first + offset, event.kind, operation_text(event))
+            uses = [
+                self.trace(first + offset, event.kind, operation_text(event))
+                if event.kind == "result" or event.role == "assistant"
+                else []
+                for offset, event in enumerate(events)
+            ]
+            appended.append(Appended(position, first, events, uses, self.digest))
+        return appended
 
     def earlier(self, messages: int, counter: TokenCounter) -> Self | None:
         """The history as it was after its first messages; None when their texts were let go."""
