@@ -4,6 +4,7 @@ For callers that keep the whole history themselves: should the write fail, or th
 next call says so (409) and brings what is missing.
 """
 
+import time
 from collections.abc import Callable
 from contextvars import ContextVar
 
@@ -11,11 +12,15 @@ from contextrender_bridge.server.replies import encode
 
 Tell = Callable[[bytes], None]
 
+REST_SECONDS = 0.002
+"""Threads share one interpreter: meanwhile the answer is passed on, which somebody waits for."""
+
 TELL: ContextVar[Tell | None] = ContextVar("tell", default=None)
 
 
 def answer_early(report: object) -> None:
-    """Answers the current request with this report now; its walker goes on."""
+    """Answers the current request with this report now; its walker goes on after a rest."""
     tell = TELL.get()
     if tell is not None:
         tell(encode({"reports": [report]}))
+        time.sleep(REST_SECONDS)
