@@ -40,6 +40,7 @@ from contextrender_bridge.replies import (
     SyncView,
 )
 from contextrender_bridge.sent import Known, Sent
+from contextrender_bridge.session_names import name_of
 
 Json = dict[str, Any]
 Message = Mapping[str, Any]
@@ -126,7 +127,7 @@ class AsyncContextRender:
 
     async def fit(
         self,
-        session: str,
+        session: str | None,
         messages: Sequence[Message] | Mapping[str, Any],
         *,
         budget: int | None = None,
@@ -148,6 +149,7 @@ class AsyncContextRender:
             transcript = dialect_of(dialect, body).read(body)
             if not transcript.messages:
                 return Fitted(body)
+            session = name_of(transcript.messages) if session is None else session
             asked = {"budget": budget, "policy": policy, "parameters": parameters, "model": model}
             fields = {**asked, "want": "plan", "session": session, "early": True}
             send = self._send_new("render", transcript.messages, fields, token, line)

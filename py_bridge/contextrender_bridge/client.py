@@ -43,6 +43,7 @@ from contextrender_bridge.replies import (
     SyncView,
 )
 from contextrender_bridge.sent import Known, Sent
+from contextrender_bridge.session_names import name_of
 
 Json = dict[str, Any]
 Message = Mapping[str, Any]
@@ -135,7 +136,7 @@ class ContextRender:
 
     def fit(
         self,
-        session: str,
+        session: str | None,
         messages: Sequence[Message] | Mapping[str, Any],
         *,
         budget: int | None = None,
@@ -150,13 +151,15 @@ class ContextRender:
 
         `messages` are chat messages, or a whole request body of `dialect` (chat, responses,
         messages, observations). The items that stay are the caller's own objects. `deadline` is in
-        seconds; without `fail_open` it raises what went wrong.
+        seconds; without `fail_open` it raises what went wrong. Without a session, how the history
+        begins names it.
         """
         body = messages if isinstance(messages, Mapping) else {"messages": list(messages)}
         try:
             transcript = dialect_of(dialect, body).read(body)
             if not transcript.messages:
                 return Fitted(body)
+            session = name_of(transcript.messages) if session is None else session
             asked = {"budget": budget, "policy": policy, "parameters": parameters, "model": model}
             fields = {**asked, "want": "plan", "session": session, "early": True}
             until = time.monotonic() + deadline

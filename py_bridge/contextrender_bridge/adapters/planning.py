@@ -10,8 +10,8 @@ from typing import Any, TypeVar, cast
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.dialects import Plan
 from contextrender_bridge.dialects.chat import ChatTranscript
-from contextrender_bridge.fitting import DEADLINE, Fitted, dialect_of, reason_of
-from contextrender_bridge.session_names import name_of
+from contextrender_bridge.dialects.observations import ObservationTranscript
+from contextrender_bridge.fitting import DEADLINE, Fitted, reason_of
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -47,33 +47,31 @@ class Planner:
         messages: Sequence[Json] | Mapping[str, Any],
         *,
         session: str | None = None,
-        model: str | None = None,
         dialect: str = "chat",
     ) -> Fitted:
         """The history to send; the original when anything goes wrong (`ContextRender.fit`).
 
         `session` is what the runtime calls it; without any, how the history begins names it.
         """
-        body = messages if isinstance(messages, Mapping) else {"messages": list(messages)}
         return self.client.fit(
-            self._session or session or _named_by(body, dialect),
-            body,
+            self._session or session or None,
+            messages,
             budget=self._budget,
             policy=self._policy,
             parameters=self._parameters,
-            model=model,
             dialect=dialect,
             deadline=self._deadline,
         )
 
     def shown(
-        self, messages: Sequence[Json], *, session: str | None = None, model: str | None = None
+        self, messages: Sequence[Json], *, session: str | None = None, dialect: str = "chat"
     ) -> Shown | None:
-        """What to show of chat messages; None: all of it."""
-        fit = self.fit(messages, session=session, model=model)
+        """What to show of messages of either chat dialect; None: all of it."""
+        fit = self.fit(messages, session=session, dialect=dialect)
         if not fit.changed or fit.plan is None:
             return None
-        return Shown(fit.plan, cast(ChatTranscript, fit.transcript).places)
+        transcript = cast("ChatTranscript | ObservationTranscript", fit.transcript)
+        return Shown(fit.plan, transcript.places)
 
     def guarded(self, fitted: Callable[[T], T], whole: T) -> T:
         """What `fitted` makes of a runtime's history; all of it when that fails.
@@ -120,7 +118,3 @@ class Shown:
         if not self.plan.shows(place):
             return Staying(staying, "", whole=False) if staying else None
         return Staying(staying, text, whole=text is None and len(staying) == calls)
-
-
-def _named_by(body: Mapping[str, Any], dialect: str) -> str:
-    return name_of(dialect_of(dialect, body).read(body).messages)

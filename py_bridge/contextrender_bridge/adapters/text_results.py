@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
-from contextrender_bridge.adapters.planning import Json, Planner, Shown
+from contextrender_bridge.adapters.planning import Json, Planner
 from contextrender_bridge.dialects.contents import with_text
-from contextrender_bridge.dialects.observations import ObservationTranscript
 
 OMITTED = "Output: [not shown]"
 
@@ -27,10 +25,9 @@ def _fitted(
     planner: Planner, messages: Sequence[Json], instructions: int, session: str | None
 ) -> Sequence[Json]:
     seen = [_as_seen(messages, number, instructions) for number in range(len(messages))]
-    fit = planner.fit(seen, session=session, dialect="observations")
-    if not fit.changed or fit.plan is None:
+    shown = planner.shown(seen, session=session, dialect="observations")
+    if shown is None:
         return messages
-    shown = Shown(fit.plan, cast(ObservationTranscript, fit.transcript).places)
     left: list[Json] = []
     for number, message in enumerate(messages):
         staying = shown.of(number)

@@ -19,15 +19,10 @@ from contextrender_bridge.client_errors import (
     Unauthorized,
     Unreachable,
 )
-from contextrender_bridge.replay.service import temporary_service
+
+from tests.bridge.conftest import history
 
 Json = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[Credentials]:
-    with temporary_service() as credentials:
-        yield credentials
 
 
 @pytest.fixture
@@ -44,24 +39,6 @@ def bodies(client: ContextRender) -> list[Json]:
     hook.append(lambda request: seen.append(json.loads(request.content)))
     client._http.event_hooks = {"request": hook}
     return seen
-
-
-@pytest.fixture
-def session(request: pytest.FixtureRequest) -> str:
-    return str(request.node.name)
-
-
-def history(results: int = 3) -> list[Json]:
-    messages: list[Json] = [{"role": "user", "content": "Which hosts are slow?"}]
-    for number in range(results):
-        body = {"name": "get_host", "arguments": json.dumps({"host": f"host_{number}_A"})}
-        call = {"id": f"c{number}", "type": "function", "function": body}
-        text = f"host_{number + 1}_A is next. " + "All is well here. " * 60
-        messages += [
-            {"role": "assistant", "content": None, "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": f"c{number}", "content": text},
-        ]
-    return messages
 
 
 def test_only_new_messages_are_sent(
