@@ -13,8 +13,8 @@ from contextrender_bridge.async_client import AsyncContextRender
 from contextrender_bridge.proxy.app import Proxy
 from contextrender_bridge.proxy.settings import ProxySettings
 from contextrender_bridge.proxy.standalone import Standalone
-from contextrender_bridge.replay.service import temporary_service
 from contextrender_bridge.replies import SessionView
+from contextrender_bridge.server.temporary import temporary_service
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 

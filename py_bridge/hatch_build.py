@@ -5,7 +5,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-APP = ("contextrender.jac", "jac.toml", "nodes", "walkers", "engine")
+APP = ("contextrender.jac", "jac.toml", "nodes", "walkers", "engine", "evaluation")
 SUFFIXES = {".jac", ".py", ".toml", ".json", ".npy", ".npz", ".tiktoken", ".typed"}
 
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 from contextrender_bridge.cli import main
-from contextrender_bridge.demo import SHIPPED
-from contextrender_bridge.replay.explained import Telling
-from contextrender_bridge.replay.runs import Run, read_runs
-from contextrender_bridge.replay.scores import Case, Prompt, Turn, turns_of
 
 from engine.history import History
 from engine.measures import recall_events
 from engine.tokens import counter_for
+from evaluation.demo import SHIPPED
+from evaluation.explained import Telling
+from evaluation.runs import Run, read_runs
+from evaluation.scores import Case, Prompt, Turn, turns_of
 
 
 @pytest.fixture(scope="module")

@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 from contextrender_bridge.cli import main
 from contextrender_bridge.errors import CommandError
-from contextrender_bridge.replay import cache, workers
-from contextrender_bridge.replay.bootstrap import Bootstrap
-from contextrender_bridge.replay.cache import ScoreCache
-from contextrender_bridge.replay.cases import Case, cases_of
-from contextrender_bridge.replay.compare import differences, pairs_of
-from contextrender_bridge.replay.figures import BY_NAME, FIGURES
-from contextrender_bridge.replay.report import to_json
-from contextrender_bridge.replay.runs import Run, read_runs
-from contextrender_bridge.replay.workers import replay_runs
+
+from evaluation import cache, workers
+from evaluation.bootstrap import Bootstrap
+from evaluation.cache import ScoreCache
+from evaluation.cases import Case, cases_of
+from evaluation.compare import differences, pairs_of
+from evaluation.figures import BY_NAME, FIGURES
+from evaluation.report import to_json
+from evaluation.runs import Run, read_runs
+from evaluation.workers import replay_runs
 
 Json = dict[str, Any]
 CASES = cases_of("prune,recency,full", "120,240")
@@ -246,7 +247,7 @@ def _check_page(html: str) -> None:
 
 
 def test_plots_are_the_same_every_time() -> None:
-    from contextrender_bridge.replay.plots import Plotter
+    from evaluation.plots import Plotter
 
     one, two = (Plotter(SCORES, Bootstrap(SCORES, 50)).all() for _ in range(2))
     assert [plot.name for plot in one] == [plot.name for plot in two]

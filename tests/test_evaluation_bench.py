@@ -8,7 +8,8 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from contextrender_bridge.replay.runs import Run
+
+from evaluation.runs import Run
 
 BENCH = Path(__file__).parent.parent / "bench"
 Json = dict[str, Any]

@@ -5,14 +5,6 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.errors import CommandError
-from contextrender_bridge.replay.cache import ScoreCache
-from contextrender_bridge.replay.cases import Case, cases_of
-from contextrender_bridge.replay.figures import COLUMNS, FIGURES, Sums, sums_of
-from contextrender_bridge.replay.in_process import replay_run
-from contextrender_bridge.replay.prompts import Prompts
-from contextrender_bridge.replay.runs import Run
-from contextrender_bridge.replay.scores import CaseScore, RunScore
-from contextrender_bridge.replay.workers import replay_runs
 
 from engine import summaries
 from engine.costs import Usage
@@ -20,6 +12,14 @@ from engine.embeddings import NoEmbedder, load_embedder
 from engine.policies import POLICIES
 from engine.summaries import MODEL_POLICIES
 from engine.tokens import counter_for
+from evaluation.cache import ScoreCache
+from evaluation.cases import Case, cases_of
+from evaluation.figures import COLUMNS, FIGURES, Sums, sums_of
+from evaluation.in_process import replay_run
+from evaluation.prompts import Prompts
+from evaluation.runs import Run
+from evaluation.scores import CaseScore, RunScore
+from evaluation.workers import replay_runs
 
 Json = dict[str, Any]
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.embedded import embedded
-from contextrender_bridge.replay.cases import Case
+
+from evaluation.cases import Case
 
 LIVE = Path(__file__).resolve().parent.parent / "bench" / "live"
 Json = dict[str, Any]

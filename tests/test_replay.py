@@ -14,16 +14,8 @@ from typing import Any
 import pytest
 from contextrender_bridge.cli import main
 from contextrender_bridge.client import ContextRender
-from contextrender_bridge.demo import SHIPPED
 from contextrender_bridge.errors import CommandError
-from contextrender_bridge.replay import report
-from contextrender_bridge.replay.bootstrap import Bootstrap
-from contextrender_bridge.replay.in_process import replay_run
-from contextrender_bridge.replay.over_http import HttpReplay
-from contextrender_bridge.replay.runs import Run, read_runs
-from contextrender_bridge.replay.scores import Case, Prompt, RunScore, Turn, turns_of
-from contextrender_bridge.replay.service import temporary_service
-from contextrender_bridge.replay.workers import replay_runs
+from contextrender_bridge.server.temporary import temporary_service
 
 from engine.embeddings import NoEmbedder, load_embedder
 from engine.history import History
@@ -31,6 +23,14 @@ from engine.measures import recall_events
 from engine.parameters import Parameters
 from engine.render import assemble, render_call
 from engine.tokens import content_text, counter_for
+from evaluation import report
+from evaluation.bootstrap import Bootstrap
+from evaluation.demo import SHIPPED
+from evaluation.in_process import replay_run
+from evaluation.over_http import HttpReplay
+from evaluation.runs import Run, read_runs
+from evaluation.scores import Case, Prompt, RunScore, Turn, turns_of
+from evaluation.workers import replay_runs
 
 Json = dict[str, Any]
 Write = Callable[..., Path]

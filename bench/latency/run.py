@@ -7,12 +7,13 @@ from typing import Any
 
 from beside import measure_peers
 from calls import measure_calls
-from contextrender_bridge.replay.progress import progress
 from footprint import measure_database, measure_server, measure_working_set
 from goals import COLD_RESULTS, MEMORY_RESULTS, goals_of
 from in_process import measure_cold, measure_engine, measure_ingest, store
 from over_http import Server, measure_client, measure_restart, measure_round_trip
 from pauses import Pauses, measure_full_collection
+
+from evaluation.progress import progress
 
 INGESTED_RESULTS = 300
 CLIENT_RESULTS = 500

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from contextrender_bridge.replay.report import console, table
 from rich.console import RenderableType
+
+from evaluation.report import console, table
 
 Report = dict[str, Any]
 Row = dict[str, Any]

@@ -14,15 +14,18 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
 from agents import AGENTS, Agent, AgentFailed
 from contextrender_bridge.embedded import embedded
 from contextrender_bridge.errors import CommandError
-from contextrender_bridge.replay.cases import Case, cases_of
-from contextrender_bridge.replay.command import count
-from contextrender_bridge.replay.progress import progress
 from gateway import gateway
 from models import Complete, Script, missing_keys, through_litellm
 from outcomes import FULL, Outcome, table, to_csv, to_json
+
+from evaluation.cases import Case, cases_of
+from evaluation.command import count
+from evaluation.progress import progress
 
 
 def main() -> int:

@@ -13,10 +13,10 @@ from contextrender_bridge.client import ContextRender
 from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.dialects.observations import Observations
 from contextrender_bridge.fitting import fitted
-from contextrender_bridge.replay.cases import Case
 from models import Complete
 
 from engine.costs import NOTHING_USED, Usage
+from evaluation.cases import Case
 
 Json = dict[str, Any]
 

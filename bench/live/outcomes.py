@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from contextrender_bridge.replay.cases import Case
 from gateway import Meter
 
 from engine.costs import NOTHING_USED, Usage
+from evaluation.cases import Case
 
 FULL = "full"
 

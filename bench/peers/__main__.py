@@ -13,16 +13,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
 from catalogue import PEERS, Peer
 from contextrender_bridge.errors import CommandError
-from contextrender_bridge.replay import report
-from contextrender_bridge.replay.cases import cases_of
-from contextrender_bridge.replay.command import count
-from contextrender_bridge.replay.progress import progress
-from contextrender_bridge.replay.runs import Run, read_runs
 from driving import PeerScore, drive
 from environments import Unavailable, python_of
 from ours import replay_ours
+
+from evaluation import report
+from evaluation.cases import cases_of
+from evaluation.command import count
+from evaluation.progress import progress
+from evaluation.runs import Run, read_runs
 
 CACHE = Path("~/.cache/contextrender-bench")
 OURS = "contextrender,contextrender_plus,contextrender_frozen"

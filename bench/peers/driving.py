@@ -14,14 +14,14 @@ from typing import Any, Self
 
 from catalogue import Peer
 from contextrender_bridge.paths import app_dir
-from contextrender_bridge.replay.prompts import Prompts
-from contextrender_bridge.replay.runs import Run
-from contextrender_bridge.replay.scores import turns_of
 from environments import Unavailable
 from transcripts import Sent, orphans
 
 from engine.measures import RecallScore
 from engine.tokens import counter_for
+from evaluation.prompts import Prompts
+from evaluation.runs import Run
+from evaluation.scores import turns_of
 
 WORKER = Path(__file__).parent / "worker.py"
 START_SECONDS = 180.0

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
-from contextrender_bridge.replay.cases import Case
-from contextrender_bridge.replay.in_process import replay_run
-from contextrender_bridge.replay.runs import Run
-from contextrender_bridge.replay.scores import Prompt, Turn, Watch
 from driving import PeerScore
 from transcripts import orphans
 
 from engine.embeddings import load_embedder
 from engine.settings import from_environment
+from evaluation.cases import Case
+from evaluation.in_process import replay_run
+from evaluation.runs import Run
+from evaluation.scores import Prompt, Turn, Watch
 
 
 def replay_ours(runs: Sequence[Run], cases: Sequence[Case]) -> Iterator[tuple[Case, PeerScore]]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from contextrender_bridge.replay.runs import Run
+from evaluation.runs import Run
 
 Json = dict[str, Any]
 Message = Mapping[str, Any]

@@ -11,13 +11,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
 from contextrender_bridge.errors import CommandError
-from contextrender_bridge.replay.bootstrap import Bootstrap
-from contextrender_bridge.replay.cache import ScoreCache
-from contextrender_bridge.replay.cases import cases_of
-from contextrender_bridge.replay.progress import progress
-from contextrender_bridge.replay.runs import read_runs
-from contextrender_bridge.replay.workers import replay_runs
 from tables import (
     COSTS,
     age_table,
@@ -28,6 +24,13 @@ from tables import (
     target_table,
 )
 from targets import BUDGETS, OTHERS, POLICIES
+
+from evaluation.bootstrap import Bootstrap
+from evaluation.cache import ScoreCache
+from evaluation.cases import cases_of
+from evaluation.progress import progress
+from evaluation.runs import read_runs
+from evaluation.workers import replay_runs
 
 END = "<!-- end -->"
 RECALLS = ("result_recall", "value_recall", "turns_with_all_values")

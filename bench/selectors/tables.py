@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from contextrender_bridge.replay import report
-from contextrender_bridge.replay.bootstrap import Bootstrap, Estimate
-from contextrender_bridge.replay.cases import Case
-from contextrender_bridge.replay.compare import Pair, differences
-from contextrender_bridge.replay.figures import AGES, BY_NAME
-from contextrender_bridge.replay.scores import RunScore, totals
 from targets import COMPARED, TARGETS, Target
+
+from evaluation import report
+from evaluation.bootstrap import Bootstrap, Estimate
+from evaluation.cases import Case
+from evaluation.compare import Pair, differences
+from evaluation.figures import AGES, BY_NAME
+from evaluation.scores import RunScore, totals
 
 TARGETED = ("result_recall", "value_recall", "turns_with_all_values", "prompt_cost_10")
 COSTS = ("cost_dollars", "cost_relative", "prefix_cost_dollars", "prompt_cost_25", "prompt_cost_10")

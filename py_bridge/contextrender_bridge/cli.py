@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.paths import make_app_importable
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,9 @@ SUBCOMMANDS = {
     "show": Subcommand("show a session or a call", "contextrender_bridge.look.show"),
     "explain": Subcommand("say why results were shown", "contextrender_bridge.look.explain"),
     "graph": Subcommand("draw the graph of reuse", "contextrender_bridge.look.graph"),
-    "replay": Subcommand("measure policies on runs", "contextrender_bridge.replay.command"),
-    "eval": Subcommand("write the whole report on runs", "contextrender_bridge.replay.evaluate"),
-    "demo": Subcommand("start the service and replay runs", "contextrender_bridge.demo"),
+    "replay": Subcommand("measure policies on runs", "evaluation.command"),
+    "eval": Subcommand("write the whole report on runs", "evaluation.evaluate"),
+    "demo": Subcommand("start the service and replay runs", "evaluation.demo"),
     "proxy": Subcommand("make model calls fit", "contextrender_bridge.proxy.command", False),
     "mcp": Subcommand("serve recall to MCP clients", "contextrender_bridge.mcp_command", False),
 }
@@ -71,6 +72,8 @@ def _run(name: str, arguments: Sequence[str]) -> int:
             f"`contextrender {name}` needs the server: Python 3.12 or newer and "
             "`pip install 'contextrender[server]'`."
         )
+    if row.server:
+        make_app_importable()
     module = importlib.import_module(row.module)
     parser = argparse.ArgumentParser(prog=f"contextrender {name}", description=module.__doc__)
     module.add_arguments(parser)

@@ -18,6 +18,14 @@ def app_dir() -> Path:
     raise CommandError(f"{ENTRY} is neither packaged with nor beside {here}.")
 
 
+def make_app_importable() -> Path:
+    """Put `app_dir`, with its packages `engine` and `evaluation`, on the path; return it."""
+    app = app_dir()
+    if str(app) not in sys.path:
+        sys.path.insert(0, str(app))
+    return app
+
+
 def data_dir() -> Path:
     """`CONTEXTRENDER_DATA`, or this user's own folder for application data."""
     if configured := os.environ.get("CONTEXTRENDER_DATA"):

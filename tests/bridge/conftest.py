@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from contextrender_bridge import Credentials
-from contextrender_bridge.replay.service import temporary_service
+from contextrender_bridge.server.temporary import temporary_service
 
 Json = dict[str, Any]
 

@@ -15,7 +15,7 @@ from contextrender_bridge.async_client import AsyncContextRender
 from contextrender_bridge.proxy.app import Proxy
 from contextrender_bridge.proxy.settings import ProxySettings
 from contextrender_bridge.proxy.standalone import Standalone
-from contextrender_bridge.replay.service import temporary_service
+from contextrender_bridge.server.temporary import temporary_service
 
 from tests.proxy.doubles import Model, serving
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from contextrender_bridge import ContextRender, Credentials
-from contextrender_bridge.replay.service import temporary_service
+from contextrender_bridge.server.temporary import temporary_service
 
 from tests.proxy.agents import AGENTS, Agent, ChatAgent, finding
 from tests.proxy.conftest import Setup, add_user, data_of

@@ -1,4 +1,4 @@
-"""A built wheel, alone in an empty environment, serves from anywhere."""
+"""A built wheel, alone in an empty environment, serves and evaluates from anywhere."""
 
 import os
 import subprocess
@@ -33,6 +33,11 @@ def test_an_installed_wheel_serves(data: Path) -> None:
             reply = client.post("/walker/nothing")
             assert reply.json()["error"]["code"] == "unknown_walker"
             assert server.stop() == 0
+    shown = [str(python.with_name("contextrender")), "demo", "--limit", "1"]
+    environment = {**os.environ, "PYTHONPATH": ""}
+    demo = subprocess.run(shown, cwd=place, env=environment, capture_output=True, text=True)
+    assert demo.returncode == 0, demo.stderr
+    assert "One call explained" in demo.stdout
     assert _files(place / "venv") == before
 
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from contextrender_bridge.replay.cases import Case
-from contextrender_bridge.replay.prompts import Prompts, Sent, Unit
-from contextrender_bridge.replay.runs import Run
+from evaluation.cases import Case
+from evaluation.prompts import Prompts, Sent, Unit
+from evaluation.runs import Run
 from engine.costs import NOTHING_USED, Usage
 from engine.measures import RecallEvent, RecallScore, recall_events
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.paths import app_dir
-from contextrender_bridge.replay.cases import Case, all_of
-from contextrender_bridge.replay.runs import Run
-from contextrender_bridge.replay.scores import CaseScore, RunScore
+from evaluation.cases import Case, all_of
+from evaluation.runs import Run
+from evaluation.scores import CaseScore, RunScore
 from engine.costs import Usage
 from engine.guideline import load_guideline
 from engine.measures import RecallScore

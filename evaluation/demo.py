@@ -6,22 +6,23 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+import contextrender_bridge
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from contextrender_bridge.client import ContextRender
-from contextrender_bridge.replay.command import cases_of, count
-from contextrender_bridge.replay.explained import Telling, print_explanation
-from contextrender_bridge.replay.over_http import HttpReplay
-from contextrender_bridge.replay.progress import progress
-from contextrender_bridge.replay.report import console, percent, table
-from contextrender_bridge.replay.runs import Run, read_runs
-from contextrender_bridge.replay.scores import Case, CaseScore, Prompt, RunScore, Turn, totals
-from contextrender_bridge.replay.service import temporary_service
+from evaluation.command import cases_of, count
+from evaluation.explained import Telling, print_explanation
+from evaluation.over_http import HttpReplay
+from evaluation.progress import progress
+from evaluation.report import console, percent, table
+from evaluation.runs import Run, read_runs
+from evaluation.scores import Case, CaseScore, Prompt, RunScore, Turn, totals
+from contextrender_bridge.server.temporary import temporary_service
 from engine.request import DEFAULT_BUDGET
 
-SHIPPED = Path(__file__).parent / "data" / "demo.jsonl"
+SHIPPED = Path(contextrender_bridge.__file__).parent / "data" / "demo.jsonl"
 POLICIES = "contextrender,prune,full"
 FEW_RUNS = 5
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from contextrender_bridge.replay.cases import Case
-from contextrender_bridge.replay.prompts import Prompts
-from contextrender_bridge.replay.runs import Run
-from contextrender_bridge.replay.scores import Prompt, RunScore, Scorer, Watch, turns_of
+from evaluation.cases import Case
+from evaluation.prompts import Prompts
+from evaluation.runs import Run
+from evaluation.scores import Prompt, RunScore, Scorer, Watch, turns_of
 from engine.embeddings import Embedder
 from engine.history import History, VectorTable
 from engine.render import assemble, render_call

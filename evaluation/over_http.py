@@ -8,10 +8,10 @@ from contextlib import suppress
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client_errors import ContextRenderError
 from contextrender_bridge.errors import CommandError
-from contextrender_bridge.replay.cases import Case
-from contextrender_bridge.replay.prompts import Prompts
-from contextrender_bridge.replay.runs import Run
-from contextrender_bridge.replay.scores import Prompt, RunScore, Scorer, Turn, Watch, turns_of
+from evaluation.cases import Case
+from evaluation.prompts import Prompts
+from evaluation.runs import Run
+from evaluation.scores import Prompt, RunScore, Scorer, Turn, Watch, turns_of
 from contextrender_bridge.replies import RenderView
 from engine.costs import Usage
 from engine.tokens import counter_for

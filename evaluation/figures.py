@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from contextrender_bridge.replay.scores import CaseScore, RunScore
+from evaluation.scores import CaseScore, RunScore
 from engine.costs import CACHED, EMBEDDED, INPUT, OUTPUT
 from engine.measures import AGE_BINS
 

@@ -6,12 +6,12 @@ from html import escape
 from itertools import groupby
 from typing import Final
 
-from contextrender_bridge.replay.bootstrap import Bootstrap, Estimate
-from contextrender_bridge.replay.compare import Difference
-from contextrender_bridge.replay.figures import AGES, BY_NAME, FIGURES
-from contextrender_bridge.replay.plots import Plot
-from contextrender_bridge.replay.report import interval, percent, shown
-from contextrender_bridge.replay.scores import RunScore, totals
+from evaluation.bootstrap import Bootstrap, Estimate
+from evaluation.compare import Difference
+from evaluation.figures import AGES, BY_NAME, FIGURES
+from evaluation.plots import Plot
+from evaluation.report import interval, percent, shown
+from evaluation.scores import RunScore, totals
 
 STYLE: Final = """
 :root { color-scheme: light; }

@@ -6,8 +6,8 @@ from typing import Final, Self
 
 import numpy as np
 
-from contextrender_bridge.replay.figures import FIGURES, Figure, Floats, Sums, sums_of
-from contextrender_bridge.replay.scores import RunScore
+from evaluation.figures import FIGURES, Figure, Floats, Sums, sums_of
+from evaluation.scores import RunScore
 
 RESAMPLES: Final = 1_000
 LEVEL: Final = 0.95

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from contextrender_bridge.errors import CommandError
-from contextrender_bridge.replay.bootstrap import Bootstrap, Estimate
-from contextrender_bridge.replay.cases import Case, cases_named
-from contextrender_bridge.replay.figures import FIGURES, Figure
+from evaluation.bootstrap import Bootstrap, Estimate
+from evaluation.cases import Case, cases_named
+from evaluation.figures import FIGURES, Figure
 
 
 @dataclass(slots=True, frozen=True)

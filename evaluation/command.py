@@ -19,17 +19,17 @@ from pathlib import Path
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.credentials import NoCredentials
 from contextrender_bridge.errors import CommandError
-from contextrender_bridge.replay import report
-from contextrender_bridge.replay.bootstrap import RESAMPLES, Bootstrap
-from contextrender_bridge.replay.cache import ScoreCache
-from contextrender_bridge.replay.cases import Case, cases_of
-from contextrender_bridge.replay.compare import differences, pairs_of
-from contextrender_bridge.replay.over_http import HttpReplay
-from contextrender_bridge.replay.progress import progress
-from contextrender_bridge.replay.runs import Run, read_runs
-from contextrender_bridge.replay.scores import RunScore
-from contextrender_bridge.replay.service import temporary_service
-from contextrender_bridge.replay.workers import Advance, replay_runs
+from evaluation import report
+from evaluation.bootstrap import RESAMPLES, Bootstrap
+from evaluation.cache import ScoreCache
+from evaluation.cases import Case, cases_of
+from evaluation.compare import differences, pairs_of
+from evaluation.over_http import HttpReplay
+from evaluation.progress import progress
+from evaluation.runs import Run, read_runs
+from evaluation.scores import RunScore
+from contextrender_bridge.server.temporary import temporary_service
+from evaluation.workers import Advance, replay_runs
 from engine.request import DEFAULT_BUDGET
 from engine.summaries import MODEL_POLICIES
 
@@ -111,8 +111,8 @@ def run(args: argparse.Namespace) -> int:
     if args.csv:
         report.write(report.to_csv(scores, bootstrap), args.csv)
     if args.plot or args.report:
-        from contextrender_bridge.replay.page import page
-        from contextrender_bridge.replay.plots import Plotter, write_plots
+        from evaluation.page import page
+        from evaluation.plots import Plotter, write_plots
 
         plots = Plotter(scores, bootstrap).all()
         if args.plot:

@@ -6,11 +6,11 @@ import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 
-from contextrender_bridge.replay.cache import ScoreCache
-from contextrender_bridge.replay.cases import Case
-from contextrender_bridge.replay.in_process import replay_run
-from contextrender_bridge.replay.runs import Run
-from contextrender_bridge.replay.scores import RunScore
+from evaluation.cache import ScoreCache
+from evaluation.cases import Case
+from evaluation.in_process import replay_run
+from evaluation.runs import Run
+from evaluation.scores import RunScore
 from engine.embeddings import load_embedder
 from engine.settings import from_environment
 

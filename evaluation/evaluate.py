@@ -9,8 +9,8 @@ which the same command takes up where it was stopped.
 import argparse
 from pathlib import Path
 
-from contextrender_bridge.replay.command import add_replay_arguments
-from contextrender_bridge.replay.command import run as replay
+from evaluation.command import add_replay_arguments
+from evaluation.command import run as replay
 from engine.policies import POLICIES
 from engine.summaries import MODEL_POLICIES
 

@@ -13,10 +13,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from contextrender_bridge.errors import CommandError
-from contextrender_bridge.replay.bootstrap import Bootstrap, Estimate
-from contextrender_bridge.replay.cases import Case
-from contextrender_bridge.replay.figures import AGES
-from contextrender_bridge.replay.scores import RunScore
+from evaluation.bootstrap import Bootstrap, Estimate
+from evaluation.cases import Case
+from evaluation.figures import AGES
+from evaluation.scores import RunScore
 
 STYLE: Final[Any] = {
     "svg.fonttype": "none",

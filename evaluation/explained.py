@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from contextrender_bridge.replay.report import table
-from contextrender_bridge.replay.scores import Case, Prompt, Turn
+from evaluation.report import table
+from evaluation.scores import Case, Prompt, Turn
 from contextrender_bridge.replies import ExplainView, ResultView, ValueView
 
 OMITTED_ROWS = 8

@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 
 from contextrender_bridge.errors import CommandError
-from contextrender_bridge.replay.bootstrap import Bootstrap, Estimate
-from contextrender_bridge.replay.compare import Difference
-from contextrender_bridge.replay.figures import AGES, BY_NAME, Figure
-from contextrender_bridge.replay.scores import CaseScore, RunScore, totals
+from evaluation.bootstrap import Bootstrap, Estimate
+from evaluation.compare import Difference
+from evaluation.figures import AGES, BY_NAME, Figure
+from evaluation.scores import CaseScore, RunScore, totals
 
 PLAIN_WIDTH = 128
 
