@@ -5,7 +5,16 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-APP = ("contextrender.jac", "jac.toml", "nodes", "walkers", "engine", "evaluation")
+APP = (
+    "contextrender.jac",
+    "jac.toml",
+    "nodes",
+    "views",
+    "walkers",
+    "graph",
+    "engine",
+    "evaluation",
+)
 SUFFIXES = {".jac", ".py", ".toml", ".json", ".npy", ".npz", ".tiktoken", ".typed"}
 
 

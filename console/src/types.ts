@@ -1,4 +1,4 @@
-// What the walkers report: nodes/views.jac and nodes/inspection.jac.
+// What the walkers report: the files of views/.
 
 export interface SessionView {
   session: string;

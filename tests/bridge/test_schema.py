@@ -1,6 +1,7 @@
 """The bridge's types against the app's own: the walkers' fields and the views they report."""
 
 import json
+import re
 import subprocess
 import sys
 from typing import Any, get_type_hints
@@ -9,27 +10,31 @@ import pytest
 from contextrender_bridge import AsyncContextRender, ContextRender, replies
 from contextrender_bridge.paths import app_dir
 
-READ = """
-import dataclasses, json, sys
+READ = r"""
+import dataclasses, json, re, sys
 from pathlib import Path
 from typing import get_type_hints
 import contextrender_bridge.server
 from contextrender_bridge.server.runtime import load_app
 
 walkers = load_app(Path(sys.argv[1]))
-views = sys.modules["nodes.views"]
+views = {
+    name: kind
+    for module in [m for m in list(sys.modules) if m.startswith("views.")]
+    for name, kind in vars(sys.modules[module]).items()
+}
 
 def name(kind):
     plain = isinstance(kind, type) and not hasattr(kind, "__origin__")
     text = kind.__name__ if plain else str(kind)
-    return text.replace("nodes.views.", "").replace("typing.", "")
+    return re.sub(r"views\.\w+\.|typing\.", "", text)
 
 fields = {
     walker: {f.name: name(get_type_hints(kind)[f.name]) for f in dataclasses.fields(kind) if f.init}
     for walker, kind in walkers.items()
 }
 reports = {walker: name(get_type_hints(kind)["reports"]) for walker, kind in walkers.items()}
-hints = {kind: get_type_hints(getattr(views, kind)) for kind in sys.argv[2:]}
+hints = {kind: get_type_hints(views[kind]) for kind in sys.argv[2:]}
 shapes = {
     kind: {field: name(hint) for field, hint in found.items() if field[0] != "_"}
     for kind, found in hints.items()
@@ -91,6 +96,5 @@ def test_methods_give_what_is_reported(served: dict[str, Any], client: Any, meth
 def plain(hint: Any) -> str:
     """A type as text, whatever module it came from."""
     text = hint.__name__ if isinstance(hint, type) and "[" not in str(hint) else str(hint)
-    for prefix in ("contextrender_bridge.replies.", "nodes.views.", "typing."):
-        text = text.replace(prefix, "")
+    text = re.sub(r"contextrender_bridge\.replies\.|views\.\w+\.|typing\.", "", text)
     return text.replace("dict[str, Any]", "Json").replace("dict[str, object]", "Json")
