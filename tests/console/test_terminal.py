@@ -117,3 +117,28 @@ def test_it_is_followed_until_interrupted(service: Service) -> None:
     assert process.poll() is None
     process.terminate()
     process.communicate(timeout=30)
+
+
+@pytest.mark.parametrize("command", [["sessions"], ["show", ORDERS], ["explain", ORDERS]])
+def test_a_program_reads_json(service: Service, command: list[str]) -> None:
+    told = json.loads(run(service, *command, "--json"))
+    if command == ["sessions"]:
+        (found,) = [one for one in told["sessions"] if one["session"] == ORDERS]
+        assert found["savings"] == service.complete("savings", session=ORDERS, columns=False)
+    elif command[0] == "show":
+        assert told["turns"] == service.timeline(ORDERS)
+    else:
+        assert told["results"] == service("explain", session=ORDERS)["results"]
+
+
+def test_complete_results_are_recalled(service: Service) -> None:
+    first = service("explain", session=ORDERS)["results"][0]
+    asked = [ORDERS, str(first["position"])]
+    told = json.loads(run(service, "recall", *asked, "--json"))
+    (result,) = told["results"]
+    printed = run(service, "recall", *asked)
+    assert printed.startswith(f"#{first['position']} {first['name']}")
+    assert result["message"]["content"] in printed
+    found = json.loads(run(service, "recall", ORDERS, "--query", first["name"], "--json"))
+    assert len(found["results"]) == 5
+    run(service, "recall", ORDERS, status=2)

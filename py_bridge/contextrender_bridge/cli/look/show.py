@@ -1,5 +1,7 @@
 """Show a session, turns along each result's line; with --turn, what that model call got."""
 
+from __future__ import annotations
+
 import argparse
 from bisect import bisect_right
 
@@ -7,9 +9,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from contextrender_bridge.look.asking import (
+from contextrender_bridge.cli.look.asking import (
     Json,
     Service,
+    add_json,
     add_session,
     add_watch,
     plain,
@@ -28,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender show`."""
     add_session(parser)
     parser.add_argument("--turn", type=int, metavar="N", help="one model call: what it got")
+    add_json(parser)
     add_watch(parser)
 
 
@@ -35,13 +39,21 @@ def run(args: argparse.Namespace) -> int:
     """Print the session, or one call."""
     with Service() as service:
         if args.turn is None:
-            return present(lambda: draw(service, args.session, args.branch), args.watch)
-        return present(lambda: draw_call(service, args), args.watch)
+            return present(
+                args,
+                lambda: service.timeline(args.session, args.branch),
+                lambda view: draw(view, args.session),
+            )
+        named = {"session": args.session, "branch": args.branch, "turn": args.turn}
+        return present(
+            args,
+            lambda: service.ask("show_call", **named),
+            lambda view: draw_call(view, args.session),
+        )
 
 
-def draw(service: Service, session: str, branch: int | None) -> RenderableType:
+def draw(view: Json, session: str) -> RenderableType:
     """The timeline: as many of the newest turns as the terminal is wide."""
-    view = service.timeline(session, branch)
     room = max(LEAST_COLUMNS, Console().width - LABEL)
     turns = view["turns"][-room:]
     head = Text.assemble(
@@ -58,12 +70,11 @@ def draw(service: Service, session: str, branch: int | None) -> RenderableType:
     return Group(head, legend, *lines)
 
 
-def draw_call(service: Service, args: argparse.Namespace) -> RenderableType:
+def draw_call(view: Json, session: str) -> RenderableType:
     """One call: its budget, and every message with what was shown of it."""
-    view = service.ask("show_call", session=args.session, branch=args.branch, turn=args.turn)
     told = view["explain"]
     head = Text.assemble(
-        plain(args.session, "bold"),
+        plain(session, "bold"),
         f"  turn {told['turn']} of {view['last']}: {told['tokens']['after']} of {told['budget']}"
         f" tokens ({told['tokens']['before']} in all), {told['policy']}",
     )

@@ -1,10 +1,13 @@
 """What the commands share: asking the service, options, and drawing again and again."""
 
+from __future__ import annotations
+
 import argparse
+import json
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -35,7 +38,7 @@ class Service:
             trust_env=urlsplit(known.url).hostname not in LOOPBACK,
         )
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Service:
         """The service itself."""
         return self
 
@@ -83,16 +86,36 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--watch", action="store_true", help="follow until interrupted")
 
 
-def present(draw: Callable[[], RenderableType], watch: bool, seconds: float = 2.0) -> int:
-    """Prints what `draw` gives, once or again every few seconds."""
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """The option for programs."""
+    parser.add_argument("--json", action="store_true", help="for programs: the reply as JSON")
+
+
+def print_json(value: object) -> int:
+    """One JSON document on standard output."""
+    print(json.dumps(value, ensure_ascii=False, indent=1))
+    return 0
+
+
+def present(
+    args: argparse.Namespace,
+    view: Callable[[], Json],
+    draw: Callable[[Json], RenderableType],
+    seconds: float = 2.0,
+) -> int:
+    """Prints the view as JSON or as drawn, once or, with --watch, again every few seconds."""
+    if args.json:
+        return print_json(view())
     console = Console(highlight=False)
-    if not watch:
-        console.print(draw())
+    if not args.watch:
+        console.print(draw(view()))
         return 0
-    with Live(draw(), console=console, screen=console.is_terminal, auto_refresh=False) as live:
+    with Live(
+        draw(view()), console=console, screen=console.is_terminal, auto_refresh=False
+    ) as live:
         while True:
             time.sleep(seconds)
-            live.update(draw(), refresh=True)
+            live.update(draw(view()), refresh=True)
 
 
 def printable(text: str, longest: int | None = None) -> str:

@@ -1,14 +1,17 @@
 """Explain a model call: every result's age, c, s, U, tokens, and why it was shown or not."""
 
+from __future__ import annotations
+
 import argparse
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from contextrender_bridge.look.asking import (
+from contextrender_bridge.cli.look.asking import (
     Json,
     Service,
+    add_json,
     add_session,
     add_watch,
     plain,
@@ -23,19 +26,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--budget", type=int, metavar="TOKENS", help="instead of the session's")
     parser.add_argument("--policy", metavar="NAME", help="instead of the session's")
     parser.add_argument("--uses", action="store_true", help="list the uses behind c")
+    add_json(parser)
     add_watch(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the table."""
     with Service() as service:
-        return present(lambda: draw(service, args), args.watch)
+        return present(args, lambda: look(service, args), lambda view: draw(view, args))
 
 
-def draw(service: Service, args: argparse.Namespace) -> RenderableType:
-    """The results, those taken first and in that order, then the others, newest first."""
+def look(service: Service, args: argparse.Namespace) -> Json:
+    """The explanation asked for."""
     asked = {"turn": args.turn, "budget": args.budget, "policy": args.policy}
-    view = service.ask("explain", session=args.session, branch=args.branch, **asked)
+    return service.ask("explain", session=args.session, branch=args.branch, **asked)
+
+
+def draw(view: Json, args: argparse.Namespace) -> RenderableType:
+    """The results, those taken first and in that order, then the others, newest first."""
     head = Text.assemble(
         plain(args.session, "bold"),
         f"  turn {view['turn']}: {view['tokens']['after']} of {view['budget']} tokens"

@@ -1,5 +1,7 @@
 """List sessions: size, what rendering saved, and how much later steps found in view."""
 
+from __future__ import annotations
+
 import argparse
 import time
 
@@ -7,7 +9,15 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from contextrender_bridge.look.asking import Json, Service, add_watch, plain, present, thousands
+from contextrender_bridge.cli.look.asking import (
+    Json,
+    Service,
+    add_json,
+    add_watch,
+    plain,
+    present,
+    thousands,
+)
 
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
@@ -16,35 +26,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender sessions`."""
     parser.add_argument("--search", default="", metavar="TEXT", help="only names that hold it")
     parser.add_argument("--limit", type=int, default=20, metavar="N", help="how many (%(default)s)")
+    add_json(parser)
     add_watch(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the table."""
     with Service() as service:
-        return present(lambda: draw(service, args.search, args.limit), args.watch)
+        return present(
+            args, lambda: look(service, args.search, args.limit), lambda page: draw(page, args)
+        )
 
 
-def draw(service: Service, search: str, limit: int) -> RenderableType:
-    """The table of the newest sessions."""
+def look(service: Service, search: str, limit: int) -> Json:
+    """The newest sessions, each with what rendering saved."""
     page = service.ask("list_sessions", limit=limit, query=search)
+    for view in page["sessions"]:
+        view["savings"] = service.ask("savings", session=view["session"], columns=False)
+    return page
+
+
+def draw(page: Json, args: argparse.Namespace) -> RenderableType:
+    """The table of the newest sessions."""
     table = Table(box=None, header_style="dim", pad_edge=False)
     table.add_column("session", overflow="fold", ratio=1)
     for name in ("turns", "results", "tokens", "saved", "recall", "last"):
         table.add_column(name, justify="right", no_wrap=True)
     for view in page["sessions"]:
-        found = service.ask("savings", session=view["session"], columns=False)
         table.add_row(
             plain(view["session"], "bold"),
             str(view["turns"]),
             str(view["results"]),
             thousands(view["tokens"]),
-            _saved(found),
-            _recall(found["totals"]),
+            _saved(view["savings"]),
+            _recall(view["savings"]["totals"]),
             _ago(view["updated_at"]),
         )
     if not page["sessions"]:
-        return Text("no sessions" + (f" with {search!r} in their name" if search else ""))
+        return Text("no sessions" + (f" with {args.search!r} in their name" if args.search else ""))
     more = Text("… and older ones: --limit shows more", "dim") if page["next"] else Text("")
     return Group(table, more)
 

@@ -1,18 +1,23 @@
 """Draw which operations drew on which results, as dot, mermaid, json or svg."""
 
+from __future__ import annotations
+
 import argparse
 import sys
 import time
 from pathlib import Path
 
-from contextrender_bridge.look.asking import Json, Service, add_session, add_watch
-from contextrender_bridge.look.drawings import FORMATS
+from contextrender_bridge.cli.look.asking import Json, Service, add_session, add_watch
+from contextrender_bridge.cli.look.drawings import FORMATS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender graph`."""
     add_session(parser)
     parser.add_argument("--format", choices=list(FORMATS), default="dot", help="(%(default)s)")
+    parser.add_argument(
+        "--json", action="store_const", const="json", dest="format", help="as --format json"
+    )
     parser.add_argument("--tool", metavar="NAME", help="only results of this tool")
     parser.add_argument("--turn", type=int, metavar="N", help="as it was before this turn")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write it there")

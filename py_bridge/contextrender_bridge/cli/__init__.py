@@ -1,0 +1,98 @@
+"""`contextrender`: one table of subcommands, each imported only when it runs.
+
+A subcommand is a module with `add_arguments(parser)` and `run(args) -> int`. `args.words` is the
+command as it was given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.paths import make_app_importable
+
+HERE = "contextrender_bridge"
+
+
+@dataclass(frozen=True)
+class Subcommand:
+    """A row of the table. `server` says that it needs the `[server]` extra."""
+
+    help: str
+    module: str
+    server: bool = False
+
+
+SUBCOMMANDS = {
+    "serve": Subcommand("run the service", f"{HERE}.server.serve", server=True),
+    "user": Subcommand("add users, make tokens", f"{HERE}.cli.user", server=True),
+    "sessions": Subcommand("list sessions", f"{HERE}.cli.look.sessions"),
+    "show": Subcommand("show a session or a call", f"{HERE}.cli.look.show"),
+    "explain": Subcommand("say why results were shown", f"{HERE}.cli.look.explain"),
+    "recall": Subcommand("print complete results", f"{HERE}.cli.look.recall"),
+    "graph": Subcommand("draw the graph of reuse", f"{HERE}.cli.look.graph"),
+    "replay": Subcommand("measure policies on runs", "evaluation.command", server=True),
+    "eval": Subcommand("write the whole report on runs", "evaluation.evaluate", server=True),
+    "demo": Subcommand("start the service and replay runs", "evaluation.demo", server=True),
+    "proxy": Subcommand("make model calls fit", f"{HERE}.proxy.command"),
+    "mcp": Subcommand("serve recall to MCP clients", f"{HERE}.cli.mcp"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand. Errors the user can mend are one sentence on stderr."""
+    parser = _parser()
+    chosen = parser.parse_args(argv)
+    if chosen.command is None:
+        parser.print_help()
+        return 0
+    try:
+        return _run(chosen.command, chosen.arguments)
+    except CommandError as error:
+        print(f"contextrender: {error}", file=sys.stderr)
+        return error.status
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 141
+
+
+def _parser() -> argparse.ArgumentParser:
+    listing = "\n".join(f"  {name:<8} {row.help}" for name, row in SUBCOMMANDS.items())
+    parser = argparse.ArgumentParser(
+        prog="contextrender",
+        description="Agent histories within a token budget.",
+        epilog=f"commands:\n{listing}\n\n`contextrender COMMAND --help` lists a command's options.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=version("contextrender"))
+    parser.add_argument(
+        "command", nargs="?", choices=SUBCOMMANDS, metavar="COMMAND", help=argparse.SUPPRESS
+    )
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return parser
+
+
+def _run(name: str, arguments: Sequence[str]) -> int:
+    row = SUBCOMMANDS[name]
+    if row.server and importlib.util.find_spec("jaclang") is None:
+        raise CommandError(
+            f"`contextrender {name}` needs the server: Python 3.12 or newer and "
+            "`pip install 'contextrender[server]'`."
+        )
+    if row.server:
+        make_app_importable()
+    module = importlib.import_module(row.module)
+    parser = argparse.ArgumentParser(prog=f"contextrender {name}", description=module.__doc__)
+    module.add_arguments(parser)
+    parsed = parser.parse_args(arguments)
+    parsed.words = [parser.prog, *arguments]
+    status: int = module.run(parsed)
+    return status
