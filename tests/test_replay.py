@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.cli import main
-from contextrender_bridge.cli.demo import SHIPPED
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.server.temporary import temporary_service
