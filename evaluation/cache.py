@@ -16,10 +16,10 @@ from evaluation.cases import Case, all_of
 from evaluation.runs import Run
 from evaluation.scores import CaseScore, RunScore
 from engine.costs import Usage
-from engine.guideline import load_guideline
-from engine.measures import RecallScore
+from engine.lookback.measures import RecallScore
+from engine.models.guideline import load_guideline
+from engine.models.summaries import MODEL_POLICIES
 from engine.settings import from_environment
-from engine.summaries import MODEL_POLICIES
 
 FORMAT = 1
 

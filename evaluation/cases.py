@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, fields
 
 from contextrender_bridge.errors import CommandError
 from engine.errors import InvalidRequest
+from engine.models.summaries import SummariesInMemory, summaries_for
 from engine.parameters import Parameters, check_budget
 from engine.policies import policy_named
-from engine.summaries import SummariesInMemory, summaries_for
 
 
 @dataclass(frozen=True, slots=True)

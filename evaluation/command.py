@@ -30,8 +30,8 @@ from evaluation.runs import Run, read_runs
 from evaluation.scores import RunScore
 from contextrender_bridge.server.temporary import temporary_service
 from evaluation.workers import Advance, replay_runs
-from engine.request import DEFAULT_BUDGET
-from engine.summaries import MODEL_POLICIES
+from engine.call.request import DEFAULT_BUDGET
+from engine.models.summaries import MODEL_POLICIES
 
 COMPARED = "contextrender,prune,full"
 

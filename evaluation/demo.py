@@ -20,7 +20,7 @@ from evaluation.report import console, percent, table
 from evaluation.runs import Run, read_runs
 from evaluation.scores import Case, CaseScore, Prompt, RunScore, Turn, totals
 from contextrender_bridge.server.temporary import temporary_service
-from engine.request import DEFAULT_BUDGET
+from engine.call.request import DEFAULT_BUDGET
 
 SHIPPED = Path(contextrender_bridge.__file__).parent / "data" / "demo.jsonl"
 POLICIES = "contextrender,prune,full"

@@ -12,7 +12,7 @@ from pathlib import Path
 from evaluation.command import add_replay_arguments
 from evaluation.command import run as replay
 from engine.policies import POLICIES
-from engine.summaries import MODEL_POLICIES
+from engine.models.summaries import MODEL_POLICIES
 
 BUDGETS = "3000,6000,12000,24000"
 OUT = Path("evaluation")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from evaluation.scores import CaseScore, RunScore
 from engine.costs import CACHED, EMBEDDED, INPUT, OUTPUT
-from engine.measures import AGE_BINS
+from engine.lookback.measures import AGE_BINS
 
 Floats = NDArray[np.float64]
 

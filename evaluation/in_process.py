@@ -9,12 +9,13 @@ from evaluation.cases import Case
 from evaluation.prompts import Prompts
 from evaluation.runs import Run
 from evaluation.scores import Prompt, RunScore, Scorer, Watch, turns_of
-from engine.embeddings import Embedder
-from engine.history import History, VectorTable
-from engine.render import assemble, render_call
-from engine.summaries import SummariesInMemory, SummaryStore, summaries_for
-from engine.tokens import TokenCounter, content_text, counter_for
-from engine.vectors import Vectors
+from engine.models.embeddings import Embedder
+from engine.history.history import History
+from engine.history.vector_table import VectorTable
+from engine.call.render_call import assemble, render_call
+from engine.models.summaries import SummariesInMemory, SummaryStore, summaries_for
+from engine.text.tokens import TokenCounter, content_text, counter_for
+from engine.history.vectors import Vectors
 
 
 def replay_run(

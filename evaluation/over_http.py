@@ -14,7 +14,7 @@ from evaluation.runs import Run
 from evaluation.scores import Prompt, RunScore, Scorer, Turn, Watch, turns_of
 from contextrender_bridge.replies import RenderView
 from engine.costs import Usage
-from engine.tokens import counter_for
+from engine.text.tokens import counter_for
 
 
 class HttpReplay:

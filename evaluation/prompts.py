@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.tokens import TokenCounter, call_parts
+from engine.text.tokens import TokenCounter, call_parts
 
 Unit = tuple[object, int]
 """A message's text or its calls, to compare with, and the tokens."""

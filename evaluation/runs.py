@@ -11,7 +11,7 @@ from typing import Any
 
 from contextrender_bridge.errors import CommandError
 from engine.errors import InvalidRequest
-from engine.transcript import check_messages
+from engine.text.transcript import check_messages
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
 _OWN_FIELDS = ("source", "model", "task")

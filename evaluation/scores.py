@@ -8,7 +8,7 @@ from evaluation.cases import Case
 from evaluation.prompts import Prompts, Sent, Unit
 from evaluation.runs import Run
 from engine.costs import NOTHING_USED, Usage
-from engine.measures import RecallEvent, RecallScore, recall_events
+from engine.lookback.measures import RecallEvent, RecallScore, recall_events
 
 __all__ = ["Case", "CaseScore", "Prompt", "RunScore", "Scorer", "Turn", "Watch", "turns_of"]
 

@@ -11,7 +11,7 @@ from evaluation.cases import Case
 from evaluation.in_process import replay_run
 from evaluation.runs import Run
 from evaluation.scores import RunScore
-from engine.embeddings import load_embedder
+from engine.models.embeddings import load_embedder
 from engine.settings import from_environment
 
 FEWEST_FOR_WORKERS = 400

@@ -10,17 +10,17 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from summary_doubles import scripted
 
-from engine.embeddings import Vectors
+from engine.call.render_call import Rendered, assemble, render_call
 from engine.errors import ContextRenderError
-from engine.history import History
+from engine.history.history import History
+from engine.history.vectors import encode_vector
+from engine.models.embeddings import Vectors
+from engine.models.summaries import Summaries
 from engine.parameters import Parameters
+from engine.plan.retained import TextOf
 from engine.policies import POLICIES
-from engine.render import Rendered, assemble, render_call
-from engine.retained import TextOf
-from engine.summaries import Summaries
-from engine.tokens import content_text, counter_for
-from engine.transcript import Json, digest_after, split
-from engine.vectors import encode_vector
+from engine.text.tokens import content_text, counter_for
+from engine.text.transcript import Json, digest_after, split
 
 COUNTER = counter_for(None)
 DEFAULTS = Parameters()

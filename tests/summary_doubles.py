@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from engine.costs import Usage
-from engine.summaries import Summaries, SummariesInMemory, SummaryFailed, SummaryStore, Way
-from engine.tokens import counter_for
+from engine.models.summaries import Summaries, SummariesInMemory, SummaryFailed, SummaryStore, Way
+from engine.text.tokens import counter_for
 
 MODEL = "scripted"
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import COUNTER, code_of, modest
 
-from engine.branches import ROOT, BranchInfo, Place, owners, place
 from engine.errors import HistoryDiverged
-from engine.history import History
-from engine.transcript import Json, digest_after, split
+from engine.history.branches import ROOT, BranchInfo, Place, owners, place
+from engine.history.history import History
+from engine.text.transcript import Json, digest_after, split
 
 
 def said(text: str) -> Json:

@@ -10,10 +10,10 @@ import jaclang  # noqa: F401  registers the importer of .jac modules
 import pytest
 from provider_double import ProviderDouble, chat_reply, failure, provider, stalled
 
-from engine.providers import compaction_model
-from engine.tokens import counter_for
+from engine.models.providers import compaction_model
+from engine.text.tokens import counter_for
 
-subject: Any = importlib.import_module("engine.compaction")
+subject: Any = importlib.import_module("engine.models.compaction")
 compact_result = subject.compact_result
 CompactionFailed = subject.CompactionFailed
 MAX_PIECES = subject.MAX_PIECES

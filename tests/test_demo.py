@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from contextrender_bridge.cli import main
 
-from engine.history import History
-from engine.measures import recall_events
-from engine.tokens import counter_for
+from engine.history.history import History
+from engine.lookback.measures import recall_events
+from engine.text.tokens import counter_for
 from evaluation.demo import SHIPPED
 from evaluation.explained import Telling
 from evaluation.runs import Run, read_runs

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from provider_double import ProviderDouble, embedding_reply, failure, provider, stalled
 
-from engine import litellm_embedder
-from engine.breaker import CircuitBreaker
-from engine.embeddings import (
+from engine.models import litellm_embedder
+from engine.models.breaker import CircuitBreaker
+from engine.models.embeddings import (
     Embedder,
     EmbeddingUnavailable,
     LiteLLMEmbedder,

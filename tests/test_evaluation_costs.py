@@ -8,10 +8,10 @@ from contextrender_bridge.errors import CommandError
 
 from engine import summaries
 from engine.costs import Usage
-from engine.embeddings import NoEmbedder, load_embedder
+from engine.models.embeddings import NoEmbedder, load_embedder
+from engine.models.summaries import MODEL_POLICIES
 from engine.policies import POLICIES
-from engine.summaries import MODEL_POLICIES
-from engine.tokens import counter_for
+from engine.text.tokens import counter_for
 from evaluation.cache import ScoreCache
 from evaluation.cases import Case, cases_of
 from evaluation.figures import COLUMNS, FIGURES, Sums, sums_of

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import COUNTER, VALUES, modest, texts
 
-from engine.excerpt import excerpt
-from engine.values import extract_values
+from engine.text.head_and_tail import excerpt
+from engine.text.values import extract_values
 
 GAP = re.compile(r"\n\[… (\d+) characters left out …\]\n")
 limits = st.integers(-5, 400)

@@ -20,9 +20,10 @@ from strategies import (
 )
 
 from engine.errors import InvalidRequest
-from engine.history import NO_CALL, History, VectorTable
-from engine.stored import append_stored
-from engine.transcript import (
+from engine.history.history import NO_CALL, History
+from engine.history.stored import append_stored
+from engine.history.vector_table import VectorTable
+from engine.text.transcript import (
     Json,
     check_messages,
     digest_after,

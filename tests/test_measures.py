@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.measures import (
+from engine.lookback.measures import (
     RecallEvent,
     RecallScore,
     age_bin,

@@ -12,23 +12,23 @@ from hypothesis import strategies as st
 from strategies import BUDGETS, COUNTER, code_of, modest, reader, recorded, render, transcripts
 from summary_doubles import Script, filling, scripted
 
-from engine.embeddings import NoEmbedder
+from engine.call.explain import explain_results
+from engine.call.render_call import render_call
 from engine.errors import InvalidRequest
-from engine.explanation import explain_results
-from engine.guideline import GUIDELINE, load_guideline
-from engine.history import History
-from engine.parameters import Parameters
-from engine.policies import POLICIES
-from engine.render import render_call
-from engine.summaries import (
+from engine.history.history import History
+from engine.models.embeddings import NoEmbedder
+from engine.models.guideline import GUIDELINE, load_guideline
+from engine.models.summaries import (
     MODEL_POLICIES,
     SummariesInMemory,
     Summary,
     Way,
     summaries_for,
 )
-from engine.transcript import Json, check_messages
-from engine.transcript_text import transcript_text
+from engine.parameters import Parameters
+from engine.policies import POLICIES
+from engine.text.readable import transcript_text
+from engine.text.transcript import Json, check_messages
 from tests.api.checks import orphans, tokens_inside
 from tests.api.transcripts import agent_run, assistant, call, result, user
 

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from engine.called import Called, called_of, noted
+from engine.call.called import Called, called_of, noted
+from engine.call.render_call import render_call
+from engine.call.request import RenderSettings
 from engine.costs import Usage
-from engine.embeddings import load_embedder
-from engine.history import History
-from engine.outline import outline
-from engine.past import Past
-from engine.render import render_call
-from engine.request import RenderSettings
-from engine.spending import spend
-from engine.steps import Step, runs
-from engine.tokens import content_text, counter_for
-from engine.transcript import Json, digest_after, split
+from engine.history.history import History
+from engine.lookback.kept import SteppedPast
+from engine.lookback.outline import outline
+from engine.lookback.spending import spend
+from engine.lookback.steps import Step, runs
+from engine.models.embeddings import load_embedder
+from engine.text.tokens import content_text, counter_for
+from engine.text.transcript import Json, digest_after, split
 from tests.console.transcripts import make_run
 
 COUNTER = counter_for(None)
@@ -44,8 +44,8 @@ def stored(messages: list[Json]) -> list[dict[str, Any]]:
     return rows
 
 
-def past_of(messages: list[Json], parts: int = 1) -> Past:
-    past = Past(load_embedder("wordllama"), COUNTER)
+def past_of(messages: list[Json], parts: int = 1) -> SteppedPast:
+    past = SteppedPast(load_embedder("wordllama"), COUNTER)
     rows = stored(messages)
     for part in range(1, parts + 1):
         known = past.whole.events
@@ -58,7 +58,7 @@ def past_of(messages: list[Json], parts: int = 1) -> Past:
     return past
 
 
-def steps(past: Past, settings: RenderSettings = SETTINGS) -> list[Step]:
+def steps(past: SteppedPast, settings: RenderSettings = SETTINGS) -> list[Step]:
     (found,) = past.steps.up_to([Called(settings)], past.turns, FOREVER)
     return found
 

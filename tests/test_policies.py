@@ -21,14 +21,14 @@ from strategies import (
     transcripts,
 )
 
+from engine.call.render_call import Rendered, render_call
 from engine.errors import InvalidRequest
-from engine.history import History
+from engine.history.history import History
+from engine.history.stored import append_stored
+from engine.history.tracking import MOST_CHARACTERS, Tracking
 from engine.parameters import Parameters
-from engine.render import Rendered, render_call
-from engine.segment_text import GAP, mark
-from engine.stored import append_stored
-from engine.tracking import MOST_CHARACTERS, Tracking
-from engine.transcript import Json
+from engine.plan.marking import GAP, mark
+from engine.text.transcript import Json
 
 OURS = ("semantic_retrieval", "reuse_density", "contextrender_plus", "contextrender_frozen")
 IN_PARTS = ("reuse_density", "contextrender_plus", "contextrender_frozen")

@@ -9,12 +9,12 @@ import pytest
 from strategies import COUNTER, DEFAULTS, render
 from test_policies import agent_run, decided, turns_of
 
-from engine.explanation import explain_results
-from engine.frozen import FrozenTrail, frozen_key
-from engine.history import History
+from engine.call.explain import explain_results
+from engine.history.frozen import FrozenTrail, frozen_key
+from engine.history.history import History
 from engine.parameters import Parameters
-from engine.rendering import View
-from engine.transcript import Json
+from engine.plan.view import View
+from engine.text.transcript import Json
 
 POLICY = "contextrender_frozen"
 contextrender_frozen = importlib.import_module("engine.policies.contextrender_frozen")

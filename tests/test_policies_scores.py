@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from strategies import BUDGETS, COUNTER, modest, recorded, render, transcripts
 from test_policies import agent_run, turns_of
 
-from engine.measures import linkable_tokens
+from engine.lookback.measures import linkable_tokens
 from engine.parameters import Parameters
-from engine.segments import SEGMENT_CHARACTERS, segment_ends
-from engine.tokens import call_parts, content_text
-from engine.transcript import Json
-from engine.values import extract_values
+from engine.text.segments import SEGMENT_CHARACTERS, segment_ends
+from engine.text.tokens import call_parts, content_text
+from engine.text.transcript import Json
+from engine.text.values import extract_values
 
 WORD = re.compile(r"[A-Za-z0-9_]{2,}")
 

@@ -24,15 +24,15 @@ from strategies import (
     transcripts,
 )
 
-from engine.embeddings import EmbeddingUnavailable, NoEmbedder, Vectors
+from engine.call.render_call import Rendered, render_call
+from engine.call.request import RenderSettings
 from engine.errors import InvalidRequest
+from engine.history.vectors import unit
+from engine.models.embeddings import EmbeddingUnavailable, NoEmbedder, Vectors
 from engine.parameters import SMALLEST_BUDGET, Parameters, check_budget
+from engine.plan.relevance import RESULT_CHARACTERS, TASK_CHARACTERS, Relevance
 from engine.policies import POLICIES, policy_named
-from engine.relevance import RESULT_CHARACTERS, TASK_CHARACTERS, Relevance
-from engine.render import Rendered, render_call
-from engine.request import RenderSettings
-from engine.transcript import Json, check_messages
-from engine.vectors import unit
+from engine.text.transcript import Json, check_messages
 
 policies = st.sampled_from(METHOD_POLICIES)
 PARAMETERS = st.sampled_from(

@@ -17,12 +17,12 @@ from contextrender_bridge.client import ContextRender
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.server.temporary import temporary_service
 
-from engine.embeddings import NoEmbedder, load_embedder
-from engine.history import History
-from engine.measures import recall_events
+from engine.call.render_call import assemble, render_call
+from engine.history.history import History
+from engine.lookback.measures import recall_events
+from engine.models.embeddings import NoEmbedder, load_embedder
 from engine.parameters import Parameters
-from engine.render import assemble, render_call
-from engine.tokens import content_text, counter_for
+from engine.text.tokens import content_text, counter_for
 from evaluation import report
 from evaluation.bootstrap import Bootstrap
 from evaluation.demo import SHIPPED

@@ -9,8 +9,8 @@ import slow_rules
 from hypothesis import given
 from strategies import COUNTER, modest, recorded, transcripts
 
-from engine.reuse import ReuseIndex, Use
-from engine.transcript import Json
+from engine.history.reuse import ReuseIndex, Use
+from engine.text.transcript import Json
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "reuse.json").read_text())
 

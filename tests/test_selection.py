@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import modest
 
-from engine.selection import cosines, select_greedily, usefulness
-from engine.vectors import unit
+from engine.history.vectors import unit
+from engine.plan.greedy import cosines, select_greedily, usefulness
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "selection.json").read_text())
 

@@ -13,11 +13,11 @@ from contextrender_bridge.cli import main
 from provider_double import ProviderDouble, chat_reply, failure, provider, stalled
 
 from engine.costs import Usage
-from engine.summaries import SummaryFailed
-from engine.tokens import counter_for
+from engine.models.summaries import SummaryFailed
+from engine.text.tokens import counter_for
 from tests.api.transcripts import agent_run
 
-subject: Any = importlib.import_module("engine.summarising")
+subject: Any = importlib.import_module("engine.models.summary_writer")
 summarise = subject.summarise
 
 MODEL = "openai/scripted-chat"

@@ -12,8 +12,8 @@ import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine import tokens
-from engine.tokens import (
+from engine.text import tokens
+from engine.text.tokens import (
     CALL_OVERHEAD,
     MEDIA_TOKENS,
     MESSAGE_OVERHEAD,
@@ -150,7 +150,7 @@ def test_counts_need_neither_network_nor_litellm() -> None:
         "import socket, sys\n"
         "def refuse(*_): raise OSError('network')\n"
         "socket.socket.connect = socket.getaddrinfo = refuse\n"
-        "from engine.tokens import counter_for\n"
+        "from engine.text.tokens import counter_for\n"
         "assert counter_for('gpt-4').text('hello world') == 2\n"
         "assert counter_for(None).text('hello world') == 2\n"
         "assert 'litellm' not in sys.modules\n"

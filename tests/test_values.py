@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import modest, texts
 
-from engine.values import extract_values, unescape
+from engine.text.values import extract_values, unescape
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "values.json").read_text())
 

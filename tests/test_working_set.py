@@ -7,9 +7,9 @@ import tracemalloc
 import pytest
 from strategies import COUNTER, recorded, snapshot
 
-from engine.branches import BranchInfo
-from engine.transcript import Json
-from engine.working_set import SessionState, WorkingSet
+from engine.history.branches import BranchInfo
+from engine.history.working_set import SessionState, WorkingSet
+from engine.text.transcript import Json
 
 
 def transcript(results: int, size: int = 400) -> list[Json]:

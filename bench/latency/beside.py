@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from sample import Json, Sample
 
-from engine.request import DEFAULT_BUDGET
-from engine.tokens import counter_for
+from engine.call.request import DEFAULT_BUDGET
+from engine.text.tokens import counter_for
 
 PEERS: Final = Path(__file__).resolve().parent.parent / "peers"
 CACHE: Final = Path("~/.cache/contextrender-bench").expanduser()

@@ -11,8 +11,8 @@ import numpy as np
 from sample import Json
 from times import Times
 
-from engine.request import DEFAULT_BUDGET
-from engine.tokens import DEFAULT_ENCODING, counter_for
+from engine.call.request import DEFAULT_BUDGET
+from engine.text.tokens import DEFAULT_ENCODING, counter_for
 
 DIMENSIONS: Final = 256
 WRITTEN_BYTES: Final = 12_000

@@ -17,13 +17,13 @@ from sample import Sample
 from session import Post, Session
 from times import Times
 
-from engine.embeddings import load_embedder
-from engine.history import History
+from engine.call.render_call import render_call
+from engine.call.request import DEFAULT_BUDGET
+from engine.history.history import History
+from engine.models.embeddings import load_embedder
 from engine.parameters import Parameters
-from engine.render import render_call
-from engine.request import DEFAULT_BUDGET
 from engine.settings import from_environment
-from engine.tokens import content_text, counter_for
+from engine.text.tokens import content_text, counter_for
 
 COLD_SAMPLES = 5
 EVENTS_A_RESULT = 3

@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from engine.providers import litellm
-from engine.tokens import counter_for
+from engine.models.providers import litellm
+from engine.text.tokens import counter_for
 
 Json = dict[str, Any]
 Complete = Callable[[Json], Json]

@@ -17,8 +17,8 @@ from contextrender_bridge.paths import app_dir
 from environments import Unavailable
 from transcripts import Sent, orphans
 
-from engine.measures import RecallScore
-from engine.tokens import counter_for
+from engine.lookback.measures import RecallScore
+from engine.text.tokens import counter_for
 from evaluation.prompts import Prompts
 from evaluation.runs import Run
 from evaluation.scores import turns_of

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from driving import PeerScore
 from transcripts import orphans
 
-from engine.embeddings import load_embedder
+from engine.models.embeddings import load_embedder
 from engine.settings import from_environment
 from evaluation.cases import Case
 from evaluation.in_process import replay_run

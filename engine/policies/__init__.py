@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 
 from engine.errors import InvalidRequest
 from engine.parameters import Parameters
+from engine.plan.plan import Plan
+from engine.plan.view import View, everything
 from engine.policies.acon import acon
 from engine.policies.compact import compact
 from engine.policies.contextrender import contextrender, weighted
@@ -13,7 +15,6 @@ from engine.policies.prune import prune
 from engine.policies.recency_summary import recency_summary
 from engine.policies.reuse_density import reuse_density
 from engine.policies.semantic_retrieval import semantic_retrieval
-from engine.rendering import Plan, View, everything
 
 Policy = Callable[[View], Plan]
 

@@ -2,10 +2,11 @@
 
 from typing import Final
 
-from engine.covered_text import text_after
+from engine.plan.beside_summary import text_after
+from engine.plan.plan import Plan
+from engine.plan.view import View
+from engine.plan.with_summary import Method, summarised
 from engine.policies.prune import prune
-from engine.rendering import Plan, View
-from engine.summarised import Method, summarised
 
 LAST_TURN_SHARE: Final = 0.25
 

@@ -1,9 +1,10 @@
 """A model compresses the whole history (docs/policies.md, compact)."""
 
-from engine.covered_text import text_after
+from engine.plan.beside_summary import text_after
+from engine.plan.plan import Plan
+from engine.plan.view import View
+from engine.plan.with_summary import Method, summarised
 from engine.policies.prune import prune
-from engine.rendering import Plan, View
-from engine.summarised import Method, summarised
 
 
 def compact(view: View) -> Plan:

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from engine.rendering import Plan, ScoreTable, View
-from engine.selection import Floats, cosines, select_greedily, usefulness
+from engine.plan.greedy import Floats, cosines, select_greedily, usefulness
+from engine.plan.plan import Plan, ScoreTable
+from engine.plan.view import View
 
 
 def contextrender(view: View) -> Plan:

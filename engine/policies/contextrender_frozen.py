@@ -4,17 +4,18 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import Final
 
-from engine.choice import Choice
-from engine.density import density_of
-from engine.excerpting import Excerpting
-from engine.frozen import Frozen, FrozenTrail, frozen_key
-from engine.history import History
-from engine.in_parts import select_in_parts
-from engine.moment import Moment, present, tracking_of
-from engine.rendering import Plan, View
-from engine.selected import IN_PART
-from engine.text_cap import retained_without, turns_to_leave
-from engine.tracking import Tracking
+from engine.history.frozen import Frozen, FrozenTrail, frozen_key
+from engine.history.history import History
+from engine.history.tracking import Tracking
+from engine.plan.choice import Choice
+from engine.plan.chosen_plan import IN_PART
+from engine.plan.density import density_of
+from engine.plan.excerpts import Excerpting
+from engine.plan.in_parts import select_in_parts
+from engine.plan.moment import Moment, present, tracking_of
+from engine.plan.plan import Plan
+from engine.plan.text_cap import retained_without, turns_to_leave
+from engine.plan.view import View
 
 SELECT_EVERY: Final = 128
 """Invocations after which all is selected anew in any case, so that no more need be followed."""

@@ -1,11 +1,12 @@
 """Complete results and excerpts within the budget (docs/policies.md, contextrender_plus)."""
 
-from engine.density import density_of
-from engine.in_parts import select_in_parts
-from engine.moment import present
-from engine.rendering import Plan, View
-from engine.selected import plan_of
-from engine.text_cap import turns_to_leave
+from engine.plan.chosen_plan import plan_of
+from engine.plan.density import density_of
+from engine.plan.in_parts import select_in_parts
+from engine.plan.moment import present
+from engine.plan.plan import Plan
+from engine.plan.text_cap import turns_to_leave
+from engine.plan.view import View
 
 
 def contextrender_plus(view: View) -> Plan:

@@ -1,6 +1,7 @@
 """The recency baseline: complete results, newest first, that fit."""
 
-from engine.rendering import Plan, View
+from engine.plan.plan import Plan
+from engine.plan.view import View
 
 
 def prune(view: View) -> Plan:

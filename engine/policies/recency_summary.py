@@ -4,11 +4,12 @@ from typing import Final
 
 import numpy as np
 
-from engine.covered_text import text_of_all, text_within_share
-from engine.history import NO_CALL
+from engine.history.history import NO_CALL
+from engine.plan.beside_summary import text_of_all, text_within_share
+from engine.plan.plan import Plan
+from engine.plan.view import View
+from engine.plan.with_summary import Method, call_reserve, summarised
 from engine.policies.prune import prune
-from engine.rendering import Plan, View
-from engine.summarised import Method, call_reserve, summarised
 
 SUMMARY_SHARE: Final = 0.2
 RECENT_SHARE: Final = 0.5

@@ -1,12 +1,13 @@
 """Complete results by reuse for their size (docs/policies.md, reuse_density)."""
 
-from engine.choice import Choice
-from engine.density import density_of
-from engine.in_parts import take_newest
-from engine.moment import present
-from engine.rendering import Plan, View
-from engine.selected import plan_of
-from engine.text_cap import turns_to_leave
+from engine.plan.choice import Choice
+from engine.plan.chosen_plan import plan_of
+from engine.plan.density import density_of
+from engine.plan.in_parts import take_newest
+from engine.plan.moment import present
+from engine.plan.plan import Plan
+from engine.plan.text_cap import turns_to_leave
+from engine.plan.view import View
 
 
 def reuse_density(view: View) -> Plan:

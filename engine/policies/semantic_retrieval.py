@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from engine.rendering import Plan, ScoreTable, View
+from engine.plan.plan import Plan, ScoreTable
+from engine.plan.view import View
 
 RECENT_TURNS = 3
 RECENT_SHARE = 0.6

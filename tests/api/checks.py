@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from engine.tokens import counter_for
+from engine.text.tokens import counter_for
 from tests.api.client import Json
 
 

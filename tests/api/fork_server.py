@@ -29,8 +29,8 @@ def preload() -> None:
         importlib.import_module(f"uvicorn.{module}")
     importlib.import_module("contextrender_bridge.server.app")
     load_app(app_dir())
-    from engine.embeddings import load_embedder
-    from engine.tokens import counter_for
+    from engine.models.embeddings import load_embedder
+    from engine.text.tokens import counter_for
 
     salt = bcrypt.gensalt
     bcrypt.gensalt = lambda *_: salt(4)  # nobody logs in here

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from contextrender_bridge.server.writing import WORKING_SET
 
-from engine.vectors import decode_vector
+from engine.history.vectors import decode_vector
 from tests.api.client import Api, Json
 from tests.api.conftest import User
 from tests.api.transcripts import agent_run

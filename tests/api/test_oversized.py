@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from contextrender_bridge.server.writing import WORKING_SET
 
-from engine.tokens import counter_for
+from engine.text.tokens import counter_for
 from tests.api.checks import orphans, tokens_inside
 from tests.api.client import Api
 from tests.api.conftest import Service, User

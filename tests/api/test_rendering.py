@@ -2,9 +2,9 @@
 
 import pytest
 
+from engine.models.summaries import MODEL_POLICIES
 from engine.policies import POLICIES as ALL_POLICIES
-from engine.summaries import MODEL_POLICIES
-from engine.tokens import counter_for
+from engine.text.tokens import counter_for
 from tests.api.checks import orphans, rebuilt, tokens_inside
 from tests.api.client import Api, Json
 from tests.api.conftest import User

@@ -10,8 +10,9 @@ from contextrender_bridge.dialects.plan import pairs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.rendering import everything, shown_items
-from engine.transcript import check_messages
+from engine.plan.plan import shown_items
+from engine.plan.view import everything
+from engine.text.transcript import check_messages
 from tests.bridge.bodies import INTERNAL, MAKERS, STRANGE, bodies
 from tests.strategies import BUDGETS, modest, render
 

@@ -5,7 +5,7 @@ from contextweaver.config import ContextBudget
 from contextweaver.context.manager import ContextManager
 from contextweaver.types import Phase
 
-from engine.tokens import counter_for
+from engine.text.tokens import counter_for
 
 
 def make(_):

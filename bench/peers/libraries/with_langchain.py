@@ -11,7 +11,7 @@ from langchain_core.messages import (
     trim_messages,
 )
 
-from engine.tokens import counter_for
+from engine.text.tokens import counter_for
 
 
 def make(variant):

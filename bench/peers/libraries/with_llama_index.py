@@ -3,7 +3,7 @@
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.memory import ChatMemoryBuffer
 
-from engine.tokens import counter_for
+from engine.text.tokens import counter_for
 
 
 def make(_):

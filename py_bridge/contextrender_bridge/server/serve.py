@@ -80,9 +80,9 @@ def warm_up() -> None:
 
     A collection that looks through the runtime's 90,000 objects stops every request for 20 ms.
     """
-    from engine.embeddings import load_embedder
+    from engine.models.embeddings import load_embedder
     from engine.settings import from_environment
-    from engine.tokens import counter_for
+    from engine.text.tokens import counter_for
 
     counter_for(None).text("")
     embedder = load_embedder(from_environment().embed_model)

@@ -7,8 +7,8 @@ from typing import Self
 from contextrender_bridge.server.graph import caller_root
 from contextrender_bridge.server.locks import LOCKS
 from contextrender_bridge.server.storage import commit_now
+from engine.history.working_set import Key, SessionState, WorkingSet
 from engine.settings import from_environment
-from engine.working_set import Key, SessionState, WorkingSet
 
 # No session has this key.
 NO_SESSION = ""

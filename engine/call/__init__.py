@@ -1,0 +1,1 @@
+"""One model call: its request, its rendering, why it is so."""

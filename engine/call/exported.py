@@ -1,0 +1,82 @@
+"""An exported session, checked before anything is made of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.call.called import Note, check_notes
+from engine.call.request import RenderSettings
+from engine.errors import InvalidRequest
+from engine.history.branches import ROOT
+from engine.text.transcript import Json, check_messages
+
+
+@dataclass(slots=True, frozen=True)
+class ExportedBranch:
+    """A branch's own messages after `parent`'s first `fork`, and when each was recorded.
+
+    `called` notes the settings of its model calls (`engine.call.called`).
+    """
+
+    parent: int
+    fork: int
+    messages: list[Json]
+    timestamps: list[float]
+    called: list[Note]
+
+
+@dataclass(slots=True, frozen=True)
+class ExportedSession:
+    """The branches in the order they were made; `head` is the one written last."""
+
+    session: str
+    settings: Json
+    head: int
+    branches: list[ExportedBranch]
+
+
+def read_export(data: Mapping[str, Any], expected: str) -> ExportedSession:
+    """The session in an export of format `expected`. Raises InvalidRequest saying what is wrong."""
+    if data.get("format") != expected:
+        raise InvalidRequest(f"data.format must be {expected!r}")
+    settings = _typed(data, "settings", dict)
+    model = settings.get("model") or ""
+    if not isinstance(model, str):
+        raise InvalidRequest("data.settings.model must be text")
+    RenderSettings().updated({name: settings[name] for name in settings if name != "model"})
+    branches: list[ExportedBranch] = []
+    lengths: list[int] = []
+    for number, branch in enumerate(_typed(data, "branches", list)):
+        if not isinstance(branch, Mapping):
+            raise InvalidRequest(f"data.branches[{number}] must be an object")
+        read = _branch(branch, number, lengths)
+        branches.append(read)
+        lengths.append(read.fork + len(read.messages))
+    head = _typed(data, "head", int)
+    if not 0 <= head < len(branches):
+        raise InvalidRequest("data.head must be the number of a branch")
+    return ExportedSession(_typed(data, "session", str), dict(settings), head, branches)
+
+
+def _branch(data: Mapping[str, Any], number: int, lengths: list[int]) -> ExportedBranch:
+    where = f"data.branches[{number}]"
+    parent, fork = _typed(data, "parent", int), _typed(data, "fork", int)
+    last = 0 if parent == ROOT else lengths[parent] - 1 if 0 <= parent < number else -1
+    if not 0 <= fork <= last:
+        raise InvalidRequest(f"{where} must fork from an earlier branch, within its messages")
+    messages = _typed(data, "messages", list)
+    timestamps = _typed(data, "timestamps", list)
+    if not messages or len(timestamps) != len(messages):
+        raise InvalidRequest(f"{where} needs messages and as many timestamps")
+    if not all(isinstance(stamp, int | float) and abs(stamp) < 1e12 for stamp in timestamps):
+        raise InvalidRequest(f"{where}.timestamps must be seconds since 1970")
+    check_messages(messages, fork)
+    called = check_notes(_typed(data, "called", list) if "called" in data else [])
+    return ExportedBranch(parent, fork, messages, [float(stamp) for stamp in timestamps], called)
+
+
+def _typed[T](data: Mapping[str, Any], name: str, kind: type[T]) -> T:
+    value = data.get(name)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise InvalidRequest(f"{name} must be {kind.__name__}")
+    return value

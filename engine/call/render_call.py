@@ -1,0 +1,173 @@
+"""One model call: the plan of a policy for a history, with the texts that stand in for others."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from engine.costs import NOTHING_USED, Usage
+from engine.history.history import History
+from engine.history.tracking import Originals
+from engine.history.vectors import Vectors, encode_vector
+from engine.models.embeddings import Embedder
+from engine.models.summaries import Summaries
+from engine.parameters import Parameters
+from engine.plan.plan import Plan, Shown, shown_items
+from engine.plan.relevance import Relevance
+from engine.plan.retained import TextOf
+from engine.plan.view import View
+from engine.policies import plan_for, policy_named
+from engine.text.head_and_tail import excerpt
+from engine.text.tokens import TokenCounter
+from engine.text.transcript import Json
+from engine.text.values import extract_values
+
+Compact = Callable[[int, int], str | None]
+MARK_TOKENS = 40
+
+
+@dataclass(slots=True)
+class Rendered:
+    """What one call shows.
+
+    `texts` are the replacements of oversized results by result number, `kinds` what each is:
+    "compaction", "excerpt" or "summary". `fresh_vectors` were made on the way.
+    """
+
+    view: View
+    plan: Plan
+    items: list[Shown]
+    texts: dict[int, str] = field(default_factory=dict)
+    kinds: dict[int, str] = field(default_factory=dict)
+    fresh_vectors: dict[int, Vectors] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    embedded_tokens: int = 0
+    compaction_usage: Usage = NOTHING_USED
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens the policy itself used on the way: of its model calls, and embedded."""
+        embedded = Usage(embedded=self.embedded_tokens)
+        return self.plan.usage.plus(self.compaction_usage).plus(embedded)
+
+    @property
+    def tokens_before(self) -> int:
+        """The whole history's tokens, without the system prompt and the current user message."""
+        return self.view.history.total_tokens - self.plan.retained.outside_tokens
+
+    @property
+    def tokens_after(self) -> int:
+        """The same of what is shown; at most the budget, except for the policy `full`."""
+        results, counter = self.view.history.results, self.view.counter
+        shown = sum(results.tokens[r] + results.call_tokens[r] for r in self.plan.taken)
+        for result in self.plan.replaced:
+            made = self.plan.texts.get(result)
+            text = made.tokens if made else counter.message({"content": self.texts[result]})
+            shown += results.call_tokens[result] + text
+        return self.plan.retained.tokens + shown
+
+    @property
+    def encoded_vectors(self) -> dict[int, str]:
+        """The vectors not stored yet, as they are stored, by result number."""
+        table, count = self.view.history.vectors, len(self.view.history.results)
+        rows = table.matrix(count)
+        return {result: encode_vector(rows[result]) for result in sorted(table.unsaved)}
+
+    @property
+    def visible(self) -> list[int]:
+        """Positions of the results shown complete, in transcript order."""
+        return sorted(self.view.history.results.message[r] for r in self.plan.taken)
+
+    @property
+    def omitted(self) -> list[int]:
+        """Positions of the results not shown at all, in transcript order."""
+        shown = {*self.plan.taken, *self.plan.replaced}
+        positions = self.view.history.results.message
+        return [positions[r] for r in range(len(positions)) if r not in shown]
+
+
+def render_call(
+    history: History,
+    *,
+    budget: int,
+    policy: str,
+    parameters: Parameters,
+    counter: TokenCounter,
+    embedder: Embedder,
+    text_of: TextOf,
+    compact: Compact | None = None,
+    originals: Originals | None = None,
+    summaries: Summaries | None = None,
+) -> Rendered:
+    """The rendering before the next model invocation.
+
+    `text_of(message)` reads a message's text; it is asked only for what is embedded or replaced.
+    `originals(start, stop)` reads whole messages, for policies that track tokens; without it they
+    must be in memory. `summaries` are for policies that need a model. `compact` may give a
+    model-made text for an oversized result; where it gives none, or one over the limit, an excerpt
+    stands in. Raises InvalidRequest for an unknown policy.
+    """
+    relevance = Relevance(history, embedder, text_of, parameters.query_task_share)
+    view = View(history, budget, parameters, counter, text_of, relevance, originals, summaries)
+    plan = plan_for(view, policy_named(policy))
+    rendered = Rendered(view, plan, shown_items(history, plan), fresh_vectors=relevance.fresh)
+    rendered.embedded_tokens = relevance.embedded_tokens
+    if relevance.warning:
+        rendered.warnings.append(relevance.warning)
+    if summaries is not None:
+        rendered.warnings += summaries.warnings
+    for result, limit in plan.replaced.items():
+        if result in plan.texts:
+            rendered.kinds[result] = plan.texts[result].kind
+            rendered.texts[result] = plan.texts[result].text
+            continue
+        made = compact(result, limit - MARK_TOKENS) if compact else None
+        text = _compaction(view, result, limit, made) if made else None
+        rendered.kinds[result] = "compaction" if text else "excerpt"
+        rendered.texts[result] = text or _excerpt(view, result, limit)
+    positions = history.results.message
+    texts_at = {positions[result]: text for result, text in rendered.texts.items()}
+    rendered.items = [
+        replace(item, text=texts_at[item.message]) if item.result >= 0 else item
+        for item in rendered.items
+    ]
+    return rendered
+
+
+def assemble(message: Json, item: Shown) -> Json:
+    """The message as the model gets it: only the calls that stay, and the text in its place."""
+    shown = dict(message)
+    calls = shown.get("tool_calls")
+    if calls and shown.get("role") == "assistant" and len(item.calls) < len(calls):
+        if item.calls:
+            shown["tool_calls"] = [calls[index] for index in item.calls]
+        else:
+            del shown["tool_calls"]
+    if item.text is not None:
+        shown["content"] = item.text
+    return shown
+
+
+def excerpt_header(position: int, tokens: int, kind: str) -> str:
+    """The line that marks a text as standing in for a complete result, with the id to recall it."""
+    return f"[{kind} of a tool result of {tokens} tokens; recall result {position} for all of it]\n"
+
+
+def _compaction(view: View, result: int, limit: int, made: str) -> str | None:
+    history, counter = view.history, view.counter
+    header = excerpt_header(
+        history.results.message[result], history.results.tokens[result], "Compaction"
+    )
+    return header + made if counter.message({"content": header + made}) <= limit else None
+
+
+def _excerpt(view: View, result: int, limit: int) -> str:
+    history, counter = view.history, view.counter
+    position = history.results.message[result]
+    room = limit - counter.message({"content": ""})
+    header = excerpt_header(position, history.results.tokens[result], "Excerpt")
+    latest = (history.last_user, history.last_assistant)
+    wanted = set(history.reuse.used_values(result)).union(
+        *(extract_values(view.text_of(message)) for message in latest if message >= 0)
+    )
+    size = history.results.tokens[result]
+    body = excerpt(view.text_of(position), room - counter.text(header) - 1, counter, wanted, size)
+    return counter.cut(header + body, room)

@@ -1,0 +1,35 @@
+"""Which results answer a query: by the query's words and values they hold, then by meaning."""
+
+import re
+
+from engine.history.history import History
+from engine.models.embeddings import Embedder
+from engine.plan.greedy import cosines
+from engine.plan.relevance import Relevance
+from engine.plan.retained import TextOf
+
+_WORD = re.compile(r"[A-Za-z0-9_.\-]{3,}")
+
+
+def search_results(
+    history: History, query: str, embedder: Embedder, text_of: TextOf
+) -> list[tuple[int, float]]:
+    """(result, score) of every result that matches at all, best first.
+
+    The score is the share of the query's words the result's text holds plus its cosine to the
+    query; of equal scores the newer result comes first.
+    """
+    words = {word.lower() for word in _WORD.findall(query)}
+    relevance = Relevance(history, embedder, text_of, task_share=0.0)
+    relevance()
+    count = len(history.results)
+    meaning = [0.0] * count
+    if not relevance.warning:
+        meaning = cosines(history.vectors.matrix(count), embedder.embed([query])[0]).tolist()
+    scored = []
+    for result in range(count):
+        text = text_of(history.results.message[result]).lower()
+        held = sum(word in text for word in words) / len(words) if words else 0.0
+        if held or meaning[result] > 0:
+            scored.append((result, held + max(0.0, meaning[result])))
+    return sorted(scored, key=lambda pair: (-pair[1], -pair[0]))

@@ -1,0 +1,1 @@
+"""A transcript as arrays: structure, reuse, what policies track, branches, the working set."""

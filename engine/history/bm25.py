@@ -1,0 +1,87 @@
+"""Words of results, segment by segment: BM25 of results, and overlap of segments with a query."""
+
+import re
+from array import array
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.history.growing import Growing
+from engine.plan.greedy import Floats
+
+SATURATION = 1.2
+LENGTH_SHARE = 0.75
+MOST_QUERY_WORDS = 1_000
+
+_WORD = re.compile(r"[A-Za-z0-9_]{2,}")
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """The distinct words of a text in lower case, in order of appearance."""
+    return tuple(dict.fromkeys(_WORD.findall(text.lower())))
+
+
+class WordIndex:
+    """Which segments of which results hold each word (docs/policies.md, Words).
+
+    A word's frequency in a result is the number of its segments that hold it, a result's length
+    the sum of its segments' distinct words.
+    """
+
+    def __init__(self) -> None:
+        self._postings: dict[str, int | array[int]] = {}
+        self._entries = 0
+        self._lengths = Growing()
+        self._result_of = Growing(np.int32)
+
+    @property
+    def nbytes(self) -> int:
+        """A close estimate of the memory held, in bytes."""
+        words = 100 * len(self._postings) + 5 * self._entries
+        return words + self._lengths.nbytes + self._result_of.nbytes
+
+    def add(self, segments: Sequence[str]) -> None:
+        """Adds the next result as the texts of its segments."""
+        result, first, length = len(self._lengths), len(self._result_of), 0
+        postings = self._postings
+        for segment, text in enumerate(segments, first):
+            words = set(_WORD.findall(text.lower()))
+            length += len(words)
+            for word in words:
+                known = postings.get(word)
+                if known is None:
+                    postings[word] = segment
+                elif isinstance(known, int):
+                    postings[word] = array("i", (known, segment))
+                else:
+                    known.append(segment)
+        self._entries += length
+        self._lengths.append(length)
+        self._result_of.extend([result] * len(segments))
+
+    def match(self, query: Iterable[str]) -> tuple[Floats, Floats]:
+        """BM25 of every result, and every segment's overlap: the sum of idf of words it holds.
+
+        `query` are distinct words; the first `MOST_QUERY_WORDS` that any result holds count.
+        """
+        results, segments = len(self._lengths), len(self._result_of)
+        found = [self._postings[word] for word in query if word in self._postings]
+        held = [array("i", (p,)) if isinstance(p, int) else p for p in found[:MOST_QUERY_WORDS]]
+        if not held:
+            return np.zeros(results), np.zeros(segments)
+        counts = np.array([len(posting) for posting in held])
+        segment: NDArray[np.int32] = np.concatenate([np.frombuffer(p, np.int32) for p in held])
+        word = np.repeat(np.arange(len(held)), counts)
+        result = self._result_of.values[segment]
+        changes = (result[1:] != result[:-1]) | (word[1:] != word[:-1])
+        start = np.flatnonzero(np.concatenate(([True], changes)))
+        holders = np.bincount(word[start], minlength=len(held))
+        idf = np.log(1 + (results - holders + 0.5) / (holders + 0.5))
+        frequency = np.diff(np.append(start, len(segment)))
+        lengths = self._lengths.values
+        mean = max(1.0, float(lengths.mean()))
+        norm = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * lengths / mean)
+        holder = result[start]
+        gain = idf[word[start]] * frequency * (SATURATION + 1) / (frequency + norm[holder])
+        return np.bincount(holder, gain, results), np.bincount(segment, idf[word], segments)

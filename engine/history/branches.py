@@ -1,0 +1,126 @@
+"""Where a caller's messages belong in what is recorded: a continuation, retry or rewritten past.
+
+A session is a tree of branches. Digests are cumulative, so two transcripts that share a digest
+share everything before it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import fields as dataclass_fields
+from typing import Any, Self
+
+from engine.errors import HistoryDiverged
+from engine.history.history import History
+
+ROOT = -1
+_MOST_SEARCHED = 16
+
+
+@dataclass(slots=True, frozen=True)
+class BranchInfo:
+    """One line of a session: `parent`'s first `fork_messages` messages, then its own.
+
+    Counts are of the whole line, `first_digest` is the digest after its first own message.
+    """
+
+    number: int
+    parent: int = ROOT
+    fork_messages: int = 0
+    fork_events: int = 0
+    messages: int = 0
+    events: int = 0
+    digest: str = ""
+    first_digest: str = ""
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> Self:
+        """From a mapping that has at least these fields."""
+        return cls(**{field.name: fields[field.name] for field in dataclass_fields(cls)})
+
+
+@dataclass(slots=True, frozen=True)
+class Place:
+    """`matched` messages of the caller's transcript are already the first of `branch`.
+
+    `branch` is ROOT when none is. With messages left over, they go on after `matched`: appended
+    when the branch ends there, a new branch otherwise.
+    """
+
+    branch: int
+    matched: int
+
+
+def place(
+    branches: Sequence[BranchInfo],
+    head: int,
+    offset: int,
+    prefix: str,
+    digests: Sequence[str],
+    history_of: Callable[[int], History],
+) -> Place:
+    """Where the transcript that continues `prefix` after `offset` messages belongs.
+
+    `digests` are the cumulative digests of the messages sent, from `offset` + 1 on. Raises
+    HistoryDiverged, with the number of messages recorded, when nothing recorded has that prefix.
+    """
+    start = Place(ROOT, 0)
+    if offset:
+        start = Place(_with_prefix(branches, head, offset, prefix, history_of), offset)
+        while branches[start.branch].fork_messages >= offset:
+            # The prefix is shared with a parent, whose line may go on like the caller's.
+            start = Place(branches[start.branch].parent, offset)
+    best = start
+    for info in branches:
+        index = info.fork_messages - offset
+        shares = 0 <= index < len(digests) and digests[index] == info.first_digest
+        if shares and (info.fork_messages >= best.matched or best.branch == ROOT):
+            best = Place(info.number, info.fork_messages + 1)
+    if best.branch == ROOT:
+        return best
+    known = history_of(best.branch).digests
+    matched = best.matched
+    while matched < len(known) and matched - offset < len(digests):
+        if known[matched] != digests[matched - offset]:
+            break
+        matched += 1
+    return Place(best.branch, matched)
+
+
+def owners(
+    branches: Sequence[BranchInfo], branch: int, start: int, stop: int
+) -> Iterator[tuple[int, int]]:
+    """(owning branch, event number) of the events `start` to `stop` of a branch's whole line."""
+    line: list[tuple[int, int, int]] = []
+    end = stop
+    current = branch
+    while current != ROOT:
+        info = branches[current]
+        line.append((current, info.fork_events, end))
+        end = min(end, info.fork_events)
+        current = info.parent
+    for owner, first, last in reversed(line):
+        for number in range(max(first, start), last):
+            yield owner, number
+
+
+def _with_prefix(
+    branches: Sequence[BranchInfo],
+    head: int,
+    offset: int,
+    prefix: str,
+    history_of: Callable[[int], History],
+) -> int:
+    """The branch whose digest after `offset` messages is `prefix`; head first, then the newest."""
+    for info in branches:
+        if info.messages == offset and info.digest == prefix:
+            return info.number
+    newest_first = [head, *(info.number for info in reversed(branches) if info.number != head)]
+    for number in newest_first[:_MOST_SEARCHED]:
+        known = number < len(branches) and branches[number].messages >= offset
+        if known and history_of(number).digests[offset - 1] == prefix:
+            return number
+    recorded = branches[head].messages if branches else 0
+    raise HistoryDiverged(
+        "the prefix is not what is recorded at this offset; send all messages with offset 0",
+        recorded=recorded,
+    )

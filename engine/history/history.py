@@ -1,0 +1,244 @@
+"""One transcript as arrays: what selection ranks on, without the texts it would walk to.
+
+Messages and results are numbered from 0 in transcript order. A history only grows.
+"""
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from sys import intern
+from typing import Self
+
+from engine.history.frozen import FrozenTrail
+from engine.history.reuse import ReuseIndex, Use
+from engine.history.tracking import Tracking
+from engine.history.vector_table import VectorTable
+from engine.text.tokens import TokenCounter
+from engine.text.transcript import Event, Json, digest_after, operation_text, split
+
+NO_CALL = -1
+
+
+@dataclass(slots=True)
+class _OpenCall:
+    message: int
+    event: int
+    tokens: int
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """A message that a history has taken in: its first event's number, and what each event used."""
+
+    position: int
+    first: int
+    events: list[Event]
+    uses: list[list[Use]]
+    digest: str
+
+
+@dataclass(slots=True)
+class Results:
+    """The tool results, one entry each in every array.
+
+    `message` and `event` are the result's own position, `call_event` that of its call (NO_CALL if
+    no call asked for it), `turn` the turn that called it, `tokens` and `call_tokens` their sizes.
+    """
+
+    message: array[int] = field(default_factory=lambda: array("l"))
+    event: array[int] = field(default_factory=lambda: array("l"))
+    call_message: array[int] = field(default_factory=lambda: array("l"))
+    call_event: array[int] = field(default_factory=lambda: array("l"))
+    turn: array[int] = field(default_factory=lambda: array("l"))
+    tokens: array[int] = field(default_factory=lambda: array("l"))
+    call_tokens: array[int] = field(default_factory=lambda: array("l"))
+
+    def __len__(self) -> int:
+        return len(self.message)
+
+
+class History:
+    """A transcript's structure, sizes, reuse and vectors, as of its last message.
+
+    `spoken` are the positions of messages that stand without any call: all but tool results and
+    assistant messages that only call. `names` has the tool's name for the event number of every
+    call and result. `totals` are the tokens of everything up to and including each message.
+    `tracking` and `frozen` belong to the policies that use them, which make them when asked first.
+    """
+
+    def __init__(self) -> None:
+        self.roles: list[str] = []
+        self.messages: list[Json | None] = []
+        self.digests: list[str] = []
+        self.turns = array("l")
+        self.text_tokens = array("l")
+        self.totals = array("l")
+        self.first_events = array("l")
+        self.spoken = array("l")
+        self.results = Results()
+        self.reuse = ReuseIndex()
+        self.vectors = VectorTable()
+        self.events = 0
+        self.assistants = 0
+        self.text_bytes = 0
+        self.total_tokens = 0
+        self.leading_system = 0
+        self.first_user = -1
+        self.last_user = -1
+        self.last_assistant = -1
+        self.names: dict[int, str] = {}
+        self.tracking: Tracking | None = None
+        self.frozen: dict[str, FrozenTrail] = {}
+        self._open: dict[str, list[_OpenCall]] = {}
+        self._result_at: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        """The number of messages."""
+        return len(self.roles)
+
+    @property
+    def digest(self) -> str:
+        """The digest of the whole transcript; empty for an empty one."""
+        return self.digests[-1] if self.digests else ""
+
+    @property
+    def turn(self) -> int:
+        """The number of the next model invocation, from 1."""
+        return self.assistants + 1
+
+    @property
+    def nbytes(self) -> int:
+        """A close estimate of the memory held, in bytes."""
+        fixed = 420 * len(self.roles) + 260 * len(self.results)
+        frozen = sum(trail.nbytes for trail in self.frozen.values())
+        tracked = self.tracking.nbytes if self.tracking else 0
+        known = self.vectors.nbytes + self.reuse.nbytes + tracked + frozen
+        return fixed + self.text_bytes + known
+
+    def result_at(self, message: int) -> int:
+        """The number of the result that is this message, or -1."""
+        return self._result_at.get(message, -1)
+
+    def turn_of(self, result: int) -> int:
+        """The turn that called a result."""
+        return self.results.turn[result]
+
+    def messages_before(self, turn: int) -> int | None:
+        """How many messages there were before a model invocation; None if there was none such."""
+        for position, role in enumerate(self.roles):
+            if role == "assistant" and self.turns[position] == turn:
+                return position
+        return len(self.roles) if turn == self.turn else None
+
+    def unanswered_calls(self) -> int:
+        """How many tool calls have no result yet."""
+        return sum(len(calls) for calls in self._open.values())
+
+    def append(self, events: Sequence[Event], digest: str, message: Json | None) -> None:
+        """Adds the next message as its events (from `transcript.split`), without tracing reuse.
+
+        `message` is the original, or None to leave its text out of memory.
+        """
+        head = events[0]
+        position = len(self.roles)
+        tokens = head.tokens
+        if head.role == "assistant":
+            self.assistants += 1
+            self.last_assistant = position
+        elif head.role == "user":
+            self.last_user = position
+            if self.first_user < 0:
+                self.first_user = position
+        elif head.role == "system" and self.leading_system == position:
+            self.leading_system += 1
+        turn = self.assistants + (head.role in ("user", "system"))
+        self.roles.append(head.role)
+        self.messages.append(message)
+        self.digests.append(digest)
+        self.first_events.append(self.events)
+        if message is not None:
+            self.text_bytes += sum(len(event.text) for event in events)
+        for offset, event in enumerate(events):
+            if event.kind == "call":
+                self.names[self.events + offset] = intern(event.name)
+                call = _OpenCall(position, self.events + offset, event.tokens, turn)
+                self._open.setdefault(event.call_id, []).append(call)
+        if head.kind == "result":
+            turn = self._append_result(head, position)
+            tokens = 0
+        self.turns.append(turn)
+        self.text_tokens.append(tokens)
+        if tokens or (head.kind == "message" and len(events) == 1):
+            self.spoken.append(position)
+        self.events += len(events)
+        self.total_tokens += tokens + sum(e.tokens for e in events if e.kind != "message")
+        self.totals.append(self.total_tokens)
+
+    def trace(self, event: int, kind: str, text: str) -> list[Use]:
+        """Shows the next event to Tool-Flow Analysis; returns the uses it made of earlier results.
+
+        `text` is the result's text, or the operation's (`transcript.operation_text`).
+        """
+        if kind == "result":
+            self.reuse.observe_result(text)
+            return []
+        return self.reuse.observe_operation(event, text) if text else []
+
+    def extend(self, messages: Sequence[Json], counter: TokenCounter) -> list[Appended]:
+        """Appends and traces checked messages; what the graph is yet to learn of them."""
+        appended = []
+        for message in messages:
+            position, first = len(self.roles), self.events
+            events = split(message, position, counter)
+            self.append(events, digest_after(self.digest, message), message)
+            uses = [
+                self.trace(first + offset, event.kind, operation_text(event))
+                if event.kind == "result" or event.role == "assistant"
+                else []
+                for offset, event in enumerate(events)
+            ]
+            appended.append(Appended(position, first, events, uses, self.digest))
+        return appended
+
+    def earlier(self, messages: int, counter: TokenCounter) -> Self | None:
+        """The history as it was after its first messages; None when their texts were let go."""
+        originals = [message for message in self.messages[:messages] if message is not None]
+        if len(originals) < messages:
+            return None
+        past = type(self)()
+        past.extend(originals, counter)
+        past.vectors = self.vectors.first(len(past.results))
+        return past
+
+    def forget_texts(self) -> None:
+        """Lets go of the messages themselves; they are read from the graph when shown."""
+        self.messages = [None] * len(self.messages)
+        self.text_bytes = 0
+
+    def _append_result(self, event: Event, position: int) -> int:
+        results = self.results
+        self._result_at[position] = len(results)
+        call = self._answered(event.call_id)
+        self.names[self.events] = self.names[call.event] if call else intern(event.name)
+        results.message.append(position)
+        results.event.append(self.events)
+        results.tokens.append(event.tokens)
+        results.call_message.append(call.message if call else NO_CALL)
+        results.call_event.append(call.event if call else NO_CALL)
+        results.call_tokens.append(call.tokens if call else 0)
+        turn = call.turn if call else self.assistants
+        results.turn.append(turn)
+        return turn
+
+    def _answered(self, call_id: str) -> _OpenCall | None:
+        """The open call a result answers: the first of the latest message that used the id."""
+        waiting = self._open.get(call_id)
+        if not waiting:
+            return None
+        latest = waiting[-1].message
+        call = next(call for call in waiting if call.message == latest)
+        waiting.remove(call)
+        if not waiting:
+            del self._open[call_id]
+        return call

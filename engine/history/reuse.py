@@ -1,0 +1,101 @@
+"""Tool-Flow Analysis: which earlier tool results later operations really drew on.
+
+The rules are those of `docs/method.md`, Tool-Flow Analysis. Results and operations are shown to
+the index in transcript order; it never needs their texts again.
+"""
+
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import fsum
+
+from engine.text.values import extract_values
+
+
+@dataclass(slots=True, frozen=True)
+class Use:
+    """An operation drew `values` from one earlier result (both by number, in transcript order)."""
+
+    operation: int
+    result: int
+    values: tuple[str, ...]
+
+
+class ReuseIndex:
+    """Every value's first result, how many results hold it, and how often operations matched it."""
+
+    def __init__(self) -> None:
+        self.uses: list[Use] = []
+        self._ids: dict[str, int] = {}
+        self._first = array("l")
+        self._holders = array("l")
+        self._matches = array("l")
+        self._credited: dict[int, set[int]] = {}
+        self._scores: list[float] = []
+        self._stale: set[int] = set()
+
+    def __len__(self) -> int:
+        """How many results have been observed."""
+        return len(self._scores)
+
+    @property
+    def nbytes(self) -> int:
+        """A close estimate of the memory held, in bytes."""
+        return 230 * len(self._ids) + 160 * len(self.uses) + 64 * len(self._scores)
+
+    def observe_result(self, text: str) -> None:
+        """Adds the next tool result."""
+        result = len(self._scores)
+        self._scores.append(0.0)
+        ids, first, holders, matches = self._ids, self._first, self._holders, self._matches
+        for value in extract_values(text):
+            known = ids.get(value)
+            if known is None:
+                ids[value] = len(first)
+                first.append(result)
+                holders.append(1)
+                matches.append(0)
+            else:
+                holders[known] += 1
+                if matches[known]:
+                    self._stale.add(first[known])
+
+    def observe_operation(self, operation: int, text: str) -> list[Use]:
+        """Credits the next operation's values to the first earlier result that holds each."""
+        by_result: dict[int, list[str]] = {}
+        for value in extract_values(text):
+            known = self._ids.get(value)
+            if known is not None:
+                result = self._first[known]
+                by_result.setdefault(result, []).append(value)
+                self._matches[known] += 1
+                self._credited.setdefault(result, set()).add(known)
+                self._stale.add(result)
+        uses = [
+            Use(operation, result, tuple(sorted(by_result[result]))) for result in sorted(by_result)
+        ]
+        self.uses.extend(uses)
+        return uses
+
+    def scores(self) -> list[float]:
+        """c of every result before the next invocation: the sum over its matches of 1/n(value).
+
+        Exactly rounded, so it does not depend on the order in which the index was filled.
+        """
+        for result in self._stale:
+            self._scores[result] = fsum(
+                self._matches[known] / self._holders[known] for known in self._credited[result]
+            )
+        self._stale.clear()
+        return self._scores
+
+    def holders(self, values: Iterable[str]) -> dict[str, int]:
+        """n of each value: how many of the results so far contain it."""
+        return {value: self._holders[self._ids[value]] for value in values if value in self._ids}
+
+    def used_values(self, result: int) -> list[str]:
+        """The values of a result that operations have matched so far."""
+        credited = self._credited.get(result)
+        if not credited:
+            return []
+        return sorted({value for use in self.uses if use.result == result for value in use.values})

@@ -1,0 +1,216 @@
+"""What policies of our own rank by, kept beside a history: tracked tokens, their uses, segments.
+
+Computed once from each message, in transcript order, so it is the same however it came about.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.history.bm25 import WordIndex, words_of
+from engine.history.growing import Growing
+from engine.text.segments import segment_ends
+from engine.text.tokens import TokenCounter, call_parts, content_text
+from engine.text.transcript import Json, call_text
+from engine.text.values import CANDIDATE, WORD, extract_values, extract_words, unescape
+
+Ids = NDArray[np.int32]
+Originals = Callable[[int, int], Sequence[Json]]
+"""Reads the original messages from one position up to another."""
+
+
+class Turns(Protocol):
+    """A transcript's roles and turns, as a `History` has them."""
+
+    @property
+    def roles(self) -> Sequence[str]:
+        """Of each message."""
+
+    @property
+    def turns(self) -> Sequence[int]:
+        """Of each message."""
+
+    @property
+    def first_user(self) -> int:
+        """Position of the first user message, or -1."""
+
+    def result_at(self, message: int) -> int:
+        """The number of the result that is this message, or -1."""
+
+    def turn_of(self, result: int) -> int:
+        """The turn that called a result."""
+
+
+MOST_CHARACTERS: Final = 1_000_000
+"""How much of one text is looked at; what is beyond is shown only with all of it."""
+
+_AT_ONCE: Final = 128
+_NEVER: Final = 2**30
+
+
+def tracked_tokens(text: str) -> set[str]:
+    """Values by Tool-Flow Analysis, and the tokens that recall follows (docs/policies.md)."""
+    return extract_words(text) | extract_values(text)
+
+
+class Tracking:
+    """Tracked tokens, words and segments of a history's first `messages` messages.
+
+    A tracked token belongs to the first result that holds it. Of each result: `introduced` counts
+    the tokens that belong to it, `uses` the assistant turns that said one of them since, and
+    `last_use` is the latest of these turns, or else the result's own.
+
+    Segments are numbered along all results; those of result r start at `first_segment[r]`, and
+    `first_segment` has one entry more. `task`, `question` and `latest` are the words of the first
+    user message, of the latest one, and of the latest assistant message with its arguments.
+    """
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.task: tuple[str, ...] = ()
+        self.question: tuple[str, ...] = ()
+        self.latest: tuple[str, ...] = ()
+        self.words = WordIndex()
+        self.introduced, self.uses, self.last_use = Growing(), Growing(), Growing()
+        self.first_segment = Growing()
+        self.first_segment.append(0)
+        self.segment_end, self.segment_tokens = Growing(np.int32), Growing(np.int32)
+        self.segment_result = Growing(np.int32)
+        self.segment_ids, self.segment_ids_at = Growing(np.int32), Growing()
+        self.segment_ids_at.append(0)
+        self.used = Growing(np.bool_)
+        self._owner = Growing(np.int32)
+        self._ids: dict[str, int] = {}
+        self._event_ids, self._event_ids_at = Growing(np.int32), Growing()
+        self._event_ids_at.append(0)
+
+    @property
+    def nbytes(self) -> int:
+        """A close estimate of the memory held, in bytes."""
+        arrays = sum(held.nbytes for held in vars(self).values() if isinstance(held, Growing))
+        return arrays + self.words.nbytes + 150 * len(self._ids)
+
+    @property
+    def tokens(self) -> int:
+        """How many distinct tracked tokens there are."""
+        return len(self._ids)
+
+    def catch_up(
+        self, history: Turns, stop: int, originals: Originals, counter: TokenCounter
+    ) -> None:
+        """Adds the history's messages up to position `stop`."""
+        while self.messages < stop:
+            start, end = self.messages, min(stop, self.messages + _AT_ONCE)
+            for position, message in enumerate(originals(start, end), start):
+                self._add(history, position, message, counter)
+            self.messages = end
+
+    @property
+    def events(self) -> int:
+        """How many events the messages had."""
+        return len(self._event_ids_at) - 1
+
+    def tokens_of_events(self, events: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """By tracked token, whether any of the events flagged says it."""
+        found = np.zeros(self.tokens, np.bool_)
+        counts = np.diff(self._event_ids_at.values)
+        found[self._event_ids.values[np.repeat(events, counts)]] = True
+        return found
+
+    def ids_of_segment(self, segment: int) -> Ids:
+        """The tracked tokens of a segment, by number."""
+        start, stop = self.segment_ids_at.values[segment : segment + 2]
+        return self.segment_ids.values[start:stop]
+
+    def known(self, text: str) -> list[int]:
+        """The numbers of those tracked tokens of a text that have one."""
+        return [self._ids[token] for token in tracked_tokens(text) if token in self._ids]
+
+    def _add(self, history: Turns, position: int, message: Json, counter: TokenCounter) -> None:
+        whole = content_text(message.get("content"))
+        text = whole[:MOST_CHARACTERS]
+        role = history.roles[position]
+        if role == "tool":
+            result = history.result_at(position)
+            self._add_result(history, result, text, len(whole) - len(text), counter)
+        elif role == "assistant":
+            self._add_turn(history.turns[position], text, message.get("tool_calls") or ())
+        else:
+            self._note(tracked_tokens(text))
+            if role == "user":
+                self.question = words_of(text)
+                if position == history.first_user:
+                    self.task = self.question
+
+    def _add_turn(self, turn: int, text: str, calls: Iterable[Json]) -> None:
+        words = dict.fromkeys(words_of(text))
+        parts = [text]
+        for call in calls:
+            name, arguments = call_parts(call)
+            arguments = arguments[:MOST_CHARACTERS]
+            parts.append(call_text(name, arguments))
+            words |= dict.fromkeys(words_of(arguments))
+        self.latest = tuple(words)
+        touched: set[int] = set()
+        for part in parts:
+            ids, _ = self._note(tracked_tokens(part))
+            owners = self._owner.values[ids]
+            self.used.values[ids[owners >= 0]] = True
+            touched.update(owners[owners >= 0].tolist())
+        for result in touched:
+            self.uses.values[result] += 1
+            self.last_use.values[result] = turn
+
+    def _add_result(
+        self, history: Turns, result: int, text: str, beyond: int, counter: TokenCounter
+    ) -> None:
+        tracked = tracked_tokens(text)
+        _, introduced = self._note(tracked, result)
+        self.introduced.append(introduced)
+        self.uses.append(0)
+        self.last_use.append(history.turn_of(result))
+        ends = segment_ends(text)
+        parts = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        sizes = [counter.text(part) for part in parts]
+        if beyond:
+            ends.append(len(text) + beyond)
+            parts.append("")
+            sizes.append(_NEVER)
+        self.words.add(parts)
+        for part in parts:
+            ids = [self._ids[token] for token in _held(part, tracked)]
+            self.segment_ids.extend(ids)
+            self.segment_ids_at.append(len(self.segment_ids))
+        self.segment_end.extend(ends)
+        self.segment_tokens.extend(sizes)
+        self.segment_result.extend([result] * len(parts))
+        self.first_segment.append(len(self.segment_end))
+
+    def _note(self, tokens: Iterable[str], result: int = -1) -> tuple[Ids, int]:
+        """Numbers the next event's tokens; also how many of them now belong to `result`."""
+        known, owner = self._ids, self._owner
+        ids: list[int] = []
+        introduced = 0
+        for token in tokens:
+            number = known.get(token)
+            if number is None:
+                number = known[token] = len(owner)
+                owner.append(result)
+                self.used.append(False)
+                introduced += 1
+            elif result >= 0 and owner.values[number] < 0:
+                owner.values[number] = result
+                introduced += 1
+            ids.append(number)
+        self._event_ids.extend(ids)
+        self._event_ids_at.append(len(self._event_ids))
+        return np.array(ids, np.int32), introduced
+
+
+def _held(part: str, tracked: set[str]) -> set[str]:
+    """Which of a text's tracked tokens stand in a part of it; a cut through a word makes none."""
+    plain = unescape(part)
+    values = {value.strip("._-") for value in set(CANDIDATE.findall(plain))}
+    return values.union(WORD.findall(plain)) & tracked

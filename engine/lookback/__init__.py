@@ -1,0 +1,1 @@
+"""Past model calls, recomputed from what is stored."""

@@ -1,0 +1,222 @@
+"""How much of what later steps needed was still in view (docs/method.md, Measures)."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from engine.text.tokens import call_parts, content_text
+from engine.text.values import extract_words
+
+AGE_BINS: Final = (("<=3", 3), ("4-10", 10), ("11-25", 25), (">25", None))
+"""Label and greatest age of each bin, in turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecallEvent:
+    """Assistant turn `turn` repeats `tokens` that first appeared in an earlier tool result.
+
+    `turn` counts assistant messages from 1 and `message` is the position of that message; the
+    result is number `result` among the results (from 0), at message `position`. `age` is in turns.
+    """
+
+    turn: int
+    message: int
+    result: int
+    position: int
+    age: int
+    tokens: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    result: int
+    position: int
+    turn: int
+
+
+def recall_events(messages: Sequence[Mapping[str, Any]]) -> list[RecallEvent]:
+    """Every pair of an assistant turn and an earlier result it repeats, by turn and result.
+
+    A token belongs to a result only if its first appearance in the transcript is there; the text
+    and call arguments of an assistant, but not the names of its calls, count as appearances.
+    """
+    sources: dict[str, _Source | None] = {}
+    turn_of_call: dict[str, int] = {}
+    events: list[RecallEvent] = []
+    turn = results = 0
+    for position, message in enumerate(messages):
+        source = None
+        if message.get("role") == "assistant":
+            turn += 1
+            tokens = frozenset(_assistant_tokens(message))
+            events += _events_of(turn, position, tokens, sources)
+            for call in message.get("tool_calls") or ():
+                turn_of_call[str(call.get("id"))] = turn
+        else:
+            tokens = linkable_tokens(content_text(message.get("content")))
+        if message.get("role") == "tool":
+            called = turn_of_call.get(str(message.get("tool_call_id")), turn)
+            source = _Source(results, position, called)
+            results += 1
+        for token in tokens:
+            sources.setdefault(token, source)
+    return events
+
+
+def age_bin(age: int) -> str:
+    """The label of the bin an age in turns falls in."""
+    return next(label for label, oldest in AGE_BINS if oldest is None or age <= oldest)
+
+
+@lru_cache(maxsize=2048)
+def linkable_tokens(text: str) -> frozenset[str]:
+    """The tokens of a text that recall follows: 6 or more word characters, one uppercase or `_`."""
+    return frozenset(extract_words(text))
+
+
+def unseen_tokens(tokens: frozenset[str], rendered: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Those of `tokens` that stand nowhere in the rendered texts, call names and arguments."""
+    missing = tokens
+    for message in rendered:
+        if not missing:
+            break
+        missing = missing - linkable_tokens(content_text(message.get("content")))
+        for call in message.get("tool_calls") or ():
+            for text in call_parts(call):
+                missing = missing - linkable_tokens(text)
+    return missing
+
+
+class RecallScore:
+    """Sums over renderings and runs; every share is None while there is nothing to share.
+
+    *Result recall* is the share of events whose result was visible, complete, right before its
+    turn. *Value recall* is the mean over events of the share of its tokens in view anywhere.
+    """
+
+    def __init__(self) -> None:
+        """Starts at zero."""
+        self.events_by_age = dict.fromkeys((label for label, _ in AGE_BINS), 0)
+        self.visible_by_age = dict.fromkeys((label for label, _ in AGE_BINS), 0)
+        self.values_seen = 0.0
+        self.turns = 0
+        self.turns_with_all_values = 0
+        self.invocations = 0
+        self.over_budget = 0
+        self.tokens_full = 0
+        self.tokens_rendered = 0
+
+    def add_turn(
+        self,
+        events: Sequence[RecallEvent],
+        visible: Collection[int],
+        rendered: Sequence[Mapping[str, Any]],
+    ) -> None:
+        """Scores the events of one assistant turn against the prompt that produced it.
+
+        `visible` holds the message positions of results shown complete; `rendered` is all the
+        model was shown. A turn without events changes nothing.
+        """
+        if not events:
+            return
+        needed = frozenset[str]().union(*(event.tokens for event in events))
+        unseen = unseen_tokens(needed, rendered)
+        for event in events:
+            label = age_bin(event.age)
+            self.events_by_age[label] += 1
+            self.visible_by_age[label] += event.position in visible
+            self.values_seen += 1 - len(event.tokens & unseen) / len(event.tokens)
+        self.turns += 1
+        self.turns_with_all_values += not unseen
+
+    def add_invocation(self, tokens_full: int, tokens_rendered: int, budget: int) -> None:
+        """Counts one model call: the tokens of its whole history and of what was rendered.
+
+        The call is over budget when its whole history is. Sizes and `budget` must leave out, or
+        count, the same fixed messages.
+        """
+        self.invocations += 1
+        self.over_budget += tokens_full > budget
+        self.tokens_full += tokens_full
+        self.tokens_rendered += tokens_rendered
+
+    def merge(self, other: "RecallScore") -> None:
+        """Adds the sums of another score to this one."""
+        for name, value in vars(other).items():
+            mine = getattr(self, name)
+            if isinstance(value, dict):
+                setattr(self, name, {label: mine[label] + value[label] for label in mine})
+            else:
+                setattr(self, name, mine + value)
+
+    @property
+    def events(self) -> int:
+        """Events scored."""
+        return sum(self.events_by_age.values())
+
+    @property
+    def result_recall(self) -> float | None:
+        """Later-Used Result Recall, in [0, 1]."""
+        return _share(sum(self.visible_by_age.values()), self.events)
+
+    @property
+    def result_recall_by_age(self) -> dict[str, float | None]:
+        """Later-Used Result Recall of each age bin."""
+        return {
+            label: _share(self.visible_by_age[label], count)
+            for label, count in self.events_by_age.items()
+        }
+
+    @property
+    def value_recall(self) -> float | None:
+        """Later-Used Value Recall, in [0, 1]."""
+        return _share(self.values_seen, self.events)
+
+    @property
+    def complete_turns(self) -> float | None:
+        """Share of the turns with events whose needed tokens were all in view."""
+        return _share(self.turns_with_all_values, self.turns)
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures as plain JSON values."""
+        return {
+            "events": self.events,
+            "events_by_age": dict(self.events_by_age),
+            "result_recall": self.result_recall,
+            "result_recall_by_age": self.result_recall_by_age,
+            "value_recall": self.value_recall,
+            "turns_with_events": self.turns,
+            "turns_with_all_values": self.complete_turns,
+            "invocations": self.invocations,
+            "over_budget_invocations": self.over_budget,
+            "tokens_full": self.tokens_full,
+            "tokens_rendered": self.tokens_rendered,
+        }
+
+
+def _assistant_tokens(message: Mapping[str, Any]) -> set[str]:
+    found = set(linkable_tokens(content_text(message.get("content"))))
+    for call in message.get("tool_calls") or ():
+        found |= linkable_tokens(call_parts(call)[1])
+    return found
+
+
+def _events_of(
+    turn: int, position: int, tokens: frozenset[str], sources: Mapping[str, _Source | None]
+) -> list[RecallEvent]:
+    by_source: dict[_Source, set[str]] = {}
+    for token in tokens:
+        source = sources.get(token)
+        if source is not None:
+            by_source.setdefault(source, set()).add(token)
+    return [
+        RecallEvent(
+            turn, position, source.result, source.position, turn - source.turn, frozenset(used)
+        )
+        for source, used in sorted(by_source.items(), key=lambda item: item[0].result)
+    ]
+
+
+def _share(part: float, whole: int) -> float | None:
+    return part / whole if whole else None

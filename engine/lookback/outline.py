@@ -1,0 +1,101 @@
+"""The history before a call, message by message, with what was shown of each."""
+
+from dataclasses import dataclass
+
+from engine.call.render_call import Rendered
+from engine.history.history import History
+from engine.history.stored import Fields
+from engine.lookback.past import Past
+
+SHOWN_CHARACTERS = 4_000
+OMITTED_CHARACTERS = 160
+MANY_MESSAGES = 400
+
+
+@dataclass(slots=True, frozen=True)
+class Call:
+    """A tool call: the beginning of its arguments, its result's position, and whether it stays."""
+
+    name: str
+    tokens: int
+    text: str
+    whole: bool
+    result: int | None
+    shown: bool
+
+
+@dataclass(slots=True, frozen=True)
+class Line:
+    """A message: `shown` is "whole", "excerpt", "compaction", "summary" or "omitted".
+
+    `text` is the beginning of what the model got, or of what was recorded where it got nothing.
+    """
+
+    position: int
+    role: str
+    name: str
+    turn: int
+    tokens: int
+    shown: str
+    outside: bool
+    text: str
+    whole: bool
+    calls: list[Call]
+
+
+def outline(past: Past, rendered: Rendered) -> list[Line]:
+    """Every message before the call, in order."""
+    history = rendered.view.history
+    items = {item.message: item for item in rendered.items}
+    results = _results_by_call(history)
+    limit = SHOWN_CHARACTERS if len(items) < MANY_MESSAGES else SHOWN_CHARACTERS // 10
+    lines = []
+    for position, role in enumerate(history.roles):
+        item = items.get(position)
+        head, *calls = past.fields_of(position)
+        first = history.first_events[position]
+        text, whole = _beginning(
+            item.text if item and item.text is not None else past.text_of(position),
+            limit if item else OMITTED_CHARACTERS,
+        )
+        lines.append(
+            Line(
+                position,
+                role,
+                history.names.get(first, ""),
+                history.turns[position],
+                head["tokens"],
+                _shown(rendered, position) if item else "omitted",
+                position in rendered.plan.retained.outside,
+                text,
+                whole,
+                [
+                    _call(
+                        fields, results.get(first + 1 + index), bool(item and index in item.calls)
+                    )
+                    for index, fields in enumerate(calls)
+                ],
+            )
+        )
+    return lines
+
+
+def _shown(rendered: Rendered, position: int) -> str:
+    result = rendered.view.history.result_at(position)
+    if result in rendered.kinds:
+        return rendered.kinds[result]
+    return "excerpt" if position in rendered.plan.retained.excerpts else "whole"
+
+
+def _results_by_call(history: History) -> dict[int, int]:
+    results = history.results
+    return dict(zip(results.call_event, results.message, strict=True))
+
+
+def _call(fields: Fields, result: int | None, shown: bool) -> Call:
+    text, whole = _beginning(fields["text"], OMITTED_CHARACTERS * 4)
+    return Call(fields["name"], fields["tokens"], text, whole, result, shown)
+
+
+def _beginning(text: str, limit: int) -> tuple[str, bool]:
+    return (text, True) if len(text) <= limit else (text[:limit], False)

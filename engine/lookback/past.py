@@ -1,0 +1,167 @@
+"""What every past model call of a branch showed, recomputed from what is stored of it.
+
+Nothing here is stored: a call's rendering follows from the messages before it and the settings.
+A `Past` reads the stored events once and only grows; it is a cache of one process.
+"""
+
+import threading
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from engine.call.render_call import Rendered, render_call
+from engine.call.request import RenderSettings
+from engine.history.history import NO_CALL, History
+from engine.history.stored import Fields, append_stored
+from engine.history.vectors import Vectors
+from engine.lookback.measures import recall_events
+from engine.models.embeddings import Embedder
+from engine.models.summaries import SummariesInMemory, SummaryStore, summaries_for
+from engine.text.tokens import TokenCounter, content_text
+from engine.text.values import extract_values
+
+
+class Past:
+    """One branch's stored events, and what its calls showed.
+
+    Only the holder of `lock` may use it.
+    """
+
+    def __init__(self, embedder: Embedder, counter: TokenCounter) -> None:
+        self.lock = threading.Lock()
+        self.whole = History()
+        self.summaries: SummaryStore = SummariesInMemory()
+        self._embedder = _Remembering(embedder)
+        self._counter = counter
+        self._rows: list[list[Fields]] = []
+        self.invocations: list[int] = []
+        self._needed: dict[int, tuple[int, ...]] = {}
+        self._earlier = History()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the model has yet to answer what came last."""
+        return bool(self._rows) and self.whole.roles[-1] != "assistant"
+
+    @property
+    def turns(self) -> int:
+        """The number of the last call: the next one's, unless the model spoke last."""
+        return len(self.invocations) + self.waiting
+
+    def extend(self, stored: Iterable[Fields], first: int) -> None:
+        """Appends the fields of events from number `first` on; those known already are skipped."""
+        fresh = list(stored)[self.whole.events - first :]
+        if not fresh:
+            return
+        for position, group in groupby(fresh, key=lambda fields: fields["position"]):
+            rows = list(group)
+            self._rows.append(rows)
+            if rows[0].get("role") == "assistant":
+                self.invocations.append(position)
+        append_stored(self.whole, fresh, self._embedder.name)
+        needed: dict[int, list[int]] = {}
+        for event in recall_events([message or {} for message in self.whole.messages]):
+            needed.setdefault(event.turn, []).append(event.result)
+        self._needed = {turn: tuple(results) for turn, results in needed.items()}
+
+    def messages_before(self, turn: int) -> int | None:
+        """How many messages there were before a call; None if there was none such."""
+        if 1 <= turn <= len(self.invocations):
+            return self.invocations[turn - 1]
+        return len(self._rows) if turn == len(self.invocations) + 1 else None
+
+    def fields_of(self, message: int) -> Sequence[Fields]:
+        """The stored fields of a message and its calls."""
+        return self._rows[message]
+
+    def position_of(self, event: int) -> int:
+        """The message an event belongs to."""
+        return bisect_right(self.whole.first_events, event) - 1
+
+    def used_at(self, turn: int) -> list[int]:
+        """The results that a turn's message drew on, each once."""
+        if not 1 <= turn <= len(self.invocations):
+            return []
+        message = self.invocations[turn - 1]
+        first = self.whole.first_events[message]
+        uses = self.whole.reuse.uses
+        start = bisect_left(uses, first, key=lambda use: use.operation)
+        stop = bisect_left(uses, first + len(self._rows[message]), key=lambda use: use.operation)
+        return sorted({use.result for use in uses[start:stop]})
+
+    def text_of(self, message: int) -> str:
+        """The text of a message."""
+        original = self.whole.messages[message]
+        return content_text(original.get("content")) if original else ""
+
+    def needed_at(self, turn: int) -> tuple[int, ...]:
+        """The results whose recall a turn's message measures."""
+        return self._needed.get(turn, ())
+
+    def arguments_of(self, result: int) -> str:
+        """The arguments of the call a result answered."""
+        event = self.whole.results.call_event[result]
+        message = self.whole.results.call_message[result]
+        if event == NO_CALL:
+            return ""
+        return str(self._rows[message][event - self.whole.first_events[message]]["text"])
+
+    def holders_of(self, value: str) -> list[int]:
+        """Every result that holds a value, by the rules of Tool-Flow Analysis."""
+        found = []
+        for result, message in enumerate(self.whole.results.message):
+            text = self.text_of(message)
+            if value in text and value in extract_values(text):
+                found.append(result)
+        return found
+
+    def history_before(self, messages: int) -> History:
+        """The history as it was after its first `messages` messages; do not keep it."""
+        if len(self._earlier) > messages:
+            self._earlier = History()
+        self.grow(self._earlier, messages)
+        return self._earlier
+
+    def render(self, history: History, settings: RenderSettings) -> Rendered:
+        """What a call with that history shows."""
+        return render_call(
+            history,
+            budget=settings.budget,
+            policy=settings.policy,
+            parameters=settings.parameters,
+            counter=self._counter,
+            embedder=self._embedder,
+            text_of=self.text_of,
+            summaries=summaries_for(settings.policy, self.summaries, write=False),
+        )
+
+    def grow(self, history: History, messages: int) -> None:
+        """Appends to a history what follows in it, up to its first `messages` messages."""
+        for rows in self._rows[len(history) : messages]:
+            append_stored(history, rows, self._embedder.name)
+
+    @property
+    def nbytes(self) -> int:
+        """A close estimate of the memory held, in bytes."""
+        return self.whole.nbytes + self._earlier.nbytes
+
+
+class _Remembering:
+    """An embedder that keeps what it made, so that each text is embedded once."""
+
+    def __init__(self, inner: Embedder) -> None:
+        self._inner = inner
+        self._known: dict[str, Any] = {}
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        fresh = list(dict.fromkeys(text for text in texts if text not in self._known))
+        if fresh:
+            self._known.update(zip(fresh, self._inner.embed(fresh), strict=True))
+        return np.stack([self._known[text] for text in texts])

@@ -1,0 +1,189 @@
+"""What a branch's model calls showed under some settings, recomputed one after the other."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from engine.call.called import Called
+from engine.call.render_call import Rendered
+from engine.costs import Usage
+from engine.history.history import History
+from engine.lookback.past import Past
+from engine.plan.plan import Shown
+from engine.plan.relevance import RESULT_CHARACTERS
+
+MOST_TRAILS = 3
+
+
+@dataclass(slots=True, frozen=True)
+class Step:
+    """One model call: before turn `turn`, with `messages` messages and `results` results recorded.
+
+    Tokens `before` and `after` are the history's within the budget's rule, `outside` those beside
+    it. `complete` and `replaced` are runs of result numbers: first, length, first, length.
+    `needed` are the results the turn then repeats a value of, `seen` how many of them it had.
+    """
+
+    turn: int
+    messages: int
+    results: int
+    before: int
+    after: int
+    outside: int
+    retained: int
+    complete: tuple[int, ...]
+    replaced: tuple[int, ...]
+    needed: tuple[int, ...]
+    seen: int
+    usage: Usage
+    full: Usage
+
+
+@dataclass(slots=True)
+class Trail:
+    """The calls of a branch, called in one way, as far as they have been recomputed."""
+
+    called: Called
+    steps: list[Step] = field(default_factory=list)
+    prompt: list[tuple[Shown, int]] = field(default_factory=list)
+    embedded: int = 0
+
+
+@dataclass(slots=True)
+class Trails:
+    """Trails that advance together over one growing history."""
+
+    trails: list[Trail]
+    history: History = field(default_factory=History)
+    full_prompt: int = 0
+
+
+class Steps:
+    """The calls of a past, called in the ways last asked for."""
+
+    def __init__(self, past: Past) -> None:
+        self._past = past
+        self._trails: OrderedDict[tuple[Called, ...], Trails] = OrderedDict()
+
+    @property
+    def nbytes(self) -> int:
+        """A close estimate of the memory held, in bytes."""
+        return sum(group.history.nbytes for group in self._trails.values())
+
+    def up_to(self, called: Sequence[Called], last: int, deadline: float) -> list[list[Step]]:
+        """The calls up to `last` called in each of these ways.
+
+        Fewer, if the deadline (`time.monotonic()`) comes first.
+        """
+        group = self._trails.setdefault(tuple(called), Trails([Trail(one) for one in called]))
+        self._trails.move_to_end(tuple(called))
+        while len(self._trails) > MOST_TRAILS:
+            self._trails.popitem(last=False)
+        first = group.trails[0]
+        spoken = len(self._past.invocations)
+        while len(first.steps) < min(last, spoken):
+            for trail, step in zip(group.trails, self._advance(group), strict=True):
+                trail.steps.append(step)
+            if time.monotonic() > deadline:
+                break
+        known = [trail.steps[:last] for trail in group.trails]
+        if len(first.steps) == spoken < self._past.turns <= last:
+            for steps, step in zip(known, self._advance(group), strict=True):
+                steps.append(step)
+        return known
+
+    def _advance(self, group: Trails) -> list[Step]:
+        """The next call, called in each way."""
+        turn = len(group.trails[0].steps) + 1
+        messages = self._past.messages_before(turn)
+        assert messages is not None
+        self._past.grow(group.history, messages)
+        made = [self._step(group, trail, turn) for trail in group.trails]
+        if turn <= len(self._past.invocations):
+            group.full_prompt = group.history.total_tokens
+            for trail, (_, prompt) in zip(group.trails, made, strict=True):
+                trail.prompt = prompt
+        return [step for step, _ in made]
+
+    def _step(self, group: Trails, trail: Trail, turn: int) -> tuple[Step, list[tuple[Shown, int]]]:
+        done = turn <= len(self._past.invocations)
+        history = group.history
+        messages, results = len(history), len(history.results)
+        rendered = self._past.render(history, trail.called.at(turn))
+        prompt = [(item, self._tokens(rendered, item)) for item in rendered.items]
+        needed = self._past.needed_at(turn)
+        taken = set(rendered.plan.taken)
+        output = sum(row["tokens"] for row in self._past.fields_of(messages)) if done else 0
+        retained = rendered.plan.retained
+        usage = Usage(
+            retained.outside_tokens + rendered.tokens_after,
+            _common(trail.prompt, prompt),
+            output,
+            self._embedded(trail, rendered, done),
+        )
+        step = Step(
+            turn,
+            messages,
+            results,
+            rendered.tokens_before,
+            rendered.tokens_after,
+            retained.outside_tokens,
+            retained.tokens,
+            runs(rendered.plan.taken),
+            runs(rendered.plan.replaced),
+            needed,
+            sum(result in taken for result in needed),
+            usage.plus(rendered.plan.usage),
+            Usage(history.total_tokens, group.full_prompt, output),
+        )
+        return step, prompt
+
+    def _tokens(self, rendered: Rendered, item: Shown) -> int:
+        """Tokens of one message of a rendering."""
+        head, *calls = self._past.fields_of(item.message)
+        history = rendered.view.history
+        if item.text is not None:
+            own = rendered.view.counter.message({"content": item.text})
+        else:
+            own = history.text_tokens[item.message] or int(head["tokens"])
+        return own + sum(int(calls[call]["tokens"]) for call in item.calls)
+
+    def _embedded(self, trail: Trail, rendered: Rendered, done: bool) -> int:
+        """Tokens embedded for this call: the query, and results not embedded before.
+
+        As if nothing had been embedded for any other purpose.
+        """
+        if not rendered.embedded_tokens:
+            return 0
+        history = rendered.view.history
+        latest = {history.last_user, history.last_assistant} - {-1}
+        total = sum(history.text_tokens[message] for message in latest)
+        for result in range(trail.embedded, len(history.results)):
+            size = len(self._past.text_of(history.results.message[result])) or 1
+            share = min(1.0, RESULT_CHARACTERS / size)
+            total += round(history.results.tokens[result] * share)
+        if done:
+            trail.embedded = len(history.results)
+        return total
+
+
+def runs(results: Iterable[int]) -> tuple[int, ...]:
+    """Numbers as runs: the first of each run of neighbours, and its length."""
+    found: list[int] = []
+    for result in sorted(results):
+        if found and found[-2] + found[-1] == result:
+            found[-1] += 1
+        else:
+            found += [result, 1]
+    return tuple(found)
+
+
+def _common(previous: list[tuple[Shown, int]], current: list[tuple[Shown, int]]) -> int:
+    """Tokens of the messages with which both prompts begin."""
+    total = 0
+    for (before, tokens), (now, _) in zip(previous, current, strict=False):
+        if before != now:
+            break
+        total += tokens
+    return total

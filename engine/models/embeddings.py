@@ -1,0 +1,68 @@
+"""Text embeddings behind one small interface: what relevance and redundancy are measured on."""
+
+import threading
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import numpy as np
+
+from engine.history.vectors import Vectors, decode_vector, encode_vector, unit
+from engine.models.litellm_embedder import EmbeddingUnavailable, LiteLLMEmbedder
+from engine.models.wordllama_embedder import WordLlamaEmbedder
+
+__all__ = [
+    "Embedder",
+    "EmbeddingUnavailable",
+    "LiteLLMEmbedder",
+    "NoEmbedder",
+    "Vectors",
+    "WordLlamaEmbedder",
+    "decode_vector",
+    "encode_vector",
+    "load_embedder",
+    "unit",
+]
+
+
+class Embedder(Protocol):
+    """Maps texts to vectors of one width. `name` tells whose vectors they are when stored."""
+
+    @property
+    def name(self) -> str:
+        """The setting that selects this embedder."""
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Shape (n, d), unit rows; a zero row for a text that has no vector.
+
+        Raises EmbeddingUnavailable when the vectors cannot be had now.
+        """
+
+
+class NoEmbedder:
+    """Embeds nothing: every cosine, and so every relevance, is 0."""
+
+    name: Final = "none"
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Shape (n, 0)."""
+        return np.zeros((len(texts), 0), dtype=np.float32)
+
+
+_embedders: dict[str, Embedder] = {}
+_embedders_lock = threading.Lock()
+
+
+def load_embedder(name: str) -> Embedder:
+    """The shared embedder of a setting: `wordllama`, `none`, or a LiteLLM embedding model."""
+    with _embedders_lock:
+        if name not in _embedders:
+            _embedders[name] = _make(name)
+        return _embedders[name]
+
+
+def _make(name: str) -> Embedder:
+    if name == NoEmbedder.name:
+        return NoEmbedder()
+    if name == WordLlamaEmbedder.name:
+        return WordLlamaEmbedder()
+    return LiteLLMEmbedder(name)

@@ -1,0 +1,184 @@
+"""Model-made summaries of a history's beginning: made once, kept, and extended when needed.
+
+A `Summary` names the transcript it was made for by its digest, so it holds for every branch, retry
+and replica that goes on from there, and for no other; an earlier call finds what it found before.
+"""
+
+import hashlib
+import importlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from engine.costs import NOTHING_USED, Usage
+from engine.errors import ContextRenderError, InvalidRequest
+from engine.history.history import History
+from engine.models.guideline import load_guideline
+from engine.settings import from_environment
+from engine.text.readable import transcript_text
+from engine.text.transcript import Json
+
+MODEL_POLICIES: Final = frozenset({"compact", "recency_summary", "acon"})
+"""The policies that show summaries, and so need a model."""
+
+
+class SummaryFailed(ContextRenderError):
+    """The model failed, refused, ran out of time or gave nothing usable; `used` are its tokens."""
+
+    code = "summary_failed"
+    status = 503
+
+    def __init__(self, message: str, used: Usage = NOTHING_USED) -> None:
+        super().__init__(message)
+        self.used = used
+
+
+@dataclass(slots=True, frozen=True)
+class Summary:
+    """A text for a history's first `covered` messages, made when there were `messages` of them.
+
+    `digest` is that of all `messages`.
+    """
+
+    covered: int
+    messages: int
+    digest: str
+    text: str
+
+
+@dataclass(slots=True, frozen=True)
+class Way:
+    """How summaries are made: those of one way do not stand for those of another.
+
+    `limit` is in tokens. A `guideline` asks for text that follows it, none for typed notes.
+    """
+
+    policy: str
+    model: str
+    limit: int
+    guideline: str = ""
+
+    @property
+    def key(self) -> str:
+        """A short name, the same for equal ways."""
+        fields = json.dumps([self.policy, self.model, self.limit, self.guideline])
+        return hashlib.sha256(fields.encode()).hexdigest()[:32]
+
+
+class SummaryStore(Protocol):
+    """Where the summaries of a session are kept."""
+
+    def find(self, way: Way, digests: Sequence[str]) -> Summary | None:
+        """The newest made for a beginning of the transcript with these cumulative digests."""
+
+    def keep(self, way: Way, summary: Summary) -> None:
+        """Adds one."""
+
+
+Write = Callable[[Way, str, str], tuple[str, Usage]]
+"""A summary of a transcript's text that continues an earlier one, and the tokens it took.
+
+Raises SummaryFailed.
+"""
+
+
+@dataclass(slots=True)
+class Summaries:
+    """The summaries of one history for one rendering.
+
+    Without `write` there are only those made before. `usage` and `warnings` tell of this
+    rendering's own model calls.
+    """
+
+    model: str
+    store: SummaryStore
+    write: Write | None = None
+    guideline: str = ""
+    usage: Usage = NOTHING_USED
+    warnings: list[str] = field(default_factory=list)
+
+    def way(self, policy: str, limit: int, *, guided: bool) -> Way:
+        """How this model makes them for a policy."""
+        return Way(policy, self.model, limit, self.guideline if guided else "")
+
+    def latest(self, way: Way, history: History) -> Summary | None:
+        """The newest made for a beginning of the history."""
+        return self.store.find(way, history.digests)
+
+    def extend(
+        self,
+        way: Way,
+        history: History,
+        known: Summary | None,
+        covered: int,
+        originals: Callable[[int, int], Sequence[Json]],
+    ) -> Summary | None:
+        """A new summary of the first `covered` messages, kept; None and a warning if there is none.
+
+        It continues `known`, so that the model reads only the messages after that.
+        """
+        if self.write is None:
+            self.warnings.append(f"no summary is recorded up to message {covered}")
+            return None
+        start = known.covered if known else 0
+        text = transcript_text(originals(start, covered), start)
+        if not text:
+            return None
+        try:
+            written, used = self.write(way, known.text if known else "", text)
+        except SummaryFailed as failure:
+            self.usage = self.usage.plus(failure.used)
+            self.warnings.append(f"the history is not summarised: {failure.message}")
+            return None
+        self.usage = self.usage.plus(used)
+        fresh = Summary(covered, len(history), history.digest, written)
+        self.store.keep(way, fresh)
+        return fresh
+
+
+class SummariesInMemory:
+    """Summaries of one session, kept as long as this object is."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, list[Summary]] = {}
+
+    def find(self, way: Way, digests: Sequence[str]) -> Summary | None:
+        """The newest made for a beginning of the transcript with these cumulative digests."""
+        fitting = (
+            summary
+            for summary in self._kept.get(way.key, ())
+            if digests[summary.messages - 1 : summary.messages] == [summary.digest]
+        )
+        return max(fitting, key=lambda summary: summary.messages, default=None)
+
+    def keep(self, way: Way, summary: Summary) -> None:
+        """Adds one."""
+        self.add(way.key, summary)
+
+    def add(self, key: str, summary: Summary) -> None:
+        """Adds one of the way with that key."""
+        self._kept.setdefault(key, []).append(summary)
+
+
+def summaries_for(policy: str, store: SummaryStore, *, write: bool = True) -> Summaries | None:
+    """What a rendering under that policy needs: None for a policy that shows no summaries.
+
+    `write` allows model calls. Raises InvalidRequest when no model is set.
+    """
+    if policy not in MODEL_POLICIES:
+        return None
+    settings = from_environment()
+    if not settings.model:
+        raise InvalidRequest(f"policy {policy} needs a model: set CONTEXTRENDER_MODEL")
+    guideline = load_guideline(settings.acon_guideline) if policy == "acon" else ""
+    return Summaries(settings.model, store, _write if write else None, guideline)
+
+
+def _write(way: Way, earlier: str, text: str) -> tuple[str, Usage]:
+    importlib.import_module("jaclang")
+    summarising = importlib.import_module("engine.models.summary_writer")
+    written: tuple[str, Usage] = summarising.summarise(
+        way.model, text, earlier, way.limit, way.guideline
+    )
+    return written

@@ -1,0 +1,89 @@
+"""Results chosen for one model call: complete or in excerpts, and the tokens they take."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.history.replacement import Replacement
+from engine.plan.greedy import Floats
+from engine.plan.marking import excerpt_of
+from engine.plan.moment import Moment
+from engine.plan.text_cap import text_without
+
+
+class Choice:
+    """What is shown of a moment's results, while it is being chosen; `used` are its tokens.
+
+    `free` is what retained text leaves of the budget. `segments` are those of each result shown in
+    part, in the order added; `kept` are excerpts made earlier. Results of the turns that left are
+    not available, nor those that no call asked for.
+    """
+
+    def __init__(self, moment: Moment, left: tuple[int, ...]) -> None:
+        self.moment = moment
+        self.left = left
+        self.used = 0
+        self.complete: list[int] = []
+        self.kept: dict[int, Replacement] = {}
+        self.segments: dict[int, list[int]] = {}
+        self.available: NDArray[np.bool_] = moment.asked.copy()
+        if left:
+            self.available &= ~np.isin(moment.result_turns, left)
+        self.costs: list[int] = moment.costs.tolist()
+        self.free = moment.view.budget - text_without(moment, left)
+
+    def take(self, result: int) -> None:
+        """Shows a result complete."""
+        self.used += self.costs[result]
+        self.complete.append(result)
+        self.available[result] = False
+
+    def keep(self, result: int, excerpt: Replacement) -> None:
+        """Shows an excerpt as it is."""
+        self.used += int(self.moment.calls[result]) + excerpt.tokens
+        self.kept[result] = excerpt
+        self.available[result] = False
+
+    def add_segment(self, result: int, segment: int, tokens: int) -> None:
+        """Shows one more segment of a result, at a cost of `tokens`."""
+        self.used += tokens
+        self.segments.setdefault(result, []).append(segment)
+        self.available[result] = False
+
+    def take_greedily(self, scores: Floats, limit: float) -> None:
+        """Complete results by score while `used` stays within `limit`; ties go to the older."""
+        least = min(self.costs, default=0)
+        for result in np.argsort(-scores, kind="stable").tolist():
+            if self.used + least > limit:
+                return
+            if self.available[result] and self.used + self.costs[result] <= limit:
+                self.take(result)
+
+    def excerpts(self) -> dict[int, Replacement]:
+        """The excerpts as texts, recounted; the last segments go while all exceeds what is free.
+
+        A result that costs no more complete than its excerpt is then complete.
+        """
+        calls = self.moment.calls
+        texts = {result: self._text(result) for result in self.segments}
+        for result, excerpt in list(texts.items()):
+            if self.costs[result] <= calls[result] + excerpt.tokens:
+                del self.segments[result], texts[result]
+                self.complete.append(result)
+        made = self.kept | texts
+        used = sum(self.costs[result] for result in self.complete)
+        used += sum(int(calls[result]) + excerpt.tokens for result, excerpt in made.items())
+        while used > self.free and self.segments:
+            result = next(reversed(self.segments))
+            used -= made.pop(result).tokens
+            self.segments[result].pop()
+            if self.segments[result]:
+                made[result] = self._text(result)
+                used += made[result].tokens
+            else:
+                used -= int(calls[result])
+                del self.segments[result]
+        self.used = used
+        return made
+
+    def _text(self, result: int) -> Replacement:
+        return excerpt_of(self.moment, result, self.segments[result])

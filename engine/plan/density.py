@@ -1,0 +1,44 @@
+"""S: how much a result is worth for its size (docs/policies.md, S)."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from engine.history.tracking import Tracking
+from engine.plan.greedy import Floats
+from engine.plan.moment import Ints, Moment
+
+LEAST_COST: Final = 30
+
+
+@dataclass(slots=True, frozen=True)
+class Density:
+    """S of every result, and every segment's overlap with the latest messages and the task."""
+
+    scores: Floats
+    overlap_latest: Floats
+    overlap_task: Floats
+
+
+def density_of(moment: Moment) -> Density:
+    """S and the overlaps at a moment."""
+    tracking = moment.tracking
+    by_latest, overlap_latest = tracking.words.match(tracking.latest)
+    by_task, overlap_task = tracking.words.match(tracking.task)
+    said = set(tracking.latest)
+    others = tuple(word for word in tracking.question if word not in said)
+    _, overlap_question = tracking.words.match(others)
+    scores = (
+        (1 + tracking.introduced.values) ** 0.4
+        * (1 + tracking.uses.values) ** 0.6
+        * ((1 + by_latest) * (1 + by_task)) ** 0.2
+        / (since_use(tracking, moment) * np.maximum(moment.costs, LEAST_COST) ** 0.75)
+    )
+    return Density(scores, overlap_latest + overlap_question, overlap_task)
+
+
+def since_use(tracking: Tracking, moment: Moment) -> Ints:
+    """Turns since each result was last used, else since its own; at least 1."""
+    turns: Ints = np.maximum(moment.turn - tracking.last_use.values, 1)
+    return turns

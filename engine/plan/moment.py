@@ -1,0 +1,129 @@
+"""One model invocation on a history, the next or an earlier one, as policies of our own see it."""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.history.history import NO_CALL
+from engine.history.tracking import Tracking
+from engine.plan.view import View
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The invocation that had the first `messages` messages of the view's history.
+
+    That is the whole history, or what stood before an assistant message. `track(messages)` gives
+    the tracking of exactly these.
+    """
+
+    view: View
+    messages: int
+    track: Callable[[int], Tracking]
+
+    @cached_property
+    def turn(self) -> int:
+        """The invocation's number."""
+        history = self.view.history
+        return history.turns[self.messages] if self.messages < len(history) else history.turn
+
+    @cached_property
+    def results(self) -> int:
+        """How many results there are."""
+        return bisect_left(self.view.history.results.message, self.messages)
+
+    @cached_property
+    def last_assistant(self) -> int:
+        """Position of the latest assistant message, or -1."""
+        return self._latest("assistant")
+
+    @cached_property
+    def last_user(self) -> int:
+        """Position of the current user message, or -1."""
+        return self._latest("user")
+
+    @cached_property
+    def outside(self) -> frozenset[int]:
+        """Positions that the budget does not charge."""
+        leading = min(self.view.history.leading_system, self.messages)
+        return frozenset([*range(leading), self.last_user]) - {-1}
+
+    @cached_property
+    def text_tokens(self) -> Ints:
+        """Tokens of each message's text that the budget charges, by position."""
+        tokens = np.array(self.view.history.text_tokens[: self.messages], np.int64)
+        tokens[list(self.outside)] = 0
+        return tokens
+
+    @cached_property
+    def outside_tokens(self) -> int:
+        """Tokens of what the budget does not charge."""
+        return sum(self.view.history.text_tokens[position] for position in self.outside)
+
+    @property
+    def fits(self) -> bool:
+        """Whether everything there is fits the budget."""
+        whole = self.view.history.totals[self.messages - 1] if self.messages else 0
+        return whole - self.outside_tokens <= self.view.budget
+
+    @cached_property
+    def message_turns(self) -> Ints:
+        """The turn of each message."""
+        return np.array(self.view.history.turns[: self.messages], np.int64)
+
+    @cached_property
+    def result_turns(self) -> Ints:
+        """The turn of each result."""
+        return np.array(self.view.history.results.turn[: self.results], np.int64)
+
+    @cached_property
+    def calls(self) -> Ints:
+        """Tokens of each result's call."""
+        return np.array(self.view.history.results.call_tokens[: self.results], np.int64)
+
+    @cached_property
+    def costs(self) -> Ints:
+        """Tokens of each result together with its call."""
+        tokens = np.array(self.view.history.results.tokens[: self.results], np.int64)
+        return tokens + self.calls
+
+    @cached_property
+    def asked(self) -> NDArray[np.bool_]:
+        """Which results some call asked for."""
+        calls = np.array(self.view.history.results.call_event[: self.results], np.int64)
+        asked: NDArray[np.bool_] = calls != NO_CALL
+        return asked
+
+    @cached_property
+    def newest(self) -> list[int]:
+        """The results of the latest turn."""
+        return [int(r) for r in np.flatnonzero(self.asked & (self.result_turns == self.turn - 1))]
+
+    @cached_property
+    def tracking(self) -> Tracking:
+        """Tracked tokens, words and segments as of now."""
+        return self.track(self.messages)
+
+    def _latest(self, role: str) -> int:
+        roles = self.view.history.roles
+        return next((p for p in range(self.messages - 1, -1, -1) if roles[p] == role), -1)
+
+
+def present(view: View) -> Moment:
+    """The next invocation."""
+    return Moment(view, len(view.history), lambda messages: tracking_of(view, messages))
+
+
+def tracking_of(view: View, messages: int) -> Tracking:
+    """The history's own tracking, made on first use and caught up with its first messages."""
+    history = view.history
+    if history.tracking is None:
+        history.tracking = Tracking()
+    history.tracking.catch_up(history, messages, view.originals, view.counter)
+    return history.tracking

@@ -1,0 +1,86 @@
+"""What a policy shows, and the messages to walk to for it."""
+
+from dataclasses import dataclass, field
+
+from engine.costs import NOTHING_USED, Usage
+from engine.history.history import History
+from engine.history.replacement import Replacement
+from engine.plan.greedy import Floats
+from engine.plan.retained import Retained
+
+SMALLEST_REPLACEMENT = 100
+
+
+@dataclass(slots=True, frozen=True)
+class ScoreTable:
+    """Why each result ranked as it did, one entry a result: relevance, U, and the last score.
+
+    `relevance` is None where the policy does not embed.
+    """
+
+    relevance: Floats | None
+    usefulness: Floats
+    score: Floats
+
+
+@dataclass(slots=True, frozen=True)
+class Plan:
+    """What a policy shows: complete results in the order taken, and replaced ones with a limit.
+
+    `replaced` maps a result to the most tokens its replacement text may have. `order` is that of
+    both kinds together, where it is not simply `taken` then `replaced`. `usage` are the tokens of
+    model calls the policy itself made. `texts` are replacements it made itself, `reasons` its own
+    words on why a result is shown or not.
+    """
+
+    retained: Retained
+    taken: list[int]
+    replaced: dict[int, int] = field(default_factory=dict)
+    scores: ScoreTable | None = None
+    order: list[int] = field(default_factory=list)
+    usage: Usage = NOTHING_USED
+    texts: dict[int, Replacement] = field(default_factory=dict)
+    reasons: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def shown_order(self) -> list[int]:
+        """The results shown, complete or replaced, in the order taken."""
+        return self.order or [*self.taken, *self.replaced]
+
+
+@dataclass(slots=True, frozen=True)
+class Shown:
+    """One message of the rendering: which of its calls stay, and the text put in place of its own.
+
+    `result` is the result's number when the text replaced is an oversized result's, else -1.
+    """
+
+    message: int
+    calls: tuple[int, ...] = ()
+    text: str | None = None
+    result: int = -1
+
+
+def shown_items(history: History, plan: Plan) -> list[Shown]:
+    """The messages of a plan's rendering in transcript order; replacement texts not yet filled."""
+    results = history.results
+    visible = {*plan.taken, *plan.replaced}
+    calls: dict[int, list[int]] = {}
+    for result in visible:
+        message = results.call_message[result]
+        calls.setdefault(message, []).append(
+            results.call_event[result] - history.first_events[message] - 1
+        )
+    texts = plan.retained.excerpts
+    items = [
+        Shown(message, tuple(sorted(calls.pop(message, ()))), texts.get(message))
+        for message in history.spoken
+        if message not in plan.retained.left_messages
+        and (texts.get(message) != "" or message in calls)
+    ]
+    items += [Shown(message, tuple(sorted(kept))) for message, kept in calls.items()]
+    items += [
+        Shown(results.message[result], result=result if result in plan.replaced else -1)
+        for result in visible
+    ]
+    return sorted(items, key=lambda item: item.message)

@@ -1,0 +1,1 @@
+"""Texts and messages: tokens, values, segments, the canonical transcript."""
