@@ -48,7 +48,7 @@ def store(data: Path) -> Iterator[Post]:
 
 def forget() -> None:
     """Drops the working set: what a restart does, without the start."""
-    importlib.import_module("contextrender_bridge.server.writing").WORKING_SET.clear()
+    importlib.import_module("graph.runtime.writing").WORKING_SET.clear()
 
 
 def measure_cold(post: Post, results: int, name: str) -> dict[str, Any]:

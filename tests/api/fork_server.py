@@ -45,8 +45,8 @@ def run(order: dict[str, Any]) -> int:
         flags = os.O_RDONLY if descriptor == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         os.dup2(os.open(path, flags, 0o600), descriptor)
     os.environ.update(order["environment"])
-    from contextrender_bridge.server import sqlite
-    from contextrender_bridge.server.writing import WORKING_SET
+    from graph.runtime import sqlite
+    from graph.runtime.writing import WORKING_SET
 
     if order["working_set"] is not None:
         WORKING_SET.limit = order["working_set"]

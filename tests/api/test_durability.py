@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contextrender_bridge.server import sqlite
 
+from graph.runtime import sqlite
 from tests.api.client import Conversation, Json
 from tests.api.conftest import Service, User
 from tests.api.servers import Servers

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contextrender_bridge.server.writing import WORKING_SET
 
 from engine.history.vectors import decode_vector
+from graph.runtime.writing import WORKING_SET
 from tests.api.client import Api, Json
 from tests.api.conftest import User
 from tests.api.transcripts import agent_run

@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 import pytest
-from contextrender_bridge.server.writing import WORKING_SET
 
+from graph.runtime.writing import WORKING_SET
 from tests.api.checks import orphans, rebuilt, tokens_inside
 from tests.api.client import Api, Conversation, Json
 from tests.api.conftest import Service, User

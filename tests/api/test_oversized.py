@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from contextrender_bridge.server.writing import WORKING_SET
 
 from engine.text.tokens import counter_for
+from graph.runtime.writing import WORKING_SET
 from tests.api.checks import orphans, tokens_inside
 from tests.api.client import Api
 from tests.api.conftest import Service, User

@@ -1,10 +1,10 @@
 """What a session records: continuations, retries, rewritten pasts."""
 
 import pytest
-from contextrender_bridge.server.writing import WORKING_SET
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from graph.runtime.writing import WORKING_SET
 from tests.api.client import Api, Conversation, Json
 from tests.api.conftest import Service, User
 from tests.api.graph import count_rows

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from contextrender_bridge.server.writing import WORKING_SET
 
+from graph.runtime.writing import WORKING_SET
 from tests.api.client import Api
 from tests.api.conftest import Service
 from tests.api.servers import Servers

@@ -4,8 +4,8 @@ import copy
 from typing import Any
 
 import pytest
-from contextrender_bridge.server.writing import WORKING_SET
 
+from graph.runtime.writing import WORKING_SET
 from tests.api.client import Api, Json
 from tests.api.conftest import Service, User
 from tests.api.graph import count_rows

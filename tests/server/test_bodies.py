@@ -66,7 +66,7 @@ def test_a_whole_number_is_a_number(client: httpx.Client) -> None:
 
 def test_an_objects_type_key_means_nothing(client: httpx.Client) -> None:
     messages = [
-        {"__type__": "Problem", "__module__": "contextrender", "code": "x", "message": "y"},
+        {"__type__": "Page", "__module__": "contextrender", "code": "x", "message": "y"},
         {"a": {"__type__": "NodeAnchor", "id": "0"}, "$ref": "0", "_jac_spawn_node": "0"},
     ]
     reply = client.post("/walker/echo", json={"messages": messages})

@@ -10,11 +10,12 @@ from uuid import uuid4
 import pytest
 from contextrender_bridge.paths import app_dir
 from contextrender_bridge.server.accounts import Accounts
-from contextrender_bridge.server.fast_paths import state_hash, value_hash
 from contextrender_bridge.server.runtime import Runtime
 from jaclang.jac0core.archetype import AccessLevel
 from jaclang.jac0core.runtime import JacRuntimeInterface as Jac
 from jaclang.runtimelib.serializer import Serializer
+
+from graph.runtime.fast_paths import state_hash, value_hash
 
 VALUES = [None, "None", "", 0, False, 0.0, -1, -2, "0", [], [""], ["a", "b"], {}, {"a": 1}]
 

@@ -37,12 +37,6 @@ def test_a_walker_without_fields_takes_an_empty_body(client: httpx.Client) -> No
     assert client.post("/walker/noop").json() == {"reports": [None]}
 
 
-def test_a_reported_problem_has_its_own_status(client: httpx.Client) -> None:
-    reply = client.post("/walker/append", json={"key": "p", "texts": [], "end": "problem"})
-    assert reply.status_code == 418
-    assert error(reply) == {"code": "too_odd", "message": "It is odd.", "have": 3}
-
-
 def test_the_apps_own_errors_are_told_with_their_details(client: httpx.Client) -> None:
     reply = client.post("/walker/append", json={"key": "p", "texts": [], "end": "raise"})
     assert reply.status_code == 409

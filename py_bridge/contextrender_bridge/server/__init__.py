@@ -5,12 +5,19 @@ the runtime's own.
 """
 
 import os
+import sys
 from typing import Any
+
+from contextrender_bridge.paths import app_dir
 
 __all__ = ["build_app"]
 
 # Loading jac-scale as a plugin would start by compiling its own HTTP server, which is not used.
 os.environ.setdefault("JAC_DISABLED_PLUGINS", "jac-scale:*")
+
+# The server stands on the app's own packages.
+if str(app_dir()) not in sys.path:
+    sys.path.insert(0, str(app_dir()))
 
 
 def __getattr__(name: str) -> Any:

@@ -19,12 +19,12 @@ from contextrender_bridge.proxy.mounted import MountedProxy
 from contextrender_bridge.proxy.settings import ProxySettings
 from contextrender_bridge.server.accounts import Accounts, Caller
 from contextrender_bridge.server.console import console_routes
-from contextrender_bridge.server.early import Tell
 from contextrender_bridge.server.endpoints import Fields
 from contextrender_bridge.server.limits import BodyLimit
 from contextrender_bridge.server.replies import ApiError, encode, json_response, refusal
 from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.server.settings import Settings
+from graph.runtime.early import Tell
 
 
 class Service:
@@ -143,8 +143,8 @@ async def _run(threads: Executor, what: str, work: Callable[[Tell], bytes]) -> R
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[bytes] = loop.create_future()
 
-    def tell(body: bytes) -> None:
-        loop.call_soon_threadsafe(_settle, answer, body)
+    def tell(report: object) -> None:
+        loop.call_soon_threadsafe(_settle, answer, encode({"reports": [report]}))
 
     def end(done: asyncio.Future[bytes]) -> None:
         failure = done.exception()

@@ -8,6 +8,7 @@ from pydantic_core import to_json
 from starlette.responses import Response
 
 from contextrender_bridge.server.logs import log_failure
+from engine.errors import ContextRenderError
 
 
 class ApiError(Exception):
@@ -46,17 +47,12 @@ def refusal(failure: BaseException, where: str) -> ApiError:
     """What a client learns of `failure`: the app's own errors as they are, of others no detail."""
     if isinstance(failure, ApiError):
         return failure
-    if any(kind.__name__ == "ContextRenderError" for kind in type(failure).__mro__):
-        return reported_problem(failure)
+    if isinstance(failure, ContextRenderError):
+        return ApiError(failure.status, failure.code, failure.message, failure.details)
     log_failure(where, failure)
     if isinstance(failure, sqlite3.Error):
         return ApiError(503, "storage", "The store did not take the change; nothing was written.")
     return ApiError(500, "internal", "The server failed on this request; nothing was written.")
-
-
-def reported_problem(problem: Any) -> ApiError:
-    """The ApiError of anything with `status`, `code`, `message` and `details`."""
-    return ApiError(problem.status, problem.code, problem.message, problem.details)
 
 
 def _plain(value: Any) -> Any:

@@ -1,7 +1,6 @@
 """The Jac app in this process: loaded once, its walkers called for one user at a time."""
 
 import contextvars
-import importlib
 import inspect
 import sys
 import threading
@@ -22,11 +21,12 @@ from jaclang.runtimelib.context import ExecutionContext
 from jaclang.runtimelib.exceptions import WriteConflict
 
 from contextrender_bridge.paths import ENTRY
-from contextrender_bridge.server import fast_paths
-from contextrender_bridge.server.early import TELL, Tell
-from contextrender_bridge.server.replies import ApiError, encode, reported_problem
-from contextrender_bridge.server.sqlite import Database
-from contextrender_bridge.server.storage import SYSTEM_ROOT, RequestMemory, commit_now
+from contextrender_bridge.server.replies import ApiError, encode
+from graph.runtime import fast_paths
+from graph.runtime.early import TELL, Tell
+from graph.runtime.locks import LOCKS
+from graph.runtime.memory import SYSTEM_ROOT, RequestMemory, commit_now
+from graph.runtime.sqlite import Database
 
 # Of two requests that add to one node's edges at once, the later one runs again on what it finds,
 # and while it does no other request of that user starts: only those under way can get in its way.
@@ -93,9 +93,7 @@ class Runtime:
     def __init__(self, app: Path, data: Path) -> None:
         """Loads the app; SQLite lives in `data`, unless jac-scale is set up for MongoDB."""
         self.walkers = load_app(app)
-        # It imports the app's errors.
-        self._locks = importlib.import_module("contextrender_bridge.server.locks").LOCKS
-        self._locks.share(data)
+        LOCKS.share(data)
         remote = get_scale_config().get_database_config()["mongodb_uri"]
         self._database = None if remote else Database(data / "graph.db")
         self._turnstiles: dict[str, threading.Lock] = {}
@@ -111,8 +109,7 @@ class Runtime:
         """Run a walker at the user's root; its reports as JSON, once its changes are on disk.
 
         `fields` makes them anew for each attempt. What the walker answers early goes to `tell`,
-        once an attempt. Raises ApiError for a reported Problem and
-        whatever the walker raises; either way nothing is written.
+        once an attempt. Raises whatever the walker raises; then nothing is written.
         """
         turnstile = self._turnstiles.setdefault(root, threading.Lock())
         with turnstile:
@@ -153,7 +150,7 @@ class Runtime:
         """Close the store."""
         if self._database is not None:
             self._database.close()
-        self._locks.unshare()
+        LOCKS.unshare()
 
     def _attempt(self, name: str, fields: Mapping[str, Any], root: str, tell: Tell | None) -> bytes:
         TELL.set(tell)
@@ -161,9 +158,6 @@ class Runtime:
             try:
                 walker = self.walkers[name](**fields)
                 Jac.spawn(walker, Jac.get_context().get_root())
-                for report in walker.reports:
-                    if type(report).__name__ == "Problem":
-                        raise reported_problem(report)
                 reply = encode({"reports": walker.reports})
                 memory.flush()
                 Jac.get_context().run_pending_effects()

@@ -7,7 +7,7 @@ from uuid import UUID
 from jaclang.jac0core.archetype import EdgeAnchor, NodeAnchor
 from jaclang.jac0core.runtime import JacRuntime
 
-from contextrender_bridge.server.storage import RequestMemory
+from graph.runtime.memory import RequestMemory
 
 
 def caller_root() -> UUID:

@@ -4,11 +4,11 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
-from contextrender_bridge.server.graph import caller_root
-from contextrender_bridge.server.locks import LOCKS
-from contextrender_bridge.server.storage import commit_now
 from engine.history.working_set import Key, SessionState, WorkingSet
 from engine.settings import from_environment
+from graph.runtime.anchors import caller_root
+from graph.runtime.locks import LOCKS
+from graph.runtime.memory import commit_now
 
 # No session has this key.
 NO_SESSION = ""

@@ -12,10 +12,17 @@ from jaclang.jac0core.constant import Constants
 from jaclang.jac0core.runtime import JacRuntimeInterface as Jac
 from jaclang.runtimelib.changeset import ApplyReport, ChangeSet
 
-from contextrender_bridge.server.replies import ApiError
-from contextrender_bridge.server.sqlite import Database, StrictSqlite
+from engine.errors import ContextRenderError
+from graph.runtime.sqlite import Database, StrictSqlite
 
 SYSTEM_ROOT = UUID(Constants.SUPER_ROOT_UUID.value)
+
+
+class Forbidden(ContextRenderError):
+    """Something of another user's would be changed."""
+
+    code = "forbidden"
+    status = 403
 
 
 class RequestMemory(ScaleTieredMemory):
@@ -88,7 +95,7 @@ class RequestMemory(ScaleTieredMemory):
         super()._collect_into(changes)
         self._has_changes = not changes.is_empty()
         if Jac.get_context().diagnostics:
-            raise ApiError(403, "forbidden", "This would change data of another user.")
+            raise Forbidden("This would change data of another user.")
 
     def _post_apply(self, report: ApplyReport) -> None:
         """Note what was written, so that the next flush does not write it again.

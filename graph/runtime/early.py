@@ -8,9 +8,7 @@ import time
 from collections.abc import Callable
 from contextvars import ContextVar
 
-from contextrender_bridge.server.replies import encode
-
-Tell = Callable[[bytes], None]
+Tell = Callable[[object], None]
 
 REST_SECONDS = 0.002
 """Threads share one interpreter: meanwhile the answer is passed on, which somebody waits for."""
@@ -22,5 +20,5 @@ def answer_early(report: object) -> None:
     """Answers the current request with this report now; its walker goes on after a rest."""
     tell = TELL.get()
     if tell is not None:
-        tell(encode({"reports": [report]}))
+        tell(report)
         time.sleep(REST_SECONDS)
