@@ -9,11 +9,11 @@ from pathlib import Path
 import httpx
 import pytest
 from contextrender_bridge import ContextRender, Credentials
-from contextrender_bridge.async_client import AsyncContextRender
+from contextrender_bridge.client import AsyncContextRender
+from contextrender_bridge.client.replies import SessionView
 from contextrender_bridge.proxy.app import Proxy
 from contextrender_bridge.proxy.settings import ProxySettings
 from contextrender_bridge.proxy.standalone import Standalone
-from contextrender_bridge.replies import SessionView
 from contextrender_bridge.server.temporary import temporary_service
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))

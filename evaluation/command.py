@@ -17,8 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from contextrender_bridge.client import ContextRender
-from contextrender_bridge.credentials import NoCredentials
-from contextrender_bridge.errors import CommandError
+from contextrender_bridge.errors import CommandError, NoCredentials
 from evaluation import report
 from evaluation.bootstrap import RESAMPLES, Bootstrap
 from evaluation.cache import ScoreCache

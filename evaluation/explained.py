@@ -10,7 +10,7 @@ from rich.table import Table
 
 from evaluation.report import table
 from evaluation.scores import Case, Prompt, Turn
-from contextrender_bridge.replies import ExplainView, ResultView, ValueView
+from contextrender_bridge.client.replies import ExplainView, ResultView, ValueView
 
 OMITTED_ROWS = 8
 RESULTS_WITH_USES = 4

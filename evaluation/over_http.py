@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from contextrender_bridge.client import ContextRender
-from contextrender_bridge.client_errors import ContextRenderError
+from contextrender_bridge.errors import ContextRenderError
 from contextrender_bridge.errors import CommandError
 from evaluation.cases import Case
 from evaluation.prompts import Prompts
 from evaluation.runs import Run
 from evaluation.scores import Prompt, RunScore, Scorer, Turn, Watch, turns_of
-from contextrender_bridge.replies import RenderView
+from contextrender_bridge.client.replies import RenderView
 from engine.costs import Usage
 from engine.text.tokens import counter_for
 

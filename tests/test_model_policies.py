@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import slow_rules
+from contextrender_bridge.client.fitting import fitted
 from contextrender_bridge.dialects import DIALECTS
-from contextrender_bridge.fitting import fitted
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import BUDGETS, COUNTER, code_of, modest, reader, recorded, render, transcripts

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import httpx
 from contextrender_bridge.client import ContextRender
-from contextrender_bridge.credentials import FILE_NAME, Credentials
+from contextrender_bridge.client.credentials import FILE_NAME, Credentials
 from in_process import EVENTS_A_RESULT
 from sample import Json, Sample
 from session import Session

@@ -10,9 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from contextrender_bridge.client import ContextRender
+from contextrender_bridge.client.fitting import fitted
 from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.dialects.observations import Observations
-from contextrender_bridge.fitting import fitted
 from models import Complete
 
 from engine.costs import NOTHING_USED, Usage

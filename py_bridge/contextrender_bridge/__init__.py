@@ -1,11 +1,10 @@
 """ContextRender for Python: the client, the server and their command line."""
 
-from contextrender_bridge.async_client import AsyncContextRender
-from contextrender_bridge.client import ContextRender
-from contextrender_bridge.client_errors import ContextRenderError
-from contextrender_bridge.credentials import Credentials, NoCredentials, load_credentials
+from contextrender_bridge.client import AsyncContextRender, ContextRender
+from contextrender_bridge.client.credentials import Credentials, load_credentials
+from contextrender_bridge.client.fitting import Fitted
 from contextrender_bridge.embedded import embedded, embedded_async
-from contextrender_bridge.fitting import Fitted
+from contextrender_bridge.errors import ContextRenderError, NoCredentials
 
 __all__ = [
     "AsyncContextRender",

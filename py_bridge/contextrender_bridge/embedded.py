@@ -19,8 +19,8 @@ from typing import Any
 
 import httpx
 
-from contextrender_bridge.async_client import AsyncContextRender
-from contextrender_bridge.client import TIMEOUT, ContextRender
+from contextrender_bridge.client import AsyncContextRender, ContextRender
+from contextrender_bridge.client.flow import TIMEOUT
 from contextrender_bridge.paths import data_dir
 
 URL = "http://contextrender.embedded"

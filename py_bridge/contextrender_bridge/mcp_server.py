@@ -14,8 +14,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
-from contextrender_bridge.async_client import AsyncContextRender
-from contextrender_bridge.client_errors import ContextRenderError
+from contextrender_bridge.client import AsyncContextRender
+from contextrender_bridge.errors import ContextRenderError
 
 Json = dict[str, Any]
 Message = MutableMapping[str, Any]

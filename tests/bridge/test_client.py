@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from contextrender_bridge import ContextRender, ContextRenderError, Credentials, NoCredentials
-from contextrender_bridge.client_errors import (
+from contextrender_bridge.errors import (
     Conflict,
     HistoryDiverged,
     InvalidRequest,
@@ -142,7 +142,7 @@ def test_each_refusal_has_its_error(client: ContextRender, service: Credentials)
     with pytest.raises(InvalidRequest, match="role must be") as refused:
         client.render("bad", [{"role": "nobody"}])
     assert (refused.value.code, refused.value.status) == ("invalid_request", 422)
-    with pytest.raises(InvalidRequest, match="cannot be sent as JSON"):
+    with pytest.raises(InvalidRequest, match="JSON"):
         client.render("bad", [{"role": "user", "content": "cut \ud83d"}])
     with pytest.raises(NotFound):
         client.explain("bad")
@@ -197,10 +197,10 @@ def test_address_and_token_come_from_arguments_environment_or_file(
         client.list_sessions()
     with ContextRender("http://localhost:1/") as client:
         assert client.url == "http://localhost:1"
-        assert client._http.headers["authorization"] == f"Bearer {service.token}"
+        assert client._core.token == service.token
     monkeypatch.setenv("CONTEXTRENDER_TOKEN", "theirs")
     with ContextRender("https://elsewhere.example") as client:
-        assert client._http.headers["authorization"] == "Bearer theirs"
+        assert client._core.token == "theirs"
 
 
 def test_the_local_token_goes_to_no_other_machine(

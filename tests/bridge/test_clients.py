@@ -1,8 +1,10 @@
 """Both clients against a real service: what they send, retry, refresh, and let through."""
 
 import asyncio
+import inspect
 import json
 import logging
+import socket
 import subprocess
 import sys
 import time
@@ -13,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 from contextrender_bridge import AsyncContextRender, ContextRender, Credentials
-from contextrender_bridge.client_errors import InvalidRequest, NotFound, ServerError, Unauthorized
+from contextrender_bridge.errors import InvalidRequest, NotFound, ServerError, Unauthorized
 
 from tests.bridge.conftest import history
 
@@ -170,10 +172,7 @@ def test_a_login_gets_tokens_and_gets_them_again() -> None:
     with ContextRender("http://x", login=("ann", "password"), transport=transport) as client:
         client.list_sessions()
         client.list_sessions()
-    assert [path for path, _ in asked] == [path for path, _ in expected]
-    assert [token for path, token in asked if path != "/user/login"] == [
-        token for path, token in expected if path != "/user/login"
-    ]
+    assert asked == expected
 
 
 def test_a_token_that_is_not_good_is_said_so(service: Credentials) -> None:
@@ -256,3 +255,24 @@ def test_the_service_in_this_process(tmp_path: Path) -> None:
     command = [sys.executable, "-c", EMBEDDED, str(tmp_path / "data")]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert ran.stdout.split() == ["1", "1"], ran.stderr
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+def test_a_deadline_that_passes_is_late(kind: str) -> None:
+    """A listener that accepts and says nothing."""
+    messages = [{"role": "user", "content": "hello"}]
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        mute = Credentials(f"http://127.0.0.1:{silent.getsockname()[1]}", "t")
+        if kind == "async":
+            made = run(mute, lambda client: client.fit("s", messages, deadline=0.2))
+        else:
+            with ContextRender(mute.url, mute.token) as client:
+                made = client.fit("s", messages, deadline=0.2)
+    assert (made.failure, made.messages) == ("late", messages)
+
+
+@pytest.mark.parametrize("client", [ContextRender, AsyncContextRender])
+def test_methods_say_what_they_are(client: Any) -> None:
+    assert client.fit.__doc__.startswith("What to send to the model")
+    assert inspect.signature(client.fit).return_annotation == "Fitted"
+    assert inspect.iscoroutinefunction(client.fit) is (client is AsyncContextRender)

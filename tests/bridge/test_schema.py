@@ -7,7 +7,8 @@ import sys
 from typing import Any, get_type_hints
 
 import pytest
-from contextrender_bridge import AsyncContextRender, ContextRender, replies
+from contextrender_bridge import AsyncContextRender, ContextRender
+from contextrender_bridge.client import replies
 from contextrender_bridge.paths import app_dir
 
 READ = r"""

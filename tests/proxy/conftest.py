@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from contextrender_bridge import ContextRender, Credentials
-from contextrender_bridge.async_client import AsyncContextRender
+from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.proxy.app import Proxy
 from contextrender_bridge.proxy.settings import ProxySettings
 from contextrender_bridge.proxy.standalone import Standalone

@@ -8,11 +8,11 @@ import uuid
 from typing import Any
 
 import pytest
+from contextrender_bridge.client.sent import fingerprints
 from contextrender_bridge.dialects import CHAT, OBSERVATIONS, RESPONSES, Plan
 from contextrender_bridge.dialects.observations import NOT_SHOWN
 from contextrender_bridge.proxy.controls import line_of
 from contextrender_bridge.proxy.lines import Size
-from contextrender_bridge.sent import fingerprints
 
 from tests.proxy.agents import (
     AGENTS,

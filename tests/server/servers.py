@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-from contextrender_bridge.credentials import load_credentials
+from contextrender_bridge.client.credentials import load_credentials
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent

@@ -8,7 +8,8 @@ from pathlib import Path
 import httpx
 import jwt
 import pytest
-from contextrender_bridge.credentials import Credentials, NoCredentials, load_credentials
+from contextrender_bridge.client.credentials import Credentials, load_credentials
+from contextrender_bridge.errors import NoCredentials
 
 from tests.server.servers import Server
 

@@ -25,8 +25,9 @@ def run(args: argparse.Namespace) -> int:
             "`contextrender mcp` needs `pip install 'contextrender[mcp]'`."
         ) from None
 
-    from contextrender_bridge.async_client import AsyncContextRender
-    from contextrender_bridge.credentials import NoCredentials, resolve_credentials
+    from contextrender_bridge.client import AsyncContextRender
+    from contextrender_bridge.client.credentials import resolve_credentials
+    from contextrender_bridge.errors import NoCredentials
 
     try:
         known = resolve_credentials(None, None)

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 
 from contextrender_bridge import wire
-from contextrender_bridge.async_client import AsyncContextRender
-from contextrender_bridge.fitting import Fitted
+from contextrender_bridge.client import AsyncContextRender
+from contextrender_bridge.client.fitting import Fitted
 from contextrender_bridge.proxy.compress import Compression, Refused
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.headers import Headers, first, request_headers

@@ -31,7 +31,8 @@ def run(args: argparse.Namespace) -> int:
             "`contextrender proxy` needs `pip install 'contextrender[proxy]'`."
         ) from None
 
-    from contextrender_bridge.credentials import LOOPBACK, NoCredentials
+    from contextrender_bridge.client.credentials import LOOPBACK
+    from contextrender_bridge.errors import NoCredentials
     from contextrender_bridge.proxy.standalone import standalone_app
 
     settings = ProxySettings.from_environment()

@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from contextrender_bridge.client_errors import ContextRenderError
+from contextrender_bridge.client.replies import RenderView
 from contextrender_bridge.dialects import Plan
 from contextrender_bridge.dialects.contents import plain_text
+from contextrender_bridge.errors import ContextRenderError
 from contextrender_bridge.proxy.controls import Controls
 from contextrender_bridge.proxy.headers import Headers
 from contextrender_bridge.proxy.histories import Histories
-from contextrender_bridge.replies import RenderView
 
 Json = dict[str, Any]
 

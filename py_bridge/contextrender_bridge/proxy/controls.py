@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
+from contextrender_bridge.client.session_names import digest_of, name_of
 from contextrender_bridge.proxy.headers import Headers, first
 from contextrender_bridge.proxy.settings import MODES, ProxySettings
-from contextrender_bridge.session_names import digest_of, name_of
 
 _SESSION_HEADERS = (
     b"x-contextrender-session",

@@ -7,15 +7,15 @@ from collections import OrderedDict
 from collections.abc import Coroutine, Hashable, Mapping
 from typing import Any
 
-from contextrender_bridge.async_client import AsyncContextRender
-from contextrender_bridge.client_errors import Unreachable
+from contextrender_bridge.client import AsyncContextRender
+from contextrender_bridge.client.fitting import Failures, Fitted, dialect_of, fitted, reason_of
+from contextrender_bridge.client.replies import RenderView
+from contextrender_bridge.client.sent import fingerprints
 from contextrender_bridge.dialects import Transcript
-from contextrender_bridge.fitting import Failures, Fitted, dialect_of, fitted, reason_of
+from contextrender_bridge.errors import Unreachable
 from contextrender_bridge.proxy.controls import Controls, line_of, session_of
 from contextrender_bridge.proxy.headers import Headers
 from contextrender_bridge.proxy.lines import Call, Line, Pause, Size, still_recalled
-from contextrender_bridge.replies import RenderView
-from contextrender_bridge.sent import fingerprints
 
 Json = dict[str, Any]
 

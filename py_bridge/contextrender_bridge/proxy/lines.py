@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from contextrender_bridge import wire
+from contextrender_bridge.client.fitting import Fitted
+from contextrender_bridge.client.sent import fingerprints
 from contextrender_bridge.dialects import Transcript
-from contextrender_bridge.fitting import Fitted
-from contextrender_bridge.sent import fingerprints
 
 Json = dict[str, Any]
 

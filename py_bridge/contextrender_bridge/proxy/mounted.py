@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
+import httpx
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
 
-from contextrender_bridge.async_client import AsyncContextRender
+from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.proxy.app import Proxy, Scope
 from contextrender_bridge.proxy.headers import first
 from contextrender_bridge.proxy.routing import Target, bearer, is_compression
@@ -16,17 +18,17 @@ from contextrender_bridge.proxy.upstream import Receive, Send, send_error
 URL = "http://contextrender.mounted"
 PATHS = ("/v1/{path:path}", "/s/{session}/{path:path}")
 
-Ask = Callable[[str, bytes, str], Awaitable[tuple[int, bytes]]]
-"""From a walker's name, its fields as JSON, and a token, to the status and body that answer."""
-
 
 class MountedProxy:
     """Serves those who bring a token of this service: it is no relay for strangers."""
 
-    def __init__(self, settings: ProxySettings, admits: Callable[[str], bool], ask: Ask) -> None:
-        """`admits` says whether a token is good; `ask` calls a walker of the service."""
+    def __init__(
+        self, settings: ProxySettings, admits: Callable[[str], bool], walkers: ASGIApp
+    ) -> None:
+        """`admits` says whether a token is good; `walkers` is the service's app for them."""
         self._admits = admits
-        self._proxy = Proxy(settings, _Inside(ask), own_token=False)
+        inside = AsyncContextRender(URL, "none", retries=0, transport=httpx.ASGITransport(walkers))
+        self._proxy = Proxy(settings, inside, own_token=False)
 
     def routes(self) -> list[BaseRoute]:
         """What the service forwards."""
@@ -47,14 +49,3 @@ class MountedProxy:
     async def close(self) -> None:
         """Gives back the connections to providers."""
         await self._proxy.close()
-
-
-class _Inside(AsyncContextRender):
-    """A client without HTTP: what it sends and gets is the same."""
-
-    def __init__(self, ask: Ask) -> None:
-        super().__init__(URL, "none", retries=0)
-        self._ask = ask
-
-    async def _exchange(self, path: str, body: bytes, token: str | None) -> tuple[int, bytes]:
-        return await self._ask(path.removeprefix("/walker/"), body, token or "")

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from contextrender_bridge import wire
-from contextrender_bridge.fitting import Fitted
+from contextrender_bridge.client.fitting import Fitted
 from contextrender_bridge.proxy.headers import Headers, first
 from contextrender_bridge.proxy.settings import ProxySettings
 

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from contextrender_bridge.client.fitting import DEADLINE
 from contextrender_bridge.errors import CommandError
-from contextrender_bridge.fitting import DEADLINE
 
 OPENAI = "https://api.openai.com/v1"
 ANTHROPIC = "https://api.anthropic.com/v1"

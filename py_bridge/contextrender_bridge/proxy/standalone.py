@@ -6,7 +6,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from contextrender_bridge import wire
-from contextrender_bridge.async_client import AsyncContextRender
+from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.proxy.app import Proxy
 from contextrender_bridge.proxy.settings import ProxySettings
 from contextrender_bridge.proxy.upstream import Receive, Send, send_whole

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from contextrender_bridge import wire
-from contextrender_bridge.credentials import LOOPBACK
+from contextrender_bridge.client.credentials import LOOPBACK
 from contextrender_bridge.proxy.headers import Headers, response_headers
 from contextrender_bridge.proxy.other_providers import ORIGIN, OtherProviders
 

@@ -46,14 +46,6 @@ class Service:
         caller = self._caller(token.strip() if scheme.lower() == "bearer" else "")
         return await self._run_walker(request.path_params["name"], await request.body(), caller)
 
-    async def ask(self, name: str, body: bytes, token: str) -> tuple[int, bytes]:
-        """The status and body that answer a call of a walker from inside this process."""
-        try:
-            response = await self._run_walker(name, body, self._caller(token))
-        except ApiError as error:
-            response = error.response()
-        return response.status_code, bytes(response.body)
-
     async def login(self, request: Request) -> Response:
         """`POST /user/login`: a token for a name and a password."""
         body = await request.body()
@@ -99,10 +91,12 @@ def build_app(
     """The service over the store in `data`, for any ASGI server; its core is `state.service`."""
     settings = settings or Settings.from_environment()
     service = Service(app or app_dir(), make_private(data), settings)
+    walkers = Route("/walker/{name}", service.call_walker, methods=["POST"])
+    refusals = {ApiError: _refuse, HTTPException: _refuse_route, ClientDisconnect: _gone}
     proxy = MountedProxy(
         ProxySettings.from_environment(),
         lambda token: service.accounts.caller(token) is not None,
-        service.ask,
+        Starlette(routes=[walkers], exception_handlers=refusals),
     )
 
     @asynccontextmanager
@@ -113,18 +107,14 @@ def build_app(
 
     starlette = Starlette(
         routes=[
-            Route("/walker/{name}", service.call_walker, methods=["POST"]),
+            walkers,
             Route("/user/login", service.login, methods=["POST"]),
             Route("/healthz", service.healthz, methods=["GET"]),
             *console_routes(),
             *proxy.routes(),
         ],
         middleware=[Middleware(BodyLimit, max_bytes=settings.max_body_bytes)],
-        exception_handlers={
-            ApiError: _refuse,
-            HTTPException: _refuse_route,
-            ClientDisconnect: _gone,
-        },
+        exception_handlers=refusals,
         lifespan=lifespan,
     )
     starlette.router.redirect_slashes = False

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from types import FrameType
 
-from contextrender_bridge.credentials import Credentials
+from contextrender_bridge.client.credentials import Credentials
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.paths import data_dir
 

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import httpx
 
-from contextrender_bridge.credentials import FILE_NAME, Credentials
+from contextrender_bridge.client.credentials import FILE_NAME, Credentials
 from contextrender_bridge.errors import CommandError
 
 START_SECONDS = 120.0

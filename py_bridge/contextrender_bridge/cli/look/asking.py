@@ -15,8 +15,8 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from contextrender_bridge.credentials import LOOPBACK, NoCredentials, resolve_credentials
-from contextrender_bridge.errors import CommandError
+from contextrender_bridge.client.credentials import LOOPBACK, resolve_credentials
+from contextrender_bridge.errors import CommandError, NoCredentials
 
 Json = dict[str, Any]
 TIMEOUT = 60.0

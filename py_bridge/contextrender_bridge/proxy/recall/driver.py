@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 
 from contextrender_bridge import wire
-from contextrender_bridge.async_client import AsyncContextRender
-from contextrender_bridge.client_errors import ContextRenderError
-from contextrender_bridge.fitting import reason_of
+from contextrender_bridge.client import AsyncContextRender
+from contextrender_bridge.client.fitting import reason_of
+from contextrender_bridge.errors import ContextRenderError
 from contextrender_bridge.proxy.events import events
 from contextrender_bridge.proxy.headers import Headers, first, response_headers, without
 from contextrender_bridge.proxy.lines import Call, remember_recalled

@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from contextrender_bridge.client_errors import ContextRenderError
+from contextrender_bridge.client.replies import RenderView
 from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, Dialect, Plan, Transcript
 from contextrender_bridge.dialects.observations import has_observations
-from contextrender_bridge.replies import RenderView
+from contextrender_bridge.errors import ContextRenderError
 
 Body = Mapping[str, Any]
 
@@ -96,6 +96,6 @@ def reason_of(failure: BaseException) -> str:
     """A short name of what went wrong, without contents."""
     if isinstance(failure, ContextRenderError):
         return failure.code
-    if isinstance(failure, (TimeoutError, asyncio.TimeoutError)):
+    if isinstance(failure, (TimeoutError, asyncio.TimeoutError)):  # a caller's own deadline
         return "late"
     return type(failure).__name__

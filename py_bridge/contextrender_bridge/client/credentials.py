@@ -8,14 +8,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from contextrender_bridge.errors import NoCredentials
 from contextrender_bridge.paths import data_dir, write_private
 
 FILE_NAME = "credentials.json"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
-
-class NoCredentials(Exception):
-    """No address or no token is known; the message says how to provide them."""
 
 
 @dataclass(frozen=True)
@@ -30,20 +27,45 @@ class Credentials:
         write_private(folder / FILE_NAME, json.dumps(asdict(self)) + "\n")
 
 
+def is_local(url: str) -> bool:
+    """Whether an address is this machine's own."""
+    return urlsplit(url).hostname in LOOPBACK
+
+
 def load_credentials(folder: Path | None = None) -> Credentials:
     """`CONTEXTRENDER_URL` and `CONTEXTRENDER_TOKEN`, each else from the file the server wrote.
 
-    The file's token never leaves this machine: when `CONTEXTRENDER_URL` names another one,
-    `CONTEXTRENDER_TOKEN` must be set too. Raises NoCredentials.
+    Raises NoCredentials.
     """
-    url = os.environ.get("CONTEXTRENDER_URL", "").rstrip("/")
-    token = os.environ.get("CONTEXTRENDER_TOKEN", "")
+    return resolve_credentials(None, None, folder)
+
+
+def resolve_credentials(
+    url: str | None, token: str | None, folder: Path | None = None
+) -> Credentials:
+    """Address and token: as given, else from the environment, else those of the local server.
+
+    The local server's token, which it wrote to `folder`, never leaves this machine: an address
+    elsewhere needs a token of its own. Raises NoCredentials.
+    """
+    url = (url or os.environ.get("CONTEXTRENDER_URL", "")).rstrip("/")
+    token = token or os.environ.get("CONTEXTRENDER_TOKEN", "")
     if url and token:
         return Credentials(url, token)
     path = (folder or data_dir()) / FILE_NAME
+    found = _stored(path)
+    if url and not token and not is_local(url):
+        raise NoCredentials(
+            f"The token in {path} is not for {url}, which is not this machine: give its own, or "
+            "set CONTEXTRENDER_TOKEN."
+        )
+    return Credentials(url or found.url, token or found.token)
+
+
+def _stored(path: Path) -> Credentials:
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
-        found = Credentials(str(stored["url"]), str(stored["token"]))
+        return Credentials(str(stored["url"]), str(stored["token"]))
     except FileNotFoundError:
         raise NoCredentials(
             f"There is no {path}: start `contextrender serve`, or set CONTEXTRENDER_URL and "
@@ -51,21 +73,3 @@ def load_credentials(folder: Path | None = None) -> Credentials:
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NoCredentials(f"{path} cannot be read ({type(error).__name__}).") from None
-    if url and not token and urlsplit(url).hostname not in LOOPBACK:
-        raise NoCredentials(f"{path} is for this machine only: set CONTEXTRENDER_TOKEN for {url}.")
-    return Credentials(url or found.url, token or found.token)
-
-
-def resolve_credentials(url: str | None, token: str | None) -> Credentials:
-    """Address and token: as given, else from the environment, else those of the local server.
-
-    Raises NoCredentials.
-    """
-    url = (url or os.environ.get("CONTEXTRENDER_URL", "")).rstrip("/")
-    token = token or os.environ.get("CONTEXTRENDER_TOKEN", "")
-    if url and token:
-        return Credentials(url, token)
-    found = load_credentials()
-    if url and not token and urlsplit(url).hostname not in LOOPBACK:
-        raise NoCredentials(f"The local server's token is not for {url}: give its own token.")
-    return Credentials(url or found.url, token or found.token)

@@ -1,0 +1,112 @@
+"""The asynchronous client: `await AsyncContextRender().render(session, messages)`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import httpx
+
+from contextrender_bridge.client.connection import RETRIES
+from contextrender_bridge.client.core import Core
+from contextrender_bridge.client.credentials import is_local
+from contextrender_bridge.client.flow import TIMEOUT, Answer, Exchange, Flow, Wait, like, lost
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _driven(
+    flow: Callable[Concatenate[Core, P], Flow[T]],
+) -> Callable[Concatenate[AsyncContextRender, P], Coroutine[Any, Any, T]]:
+    """The client's method that drives a flow of the core to its end."""
+
+    @like(flow)
+    async def method(client: AsyncContextRender, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await client._drive(flow(client._core, *args, **kwargs))
+
+    return method
+
+
+class AsyncContextRender:
+    """A connection to the service for one event loop; an asynchronous context manager.
+
+    Its methods are those of `ContextRender`, to be awaited.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        timeout: float = TIMEOUT,
+        retries: int = RETRIES,
+        login: tuple[str, str] | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        """As for `ContextRender`. Raises NoCredentials."""
+        self._core = Core(url, token, retries=retries, login=login)
+        self.url = self._core.url
+        self.failures = self._core.failures
+        self._http = httpx.AsyncClient(
+            base_url=self.url,
+            timeout=timeout,
+            trust_env=not is_local(self.url),
+            transport=transport,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
+        )
+
+    async def __aenter__(self) -> AsyncContextRender:
+        """The client itself."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Closes it."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Gives back the connections."""
+        await self._http.aclose()
+
+    render = _driven(Core.render)
+    fit = _driven(Core.fit)
+    sync = _driven(Core.sync)
+    explain = _driven(Core.explain)
+    recall = _driven(Core.recall)
+    list_sessions = _driven(Core.list_sessions)
+    inspect_session = _driven(Core.inspect_session)
+    export_session = _driven(Core.export_session)
+    import_session = _driven(Core.import_session)
+    delete_session = _driven(Core.delete_session)
+    call = _driven(Core.call)
+
+    async def _drive(self, flow: Flow[T]) -> T:
+        try:
+            step = next(flow)
+            while True:
+                try:
+                    answer = await self._take(step)
+                except (TimeoutError, httpx.TransportError) as error:
+                    step = flow.throw(lost(self.url, step, error))
+                else:
+                    step = flow.send(answer)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            flow.close()
+
+    async def _take(self, step: Exchange | Wait) -> Answer:
+        if isinstance(step, Wait):
+            await asyncio.sleep(step.seconds)
+            return Answer()
+        posted = self._http.post(step.path, content=step.body, headers=step.headers)
+        got = await asyncio.wait_for(posted, step.seconds)
+        return Answer(got.status_code, got.content)

@@ -1,0 +1,118 @@
+"""The synchronous client: `ContextRender().render(session, messages)` before each model call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Concatenate, ParamSpec, TypeVar
+
+import httpx
+from httpx import USE_CLIENT_DEFAULT
+
+from contextrender_bridge.client.connection import RETRIES
+from contextrender_bridge.client.core import Core
+from contextrender_bridge.client.credentials import is_local
+from contextrender_bridge.client.flow import TIMEOUT, Answer, Exchange, Flow, Wait, like, lost
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _driven(
+    flow: Callable[Concatenate[Core, P], Flow[T]],
+) -> Callable[Concatenate[ContextRender, P], T]:
+    """The client's method that drives a flow of the core to its end."""
+
+    @like(flow)
+    def method(client: ContextRender, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return client._drive(flow(client._core, *args, **kwargs))
+
+    return method
+
+
+class ContextRender:
+    """A connection to the service; safe between threads, and a context manager.
+
+    Every method answers with the reply as plain JSON values, typed in `replies`, or raises a
+    `ContextRenderError`.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        timeout: float = TIMEOUT,
+        retries: int = RETRIES,
+        login: tuple[str, str] | None = None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        """Address and token: as given, else from the environment, else those of the local server.
+
+        `timeout` is in seconds; a call that could not reach the service, or found it busy, is made
+        again up to `retries` times. With `login`, a name and a password, it gets tokens itself.
+        `transport` reaches a service in this process (`embedded`). Raises NoCredentials.
+        """
+        self._core = Core(url, token, retries=retries, login=login)
+        self.url = self._core.url
+        self.failures = self._core.failures
+        self._http = httpx.Client(
+            base_url=self.url,
+            timeout=timeout,
+            trust_env=not is_local(self.url),
+            transport=transport,
+        )
+
+    def __enter__(self) -> ContextRender:
+        """The client itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Closes it."""
+        self.close()
+
+    def close(self) -> None:
+        """Gives back the connections."""
+        self._http.close()
+
+    render = _driven(Core.render)
+    fit = _driven(Core.fit)
+    sync = _driven(Core.sync)
+    explain = _driven(Core.explain)
+    recall = _driven(Core.recall)
+    list_sessions = _driven(Core.list_sessions)
+    inspect_session = _driven(Core.inspect_session)
+    export_session = _driven(Core.export_session)
+    import_session = _driven(Core.import_session)
+    delete_session = _driven(Core.delete_session)
+    call = _driven(Core.call)
+
+    def _drive(self, flow: Flow[T]) -> T:
+        try:
+            step = next(flow)
+            while True:
+                try:
+                    answer = self._take(step)
+                except httpx.TransportError as error:
+                    step = flow.throw(lost(self.url, step, error))
+                else:
+                    step = flow.send(answer)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            flow.close()
+
+    def _take(self, step: Exchange | Wait) -> Answer:
+        if isinstance(step, Wait):
+            time.sleep(step.seconds)
+            return Answer()
+        limit = USE_CLIENT_DEFAULT if step.seconds is None else step.seconds
+        got = self._http.post(step.path, content=step.body, headers=step.headers, timeout=limit)
+        return Answer(got.status_code, got.content)
