@@ -12,7 +12,7 @@ from adapters.conftest import Loopback, proxying
 from adapters.testing.commands import Done, run
 from adapters.testing.hosts import BUDGET
 from adapters.testing.installs import CACHE, environment, python_of
-from tests.small_model import NotInstalled, install, served
+from tests.support.small_model import NotInstalled, install, served
 
 pytestmark = pytest.mark.slow
 

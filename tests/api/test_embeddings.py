@@ -11,7 +11,7 @@ from graph.runtime.writing import WORKING_SET
 from tests.api.client import Api, Json
 from tests.api.conftest import User
 from tests.api.transcripts import agent_run
-from tests.provider_double import ProviderDouble, embedding_reply, provider
+from tests.support.provider_double import ProviderDouble, embedding_reply, provider
 
 RUN = agent_run(10, lines=5)
 POSITIONS = [place for place, message in enumerate(RUN) if message["role"] == "tool"]

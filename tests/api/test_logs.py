@@ -8,7 +8,7 @@ from tests.api.conftest import Service
 from tests.api.endpoints import LOOKS_AT_A_SESSION, example
 from tests.api.servers import Servers
 from tests.api.transcripts import UNUSUAL, assistant, call, result, user
-from tests.provider_double import provider
+from tests.support.provider_double import provider
 
 CANARY = "CANARY_5512"
 RUN: list[Json] = [

@@ -15,7 +15,7 @@ from tests.api.client import Api, Conversation, Json
 from tests.api.conftest import Service, User
 from tests.api.servers import Servers
 from tests.api.transcripts import agent_run
-from tests.provider_double import ProviderDouble, chat_reply, failure, provider
+from tests.support.provider_double import ProviderDouble, chat_reply, failure, provider
 
 MODEL = "openai/scripted-summariser"
 POLICIES = ("compact", "recency_summary", "acon")

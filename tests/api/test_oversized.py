@@ -12,7 +12,7 @@ from tests.api.client import Api
 from tests.api.conftest import Service, User
 from tests.api.servers import Servers
 from tests.api.transcripts import assistant, call, result, user
-from tests.provider_double import ProviderDouble, chat_reply, failure, provider
+from tests.support.provider_double import ProviderDouble, chat_reply, failure, provider
 
 MODEL = "openai/scripted-compactor"
 LOG = "\n".join(f"{n:04} worker_{n % 7} heartbeat" for n in range(700))

@@ -9,7 +9,7 @@ from tests.api.client import Api, Conversation, Json
 from tests.api.conftest import Service, User
 from tests.api.graph import count_rows
 from tests.api.transcripts import UNUSUAL, agent_run, assistant, call, result, user
-from tests.strategies import transcripts
+from tests.support.strategies import transcripts
 
 RUN = agent_run(6)
 SPLITS = [1, 2, 5, 6, 11, len(RUN)]

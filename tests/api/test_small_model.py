@@ -7,7 +7,7 @@ import pytest
 from tests.api.checks import orphans, tokens_inside
 from tests.api.conftest import User
 from tests.api.transcripts import assistant, call, result, user
-from tests.small_model import NotInstalled, install, served
+from tests.support.small_model import NotInstalled, install, served
 
 RUN = [
     user("Find out why order ORD-1000 is late and who should be told."),

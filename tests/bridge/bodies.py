@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.strategies import transcripts
+from tests.support.strategies import transcripts
 
 Json = dict[str, Any]
 

@@ -14,7 +14,7 @@ from engine.plan.plan import shown_items
 from engine.plan.view import everything
 from engine.text.transcript import check_messages
 from tests.bridge.bodies import INTERNAL, MAKERS, STRANGE, bodies
-from tests.strategies import BUDGETS, modest, render
+from tests.support.strategies import BUDGETS, modest, render
 
 Json = dict[str, Any]
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import COUNTER, VALUES, modest, texts
 
 from engine.text.head_and_tail import excerpt
 from engine.text.values import extract_values
+from tests.support.strategies import COUNTER, VALUES, modest, texts
 
 GAP = re.compile(r"\n\[… (\d+) characters left out …\]\n")
 limits = st.integers(-5, 400)

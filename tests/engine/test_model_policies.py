@@ -4,13 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import slow_rules
 from contextrender_bridge.client.fitting import fitted
 from contextrender_bridge.dialects import DIALECTS
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import BUDGETS, COUNTER, code_of, modest, reader, recorded, render, transcripts
-from summary_doubles import Script, filling, scripted
 
 from engine.call.explain import explain_results
 from engine.call.render_call import render_call
@@ -31,6 +28,18 @@ from engine.text.readable import transcript_text
 from engine.text.transcript import Json, check_messages
 from tests.api.checks import orphans, tokens_inside
 from tests.api.transcripts import agent_run, assistant, call, result, user
+from tests.support import slow_rules
+from tests.support.strategies import (
+    BUDGETS,
+    COUNTER,
+    code_of,
+    modest,
+    reader,
+    recorded,
+    render,
+    transcripts,
+)
+from tests.support.summary_doubles import Script, filling, scripted
 
 NAMES = sorted(MODEL_POLICIES)
 each_policy = pytest.mark.parametrize("policy", NAMES)

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-import slow_rules
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import COUNTER, code_of, modest
 
 from engine.errors import HistoryDiverged
 from engine.history.branches import ROOT, BranchInfo, Place, owners, place
 from engine.history.history import History
 from engine.text.transcript import Json, digest_after, split
+from tests.support import slow_rules
+from tests.support.strategies import COUNTER, code_of, modest
 
 
 def said(text: str) -> Json:

@@ -6,11 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import slow_rules
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import BUDGETS, COUNTER, modest, recorded, render, transcripts
-from test_policies import agent_run, turns_of
 
 from engine.lookback.measures import linkable_tokens
 from engine.parameters import Parameters
@@ -18,6 +15,9 @@ from engine.text.segments import SEGMENT_CHARACTERS, segment_ends
 from engine.text.tokens import call_parts, content_text
 from engine.text.transcript import Json
 from engine.text.values import extract_values
+from tests.engine.test_policies import agent_run, turns_of
+from tests.support import slow_rules
+from tests.support.strategies import BUDGETS, COUNTER, modest, recorded, render, transcripts
 
 WORD = re.compile(r"[A-Za-z0-9_]{2,}")
 

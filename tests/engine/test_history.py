@@ -4,20 +4,8 @@ import json
 from typing import Any
 
 import pytest
-import slow_rules
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import (
-    COUNTER,
-    AxisEmbedder,
-    chosen,
-    modest,
-    recorded,
-    render,
-    snapshot,
-    stored_fields,
-    transcripts,
-)
 
 from engine.errors import InvalidRequest
 from engine.history.history import NO_CALL, History
@@ -31,6 +19,18 @@ from engine.text.transcript import (
     restore_call,
     restore_message,
     split,
+)
+from tests.support import slow_rules
+from tests.support.strategies import (
+    COUNTER,
+    AxisEmbedder,
+    chosen,
+    modest,
+    recorded,
+    render,
+    snapshot,
+    stored_fields,
+    transcripts,
 )
 
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCH = Path(__file__).resolve().parent.parent / "bench" / "latency"
+BENCH = Path(__file__).resolve().parent.parent.parent / "bench" / "latency"
 
 
 def run(*command: str) -> str:

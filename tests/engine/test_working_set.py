@@ -5,11 +5,11 @@ import threading
 import tracemalloc
 
 import pytest
-from strategies import COUNTER, recorded, snapshot
 
 from engine.history.branches import BranchInfo
 from engine.history.working_set import SessionState, WorkingSet
 from engine.text.transcript import Json
+from tests.support.strategies import COUNTER, recorded, snapshot
 
 
 def transcript(results: int, size: int = 400) -> list[Json]:

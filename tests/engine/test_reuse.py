@@ -1,18 +1,17 @@
 """Tool-Flow Analysis: the worked case, and the rules against a slow rewrite at every invocation."""
 
-import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
-import slow_rules
 from hypothesis import given
-from strategies import COUNTER, modest, recorded, transcripts
 
 from engine.history.reuse import ReuseIndex, Use
 from engine.text.transcript import Json
+from tests.support import slow_rules
+from tests.support.golden import golden
+from tests.support.strategies import COUNTER, modest, recorded, transcripts
 
-GOLDEN = json.loads((Path(__file__).parent / "golden" / "reuse.json").read_text())
+GOLDEN = golden("reuse")
 
 
 def test_the_worked_case() -> None:

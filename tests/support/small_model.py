@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-REQUIREMENTS = Path(__file__).resolve().parent.parent / "requirements" / "small-model.txt"
+REQUIREMENTS = Path(__file__).resolve().parent.parent.parent / "requirements" / "small-model.txt"
 INSTALL_SECONDS = 120
 _SERVE = """
 import sys

@@ -1,21 +1,20 @@
 """Greedy selection: the worked cases, a plain rewrite of the rules, and U."""
 
-import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import slow_rules
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import modest
 
 from engine.history.vectors import unit
 from engine.plan.greedy import cosines, select_greedily, usefulness
+from tests.support import slow_rules
+from tests.support.golden import golden
+from tests.support.strategies import modest
 
-GOLDEN = json.loads((Path(__file__).parent / "golden" / "selection.json").read_text())
+GOLDEN = golden("selection")
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: f"budget {case['budget']}")

@@ -1,8 +1,6 @@
 """Recall: the worked case, the rules against a slow rewrite, and the sums."""
 
-import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +15,9 @@ from engine.lookback.measures import (
     recall_events,
     unseen_tokens,
 )
+from tests.support.golden import golden
 
-GOLDEN = json.loads((Path(__file__).parent / "golden" / "reuse.json").read_text())
+GOLDEN = golden("reuse")
 WORDS = ["Alpha_1", "beta_two", "GAMMA9", "plainword", "short_", "Tiny1", "nameA_1"]
 
 

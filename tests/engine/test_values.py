@@ -1,19 +1,18 @@
 """Which strings Tool-Flow Analysis follows: the worked cases and a plain rewrite of the rules."""
 
-import json
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
-import slow_rules
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import modest, texts
 
 from engine.text.values import extract_values, unescape
+from tests.support import slow_rules
+from tests.support.golden import golden
+from tests.support.strategies import modest, texts
 
-GOLDEN = json.loads((Path(__file__).parent / "golden" / "values.json").read_text())
+GOLDEN = golden("values")
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["text"][:30])

@@ -6,8 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from strategies import COUNTER, DEFAULTS, render
-from test_policies import agent_run, decided, turns_of
 
 from engine.call.explain import explain_results
 from engine.history.frozen import FrozenTrail, frozen_key
@@ -15,6 +13,8 @@ from engine.history.history import History
 from engine.parameters import Parameters
 from engine.plan.view import View
 from engine.text.transcript import Json
+from tests.engine.test_policies import agent_run, decided, turns_of
+from tests.support.strategies import COUNTER, DEFAULTS, render
 
 POLICY = "contextrender_frozen"
 contextrender_frozen = importlib.import_module("engine.policies.contextrender_frozen")

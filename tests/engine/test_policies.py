@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import (
+
+from engine.call.render_call import Rendered, render_call
+from engine.errors import InvalidRequest
+from engine.history.history import History
+from engine.history.stored import append_stored
+from engine.history.tracking import MOST_CHARACTERS, Tracking
+from engine.parameters import Parameters
+from engine.plan.marking import GAP, mark
+from engine.text.transcript import Json
+from tests.support.strategies import (
     BUDGETS,
     COUNTER,
     AxisEmbedder,
@@ -20,15 +29,6 @@ from strategies import (
     stored_fields,
     transcripts,
 )
-
-from engine.call.render_call import Rendered, render_call
-from engine.errors import InvalidRequest
-from engine.history.history import History
-from engine.history.stored import append_stored
-from engine.history.tracking import MOST_CHARACTERS, Tracking
-from engine.parameters import Parameters
-from engine.plan.marking import GAP, mark
-from engine.text.transcript import Json
 
 OURS = ("semantic_retrieval", "reuse_density", "contextrender_plus", "contextrender_frozen")
 IN_PARTS = ("reuse_density", "contextrender_plus", "contextrender_frozen")

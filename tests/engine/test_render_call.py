@@ -6,10 +6,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-import slow_rules
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import (
+
+from engine.call.render_call import Rendered, render_call
+from engine.call.request import RenderSettings
+from engine.errors import InvalidRequest
+from engine.history.vectors import unit
+from engine.models.embeddings import EmbeddingUnavailable, NoEmbedder, Vectors
+from engine.parameters import SMALLEST_BUDGET, Parameters, check_budget
+from engine.plan.relevance import RESULT_CHARACTERS, TASK_CHARACTERS, Relevance
+from engine.policies import POLICIES, policy_named
+from engine.text.transcript import Json, check_messages
+from tests.support import slow_rules
+from tests.support.strategies import (
     BUDGETS,
     COUNTER,
     METHOD_POLICIES,
@@ -23,16 +33,6 @@ from strategies import (
     render,
     transcripts,
 )
-
-from engine.call.render_call import Rendered, render_call
-from engine.call.request import RenderSettings
-from engine.errors import InvalidRequest
-from engine.history.vectors import unit
-from engine.models.embeddings import EmbeddingUnavailable, NoEmbedder, Vectors
-from engine.parameters import SMALLEST_BUDGET, Parameters, check_budget
-from engine.plan.relevance import RESULT_CHARACTERS, TASK_CHARACTERS, Relevance
-from engine.policies import POLICIES, policy_named
-from engine.text.transcript import Json, check_messages
 
 policies = st.sampled_from(METHOD_POLICIES)
 PARAMETERS = st.sampled_from(

@@ -8,10 +8,10 @@ from typing import Any
 
 import jaclang  # noqa: F401  registers the importer of .jac modules
 import pytest
-from provider_double import ProviderDouble, chat_reply, failure, provider, stalled
 
 from engine.models.providers import compaction_model
 from engine.text.tokens import counter_for
+from tests.support.provider_double import ProviderDouble, chat_reply, failure, provider, stalled
 
 subject: Any = importlib.import_module("engine.models.compaction")
 compact_result = subject.compact_result

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from summary_doubles import scripted
 
 from engine.call.render_call import Rendered, assemble, render_call
 from engine.errors import ContextRenderError
@@ -21,6 +20,7 @@ from engine.plan.retained import TextOf
 from engine.policies import POLICIES
 from engine.text.tokens import content_text, counter_for
 from engine.text.transcript import Json, digest_after, split
+from tests.support.summary_doubles import scripted
 
 COUNTER = counter_for(None)
 DEFAULTS = Parameters()

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from provider_double import ProviderDouble, embedding_reply, failure, provider, stalled
 
 from engine.models import litellm_embedder
 from engine.models.breaker import CircuitBreaker
@@ -24,6 +23,13 @@ from engine.models.embeddings import (
     encode_vector,
     load_embedder,
     unit,
+)
+from tests.support.provider_double import (
+    ProviderDouble,
+    embedding_reply,
+    failure,
+    provider,
+    stalled,
 )
 
 MODEL = "openai/scripted-embedding"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from contextrender_bridge.errors import CommandError
 
-from engine import summaries
+from engine.models import summaries
 from engine.costs import Usage
 from engine.models.embeddings import NoEmbedder, load_embedder
 from engine.models.summaries import MODEL_POLICIES

@@ -10,12 +10,12 @@ from typing import Any
 import jaclang  # noqa: F401  registers the importer of .jac modules
 import pytest
 from contextrender_bridge.cli import main
-from provider_double import ProviderDouble, chat_reply, failure, provider, stalled
 
 from engine.costs import Usage
 from engine.models.summaries import SummaryFailed
 from engine.text.tokens import counter_for
 from tests.api.transcripts import agent_run
+from tests.support.provider_double import ProviderDouble, chat_reply, failure, provider, stalled
 
 subject: Any = importlib.import_module("engine.models.summary_writer")
 summarise = subject.summarise

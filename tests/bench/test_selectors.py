@@ -11,7 +11,7 @@ import pytest
 
 from evaluation.runs import Run
 
-BENCH = Path(__file__).parent.parent / "bench"
+BENCH = Path(__file__).parent.parent.parent / "bench"
 Json = dict[str, Any]
 
 

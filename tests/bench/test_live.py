@@ -14,7 +14,7 @@ from contextrender_bridge.embedded import embedded
 
 from evaluation.cases import Case
 
-LIVE = Path(__file__).resolve().parent.parent / "bench" / "live"
+LIVE = Path(__file__).resolve().parent.parent.parent / "bench" / "live"
 Json = dict[str, Any]
 
 

@@ -1,0 +1,10 @@
+"""Worked cases of the method's rules, as JSON files beside this one."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def golden(name: str) -> Any:
+    """The cases in `name`.json."""
+    return json.loads((Path(__file__).parent / f"{name}.json").read_text())
