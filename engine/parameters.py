@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
-from engine.errors import InvalidRequest
+from contextrender_bridge.errors import InvalidRequest
 
 SMALLEST_BUDGET = 64
 _SHARES = ("query_task_share", "oversized_share", "newest_share", "frozen_share", "eager")

@@ -6,7 +6,7 @@ The paper's names `CTXGRAPH_MODEL` and `CTXGRAPH_EMBED_MODEL` work as well.
 import os
 from dataclasses import dataclass
 
-from engine.errors import InvalidRequest
+from contextrender_bridge.errors import InvalidRequest
 
 
 @dataclass(slots=True, frozen=True)

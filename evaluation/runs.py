@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from contextrender_bridge.errors import CommandError
-from engine.errors import InvalidRequest
+from contextrender_bridge.errors import InvalidRequest
 from engine.text.transcript import check_messages
 
 SUFFIXES = (".jsonl", ".jsonl.gz")

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
+from contextrender_bridge.errors import InvalidRequest
+
 from engine.call.request import RenderSettings
-from engine.errors import InvalidRequest
 from engine.parameters import Parameters
 
 Note = dict[str, Any]

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from contextrender_bridge.errors import InvalidRequest
+
 from engine.call.called import Note, check_notes
 from engine.call.request import RenderSettings
-from engine.errors import InvalidRequest
 from engine.history.branches import ROOT
 from engine.text.transcript import Json, check_messages
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from engine.errors import InvalidRequest
+from contextrender_bridge.errors import InvalidRequest
+
 from engine.parameters import Parameters, check_budget
 from engine.policies import DEFAULT_POLICY, policy_named
 

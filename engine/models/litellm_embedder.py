@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
+from contextrender_bridge.errors import ContextRenderError
 
-from engine.errors import ContextRenderError
 from engine.history.vectors import Vectors, unit
 from engine.models.breaker import CircuitBreaker
 from engine.models.providers import input_limit, litellm

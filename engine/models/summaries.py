@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from contextrender_bridge.errors import ContextRenderError, InvalidRequest
+
 from engine.costs import NOTHING_USED, Usage
-from engine.errors import ContextRenderError, InvalidRequest
 from engine.history.history import History
 from engine.models.guideline import load_guideline
 from engine.settings import from_environment

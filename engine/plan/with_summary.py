@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from engine.errors import InvalidRequest
+from contextrender_bridge.errors import InvalidRequest
+
 from engine.history.history import NO_CALL
 from engine.history.replacement import Replacement
 from engine.models.summaries import Summary

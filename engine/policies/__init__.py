@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from engine.errors import InvalidRequest
+from contextrender_bridge.errors import InvalidRequest
+
 from engine.parameters import Parameters
 from engine.plan.plan import Plan
 from engine.plan.view import View, everything

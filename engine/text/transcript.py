@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from engine.errors import InvalidRequest
+from contextrender_bridge.errors import InvalidRequest
+
 from engine.text.tokens import TokenCounter, call_parts, content_text, json_text
 
 Json = dict[str, Any]

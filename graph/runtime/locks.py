@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-from engine.errors import Busy
+from contextrender_bridge.errors import Busy
 
 try:
     import fcntl

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from uuid import UUID
 
+from contextrender_bridge.errors import ContextRenderError
 from jac_scale.memory_hierarchy import ScaleTieredMemory
 from jaclang.jac0core.constant import Constants
 from jaclang.jac0core.runtime import JacRuntimeInterface as Jac
 from jaclang.runtimelib.changeset import ApplyReport, ChangeSet
 
-from engine.errors import ContextRenderError
 from graph.runtime.sqlite import Database, StrictSqlite
 
 SYSTEM_ROOT = UUID(Constants.SUPER_ROOT_UUID.value)

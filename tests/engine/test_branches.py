@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from contextrender_bridge.errors import HistoryDiverged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import HistoryDiverged
 from engine.history.branches import ROOT, BranchInfo, Place, owners, place
 from engine.history.history import History
 from engine.text.transcript import Json, digest_after, split

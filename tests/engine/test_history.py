@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 import pytest
+from contextrender_bridge.errors import InvalidRequest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import InvalidRequest
 from engine.history.history import NO_CALL, History
 from engine.history.stored import append_stored
 from engine.history.vector_table import VectorTable

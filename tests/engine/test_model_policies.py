@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from contextrender_bridge.client.fitting import fitted
 from contextrender_bridge.dialects import DIALECTS
+from contextrender_bridge.errors import InvalidRequest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.call.explain import explain_results
 from engine.call.render_call import render_call
-from engine.errors import InvalidRequest
 from engine.history.history import History
 from engine.models.embeddings import NoEmbedder
 from engine.models.guideline import GUIDELINE, load_guideline

@@ -7,11 +7,11 @@ import tracemalloc
 from typing import Any
 
 import pytest
+from contextrender_bridge.errors import InvalidRequest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.call.render_call import Rendered, render_call
-from engine.errors import InvalidRequest
 from engine.history.history import History
 from engine.history.stored import append_stored
 from engine.history.tracking import MOST_CHARACTERS, Tracking

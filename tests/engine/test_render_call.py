@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contextrender_bridge.errors import InvalidRequest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.call.render_call import Rendered, render_call
 from engine.call.request import RenderSettings
-from engine.errors import InvalidRequest
 from engine.history.vectors import unit
 from engine.models.embeddings import EmbeddingUnavailable, NoEmbedder, Vectors
 from engine.parameters import SMALLEST_BUDGET, Parameters, check_budget

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from contextrender_bridge.errors import ContextRenderError
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from engine.call.render_call import Rendered, assemble, render_call
-from engine.errors import ContextRenderError
 from engine.history.history import History
 from engine.history.vectors import encode_vector
 from engine.models.embeddings import Vectors

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from contextrender_bridge.errors import ContextRenderError, InvalidRequest, NotFound, Unauthorized
 from contextrender_bridge.paths import app_dir, make_private
 from contextrender_bridge.proxy.mounted import MountedProxy
 from contextrender_bridge.proxy.settings import ProxySettings
@@ -21,7 +22,7 @@ from contextrender_bridge.server.accounts import Accounts, Caller
 from contextrender_bridge.server.console import console_routes
 from contextrender_bridge.server.endpoints import Fields
 from contextrender_bridge.server.limits import BodyLimit
-from contextrender_bridge.server.replies import ApiError, encode, json_response, refusal
+from contextrender_bridge.server.replies import encode, error_response, json_response, refusal
 from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.server.settings import Settings
 from graph.runtime.early import Tell
@@ -53,7 +54,7 @@ class Service:
         def check(_: Tell) -> bytes:
             given = self._login_fields.parse(body)
             if (token := self.accounts.login(given["username"], given["password"])) is None:
-                raise ApiError(401, "unauthorized", "The name or the password is wrong.")
+                raise Unauthorized("The name or the password is wrong.")
             return encode({"token": token})
 
         return await _run(self._login_threads, "login", check)
@@ -70,7 +71,7 @@ class Service:
 
     async def _run_walker(self, name: str, body: bytes, caller: Caller) -> Response:
         if name not in self._fields:
-            raise ApiError(404, "unknown_walker", "There is no such walker.")
+            raise NotFound("There is no such walker.", code="unknown_walker")
         fields = self._fields[name]
         return await _run(
             self._threads,
@@ -81,7 +82,7 @@ class Service:
     def _caller(self, token: str) -> Caller:
         caller = self.accounts.caller(token)
         if caller is None:
-            raise ApiError(401, "unauthorized", "Send a token: `Authorization: Bearer TOKEN`.")
+            raise Unauthorized("Send a token: `Authorization: Bearer TOKEN`.")
         return caller
 
 
@@ -92,7 +93,7 @@ def build_app(
     settings = settings or Settings.from_environment()
     service = Service(app or app_dir(), make_private(data), settings)
     walkers = Route("/walker/{name}", service.call_walker, methods=["POST"])
-    refusals = {ApiError: _refuse, HTTPException: _refuse_route, ClientDisconnect: _gone}
+    refusals = {ContextRenderError: _refuse, HTTPException: _refuse_route, ClientDisconnect: _gone}
     proxy = MountedProxy(
         ProxySettings.from_environment(),
         lambda token: service.accounts.caller(token) is not None,
@@ -149,7 +150,7 @@ async def _run(threads: Executor, what: str, work: Callable[[Tell], bytes]) -> R
     try:
         return json_response(await answer)
     except Exception as failure:
-        return refusal(failure, what).response()
+        return error_response(refusal(failure, what))
 
 
 def _settle(answer: asyncio.Future[bytes], body: bytes) -> None:
@@ -158,15 +159,16 @@ def _settle(answer: asyncio.Future[bytes], body: bytes) -> None:
 
 
 async def _refuse(_: Request, error: Exception) -> Response:
-    return refusal(error, "request").response()
+    return error_response(refusal(error, "request"))
 
 
 async def _refuse_route(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "POST")
-        return ApiError(405, "wrong_method", f"Use {allowed} here.").response()
-    return ApiError(404, "not_found", "Nothing is here; walkers are at /walker/NAME.").response()
+        wrong = InvalidRequest(f"Use {allowed} here.", code="wrong_method", status=405)
+        return error_response(wrong)
+    return error_response(NotFound("Nothing is here; walkers are at /walker/NAME."))
 
 
 async def _gone(_: Request, __: Exception) -> Response:

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from contextrender_bridge.server.replies import ApiError
+from contextrender_bridge.errors import NotFound
 
 BUILT = Path(__file__).resolve().parent.parent / "console"
 TYPES = {
@@ -42,7 +42,7 @@ def console_routes() -> list[BaseRoute]:
     async def page(request: Request) -> Response:
         name = request.path_params.get("name") or "index.html"
         if (path := files.get(name)) is None:
-            raise ApiError(404, "not_found", "There is no such file; the console is at /console/.")
+            raise NotFound("There is no such file; the console is at /console/.")
         # The names of assets change with their contents.
         age = "public, max-age=31536000, immutable" if name.startswith("assets/") else "no-cache"
         return FileResponse(

@@ -12,7 +12,7 @@ from typing import Any, NotRequired, Required, TypedDict, cast, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from contextrender_bridge.server.replies import ApiError
+from contextrender_bridge.errors import InvalidRequest
 
 # Only such a number can overflow to infinity; it may also be part of a text.
 LARGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
@@ -37,12 +37,12 @@ class Fields:
         self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)
 
     def parse(self, body: bytes) -> Mapping[str, Any]:
-        """The fields in `body`; raises ApiError with a sentence that names the first wrong one."""
+        """The fields in `body`. Raises InvalidRequest: its sentence names the first wrong one."""
         try:
             return self._adapter.validate_python(parse_json(body))
         except ValidationError as invalid:
             first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
-            raise ApiError(422, "invalid_request", self._sentence(first)) from None
+            raise InvalidRequest(self._sentence(first)) from None
 
     def _sentence(self, error: Mapping[str, Any]) -> str:
         path = error["loc"]
@@ -68,7 +68,8 @@ def parse_json(body: bytes) -> Any:
     except (ValueError, RecursionError) as error:
         # Both parsers name the rule and the place, and quote nothing.
         reason = str(error)
-    raise ApiError(400, "invalid_json", f"The body is not valid JSON: {reason}.")
+    sentence = f"The body is not valid JSON: {reason}."
+    raise InvalidRequest(sentence, code="invalid_json", status=400)
 
 
 def _is_required(field: Any) -> bool:

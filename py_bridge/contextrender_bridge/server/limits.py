@@ -2,7 +2,8 @@
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from contextrender_bridge.server.replies import ApiError
+from contextrender_bridge.errors import InvalidRequest
+from contextrender_bridge.server.replies import error_response
 
 
 class BodyLimit:
@@ -20,7 +21,7 @@ class BodyLimit:
             return
         announced = dict(scope["headers"]).get(b"content-length", b"0")
         if announced.isdigit() and int(announced) > self._max_bytes:
-            await self._too_large().response()(scope, receive, send)
+            await error_response(self._too_large())(scope, receive, send)
             return
         received = 0
 
@@ -34,6 +35,7 @@ class BodyLimit:
 
         await self._app(scope, counted, send)
 
-    def _too_large(self) -> ApiError:
+    def _too_large(self) -> InvalidRequest:
         megabytes = self._max_bytes / 2**20
-        return ApiError(413, "body_too_large", f"A body may have up to {megabytes:g} MB.")
+        sentence = f"A body may have up to {megabytes:g} MB."
+        return InvalidRequest(sentence, code="body_too_large", status=413)

@@ -7,28 +7,8 @@ from typing import Any
 from pydantic_core import to_json
 from starlette.responses import Response
 
+from contextrender_bridge.errors import ContextRenderError, ServerError
 from contextrender_bridge.server.logs import log_failure
-from engine.errors import ContextRenderError
-
-
-class ApiError(Exception):
-    """A refusal the client is told about."""
-
-    def __init__(
-        self, status: int, code: str, message: str, details: Mapping[str, Any] | None = None
-    ) -> None:
-        """`details` join `code` and `message` in the reply."""
-        super().__init__(message)
-        self.status = status
-        self.code = code
-        self.message = message
-        self.details = details or {}
-
-    def response(self) -> Response:
-        """The reply that carries it."""
-        error = {**self.details, "code": self.code, "message": self.message}
-        headers = {"www-authenticate": "Bearer"} if self.status == 401 else None
-        return json_response(encode({"error": error}), self.status, headers)
 
 
 def encode(value: object) -> bytes:
@@ -43,16 +23,22 @@ def json_response(
     return Response(body, status, headers, media_type="application/json")
 
 
-def refusal(failure: BaseException, where: str) -> ApiError:
+def error_response(error: ContextRenderError) -> Response:
+    """The reply that carries an error; what it has for details joins its code and message."""
+    body = {**error.details, "code": error.code, "message": error.message}
+    headers = {"www-authenticate": "Bearer"} if error.status == 401 else None
+    return json_response(encode({"error": body}), error.status, headers)
+
+
+def refusal(failure: BaseException, where: str) -> ContextRenderError:
     """What a client learns of `failure`: the app's own errors as they are, of others no detail."""
-    if isinstance(failure, ApiError):
-        return failure
     if isinstance(failure, ContextRenderError):
-        return ApiError(failure.status, failure.code, failure.message, failure.details)
+        return failure
     log_failure(where, failure)
     if isinstance(failure, sqlite3.Error):
-        return ApiError(503, "storage", "The store did not take the change; nothing was written.")
-    return ApiError(500, "internal", "The server failed on this request; nothing was written.")
+        sentence = "The store did not take the change; nothing was written."
+        return ServerError(sentence, code="storage", status=503)
+    return ServerError("The server failed on this request; nothing was written.")
 
 
 def _plain(value: Any) -> Any:

@@ -20,8 +20,9 @@ from jaclang.project.config import JacConfig, set_config
 from jaclang.runtimelib.context import ExecutionContext
 from jaclang.runtimelib.exceptions import WriteConflict
 
+from contextrender_bridge.errors import Conflict
 from contextrender_bridge.paths import ENTRY
-from contextrender_bridge.server.replies import ApiError, encode
+from contextrender_bridge.server.replies import encode
 from graph.runtime import fast_paths
 from graph.runtime.early import TELL, Tell
 from graph.runtime.locks import LOCKS
@@ -31,14 +32,6 @@ from graph.runtime.sqlite import Database
 # Of two requests that add to one node's edges at once, the later one runs again on what it finds,
 # and while it does no other request of that user starts: only those under way can get in its way.
 MORE_ATTEMPTS = 40
-
-
-class _Conflict(ApiError):
-    """Running again did not help, or something was written already."""
-
-    def __init__(self) -> None:
-        sentence = "Other requests keep changing the same data. Try again."
-        super().__init__(409, "conflict", sentence)
 
 
 class _RunAgain(Exception):
@@ -120,7 +113,7 @@ class Runtime:
             for _ in range(MORE_ATTEMPTS):
                 with suppress(_RunAgain):
                     return contextvars.Context().run(self._attempt, name, fields(), root, tell)
-        raise _Conflict
+        raise _lost_race()
 
     @contextmanager
     def unit_of_work(self, root: str | None = None) -> Iterator[RequestMemory]:
@@ -163,7 +156,7 @@ class Runtime:
                 Jac.get_context().run_pending_effects()
                 return reply
             except WriteConflict:
-                raise (_Conflict if memory.wrote else _RunAgain) from None
+                raise (_lost_race() if memory.wrote else _RunAgain()) from None
 
     def _load_system_root(self) -> Any:
         """The anchor above all users, shared read-only by every request."""
@@ -175,3 +168,8 @@ class Runtime:
                 memory.put(anchor)
                 memory.flush()
         return anchor
+
+
+def _lost_race() -> Conflict:
+    """Running again did not help, or something was written already."""
+    return Conflict("Other requests keep changing the same data. Try again.")
