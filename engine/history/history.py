@@ -10,7 +10,7 @@ from sys import intern
 from typing import Self
 
 from engine.history.frozen import FrozenTrail
-from engine.history.reuse import ReuseIndex, Use
+from engine.history.reuse import ReuseIndex
 from engine.history.tracking import Tracking
 from engine.history.vector_table import VectorTable
 from engine.text.tokens import TokenCounter
@@ -29,12 +29,11 @@ class _OpenCall:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """A message that a history has taken in: its first event's number, and what each event used."""
+    """A message that a history has taken in: its events and the first one's number."""
 
     position: int
     first: int
     events: list[Event]
-    uses: list[list[Use]]
     digest: str
 
 
@@ -175,31 +174,29 @@ class History:
         self.total_tokens += tokens + sum(e.tokens for e in events if e.kind != "message")
         self.totals.append(self.total_tokens)
 
-    def trace(self, event: int, kind: str, text: str) -> list[Use]:
-        """Shows the next event to Tool-Flow Analysis; returns the uses it made of earlier results.
+    def take(self, message: Json, digest: str, counter: TokenCounter) -> Appended:
+        """Appends the next checked message, without tracing reuse: its events, for the graph.
 
-        `text` is the result's text, or the operation's (`transcript.operation_text`).
+        `digest` is the transcript's with it.
         """
-        if kind == "result":
-            self.reuse.observe_result(text)
-            return []
-        return self.reuse.observe_operation(event, text) if text else []
+        position, first = len(self.roles), self.events
+        events = split(message, position, counter)
+        self.append(events, digest, message)
+        return Appended(position, first, events, digest)
 
-    def extend(self, messages: Sequence[Json], counter: TokenCounter) -> list[Appended]:
-        """Appends and traces checked messages; what the graph is yet to learn of them."""
-        appended = []
+    def trace(self, first: int, events: Sequence[Event]) -> None:
+        """Shows a message's events, numbered from `first`, to Tool-Flow Analysis."""
+        for number, event in enumerate(events, first):
+            if event.kind == "result":
+                self.reuse.observe_result(event.text)
+            elif event.role == "assistant":
+                self.reuse.observe_operation(number, operation_text(event))
+
+    def extend(self, messages: Sequence[Json], counter: TokenCounter) -> None:
+        """Appends and traces checked messages, where no graph is to learn of them."""
         for message in messages:
-            position, first = len(self.roles), self.events
-            events = split(message, position, counter)
-            self.append(events, digest_after(self.digest, message), message)
-            uses = [
-                self.trace(first + offset, event.kind, operation_text(event))
-                if event.kind == "result" or event.role == "assistant"
-                else []
-                for offset, event in enumerate(events)
-            ]
-            appended.append(Appended(position, first, events, uses, self.digest))
-        return appended
+            taken = self.take(message, digest_after(self.digest, message), counter)
+            self.trace(taken.first, taken.events)
 
     def earlier(self, messages: int, counter: TokenCounter) -> Self | None:
         """The history as it was after its first messages; None when their texts were let go."""

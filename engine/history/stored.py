@@ -10,7 +10,6 @@ from engine.text.transcript import (
     Event,
     Json,
     Role,
-    operation_text,
     restore_call,
     restore_message,
 )
@@ -29,9 +28,7 @@ def append_stored(history: History, stored: Iterable[Fields], embed_model: str) 
         events = [_event(fields, index) for index, fields in enumerate(rows, -1)]
         first = history.events
         history.append(events, rows[0]["digest"], _message(events))
-        for offset, event in enumerate(events):
-            if event.kind == "result" or event.role == "assistant":
-                history.trace(first + offset, event.kind, operation_text(event))
+        history.trace(first, events)
         if rows[0].get("embedding") and rows[0]["embedding_model"] == embed_model:
             history.vectors.put(len(history.results) - 1, decode_vector(rows[0]["embedding"]))
 

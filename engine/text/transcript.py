@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Literal
 
 from contextrender_bridge.errors import InvalidRequest
@@ -122,6 +123,11 @@ def digest_after(prefix: str, message: Mapping[str, Any]) -> str:
     """The digest of a transcript that had `prefix` as its digest, after one more message."""
     canonical = json.dumps(message, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(f"{prefix}\n{canonical}".encode()).hexdigest()[:32]
+
+
+def digests_after(prefix: str, messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The digests of a transcript that had `prefix` as its digest, after each further message."""
+    return list(accumulate(messages, digest_after, initial=prefix))[1:]
 
 
 def _hold_apart(fields: Mapping[str, Any], key: str) -> tuple[str, str]:

@@ -311,3 +311,14 @@ def test_vectors_grow_change_model_and_say_which_are_missing() -> None:
     assert table.missing(2) == [0, 1]
     table.put(0, axis[0][:3])
     assert table.matrix(1).shape == (1, 3)
+
+
+def test_a_message_taken_in_is_not_traced() -> None:
+    history = recorded([assistant("c")])
+    found = {"role": "tool", "tool_call_id": "c", "content": "user_17"}
+    said = {"role": "assistant", "content": "It is user_17."}
+    taken = [history.take(message, "", COUNTER) for message in (found, said)]
+    assert (len(history.results), len(history.reuse), history.reuse.uses) == (1, 0, [])
+    for message in taken:
+        history.trace(message.first, message.events)
+    assert [(use.operation, use.result) for use in history.reuse.uses] == [(3, 0)]
