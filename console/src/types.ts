@@ -142,6 +142,8 @@ export interface ResultView {
   shown: string;
   order: number | null;
   reason: string;
+  left: number | null;
+  after: number | null;
   uses: UseView[];
 }
 

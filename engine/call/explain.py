@@ -4,19 +4,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from engine.call.render_call import Rendered
-from engine.history.history import NO_CALL
-
-
-@dataclass(slots=True, frozen=True)
-class Verdict:
-    """`shown` is "complete", "excerpt", "compaction", "summary" or "omitted", `reason` says why.
-
-    `order` is its place among those taken.
-    """
-
-    shown: str
-    order: int | None
-    reason: str
+from engine.call.verdicts import Verdict, Verdicts
 
 
 @dataclass(slots=True, frozen=True)
@@ -60,7 +48,7 @@ def explain_results(rendered: Rendered) -> list[Row]:
                 use.operation, position, history.turns[position], history.reuse.holders(use.values)
             )
         )
-    order = {result: place for place, result in enumerate(plan.shown_order, 1)}
+    verdicts = Verdicts(rendered)
     return [
         Row(
             results.message[r],
@@ -73,36 +61,8 @@ def explain_results(rendered: Rendered) -> list[Row]:
             float(scores.score[r]) if scores else None,
             results.tokens[r],
             int(view.costs[r]),
-            _verdict(rendered, r, order.get(r)),
+            verdicts.of(r),
             uses.get(r, []),
         )
         for r in range(len(results))
     ]
-
-
-def _verdict(rendered: Rendered, result: int, order: int | None) -> Verdict:
-    view, plan = rendered.view, rendered.plan
-    results = view.history.results
-    own_reason = plan.reasons.get(result)
-    if result in plan.replaced:
-        kind = rendered.kinds[result]
-        if own_reason:
-            return Verdict(kind, order, own_reason)
-        return Verdict(
-            kind,
-            order,
-            f"larger than the budget, so {kind} of at most {plan.replaced[result]} tokens",
-        )
-    if order is not None:
-        reason = "the whole history fits" if view.fits else own_reason or "selected"
-        return Verdict("complete", order, reason)
-    if results.call_event[result] == NO_CALL:
-        return Verdict("omitted", None, "no call asked for it")
-    if results.turn[result] in plan.retained.left_turns:
-        return Verdict("omitted", None, "its whole turn left to make room for later text")
-    if own_reason:
-        return Verdict("omitted", None, own_reason)
-    free = view.budget - plan.retained.tokens
-    if view.costs[result] > free:
-        return Verdict("omitted", None, f"larger than the {free} tokens free for results")
-    return Verdict("omitted", None, "results with a higher score filled the budget")

@@ -76,7 +76,7 @@ def test_every_result_has_a_reason(api: Api) -> None:
     assert reasons.pop(len(RUN)) == "no call asked for it"
     assert set(reasons.values()) == {
         "selected",
-        "results with a higher score filled the budget",
+        "too large for what those taken before it had left",
     }
     assert [row["order"] is None for row in left_out] == [
         row["shown"] == "omitted" for row in left_out
@@ -88,6 +88,25 @@ def test_every_result_has_a_reason(api: Api) -> None:
     ]
     assert oversized["reason"].startswith("larger than the budget, so excerpt of at most")
     assert {row["relevance"] for row in api("explain", session="s", policy="prune")["results"]}
+
+
+@pytest.mark.parametrize("policy", ["contextrender", "prune", "reuse_density"])
+def test_what_is_left_out_says_what_room_there_was(api: Api, policy: str) -> None:
+    api("sync", session="s", messages=RUN)
+    for budget in (600, 900, 1_500):
+        view = api("explain", session="s", budget=budget, policy=policy)
+        rows = view["results"]
+        taken = sorted((row for row in rows if row["order"]), key=lambda row: row["order"])
+        for row in (row for row in rows if row["shown"] == "omitted"):
+            assert row["left"] is not None
+            if row["after"] is None:
+                continue
+            before = sum(other["cost"] for other in taken[: row["after"]])
+            if {other["shown"] for other in taken} == {"complete"}:
+                assert row["left"] == budget - view["retained"] - before
+            if row["reason"].startswith("too large"):
+                assert row["cost"] > row["left"]
+                assert row["cost"] <= row["left"] + taken[row["after"] - 1]["cost"]
 
 
 def test_an_earlier_turn_is_explained_as_it_was(api: Api) -> None:

@@ -108,6 +108,8 @@ class ResultView(TypedDict):
     shown: str
     order: int | None
     reason: str
+    left: int | None
+    after: int | None
     uses: list[UseView]
 
 

@@ -93,6 +93,13 @@ interface RowProps {
   toggle: () => void;
 }
 
+/** What room there was for a result that is left out. */
+function room(row: ResultView): string {
+  if (row.left === null) return "";
+  const after = row.after === null ? "in the end" : row.after ? `after the first ${row.after} taken` : "from the start";
+  return `: it needs ${number(row.cost)} tokens, ${number(row.left)} were left ${after}`;
+}
+
 function Row({ row, open, change, link, toggle }: RowProps) {
   return (
     <>
@@ -119,7 +126,7 @@ function Row({ row, open, change, link, toggle }: RowProps) {
         </td>
         <td>
           {row.order !== null && <span class={`tag ${row.shown}`}>{row.shown === "complete" ? `taken ${row.order}` : `${row.shown}, ${row.order}`}</span>}{" "}
-          {row.reason !== "selected" && <span class="muted">{row.reason}</span>}
+          {row.reason !== "selected" && <span class="muted">{row.reason + room(row)}</span>}
         </td>
       </tr>
       {open && (

@@ -80,7 +80,17 @@ def _place(row: Json) -> tuple[float, int]:
 
 def _why(row: Json) -> Text:
     said = [row["shown"]] if row["shown"] not in ("complete", "omitted") else []
-    return plain("; ".join([*said, *([row["reason"]] if row["reason"] != "selected" else [])]))
+    if row["reason"] != "selected":
+        said.append(row["reason"] + _room(row))
+    return plain("; ".join(said))
+
+
+def _room(row: Json) -> str:
+    """What room there was for a result that is left out."""
+    if row["left"] is None:
+        return ""
+    after = "in the end" if row["after"] is None else f"after {row['after']} taken"
+    return f": needs {row['cost']}, {row['left']} left {after}"
 
 
 def _number(value: float | None) -> str:
