@@ -57,6 +57,7 @@ export interface TurnView {
   uses: number[];
   needed: number[];
   seen: number;
+  missed: number[];
 }
 
 export interface TimelineView {

@@ -15,6 +15,7 @@ import numpy as np
 from engine.call.render_call import Rendered, render_call
 from engine.call.request import RenderSettings
 from engine.history.history import NO_CALL, History
+from engine.history.reuse import Use
 from engine.history.stored import Fields, append_stored
 from engine.history.vectors import Vectors
 from engine.lookback.measures import recall_events
@@ -39,6 +40,8 @@ class Past:
         self._rows: list[list[Fields]] = []
         self.invocations: list[int] = []
         self._needed: dict[int, tuple[int, ...]] = {}
+        self._answers: dict[tuple[str, str], list[int]] = {}
+        self._answered = 0
         self._earlier = History()
 
     @property
@@ -66,6 +69,10 @@ class Past:
         for event in recall_events([message or {} for message in self.whole.messages]):
             needed.setdefault(event.turn, []).append(event.result)
         self._needed = {turn: tuple(results) for turn, results in needed.items()}
+        for result in range(self._answered, len(self.whole.results)):
+            if (called := self._call_of(result)) is not None:
+                self._answers.setdefault((called["name"], called["text"]), []).append(result)
+        self._answered = len(self.whole.results)
 
     def messages_before(self, turn: int) -> int | None:
         """How many messages there were before a call; None if there was none such."""
@@ -83,6 +90,10 @@ class Past:
 
     def used_at(self, turn: int) -> list[int]:
         """The results that a turn's message drew on, each once."""
+        return sorted({use.result for use in self.uses_at(turn)})
+
+    def uses_at(self, turn: int) -> list[Use]:
+        """What a turn's message drew on, operation by operation."""
         if not 1 <= turn <= len(self.invocations):
             return []
         message = self.invocations[turn - 1]
@@ -90,7 +101,20 @@ class Past:
         uses = self.whole.reuse.uses
         start = bisect_left(uses, first, key=lambda use: use.operation)
         stop = bisect_left(uses, first + len(self._rows[message]), key=lambda use: use.operation)
-        return sorted({use.result for use in uses[start:stop]})
+        return uses[start:stop]
+
+    def asked_again_at(self, turn: int) -> set[int]:
+        """The latest earlier results of calls that a turn's message makes again, word for word."""
+        if not 1 <= turn <= len(self.invocations):
+            return set()
+        message = self.invocations[turn - 1]
+        found = set()
+        for call in self._rows[message][1:]:
+            earlier = self._answers.get((call["name"], call["text"]), [])
+            at = bisect_left(earlier, message, key=lambda r: self.whole.results.message[r])
+            if at:
+                found.add(earlier[at - 1])
+        return found
 
     def text_of(self, message: int) -> str:
         """The text of a message."""
@@ -103,11 +127,16 @@ class Past:
 
     def arguments_of(self, result: int) -> str:
         """The arguments of the call a result answered."""
+        call = self._call_of(result)
+        return str(call["text"]) if call else ""
+
+    def _call_of(self, result: int) -> Fields | None:
+        """The stored fields of the call a result answered."""
         event = self.whole.results.call_event[result]
         message = self.whole.results.call_message[result]
         if event == NO_CALL:
-            return ""
-        return str(self._rows[message][event - self.whole.first_events[message]]["text"])
+            return None
+        return self._rows[message][event - self.whole.first_events[message]]
 
     def holders_of(self, value: str) -> list[int]:
         """Every result that holds a value, by the rules of Tool-Flow Analysis."""

@@ -9,6 +9,7 @@ from engine.call.called import Called
 from engine.call.render_call import Rendered
 from engine.costs import Usage
 from engine.history.history import History
+from engine.lookback.misses import Miss, misses_of
 from engine.lookback.past import Past
 from engine.plan.plan import Shown
 from engine.plan.relevance import RESULT_CHARACTERS
@@ -23,6 +24,7 @@ class Step:
     Tokens `before` and `after` are the history's within the budget's rule, `outside` those beside
     it. `complete` and `replaced` are runs of result numbers: first, length, first, length.
     `needed` are the results the turn then repeats a value of, `seen` how many of them it had.
+    `missed` is what it lacked.
     """
 
     turn: int
@@ -36,6 +38,7 @@ class Step:
     replaced: tuple[int, ...]
     needed: tuple[int, ...]
     seen: int
+    missed: tuple[Miss, ...]
     usage: Usage
     full: Usage
 
@@ -134,6 +137,7 @@ class Steps:
             runs(rendered.plan.replaced),
             needed,
             sum(result in taken for result in needed),
+            misses_of(self._past, rendered, turn),
             usage.plus(rendered.plan.usage),
             Usage(history.total_tokens, group.full_prompt, output),
         )

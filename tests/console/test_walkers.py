@@ -189,3 +189,33 @@ def test_a_call_is_shown_as_it_was_made(service: Service) -> None:
         call = service("show_call", session="own budget", turn=number)
         assert call["explain"] == told
     service("delete_session", session="own budget")
+
+
+def test_the_misses_of_a_session_are_those_of_its_timeline(service: Service) -> None:
+    view = service("misses", session=LARGE, limit=40)
+    turns = [turn for turn in service.timeline(LARGE) if turn["turn"] <= view["turns"]]
+    found = {(miss["turn"], miss["result"]) for miss in view["misses"]}
+    assert found == {(turn["turn"], result) for turn in turns for result in turn["missed"]}
+    assert view["next"] == view["turns"] + 1
+
+
+def test_a_miss_has_remedies(service: Service) -> None:
+    every: list[dict[str, Any]] = []
+    start: int | None = 1
+    while start is not None and not every:
+        view = service("misses", session=LARGE, start=start)
+        every += view["misses"]
+        start = view["next"]
+    miss = every[0]
+    told = service("explain", session=LARGE, turn=miss["turn"])
+    (row,) = [row for row in told["results"] if row["position"] == miss["position"]]
+    assert {name: row[name] for name in ("shown", "reason", "left", "after", "cost", "name")} == {
+        name: miss[name] for name in ("shown", "reason", "left", "after", "cost", "name")
+    }
+    found = service("remedies", session=LARGE, turn=miss["turn"], position=miss["position"])
+    assert found["complete"] and found["budget"] in found["tried"]
+    fixed = service("explain", session=LARGE, turn=miss["turn"], budget=found["tried"][-1])
+    (row,) = [row for row in fixed["results"] if row["position"] == miss["position"]]
+    assert row["shown"] == "complete"
+    refused = service.post("remedies", session=LARGE, turn=miss["turn"], position=0)
+    assert refused.status_code == 404

@@ -1,0 +1,143 @@
+"""What a model call lacked: what its answer then drew on, or asked for again, that was out of view.
+
+A value is in view if it stands, whole, anywhere in what the model was sent: a complete result, an
+excerpt, retained text or the arguments of a call that stayed (docs/method.md, Misses).
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from engine.call.render_call import Rendered
+from engine.call.request import RenderSettings
+from engine.call.verdicts import Verdicts
+from engine.lookback.past import Past
+from engine.text.values import extract_values
+
+BUDGETS: Final[tuple[int, ...]] = (3_000, 6_000, 12_000, 24_000, 48_000, 96_000)
+"""The budgets that `remedies` tries, besides that of the call itself."""
+
+
+@dataclass(slots=True, frozen=True)
+class Miss:
+    """A result (by number) that a call did not show complete and its answer needed.
+
+    `values` are those the answer used that stood nowhere in view; `again` tells that it issued the
+    result's own call once more. `cost` is what the result would have taken with its call, `reason`,
+    `left` and `after` are its verdict's.
+    """
+
+    result: int
+    values: tuple[str, ...]
+    again: bool
+    shown: str
+    cost: int
+    reason: str
+    left: int | None
+    after: int | None
+
+
+def misses_of(past: Past, rendered: Rendered, turn: int) -> tuple[Miss, ...]:
+    """What the call before `turn` lacked, by result number."""
+    complete = set(rendered.plan.taken)
+    wanted: dict[int, set[str]] = {}
+    for use in past.uses_at(turn):
+        if use.result not in complete:
+            wanted.setdefault(use.result, set()).update(use.values)
+    again = {result for result in past.asked_again_at(turn) if result not in complete}
+    unseen = _unseen(past, rendered, set().union(*wanted.values()) if wanted else set())
+    lacking = {result: tuple(sorted(values & unseen)) for result, values in wanted.items()}
+    verdicts = Verdicts(rendered)
+    return tuple(
+        Miss(
+            result,
+            lacking.get(result, ()),
+            result in again,
+            verdict.shown,
+            int(rendered.view.costs[result]),
+            verdict.reason,
+            verdict.left,
+            verdict.after,
+        )
+        for result in sorted(again.union(r for r, values in lacking.items() if values))
+        for verdict in [verdicts.of(result)]
+    )
+
+
+@dataclass(slots=True, frozen=True)
+class Remedies:
+    """What would have put a miss in view: the smallest budget, and policies at the call's own.
+
+    `complete` tells that there was time to try everything.
+    """
+
+    budget: int | None
+    policies: tuple[str, ...]
+    complete: bool
+
+
+def remedies_of(
+    past: Past,
+    turn: int,
+    miss: Miss,
+    settings: RenderSettings,
+    policies: Sequence[str],
+    deadline: float,
+) -> Remedies:
+    """Tries budgets above the call's own, then other policies, until `deadline` (`monotonic`)."""
+    messages = past.messages_before(turn)
+    assert messages is not None
+    history = past.history_before(messages)
+
+    def helps(changed: dict[str, object]) -> bool:
+        rendered = past.render(history, settings.updated(changed))
+        return _settled(past, rendered, miss)
+
+    smallest = None
+    for budget in larger_budgets(settings.budget):
+        if time.monotonic() > deadline:
+            return Remedies(None, (), False)
+        if helps({"budget": budget}):
+            smallest = budget
+            break
+    helpful: list[str] = []
+    for policy in policies:
+        if time.monotonic() > deadline:
+            return Remedies(smallest, tuple(helpful), False)
+        if policy != settings.policy and helps({"policy": policy}):
+            helpful.append(policy)
+    return Remedies(smallest, tuple(helpful), True)
+
+
+def larger_budgets(budget: int) -> list[int]:
+    """Those of `BUDGETS` that are above a budget."""
+    return [size for size in BUDGETS if size > budget]
+
+
+def _settled(past: Past, rendered: Rendered, miss: Miss) -> bool:
+    if miss.result in rendered.plan.taken:
+        return True
+    return not miss.again and not _unseen(past, rendered, set(miss.values))
+
+
+def _unseen(past: Past, rendered: Rendered, values: set[str]) -> set[str]:
+    """Those of the values that no text of the prompt holds."""
+    unseen = set(values)
+    if unseen:
+        for text in _texts(past, rendered):
+            candidates = {value for value in unseen if value in text}
+            if candidates:
+                unseen -= candidates & extract_values(text)
+            if not unseen:
+                break
+    return unseen
+
+
+def _texts(past: Past, rendered: Rendered) -> Iterator[str]:
+    """The texts that the model was sent."""
+    for item in rendered.items:
+        yield past.text_of(item.message) if item.text is None else item.text
+        _, *calls = past.fields_of(item.message)
+        for call in item.calls:
+            yield f"{calls[call]['name']}\n{calls[call]['text']}"

@@ -1,0 +1,122 @@
+"""What calls lacked: checked against the prompts themselves, text by text."""
+
+import time
+from typing import Any
+
+import pytest
+
+from engine.call.called import Called
+from engine.call.render_call import assemble
+from engine.call.request import RenderSettings
+from engine.lookback.misses import remedies_of
+from engine.text.tokens import content_text
+from engine.text.transcript import Json
+from engine.text.values import extract_values
+from tests.console.transcripts import make_run
+from tests.engine.test_past import FOREVER, past_of
+from tests.support import slow_rules
+
+TIGHT = RenderSettings(budget=400, policy="prune")
+
+
+def call(key: str, name: str, arguments: str) -> Json:
+    function = {"name": name, "arguments": arguments}
+    return {"id": key, "type": "function", "function": function}
+
+
+def lookup(key: str, name: str, answer: str) -> list[Json]:
+    return [
+        {"role": "assistant", "content": "", "tool_calls": [call(key, name, "{}")]},
+        {"role": "tool", "tool_call_id": key, "content": answer},
+    ]
+
+
+def filler(count: int) -> list[Json]:
+    made: list[Json] = []
+    for number in range(count):
+        made += lookup(f"f{number}", f"read_{number}", f"plain words {number} " * 40)
+    return made
+
+
+ORDER = [
+    {"role": "user", "content": "Refund the customer."},
+    *lookup("a", "find_order", "the order is ORD_77412 " + "of a customer " * 60),
+    *filler(8),
+]
+
+
+def missed(messages: list[Json], settings: RenderSettings = TIGHT) -> list[Any]:
+    past = past_of(messages)
+    (steps,) = past.steps.up_to([Called(settings)], past.turns, FOREVER)
+    return [(step.turn, miss) for step in steps for miss in step.missed]
+
+
+def test_a_value_used_out_of_view_is_a_miss() -> None:
+    refund = {"role": "assistant", "content": "", "tool_calls": [call("r", "refund", "ORD_77412")]}
+    ((turn, miss),) = missed([*ORDER, refund])
+    assert (turn, miss.result, miss.values, miss.again) == (10, 0, ("ORD_77412",), False)
+    assert miss.shown == "omitted" and miss.left is not None and miss.cost > miss.left
+
+
+def test_a_value_that_stands_elsewhere_in_view_is_none() -> None:
+    noted = {"role": "assistant", "content": "I keep ORD_77412 in mind."}
+    refund = {"role": "assistant", "content": "", "tool_calls": [call("r", "refund", "ORD_77412")]}
+    before = ORDER[:3]
+    assert missed([*before, noted, *ORDER[3:], refund]) == []
+
+
+def test_a_call_made_again_is_a_miss_unless_its_result_is_in_view() -> None:
+    again = {"role": "assistant", "content": "", "tool_calls": [call("b", "find_order", "{}")]}
+    ((turn, miss),) = missed([*ORDER, again])
+    assert (turn, miss.result, miss.values, miss.again) == (10, 0, (), True)
+    assert missed([*ORDER[:3], again]) == []
+
+
+def test_remedies_are_the_smallest_budget_and_policies_that_help() -> None:
+    refund = {"role": "assistant", "content": "", "tool_calls": [call("r", "refund", "ORD_77412")]}
+    past = past_of([*ORDER, refund])
+    (steps,) = past.steps.up_to([Called(TIGHT)], past.turns, FOREVER)
+    (miss,) = steps[9].missed
+    policies = ["prune", "contextrender", "recency"]
+    found = remedies_of(past, 10, miss, TIGHT, policies, FOREVER)
+    assert found.budget == 3_000 and found.complete
+    for policy in policies[1:]:
+        rendered = past.render(
+            past.history_before(past.invocations[9]), TIGHT.updated({"policy": policy})
+        )
+        assert (policy in found.policies) == (0 in rendered.plan.taken)
+    assert not remedies_of(past, 10, miss, TIGHT, policies, time.monotonic() - 1).complete
+
+
+@pytest.mark.parametrize("policy", ["contextrender", "prune", "contextrender_plus"])
+@pytest.mark.parametrize("seed", range(3))
+def test_misses_are_what_no_prompt_text_holds(policy: str, seed: int) -> None:
+    messages = make_run(30, seed=seed)
+    settings = RenderSettings(budget=900, policy=policy)
+    past = past_of(messages)
+    (steps,) = past.steps.up_to([Called(settings)], past.turns, FOREVER)
+    numbers = [place for place, m in enumerate(messages) if m["role"] == "tool"]
+    spoken = [place for place, m in enumerate(messages) if m["role"] == "assistant"]
+    at = {event: place for place, event, _ in slow_rules.operations(messages)}
+    used: dict[int, dict[int, set[str]]] = {}
+    for event, position, values in slow_rules.uses(messages):
+        turn = spoken.index(at[event]) + 1
+        used.setdefault(turn, {}).setdefault(numbers.index(position), set()).update(values)
+    for step in steps:
+        before = past.messages_before(step.turn)
+        assert before is not None
+        rendered = past.render(past.history_before(before), settings)
+        prompt = [assemble(messages[item.message], item) for item in rendered.items]
+        seen: set[str] = set()
+        for message in prompt:
+            seen |= extract_values(content_text(message.get("content")))
+            for one in message.get("tool_calls") or ():
+                function = one["function"]
+                seen |= extract_values(f"{function['name']}\n{function['arguments']}")
+        lacking = {
+            (result, value)
+            for result, values in used.get(step.turn, {}).items()
+            for value in values
+            if result not in rendered.plan.taken and value not in seen
+        }
+        assert {(m.result, v) for m in step.missed for v in m.values} == lacking
