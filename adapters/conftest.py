@@ -12,9 +12,9 @@ from contextrender_bridge import ContextRender, Credentials
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.replies import SessionView
 from contextrender_bridge.proxy.app import Proxy
-from contextrender_bridge.proxy.settings import ProxySettings
 from contextrender_bridge.proxy.standalone import Standalone
 from contextrender_bridge.server.temporary import temporary_service
+from contextrender_bridge.settings import Settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -65,7 +65,7 @@ def proxying(
     service: Credentials, upstream: str, budget: int = BUDGET, policy: str | None = None
 ) -> Iterator[str]:
     """A proxy to a model at `upstream`, such as `http://127.0.0.1:9/v1`; its address."""
-    settings = ProxySettings(
+    settings = Settings(
         upstream=upstream,
         anthropic_upstream=upstream,
         budget=budget,

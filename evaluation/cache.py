@@ -19,7 +19,7 @@ from engine.costs import Usage
 from engine.lookback.measures import RecallScore
 from engine.models.guideline import load_guideline
 from engine.models.summaries import MODEL_POLICIES
-from engine.settings import from_environment
+from contextrender_bridge.settings import current_settings
 
 FORMAT = 1
 
@@ -99,7 +99,7 @@ def code() -> str:
 
 
 def _models(case: Case) -> list[str]:
-    settings = from_environment()
+    settings = current_settings()
     if case.policy not in MODEL_POLICIES:
         return [settings.embed_model]
     return [settings.embed_model, settings.model, load_guideline(settings.acon_guideline)]

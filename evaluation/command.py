@@ -9,6 +9,7 @@ A policy may have parameters or a budget of its own, as in
 `--policy prune,contextrender:weight_reuse=2,contextrender@12000`.
 """
 
+from contextrender_bridge.settings import current_settings
 import argparse
 import os
 import shlex
@@ -147,7 +148,7 @@ def service(*, model: bool = False) -> Iterator[ContextRender]:
 
     That one may use a `model` if a policy needs it.
     """
-    if os.environ.get("CONTEXTRENDER_URL"):
+    if current_settings().url:
         try:
             client = ContextRender()
         except NoCredentials as error:

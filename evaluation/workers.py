@@ -12,7 +12,7 @@ from evaluation.in_process import replay_run
 from evaluation.runs import Run
 from evaluation.scores import RunScore
 from engine.models.embeddings import load_embedder
-from engine.settings import from_environment
+from contextrender_bridge.settings import current_settings
 
 FEWEST_FOR_WORKERS = 400
 """Renderings below which starting processes takes longer than it saves."""
@@ -102,4 +102,4 @@ def _submit(pool: ProcessPoolExecutor, tasks: Sequence[Task]) -> dict[Future[Run
 
 
 def _replay(run: Run, cases: Sequence[Case]) -> RunScore:
-    return replay_run(run, cases, load_embedder(from_environment().embed_model))
+    return replay_run(run, cases, load_embedder(current_settings().embed_model))

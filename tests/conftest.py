@@ -1,9 +1,11 @@
 """Puts the repository root on the path, so that tests import the sources beside them."""
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
+from contextrender_bridge import settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -11,3 +13,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Browser tests last: Playwright keeps an event loop running in the thread that started it."""
     items.sort(key=lambda item: "console" in item.path.parts)
+
+
+# A process reads its settings once; tests change the environment. A user's own file stays out.
+os.environ["CONTEXTRENDER_CONFIG"] = os.devnull
+settings._read_once = settings.read_settings  # type: ignore[assignment]

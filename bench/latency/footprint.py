@@ -7,6 +7,7 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+from contextrender_bridge.settings import current_settings
 from over_http import Server
 from sample import Sample
 from session import Session
@@ -17,7 +18,6 @@ from engine.call.request import DEFAULT_BUDGET
 from engine.history.history import History
 from engine.models.embeddings import load_embedder
 from engine.parameters import Parameters
-from engine.settings import from_environment
 from engine.text.tokens import content_text, counter_for
 
 
@@ -83,7 +83,7 @@ def _remember(body: str) -> History:
         policy="contextrender",
         parameters=Parameters(),
         counter=counter,
-        embedder=load_embedder(from_environment().embed_model),
+        embedder=load_embedder(current_settings().embed_model),
         text_of=text_of,
     )
     history.vectors.unsaved.clear()

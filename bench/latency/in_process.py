@@ -13,6 +13,7 @@ from contextrender_bridge.paths import app_dir
 from contextrender_bridge.server.accounts import Accounts
 from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.server.serve import warm_up
+from contextrender_bridge.settings import current_settings
 from sample import Sample
 from session import Post, Session
 from times import Times
@@ -22,7 +23,6 @@ from engine.call.request import DEFAULT_BUDGET
 from engine.history.history import History
 from engine.models.embeddings import load_embedder
 from engine.parameters import Parameters
-from engine.settings import from_environment
 from engine.text.tokens import content_text, counter_for
 
 COLD_SAMPLES = 5
@@ -82,7 +82,7 @@ def measure_ingest(post: Post, results: int) -> dict[str, Any]:
 
 def measure_engine(results: int, samples: int) -> dict[str, Any]:
     """Recording and ranking as pure functions: no graph, no database."""
-    counter, embedder = counter_for(None), load_embedder(from_environment().embed_model)
+    counter, embedder = counter_for(None), load_embedder(current_settings().embed_model)
     history, sample = History(), Sample()
     record, render = Times(), Times()
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
+from contextrender_bridge.settings import current_settings
 from driving import PeerScore
 from transcripts import orphans
 
 from engine.models.embeddings import load_embedder
-from engine.settings import from_environment
 from evaluation.cases import Case
 from evaluation.in_process import replay_run
 from evaluation.runs import Run
@@ -15,7 +15,7 @@ from evaluation.scores import Prompt, Turn, Watch
 
 def replay_ours(runs: Sequence[Run], cases: Sequence[Case]) -> Iterator[tuple[Case, PeerScore]]:
     """Each case's score; its times are those of rendering, embedding left out."""
-    embedder = load_embedder(from_environment().embed_model)
+    embedder = load_embedder(current_settings().embed_model)
     for case in cases:
         score = PeerScore()
         for run in runs:

@@ -5,17 +5,15 @@ Import this module before anything that imports LiteLLM itself: it turns the pri
 
 import importlib
 import logging
-import os
 import threading
 from functools import cache
-from typing import Any, Final
+from typing import Any
+
+from contextrender_bridge.settings import set_for_library
 
 from engine.costs import Usage
 
-MODEL_SETTINGS: Final = ("CONTEXTRENDER_MODEL", "CTXGRAPH_MODEL")
-"""Environment variables that name the compaction model, first wins."""
-
-os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+set_for_library("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 _import_lock = threading.Lock()
 
@@ -39,11 +37,6 @@ def _load() -> Any:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     return module
-
-
-def compaction_model() -> str | None:
-    """The LiteLLM model the environment names for compactions, or None."""
-    return next((os.environ[name] for name in MODEL_SETTINGS if os.environ.get(name)), None)
 
 
 def input_limit(model: str, default: int) -> int:

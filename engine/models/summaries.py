@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from contextrender_bridge.errors import ContextRenderError, InvalidRequest
+from contextrender_bridge.settings import current_settings
 
 from engine.costs import NOTHING_USED, Usage
 from engine.history.history import History
 from engine.models.guideline import load_guideline
-from engine.settings import from_environment
 from engine.text.readable import transcript_text
 from engine.text.transcript import Json
 
@@ -169,7 +169,7 @@ def summaries_for(policy: str, store: SummaryStore, *, write: bool = True) -> Su
     """
     if policy not in MODEL_POLICIES:
         return None
-    settings = from_environment()
+    settings = current_settings()
     if not settings.model:
         raise InvalidRequest(f"policy {policy} needs a model: set CONTEXTRENDER_MODEL")
     guideline = load_guideline(settings.acon_guideline) if policy == "acon" else ""

@@ -3,13 +3,13 @@
 import importlib
 import importlib.util
 import logging
-import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from contextrender_bridge.settings import set_for_library
 
 from engine.history.vectors import Vectors, unit
 from engine.text.tokens import well_formed
@@ -64,7 +64,7 @@ def _sum(table: Vectors, ids: np.ndarray[Any, np.dtype[np.int64]]) -> Vectors:
 
 def _load() -> Any:
     # Handing single texts to a pool of threads gains nothing, and waits when the machine is busy.
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    set_for_library("TOKENIZERS_PARALLELISM", "false")
     spec = importlib.util.find_spec("wordllama")
     if spec is None or spec.origin is None:
         raise ImportError("wordllama is not installed: install it or choose another embedder")

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import tiktoken
+from contextrender_bridge.settings import set_for_library
 
 DEFAULT_ENCODING: Final = "o200k_base"
 
@@ -149,12 +149,11 @@ def _counter(encoding: str) -> TokenCounter:
 
 @cache
 def _codec(encoding: str) -> tiktoken.Encoding:
-    if not {"TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"} & os.environ.keys():
-        spec = importlib.util.find_spec("litellm")
-        for folder in (spec and spec.submodule_search_locations) or ():
-            shipped = Path(folder) / "litellm_core_utils" / "tokenizers"
-            if shipped.is_dir():
-                os.environ["TIKTOKEN_CACHE_DIR"] = str(shipped)
+    spec = importlib.util.find_spec("litellm")
+    for folder in (spec and spec.submodule_search_locations) or ():
+        shipped = Path(folder) / "litellm_core_utils" / "tokenizers"
+        if shipped.is_dir():
+            set_for_library("TIKTOKEN_CACHE_DIR", str(shipped), unless="DATA_GYM_CACHE_DIR")
     return tiktoken.get_encoding(encoding)
 
 

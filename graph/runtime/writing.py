@@ -4,8 +4,9 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
+from contextrender_bridge.settings import current_settings
+
 from engine.history.working_set import Key, SessionState, WorkingSet
-from engine.settings import from_environment
 from graph.runtime.anchors import caller_root
 from graph.runtime.locks import LOCKS
 from graph.runtime.memory import commit_now
@@ -13,7 +14,7 @@ from graph.runtime.memory import commit_now
 # No session has this key.
 NO_SESSION = ""
 
-WORKING_SET = WorkingSet(from_environment().working_set_mb * 2**20)
+WORKING_SET = WorkingSet(current_settings().working_set_mb * 2**20)
 
 
 class Reading:

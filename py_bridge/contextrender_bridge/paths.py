@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.settings import current_settings
 
 ENTRY = "contextrender.jac"
 
@@ -27,16 +28,8 @@ def make_app_importable() -> Path:
 
 
 def data_dir() -> Path:
-    """`CONTEXTRENDER_DATA`, or this user's own folder for application data."""
-    if configured := os.environ.get("CONTEXTRENDER_DATA"):
-        return Path(configured).expanduser()
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Application Support"
-    else:
-        base = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-    return base / "contextrender"
+    """The data folder that is set, or this user's own folder for application data."""
+    return current_settings().data
 
 
 def make_private(folder: Path) -> Path:

@@ -8,8 +8,8 @@ from typing import Any
 
 import jaclang  # noqa: F401  registers the importer of .jac modules
 import pytest
+from contextrender_bridge.settings import current_settings
 
-from engine.models.providers import compaction_model
 from engine.text.tokens import counter_for
 from tests.support.provider_double import ProviderDouble, chat_reply, failure, provider, stalled
 
@@ -122,8 +122,8 @@ def test_a_limit_too_small_is_an_error() -> None:
 def test_the_environment_names_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CONTEXTRENDER_MODEL", raising=False)
     monkeypatch.delenv("CTXGRAPH_MODEL", raising=False)
-    assert compaction_model() is None
+    assert current_settings().model == ""
     monkeypatch.setenv("CTXGRAPH_MODEL", "gpt-4o-mini")
-    assert compaction_model() == "gpt-4o-mini"
+    assert current_settings().model == "gpt-4o-mini"
     monkeypatch.setenv("CONTEXTRENDER_MODEL", "ollama/llama3")
-    assert compaction_model() == "ollama/llama3"
+    assert current_settings().model == "ollama/llama3"

@@ -13,9 +13,9 @@ import pytest
 from contextrender_bridge import ContextRender, Credentials
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.proxy.app import Proxy
-from contextrender_bridge.proxy.settings import ProxySettings
 from contextrender_bridge.proxy.standalone import Standalone
 from contextrender_bridge.server.temporary import temporary_service
+from contextrender_bridge.settings import Settings
 
 from tests.proxy.doubles import Model, serving
 
@@ -65,7 +65,7 @@ def start_all(credentials: Credentials) -> Iterator[Start]:
             }
             service_url, good = url or credentials.url, token or credentials.token
             client = AsyncContextRender(service_url, good, retries=0)
-            proxy = Proxy(ProxySettings(**chosen), client, own_token=own_token)
+            proxy = Proxy(Settings(**chosen), client, own_token=own_token)
             address = open_things.enter_context(serving(Standalone(proxy), **options))
             http = open_things.enter_context(httpx.Client(base_url=address, timeout=30))
             service = open_things.enter_context(ContextRender(credentials.url, credentials.token))

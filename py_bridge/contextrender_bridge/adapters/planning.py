@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from contextrender_bridge.client import ContextRender
-from contextrender_bridge.client.fitting import DEADLINE, Fitted, reason_of
+from contextrender_bridge.client.fitting import Fitted, reason_of
 from contextrender_bridge.dialects import Plan
 from contextrender_bridge.dialects.chat import ChatTranscript
 from contextrender_bridge.dialects.observations import ObservationTranscript
+from contextrender_bridge.settings import DEADLINE
 
 Json = dict[str, Any]
 T = TypeVar("T")

@@ -41,6 +41,7 @@ SUBCOMMANDS = {
     "eval": Subcommand("write the whole report on runs", "evaluation.evaluate", server=True),
     "demo": Subcommand("start the service and replay runs", "evaluation.demo", server=True),
     "proxy": Subcommand("make model calls fit", f"{HERE}.proxy.command"),
+    "config": Subcommand("show the settings in force", f"{HERE}.cli.config"),
     "mcp": Subcommand("serve recall to MCP clients", f"{HERE}.cli.mcp"),
 }
 

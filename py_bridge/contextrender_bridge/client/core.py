@@ -12,7 +12,6 @@ from typing import Any, cast
 
 from contextrender_bridge.client.connection import Connection, Json
 from contextrender_bridge.client.fitting import (
-    DEADLINE,
     Failures,
     Fitted,
     dialect_of,
@@ -33,6 +32,7 @@ from contextrender_bridge.client.replies import (
 from contextrender_bridge.client.sent import Known, Sent
 from contextrender_bridge.client.session_names import name_of
 from contextrender_bridge.errors import HistoryDiverged
+from contextrender_bridge.settings import DEADLINE
 
 Message = Mapping[str, Any]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from contextrender_bridge.errors import NoCredentials
 from contextrender_bridge.paths import data_dir, write_private
+from contextrender_bridge.settings import current_settings
 
 FILE_NAME = "credentials.json"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -48,8 +48,8 @@ def resolve_credentials(
     The local server's token, which it wrote to `folder`, never leaves this machine: an address
     elsewhere needs a token of its own. Raises NoCredentials.
     """
-    url = (url or os.environ.get("CONTEXTRENDER_URL", "")).rstrip("/")
-    token = token or os.environ.get("CONTEXTRENDER_TOKEN", "")
+    url = (url or current_settings().url).rstrip("/")
+    token = token or current_settings().token
     if url and token:
         return Credentials(url, token)
     path = (folder or data_dir()) / FILE_NAME

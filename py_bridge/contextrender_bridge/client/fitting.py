@@ -22,8 +22,6 @@ from contextrender_bridge.errors import ContextRenderError
 
 Body = Mapping[str, Any]
 
-DEADLINE = 2.0
-
 log = logging.getLogger("contextrender")
 
 

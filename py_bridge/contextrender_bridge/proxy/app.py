@@ -31,7 +31,6 @@ from contextrender_bridge.proxy.routing import (
     report,
     upstream_url,
 )
-from contextrender_bridge.proxy.settings import ProxySettings
 from contextrender_bridge.proxy.upstream import (
     Gone,
     Receive,
@@ -45,6 +44,7 @@ from contextrender_bridge.proxy.upstream import (
     send_whole,
     while_connected,
 )
+from contextrender_bridge.settings import Settings
 
 Scope = Any
 
@@ -57,7 +57,7 @@ class Proxy:
 
     def __init__(
         self,
-        settings: ProxySettings,
+        settings: Settings,
         client: AsyncContextRender,
         *,
         own_token: bool = True,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from typing import cast
 
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.listening import address, listen
-from contextrender_bridge.proxy.settings import MODES, ProxySettings, base_address
+from contextrender_bridge.settings import MODES, base_address, checked, current_settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,14 +36,14 @@ def run(args: argparse.Namespace) -> int:
     from contextrender_bridge.errors import NoCredentials
     from contextrender_bridge.proxy.standalone import standalone_app
 
-    settings = ProxySettings.from_environment()
+    settings = current_settings()
     given = {
         "budget": args.budget,
         "policy": args.policy,
         "mode": args.mode,
         "recall": args.recall or None,
-        "upstream": args.upstream and base_address(args.upstream),
-        "anthropic_upstream": args.anthropic_upstream and base_address(args.anthropic_upstream),
+        "upstream": _base("--upstream", args.upstream),
+        "anthropic_upstream": _base("--anthropic-upstream", args.anthropic_upstream),
     }
     settings = replace(settings, **{name: value for name, value in given.items() if value})
     try:
@@ -67,3 +68,7 @@ def run(args: argparse.Namespace) -> int:
     )
     uvicorn.Server(config).run(sockets=[listener])
     return 0
+
+
+def _base(option: str, text: str | None) -> str | None:
+    return text and cast(str, checked(base_address, text, option))

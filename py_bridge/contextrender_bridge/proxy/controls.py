@@ -9,7 +9,7 @@ from typing import Any
 
 from contextrender_bridge.client.session_names import digest_of, name_of
 from contextrender_bridge.proxy.headers import Headers, first
-from contextrender_bridge.proxy.settings import MODES, ProxySettings
+from contextrender_bridge.settings import MODES, Settings
 
 _SESSION_HEADERS = (
     b"x-contextrender-session",
@@ -37,7 +37,7 @@ class Controls:
     token: str | None
 
     @classmethod
-    def of(cls, headers: Headers, settings: ProxySettings) -> Controls:
+    def of(cls, headers: Headers, settings: Settings) -> Controls:
         """From the headers, else the proxy's own. Raises InvalidControl."""
         mode = first(headers, b"x-contextrender-mode") or settings.mode
         if mode not in MODES:

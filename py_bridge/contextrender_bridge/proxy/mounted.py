@@ -12,8 +12,8 @@ from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.proxy.app import Proxy, Scope
 from contextrender_bridge.proxy.headers import first
 from contextrender_bridge.proxy.routing import Target, bearer, is_compression
-from contextrender_bridge.proxy.settings import ProxySettings
 from contextrender_bridge.proxy.upstream import Receive, Send, send_error
+from contextrender_bridge.settings import Settings
 
 URL = "http://contextrender.mounted"
 PATHS = ("/v1/{path:path}", "/s/{session}/{path:path}")
@@ -22,9 +22,7 @@ PATHS = ("/v1/{path:path}", "/s/{session}/{path:path}")
 class MountedProxy:
     """Serves those who bring a token of this service: it is no relay for strangers."""
 
-    def __init__(
-        self, settings: ProxySettings, admits: Callable[[str], bool], walkers: ASGIApp
-    ) -> None:
+    def __init__(self, settings: Settings, admits: Callable[[str], bool], walkers: ASGIApp) -> None:
         """`admits` says whether a token is good; `walkers` is the service's app for them."""
         self._admits = admits
         inside = AsyncContextRender(URL, "none", retries=0, transport=httpx.ASGITransport(walkers))

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import os
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import httpx
 
 from contextrender_bridge import wire
+from contextrender_bridge.settings import set_for_library
 
 PREFIX = "litellm/"
 ORIGIN = "http://contextrender.litellm"
@@ -111,7 +111,7 @@ class _Chunks(httpx.AsyncByteStream):
 
 def _load() -> Any:
     # Else it asks the network for a list of prices when it is imported.
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    set_for_library("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     return importlib.import_module("litellm")
 
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 from contextrender_bridge import wire
 from contextrender_bridge.client.fitting import Fitted
 from contextrender_bridge.proxy.headers import Headers, first
-from contextrender_bridge.proxy.settings import ProxySettings
+from contextrender_bridge.settings import Settings
 
 COMPRESS = "/compress"
 RETRIEVE = "/retrieve/"
@@ -42,7 +42,7 @@ class Target:
 
 
 def upstream_url(
-    settings: ProxySettings, target: Target, dialect: str, headers: Headers, query: bytes
+    settings: Settings, target: Target, dialect: str, headers: Headers, query: bytes
 ) -> str:
     """The provider's address for a request."""
     anthropic = dialect == "messages" or any(first(headers, name) for name in _ANTHROPIC)

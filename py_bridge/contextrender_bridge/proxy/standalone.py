@@ -8,8 +8,8 @@ from typing import Any
 from contextrender_bridge import wire
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.proxy.app import Proxy
-from contextrender_bridge.proxy.settings import ProxySettings
 from contextrender_bridge.proxy.upstream import Receive, Send, send_whole
+from contextrender_bridge.settings import Settings
 
 STATUS_PATH = "/contextrender/status"
 
@@ -43,7 +43,7 @@ class Standalone:
                 return
 
 
-def standalone_app(settings: ProxySettings, *, own_token: bool = True) -> Standalone:
+def standalone_app(settings: Settings, *, own_token: bool = True) -> Standalone:
     """The proxy over the service that the environment or the local file names.
 
     Raises NoCredentials.

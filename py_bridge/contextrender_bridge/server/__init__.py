@@ -4,16 +4,16 @@ Routes: `POST /walker/NAME`, `POST /user/login`, `GET /healthz` and the page at 
 the runtime's own.
 """
 
-import os
 import sys
 from typing import Any
 
 from contextrender_bridge.paths import app_dir
+from contextrender_bridge.settings import set_for_library
 
 __all__ = ["build_app"]
 
 # Loading jac-scale as a plugin would start by compiling its own HTTP server, which is not used.
-os.environ.setdefault("JAC_DISABLED_PLUGINS", "jac-scale:*")
+set_for_library("JAC_DISABLED_PLUGINS", "jac-scale:*")
 
 # The server stands on the app's own packages.
 if str(app_dir()) not in sys.path:

@@ -17,6 +17,7 @@ from jac_scale.identity_storage import MongoIdentityStorage, SqliteIdentityStora
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.paths import write_private
 from contextrender_bridge.server.runtime import Runtime
+from contextrender_bridge.settings import current_settings
 
 LOCAL_USER = "local"
 TOKEN_SECONDS = 365 * 24 * 3600
@@ -104,10 +105,8 @@ class Accounts:
 
 def _secret(data: Path) -> str:
     """`CONTEXTRENDER_JWT_SECRET`, or one made for this data folder."""
-    if configured := os.environ.get("CONTEXTRENDER_JWT_SECRET"):
-        if len(configured.encode()) < 32:
-            raise CommandError("CONTEXTRENDER_JWT_SECRET must have at least 32 bytes.")
-        return configured
+    if configured := current_settings().jwt_secret:
+        return str(configured)
     path = data / "jwt_secret"
     if not path.exists():
         fresh = path.with_name(f"{path.name}.{os.getpid()}")

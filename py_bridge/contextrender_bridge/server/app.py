@@ -17,14 +17,13 @@ from starlette.routing import Route
 from contextrender_bridge.errors import ContextRenderError, InvalidRequest, NotFound, Unauthorized
 from contextrender_bridge.paths import app_dir, make_private
 from contextrender_bridge.proxy.mounted import MountedProxy
-from contextrender_bridge.proxy.settings import ProxySettings
 from contextrender_bridge.server.accounts import Accounts, Caller
 from contextrender_bridge.server.console import console_routes
 from contextrender_bridge.server.endpoints import Fields
 from contextrender_bridge.server.limits import BodyLimit
 from contextrender_bridge.server.replies import encode, error_response, json_response, refusal
 from contextrender_bridge.server.runtime import Runtime
-from contextrender_bridge.server.settings import Settings
+from contextrender_bridge.settings import Settings, current_settings
 from graph.runtime.early import Tell
 
 
@@ -90,12 +89,12 @@ def build_app(
     data: Path, *, app: Path | None = None, settings: Settings | None = None
 ) -> Starlette:
     """The service over the store in `data`, for any ASGI server; its core is `state.service`."""
-    settings = settings or Settings.from_environment()
+    settings = settings or current_settings()
     service = Service(app or app_dir(), make_private(data), settings)
     walkers = Route("/walker/{name}", service.call_walker, methods=["POST"])
     refusals = {ContextRenderError: _refuse, HTTPException: _refuse_route, ClientDisconnect: _gone}
     proxy = MountedProxy(
-        ProxySettings.from_environment(),
+        current_settings(),
         lambda token: service.accounts.caller(token) is not None,
         Starlette(routes=[walkers], exception_handlers=refusals),
     )
@@ -114,7 +113,7 @@ def build_app(
             *console_routes(),
             *proxy.routes(),
         ],
-        middleware=[Middleware(BodyLimit, max_bytes=settings.max_body_bytes)],
+        middleware=[Middleware(BodyLimit, max_bytes=settings.max_body_mb * 2**20)],
         exception_handlers=refusals,
         lifespan=lifespan,
     )

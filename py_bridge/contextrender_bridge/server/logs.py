@@ -6,9 +6,10 @@ CONTEXTRENDER_DEBUG to see them whole.
 """
 
 import logging
-import os
 import traceback
 from pathlib import Path
+
+from contextrender_bridge.settings import current_settings
 
 log = logging.getLogger("contextrender")
 
@@ -18,7 +19,7 @@ class ContentFreeFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Withhold what may quote contents."""
-        if os.environ.get("CONTEXTRENDER_DEBUG"):
+        if current_settings().debug:
             return super().format(record)
         text = record.getMessage() if record.name == log.name else "(message withheld)"
         line = f"{record.levelname} {record.name} {record.filename}:{record.lineno} {text}"

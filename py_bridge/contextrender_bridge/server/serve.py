@@ -80,12 +80,12 @@ def warm_up() -> None:
 
     A collection that looks through the runtime's 90,000 objects stops every request for 20 ms.
     """
+    from contextrender_bridge.settings import current_settings
     from engine.models.embeddings import load_embedder
-    from engine.settings import from_environment
     from engine.text.tokens import counter_for
 
     counter_for(None).text("")
-    embedder = load_embedder(from_environment().embed_model)
+    embedder = load_embedder(current_settings().embed_model)
     if embedder.name == "wordllama":  # others ask a provider
         embedder.embed([""])
     gc.collect()

@@ -1,7 +1,6 @@
 """A service of one's own for as long as a command runs: a real server on a free loopback port."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import httpx
 
 from contextrender_bridge.client.credentials import FILE_NAME, Credentials
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.settings import environment_without
 
 START_SECONDS = 120.0
 STOP_SECONDS = 15.0
@@ -33,7 +33,7 @@ def temporary_service(*, model: bool = False) -> Iterator[Credentials]:
     in as excerpts, which needs no API key and gives the same every time.
     """
     left_out = {*_OTHER_SERVICE, *(() if model else _COMPACTION)}
-    environment = {name: value for name, value in os.environ.items() if name not in left_out}
+    environment = environment_without(*left_out)
     with tempfile.TemporaryDirectory(prefix="contextrender-") as folder, _stopped_by_sigterm():
         data = Path(folder) / "data"
         log = Path(folder) / "server.log"

@@ -1,0 +1,246 @@
+"""Everything an operator sets, listed once and read once; nothing else reads the environment.
+
+What counts is, the first that is there: an option of a command, an environment variable, a line of
+the configuration file, the default. The file is TOML and uses the names below (`threads = 8`);
+`CONTEXTRENDER_CONFIG` names it, else it is `config.toml` in this user's folder for configuration.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from contextrender_bridge.errors import CommandError
+
+CONFIG = "CONTEXTRENDER_CONFIG"
+OPENAI = "https://api.openai.com/v1"
+ANTHROPIC = "https://api.anthropic.com/v1"
+MODES = ("render", "observe", "bypass")
+DEADLINE = 2.0
+"""Seconds a model call may wait for its plan."""
+
+
+class Unfit(ValueError):
+    """A value that a setting cannot have; its text says what it must be."""
+
+
+def base_address(text: str) -> str:
+    """A provider's base address; `/v1` where it names a host alone. Raises Unfit."""
+    parts = urlsplit(text.rstrip("/"))
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Unfit("must begin with http:// or https://")
+    return text.rstrip("/") if parts.path else f"{text.rstrip('/')}/v1"
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise Unfit("must be a whole number above 0")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 3600:
+        raise Unfit("must be a number of seconds above 0, below 3600")
+    return seconds
+
+
+def _switch(text: str) -> bool:
+    if text.lower() in ("1", "true", "yes", "on"):
+        return True
+    if text.lower() in ("0", "false", "no", "off"):
+        return False
+    raise Unfit("must be on or off")
+
+
+def _mode(text: str) -> str:
+    if text not in MODES:
+        raise Unfit(f"must be one of {', '.join(MODES)}")
+    return text
+
+
+def _secret(text: str) -> str:
+    if len(text.encode()) < 32:
+        raise Unfit("must have at least 32 bytes")
+    return text
+
+
+def _address(text: str) -> str:
+    return text.rstrip("/")
+
+
+def _folder(text: str) -> Path:
+    return Path(text).expanduser()
+
+
+def own_folder(kind: str) -> Path:
+    """This user's folder of the application for `kind`: data or config."""
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Application Support"
+    else:
+        usual = {"data": Path(".local", "share"), "config": Path(".config")}[kind]
+        base = Path(os.environ.get(f"XDG_{kind.upper()}_HOME") or Path.home() / usual)
+    return base / "contextrender"
+
+
+def _data() -> Path:
+    return own_folder("data")
+
+
+def _row(
+    default: Any,
+    what: str,
+    read: Callable[[str], Any] = str,
+    *,
+    also: str = "",
+    secret: bool = False,
+) -> Any:
+    """A setting: its default, or what makes it; a phrase on it; how it is read from a text."""
+    row = {"what": what, "read": read, "also": also, "secret": secret}
+    if callable(default):
+        return field(default_factory=default, metadata=row)
+    return field(default=default, metadata=row)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is in force. Names in capitals after `CONTEXTRENDER_` are the environment's."""
+
+    data: Path = _row(_data, "data folder, as `--data`", _folder)
+    url: str = _row("", "for clients: the service's address (else the local server's)", _address)
+    token: str = _row("", "for clients: their token (else the local server's)", secret=True)
+    model: str = _row(
+        "",
+        "a LiteLLM model: it compacts results larger than the budget, which become excerpts "
+        "without one, and writes the summaries of the policies that need a model",
+        also="CTXGRAPH_MODEL",
+    )
+    embed_model: str = _row(
+        "wordllama",
+        "offline; or a LiteLLM embedding model such as `text-embedding-3-small`, or `none`",
+        also="CTXGRAPH_EMBED_MODEL",
+    )
+    acon_guideline: str = _row("", "file with the guideline text of the policy `acon`")
+    working_set_mb: int = _row(256, "memory for sessions kept in process", _whole)
+    max_body_mb: int = _row(64, "largest request", _whole)
+    threads: int = _row(32, "requests at work at once", _whole)
+    jwt_secret: str = _row("", "signs tokens (else made at first start)", _secret, secret=True)
+    debug: bool = _row(False, "logs may quote what was sent", _switch)
+    upstream: str = _row(OPENAI, "proxy: an OpenAI-compatible provider", base_address)
+    anthropic_upstream: str = _row(ANTHROPIC, "proxy: an Anthropic-compatible one", base_address)
+    budget: int | None = _row(None, "proxy: tokens of history (else the session's)", _whole)
+    policy: str | None = _row(None, "proxy: how to choose what is shown (else the session's)")
+    mode: str = _row("render", "proxy: `render`, `observe` or `bypass`", _mode)
+    recall: bool = _row(False, "proxy: offer the model a tool to recall", _switch)
+    deadline: float = _row(DEADLINE, "proxy: seconds a model call may wait for its plan", _seconds)
+
+
+@dataclass(frozen=True)
+class InForce:
+    """One setting as it is in force; `source` is a variable, the file, or "default"."""
+
+    name: str
+    value: Any
+    source: str
+    secret: bool
+
+
+def current_settings() -> Settings:
+    """The settings of this process, read once. Raises CommandError for one that is unfit."""
+    return _read_once()
+
+
+def read_settings() -> Settings:
+    """The settings as environment and file have them now. Raises CommandError."""
+    return Settings(**{row.name: row.value for row in in_force()})
+
+
+_read_once = cache(read_settings)
+
+
+def in_force() -> list[InForce]:
+    """Every setting and where it is from. Raises CommandError."""
+    path = config_file()
+    lines = _lines(path)
+    found = []
+    for row in fields(Settings):
+        default = cast(Any, row.default_factory if callable(row.default_factory) else row.default)
+        value, source = default() if callable(default) else default, "default"
+        if given := _given(row.name, row.metadata["also"], lines, path):
+            text, source = given
+            value = checked(row.metadata["read"], text, source)
+        found.append(InForce(row.name, value, source, row.metadata["secret"]))
+    return found
+
+
+def variables(name: str) -> list[str]:
+    """The environment variables that set it; the first that is there counts."""
+    also = next(row.metadata["also"] for row in fields(Settings) if row.name == name)
+    return [f"CONTEXTRENDER_{name.upper()}", *([also] if also else [])]
+
+
+def config_file() -> Path:
+    """The configuration file, which need not exist unless `CONTEXTRENDER_CONFIG` names it."""
+    named = os.environ.get(CONFIG, "")
+    return _folder(named) if named else own_folder("config") / "config.toml"
+
+
+def set_for_library(name: str, value: str, *, unless: str = "") -> None:
+    """What a library of ours reads from the environment; but not where that or `unless` is set."""
+    if unless not in os.environ:
+        os.environ.setdefault(name, value)
+
+
+def environment_without(*names: str) -> dict[str, str]:
+    """The environment for another process, without these variables."""
+    return {name: value for name, value in os.environ.items() if name not in names}
+
+
+def _given(name: str, also: str, lines: Mapping[str, str], path: Path) -> tuple[str, str] | None:
+    """The text that sets it, and where that is from."""
+    for variable in (f"CONTEXTRENDER_{name.upper()}", also):
+        if text := os.environ.get(variable, "").strip():
+            return text, variable
+    return (lines[name], f"{name} in {path}") if name in lines else None
+
+
+def checked(read: Callable[[str], Any], text: str, source: str) -> Any:
+    """What a text from that source reads as. Raises CommandError."""
+    try:
+        return read(text)
+    except Unfit as wrong:
+        raise CommandError(f"{source} {wrong}.") from None
+
+
+def _lines(path: Path) -> dict[str, str]:
+    """The configuration file's values, as texts. Raises CommandError."""
+    if not path.exists() and not os.environ.get(CONFIG):
+        return {}
+    try:
+        parsed = importlib.import_module("tomllib").loads(path.read_text(encoding="utf-8"))
+    except ImportError:
+        raise CommandError(f"{path} needs Python 3.11 or newer.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise CommandError(f"{path} cannot be read: {reason}.") from None
+    known = {row.name for row in fields(Settings)}
+    for name, value in parsed.items():
+        if name not in known:
+            raise CommandError(
+                f"{path}: there is no setting {name!r}; `contextrender config` lists them."
+            )
+        if not isinstance(value, (str, int, float, bool)):
+            raise CommandError(f"{path}: {name} must be a text, a number, true or false.")
+    return {name: str(value) for name, value in parsed.items()}
