@@ -7,6 +7,7 @@ from typing import Final, Self
 import numpy as np
 
 from evaluation.figures import FIGURES, Figure, Floats, Sums, sums_of
+from evaluation.prices import Prices
 from evaluation.scores import RunScore
 
 RESAMPLES: Final = 1_000
@@ -17,7 +18,7 @@ LEVEL: Final = 0.95
 class Estimate:
     """A figure over all runs, and the interval that resampling the tasks gives it.
 
-    None stands for what cannot be told: the figure of nothing, the interval of a single task.
+    None stands for what cannot be told: the figure of nothing, the interval of one task's figure.
     """
 
     value: float | None
@@ -25,12 +26,16 @@ class Estimate:
     high: float | None
 
     @classmethod
-    def of(cls, value: Floats, resampled: Floats) -> Self:
-        """From the figure of all runs and those of the samples, as far as there are any."""
+    def of(cls, value: Floats, resampled: Floats, by_task: Floats) -> Self:
+        """From the figure of all runs, those of the samples, and those of each task alone.
+
+        There is no interval where fewer than two tasks have the figure: whatever is drawn, it is
+        that one task's.
+        """
         known = resampled[np.isfinite(resampled)]
         if not np.isfinite(value):
             return cls(None, None, None)
-        if not len(known):
+        if np.isfinite(by_task).sum() < 2 or not len(known):
             return cls(float(value), None, None)
         tail = 100 * (1 - LEVEL) / 2
         low, high = np.percentile(known, [tail, 100 - tail])
@@ -44,9 +49,16 @@ class Estimate:
 class Bootstrap:
     """Samples of the tasks of some runs, the same ones for every case: differences are paired."""
 
-    def __init__(self, runs: Sequence[RunScore], resamples: int = RESAMPLES, seed: int = 0) -> None:
+    def __init__(
+        self,
+        runs: Sequence[RunScore],
+        resamples: int = RESAMPLES,
+        seed: int = 0,
+        prices: Prices | None = None,
+    ) -> None:
         """Draws `resamples` times as many tasks as there are, with replacement."""
         self._runs = runs
+        self._prices = prices or Prices()
         tasks = sorted({run.task for run in runs})
         self.tasks = len(tasks)
         number = {task: index for index, task in enumerate(tasks)}
@@ -57,22 +69,20 @@ class Bootstrap:
 
     def estimates(self, case: int) -> dict[str, Estimate]:
         """Every figure of the case with that number, by name."""
-        total, resampled = self._sums(case)
+        sums = self._sums(case)
         return {
-            figure.name: Estimate.of(figure.of(total), figure.of(resampled)) for figure in FIGURES
+            figure.name: Estimate.of(*(figure.of(each) for each in sums)) for figure in FIGURES
         }
 
     def difference(self, figure: Figure, case: int, other: int) -> Estimate:
         """How much higher the figure is under one case than under another."""
-        total, resampled = self._sums(case)
-        other_total, other_resampled = self._sums(other)
-        return Estimate.of(
-            figure.of(total) - figure.of(other_total),
-            figure.of(resampled) - figure.of(other_resampled),
-        )
+        mine, others = self._sums(case), self._sums(other)
+        parts = zip(mine, others, strict=True)
+        return Estimate.of(*(figure.of(one) - figure.of(two) for one, two in parts))
 
-    def _sums(self, case: int) -> tuple[Sums, Sums]:
-        rows = np.array([sums_of(run, run.cases[case]) for run in self._runs])
+    def _sums(self, case: int) -> tuple[Sums, Sums, Sums]:
+        """Over all runs, over every sample, and over each task's runs alone."""
+        rows = np.array([sums_of(run, run.cases[case], self._prices) for run in self._runs])
         by_task = np.zeros((self.tasks, rows.shape[1]))
         np.add.at(by_task, self._task_of, rows)
-        return Sums(by_task.sum(axis=0)), Sums(self._drawn @ by_task)
+        return Sums(by_task.sum(axis=0)), Sums(self._drawn @ by_task), Sums(by_task)

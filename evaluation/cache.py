@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import version
@@ -12,6 +12,7 @@ from typing import Any
 
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.paths import app_dir
+from evaluation.caches import Billed
 from evaluation.cases import Case, all_of
 from evaluation.runs import Run
 from evaluation.scores import CaseScore, RunScore
@@ -21,7 +22,7 @@ from engine.models.guideline import load_guideline
 from engine.models.summaries import MODEL_POLICIES
 from contextrender_bridge.settings import current_settings
 
-FORMAT = 1
+FORMAT = 2
 
 
 class ScoreCache:
@@ -73,6 +74,7 @@ class ScoreCache:
             data = json.loads(self._path(fingerprint, case).read_text("utf-8"))
             found.cases.append(_case_score(case, data))
             found.full, found.full_calls = Usage(**data["full"]), data["full_calls"]
+            found.full_bills = _bills(data["full_bills"])
             found.recording = max(found.recording, data["recording"])
             found.embedding = max(found.embedding, data["embedding"])
         return found
@@ -91,7 +93,7 @@ def code() -> str:
     engine = app_dir() / "engine"
     files = sorted(path for path in engine.rglob("*") if path.suffix in (".py", ".jac"))
     files = [path for path in files if ".jac" not in path.relative_to(engine).parts]
-    files += [own / f"{name}.py" for name in ("in_process", "prompts", "scores")]
+    files += [own / f"{name}.py" for name in ("caches", "in_process", "prompts", "scores")]
     digest = hashlib.sha256(version("contextrender").encode())
     for file in files:
         digest.update(file.read_bytes())
@@ -109,12 +111,16 @@ def _to_json(run: RunScore, score: CaseScore) -> dict[str, Any]:
     return {
         "full": asdict(run.full),
         "full_calls": run.full_calls,
+        "full_bills": {rule: asdict(billed) for rule, billed in run.full_bills.items()},
         "recall": vars(score.recall),
         "tokens_outside": score.tokens_outside,
         "sent": asdict(score.sent),
         "own": asdict(score.own),
         "calls": score.calls,
         "seconds": score.seconds,
+        "bills": {rule: asdict(billed) for rule, billed in score.bills.items()},
+        "newest": score.newest,
+        "newest_complete": score.newest_complete,
         "recording": run.recording,
         "embedding": run.embedding,
     }
@@ -125,5 +131,18 @@ def _case_score(case: Case, data: dict[str, Any]) -> CaseScore:
     vars(recall).update(data["recall"])
     sent, own = Usage(**data["sent"]), Usage(**data["own"])
     return CaseScore(
-        case, recall, data["tokens_outside"], sent, own, data["calls"], 0, data["seconds"]
+        case,
+        recall,
+        data["tokens_outside"],
+        sent,
+        own,
+        data["calls"],
+        seconds=data["seconds"],
+        bills=_bills(data["bills"]),
+        newest=data["newest"],
+        newest_complete=data["newest_complete"],
     )
+
+
+def _bills(data: Mapping[str, Mapping[str, int]]) -> dict[str, Billed]:
+    return {rule: Billed(**billed) for rule, billed in data.items()}

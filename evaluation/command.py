@@ -25,6 +25,7 @@ from evaluation.cache import ScoreCache
 from evaluation.cases import Case, cases_of
 from evaluation.compare import differences, pairs_of
 from evaluation.over_http import HttpReplay
+from evaluation.prices import DEFAULTS, Prices
 from evaluation.progress import progress
 from evaluation.runs import Run, read_runs
 from evaluation.scores import RunScore
@@ -80,6 +81,15 @@ def add_replay_arguments(parser: argparse.ArgumentParser, policies: str, budgets
     )
     parser.add_argument("--limit", type=count, metavar="N", help="replay the first N runs only")
     parser.add_argument(
+        "--price",
+        action="append",
+        default=[],
+        metavar="MODEL",
+        help="whose prices bills take, by LiteLLM's table (each run's own model's, else "
+        f"{' and '.join(DEFAULTS.values())}); or openai:input=2,cached=0.5,output=8, in dollars for "
+        "a million tokens; one for each provider",
+    )
+    parser.add_argument(
         "--resamples",
         type=count,
         default=RESAMPLES,
@@ -102,9 +112,10 @@ def run(args: argparse.Namespace) -> int:
     budgets = list(dict.fromkeys(case.budget for case in cases))
     pairs = pairs_of(args.compare, budgets, args.set)
     cases = list(dict.fromkeys([*cases, *(case for pair in pairs for case in pair)]))
+    prices = Prices.parsed(args.price)
     runs = read_runs(args.files, args.limit)
     scores = _scores(args, runs, cases)
-    bootstrap = Bootstrap(scores, args.resamples, args.seed)
+    bootstrap = Bootstrap(scores, args.resamples, args.seed, prices)
     compared = list(differences(bootstrap, cases, pairs))
     if args.json:
         report.write_json(report.to_json(scores, bootstrap, compared), args.json)

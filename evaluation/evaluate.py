@@ -15,7 +15,7 @@ from engine.policies import POLICIES
 from engine.models.summaries import MODEL_POLICIES
 
 BUDGETS = "3000,6000,12000,24000"
-OUT = Path("evaluation")
+OUT = Path("eval-report")
 OURS = ("contextrender_plus", "contextrender_frozen")
 PAPER = "contextrender"
 

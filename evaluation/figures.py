@@ -11,6 +11,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluation.caches import RULES, Billed
+from evaluation.prices import Prices
 from evaluation.scores import CaseScore, RunScore
 from engine.costs import CACHED, EMBEDDED, INPUT, OUTPUT
 from engine.lookback.measures import AGE_BINS
@@ -18,6 +20,8 @@ from engine.lookback.measures import AGE_BINS
 Floats = NDArray[np.float64]
 
 AGES: Final = tuple(label for label, _ in AGE_BINS)
+BILLS: Final = ("prompts", "calls", "full prompts", "full calls")
+"""Dollars for prompts, and for prompts and output: the policy's, and full history's."""
 COLUMNS: Final = (
     *(f"events {age}" for age in AGES),
     *(f"visible {age}" for age in AGES),
@@ -32,6 +36,9 @@ COLUMNS: Final = (
     "full prompt",
     "full cached",
     "own",
+    "newest",
+    "newest complete",
+    *(f"{rule} {what}" for rule in RULES for what in BILLS),
     "runs over",
     "over prompt",
     "over cached",
@@ -92,6 +99,10 @@ class Sums:
         spent = spent + OUTPUT * self["over output"] + EMBEDDED * self["over embedded"]
         return spent / 1e6
 
+    def bill(self, rule: str, what: str) -> Floats:
+        """Dollars by a provider's rule relative to full history's: for `prompts` or `calls`."""
+        return self.share(self[f"{rule} {what}"], self[f"{rule} full {what}"])
+
     def prompt_cost(self, cached_price: float) -> Floats:
         """What prompts cost relative to full history's, cached tokens at a share of the price.
 
@@ -107,7 +118,7 @@ class Sums:
         return INPUT * (1 - share) + CACHED * share
 
 
-def sums_of(run: RunScore, score: CaseScore) -> Floats:
+def sums_of(run: RunScore, score: CaseScore, prices: Prices) -> Floats:
     """One run's sums under one case, as columns."""
     recall, over = score.recall, score.recall.over_budget > 0
     sent, own, full = score.sent, score.own, run.full
@@ -135,11 +146,26 @@ def sums_of(run: RunScore, score: CaseScore) -> Floats:
             full.prompt,
             full.cached,
             own.prompt + OUTPUT / INPUT * own.output,
+            score.newest,
+            score.newest_complete,
+            *(dollars for rule in RULES for dollars in _bills(run, score, rule, prices)),
             over,
             *(value if over else 0 for value in spent),
         ],
         dtype=np.float64,
     )
+
+
+def _bills(run: RunScore, score: CaseScore, rule: str, prices: Prices) -> list[float]:
+    """The columns of `BILLS`; the policy's own model calls are part of it, never cached."""
+    price, mine, full = prices.of(rule, run.model), score.bills[rule], run.full_bills[rule]
+    own = price.calls(Billed(plain=score.own.prompt), score.own.output)
+    return [
+        price.prompts(mine) + own,
+        price.calls(mine, score.sent.output) + own,
+        price.prompts(full),
+        price.calls(full, run.full.output),
+    ]
 
 
 @dataclass(slots=True, frozen=True)
@@ -157,6 +183,16 @@ def _recall_at(age: str) -> Callable[[Sums], Floats]:
     return lambda sums: sums.share(sums[f"visible {age}"], sums[f"events {age}"])
 
 
+def _bill(rule: str, what: str) -> Callable[[Sums], Floats]:
+    return lambda sums: sums.bill(rule, what)
+
+
+RULE_TITLES: Final = {
+    "openai": "OpenAI's cache",
+    "anthropic": "Anthropic's cache",
+    "anthropic_end": "Anthropic's cache, one breakpoint",
+}
+
 FIGURES: Final[Sequence[Figure]] = (
     Figure(
         "result_recall",
@@ -173,6 +209,19 @@ FIGURES: Final[Sequence[Figure]] = (
         "turns_with_all_values",
         "turns with all values",
         lambda sums: sums.share(sums["turns with all"], sums["turns"]),
+    ),
+    Figure(
+        "newest_complete",
+        "newest results complete, calls over budget",
+        lambda sums: sums.share(sums["newest complete"], sums["newest"]),
+    ),
+    *(
+        Figure(f"{rule}_prompts", f"prompts, {title}, of full history's", _bill(rule, "prompts"), more_is_better=False)
+        for rule, title in RULE_TITLES.items()
+    ),
+    *(
+        Figure(f"{rule}_calls", f"whole bill, {title}, of full history's", _bill(rule, "calls"), more_is_better=False)
+        for rule, title in RULE_TITLES.items()
     ),
     Figure(
         "tokens_per_call",

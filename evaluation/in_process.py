@@ -28,7 +28,7 @@ def replay_run(
     """
     remembering = _Remembering(embedder)
     counter = counter_for(run.model or None)
-    prompts = Prompts(counter)
+    prompts = Prompts(counter, run.tools)
     history = History()
     scorers = [Scorer(run, case, prompts) for case in cases]
     kept = [(VectorTable(), SummariesInMemory()) for _ in cases]
@@ -68,6 +68,7 @@ def _prompt(
         summaries=summaries_for(case.policy, summaries),
     )
     messages = [assemble(run.messages[item.message], item) for item in rendered.items]
+    shown = (item.message for item in rendered.items)
     return Prompt(
         rendered.tokens_before,
         rendered.tokens_after,
@@ -77,6 +78,7 @@ def _prompt(
         rendered.usage,
         bool(rendered.warnings),
         time.perf_counter() - start - (embedder.seconds - embedding),
+        frozenset(position for position in shown if history.result_at(position) >= 0),
     )
 
 

@@ -34,7 +34,7 @@ class HttpReplay:
         Raises CommandError, naming the run, when the server refuses.
         """
         turns = turns_of(run)
-        prompts = Prompts(counter_for(run.model or None))
+        prompts = Prompts(counter_for(run.model or None), run.tools)
         scorers = [Scorer(run, case, prompts) for case in cases]
         sessions = [f"replay-{uuid.uuid4().hex}" for _ in cases]
         self._sessions += sessions
@@ -82,6 +82,7 @@ class HttpReplay:
             _usage(reply),
             bool(reply["warnings"]),
             time.perf_counter() - start,
+            frozenset(reply["visible"]) | {each["position"] for each in reply["replaced"]},
         )
 
 

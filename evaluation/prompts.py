@@ -2,17 +2,26 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from engine.text.tokens import TokenCounter, call_parts
+from engine.text.tokens import TokenCounter, call_parts, json_text
 
-Unit = tuple[object, int]
-"""A message's text or its calls, to compare with, and the tokens."""
+
+class Unit(NamedTuple):
+    """What of a prompt is cached as a whole: a message's text, its calls, or the tools' schemas.
+
+    `identity` is hashable and tells one from another; `blocks` are the content blocks it is sent
+    as.
+    """
+
+    identity: object
+    tokens: int
+    blocks: int = 1
 
 
 @dataclass(slots=True, frozen=True)
 class Sent:
-    """One prompt: its tokens, and those of them that a provider has cached of the previous one."""
+    """One prompt: its tokens, and those of them that the previous prompt began with."""
 
     tokens: int
     cached: int
@@ -21,11 +30,13 @@ class Sent:
 class Prompts:
     """The prompts of one run, in order; every text is counted once."""
 
-    def __init__(self, counter: TokenCounter) -> None:
-        """Counts with `counter`."""
+    def __init__(self, counter: TokenCounter, tools: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Counts with `counter`; the schemas of `tools` stand before every prompt billed."""
         self._counter = counter
         self._texts: dict[str, int] = {}
         self._calls: dict[tuple[str, str], int] = {}
+        schemas = json_text(list(tools))
+        self._tools = [Unit(schemas, counter.text(schemas))] if tools else []
 
     def send(
         self, previous: Sequence[Unit], messages: Sequence[Mapping[str, Any]]
@@ -33,24 +44,30 @@ class Prompts:
         """The units of a prompt, and its sizes after the previous prompt's units."""
         units = [unit for message in messages for unit in self._units(message)]
         cached = 0
-        for (before, _), (now, tokens) in zip(previous, units, strict=False):
-            if before != now:
+        for before, now in zip(previous, units, strict=False):
+            if before.identity != now.identity:
                 break
-            cached += tokens
-        return units, Sent(sum(tokens for _, tokens in units), cached)
+            cached += now.tokens
+        return units, Sent(sum(unit.tokens for unit in units), cached)
+
+    def billed(self, units: Sequence[Unit]) -> Sequence[Unit]:
+        """What a provider is sent: the tools' schemas, then the prompt."""
+        return [*self._tools, *units]
 
     def tokens(self, messages: Sequence[Mapping[str, Any]]) -> int:
         """Tokens of messages, as the engine counts them."""
-        return sum(tokens for message in messages for _, tokens in self._units(message))
+        return sum(unit.tokens for message in messages for unit in self._units(message))
 
     def _units(self, message: Mapping[str, Any]) -> list[Unit]:
         role, content, calls = (message.get(key) for key in ("role", "content", "tool_calls"))
         units: list[Unit] = []
         tokens = self._text_tokens(role, content)
         if tokens or role != "assistant":
-            units.append(((role, content, message.get("tool_call_id")), tokens))
+            text = content if isinstance(content, str) else json_text(content)
+            units.append(Unit((role, text, message.get("tool_call_id")), tokens))
         if calls:
-            units.append((calls, sum(map(self._call_tokens, calls))))
+            identity = tuple((call.get("id"), *call_parts(call)) for call in calls)
+            units.append(Unit(identity, sum(map(self._call_tokens, calls)), len(calls)))
         return units
 
     def _text_tokens(self, role: object, content: object) -> int:

@@ -18,7 +18,7 @@ from evaluation.compare import Difference
 from evaluation.figures import AGES, BY_NAME, Figure
 from evaluation.scores import CaseScore, RunScore, totals
 
-PLAIN_WIDTH = 128
+PLAIN_WIDTH = 136
 
 Estimates = Mapping[str, Estimate]
 
@@ -209,11 +209,12 @@ def _recall_table(sums: Sequence[CaseScore], estimates: Sequence[Estimates]) -> 
     made = table(
         "What later steps drew on that was in view, % (Later-Used Recall; ages in turns)",
         *("policy", "budget", "results", "", *(f"age\n{age}" for age in AGES)),
-        *("values", "", "turns\nwith all", ""),
+        *("values", "", "turns\nwith all", "", "newest\ncomplete"),
         folds="policy",
     )
     wide = ("result_recall", "value_recall", "turns_with_all_values")
-    names = (wide[0], *(f"result_recall {age}" for age in AGES), *wide[1:])
+    ages = (f"result_recall {age}" for age in AGES)
+    names = (wide[0], *ages, *wide[1:], "newest_complete")
     for total, known in zip(sums, estimates, strict=True):
         made.add_row(*_case_cells(total), *_cells(known, names, wide))
     return made
@@ -221,13 +222,13 @@ def _recall_table(sums: Sequence[CaseScore], estimates: Sequence[Estimates]) -> 
 
 def _cost_table(sums: Sequence[CaseScore], estimates: Sequence[Estimates]) -> Table:
     made = table(
-        "What it cost: dollars a run over budget; % of full history's",
-        *("policy", "budget", "C\ndollars", "C\n%", "", "true prefix\ndollars"),
-        *("prompt %\nat 0.25", "", "prompt %\nat 0.1", ""),
+        "What it cost, % of full history's: the paper's C, and prompts as providers bill them",
+        *("policy", "budget", "C", "", "OpenAI's\ncache", "", "Anthropic's\ncache", ""),
+        *("one\nbreakpoint", "C, dollars\na run"),
         folds="policy",
     )
-    wide = ("cost_relative", "prompt_cost_25", "prompt_cost_10")
-    names = ("cost_dollars", wide[0], "prefix_cost_dollars", *wide[1:])
+    wide = ("cost_relative", "openai_prompts", "anthropic_prompts")
+    names = (*wide, "anthropic_end_prompts", "cost_dollars")
     for total, known in zip(sums, estimates, strict=True):
         made.add_row(*_case_cells(total), *_cells(known, names, wide))
     return made

@@ -1,11 +1,14 @@
-"""Recorded agent runs: JSON Lines of `{"id", "source", "model", "messages"}`, perhaps "task"."""
+"""Recorded agent runs: JSON Lines of `{"id", "source", "model", "messages"}`.
+
+A run may have "task", "tools" (schemas sent with every call), and "times" of its messages.
+"""
 
 import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,8 @@ _OWN_FIELDS = ("source", "model", "task")
 class Run:
     """One recorded run; `messages` are OpenAI chat messages as they were recorded.
 
-    `task` is what the agent was asked to do: runs of one task are not independent.
+    `task` is what the agent was asked to do: runs of one task are not independent. `tools` are
+    the schemas sent with every call, `times` the second at which each message came, if known.
     """
 
     id: str
@@ -29,6 +33,8 @@ class Run:
     model: str
     messages: list[dict[str, Any]]
     named_task: str = ""
+    tools: list[dict[str, Any]] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
 
     @property
     def task(self) -> str:
@@ -45,8 +51,12 @@ class Run:
     @property
     def fingerprint(self) -> str:
         """A digest of what replaying depends on."""
-        text = json.dumps([self.model, self.messages], sort_keys=True)
+        text = json.dumps([self.model, self.messages, self.tools, self.times], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def time(self, position: int) -> float:
+        """The second at which a message came; 0 for all where that is not known."""
+        return self.times[position] if self.times else 0.0
 
     @property
     def invocations(self) -> int:
@@ -116,7 +126,23 @@ def _run(line: bytes) -> Run:
         raise _NotARun("a run needs messages, a list")
     source, model, task = (_text(fields, name) for name in _OWN_FIELDS)
     _check(messages)
-    return Run(id, source, model, messages, task)
+    return Run(id, source, model, messages, task, _tools(fields), _times(fields, len(messages)))
+
+
+def _tools(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
+    tools = fields.get("tools") or []
+    if not (isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)):
+        raise _NotARun("tools must be a list of schemas")
+    return tools
+
+
+def _times(fields: Mapping[str, Any], messages: int) -> list[float]:
+    times = fields.get("times") or []
+    if not (isinstance(times, list) and all(type(time) in (int, float) for time in times)):
+        raise _NotARun("times must be a list of seconds")
+    if times and (len(times) != messages or sorted(times) != times):
+        raise _NotARun("times must be one a message, none before the last")
+    return times
 
 
 def _text(fields: dict[str, Any], name: str) -> str:

@@ -1,9 +1,10 @@
 """What replaying a run measures: one score a policy and budget (docs/method.md, Measures)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+from evaluation.caches import Billed, caches, no_bills, sum_bills
 from evaluation.cases import Case
 from evaluation.prompts import Prompts, Sent, Unit
 from evaluation.runs import Run
@@ -15,11 +16,15 @@ __all__ = ["Case", "CaseScore", "Prompt", "RunScore", "Scorer", "Turn", "Watch",
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A recorded model call: its assistant message, and the earlier results that drew on."""
+    """A recorded model call: its assistant message, and the earlier results that drew on.
+
+    `newest` are the positions of the results that came since the call before.
+    """
 
     number: int
     position: int
     events: Sequence[RecallEvent]
+    newest: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +32,8 @@ class Prompt:
     """What a case made of the history before one turn.
 
     Token counts are those the budget limits; `tokens_outside` is the system prompt and the
-    current user message, which come on top. `visible` are positions of complete results. `usage`
-    is what the policy itself spent on it; it `warned` where a model could not be had. `seconds` is
+    current user message, which come on top. `visible` are positions of complete results, `shown`
+    of those in view in any form. `usage` is what the policy itself spent on it; it `warned` where a model could not be had. `seconds` is
     the time it took.
     """
 
@@ -40,6 +45,7 @@ class Prompt:
     usage: Usage = NOTHING_USED
     warned: bool = False
     seconds: float = 0.0
+    shown: frozenset[int] = frozenset()
 
 
 Watch = Callable[[Case, Turn, Prompt], None]
@@ -52,7 +58,9 @@ class CaseScore:
 
     `sent` are the agent's own calls and `own` the policy's; `calls` are the tokens of each prompt
     with what is outside the budget, of one run. `warned` are calls for which a model could not be
-    had, so that they say little of the policy.
+    had, so that they say little of the policy. `bills` are its prompts by every provider's rule.
+    `newest` counts the calls over budget that follow results, `newest_complete` those of them that
+    show all the newest turn's results complete.
     """
 
     case: Case
@@ -63,9 +71,15 @@ class CaseScore:
     calls: list[int] = field(default_factory=list)
     warned: int = 0
     seconds: float = 0.0
+    bills: dict[str, Billed] = field(default_factory=no_bills)
+    newest: int = 0
+    newest_complete: int = 0
 
     def add(self, turn: Turn, prompt: Prompt, sent: Sent, output: int) -> None:
         """Scores one prompt against what its turn drew on."""
+        if turn.newest and prompt.tokens_full > self.case.budget:
+            self.newest += 1
+            self.newest_complete += turn.newest <= prompt.visible
         self.recall.add_turn(turn.events, prompt.visible, prompt.messages)
         self.recall.add_invocation(prompt.tokens_full, prompt.tokens_rendered, self.case.budget)
         self.tokens_outside += prompt.tokens_outside
@@ -83,6 +97,9 @@ class CaseScore:
         self.own = self.own.plus(other.own)
         self.warned += other.warned
         self.seconds += other.seconds
+        self.bills = sum_bills(self.bills, other.bills)
+        self.newest += other.newest
+        self.newest_complete += other.newest_complete
 
     @property
     def share_saved(self) -> float | None:
@@ -106,6 +123,9 @@ class CaseScore:
             "policy_output_tokens": self.own.output,
             "embedded_tokens": self.own.embedded,
             "warned_calls": self.warned,
+            "bills": {rule: asdict(billed) for rule, billed in self.bills.items()},
+            "newest": self.newest,
+            "newest_complete": self.newest_complete,
         }
 
 
@@ -114,7 +134,7 @@ class RunScore:
     """One run under every case; over HTTP, `sessions` names the session of each.
 
     `full` is what full history's calls are: the whole transcript so far, each the previous one's
-    continuation. `recording` and `embedding` are seconds spent once for all cases; over HTTP they
+    continuation, and `full_bills` the same by every provider's rule. `recording` and `embedding` are seconds spent once for all cases; over HTTP they
     are part of each case's own seconds, and 0 here.
     """
 
@@ -128,18 +148,43 @@ class RunScore:
     recording: float = 0.0
     embedding: float = 0.0
     sessions: list[str] = field(default_factory=list)
+    full_bills: dict[str, Billed] = field(default_factory=no_bills)
 
     @classmethod
     def of(cls, run: Run, cases: list[CaseScore], prompts: Prompts) -> Self:
         """The score of a run, whose prompts were counted by `prompts`."""
         full, sizes, before, read = NOTHING_USED, list[int](), 0, 0
+        units, biller = list[Unit](), Biller(prompts)
         for position, message in enumerate(run.messages):
             if message["role"] == "assistant":
-                now = before + prompts.tokens(run.messages[read:position])
+                fresh, _ = prompts.send([], run.messages[read:position])
+                units += fresh
+                now = before + sum(unit.tokens for unit in fresh)
                 full = full.plus(Usage(now, before, prompts.tokens([message])))
+                biller.add(units, run.time(position))
                 sizes.append(now)
                 before, read = now, position
-        return cls(run.id, run.source, run.model, cases, run.task, full, sizes)
+        score = cls(run.id, run.source, run.model, cases, run.task, full, sizes)
+        score.full_bills = biller.bills
+        return score
+
+
+class Biller:
+    """Adds up what a run's prompts are billed by every provider's rule."""
+
+    def __init__(self, prompts: Prompts) -> None:
+        """Bills the prompts with what stands before them all."""
+        self._prompts = prompts
+        self._caches = caches()
+        self.bills = no_bills()
+
+    def add(self, units: Sequence[Unit], time: float) -> None:
+        """Bills the next prompt, sent at that second."""
+        whole = self._prompts.billed(units)
+        self.bills = {
+            rule: self.bills[rule].plus(cache.bill(whole, time))
+            for rule, cache in self._caches.items()
+        }
 
 
 class Scorer:
@@ -151,12 +196,15 @@ class Scorer:
         self._run = run
         self._prompts = prompts
         self._units: list[Unit] = []
+        self._biller = Biller(prompts)
 
     def add(self, turn: Turn, prompt: Prompt) -> None:
         """Scores the next prompt."""
         self._units, sent = self._prompts.send(self._units, prompt.messages)
         output = self._prompts.tokens([self._run.messages[turn.position]])
         self.score.add(turn, prompt, sent, output)
+        self._biller.add(self._units, self._run.time(turn.position))
+        self.score.bills = self._biller.bills
 
 
 def turns_of(run: Run) -> list[Turn]:
@@ -164,11 +212,16 @@ def turns_of(run: Run) -> list[Turn]:
     events: dict[int, list[RecallEvent]] = {}
     for event in recall_events(run.messages):
         events.setdefault(event.message, []).append(event)
-    positions = [i for i, message in enumerate(run.messages) if message["role"] == "assistant"]
-    return [
-        Turn(number, position, events.get(position, ()))
-        for number, position in enumerate(positions, 1)
-    ]
+    turns: list[Turn] = []
+    newest: list[int] = []
+    for position, message in enumerate(run.messages):
+        if message["role"] == "tool":
+            newest.append(position)
+        elif message["role"] == "assistant":
+            drawn_on = events.get(position, ())
+            turns.append(Turn(len(turns) + 1, position, drawn_on, frozenset(newest)))
+            newest = []
+    return turns
 
 
 def totals(runs: Sequence[RunScore]) -> list[CaseScore]:

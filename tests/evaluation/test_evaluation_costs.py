@@ -12,10 +12,13 @@ from engine.models.embeddings import NoEmbedder, load_embedder
 from engine.models.summaries import MODEL_POLICIES
 from engine.policies import POLICIES
 from engine.text.tokens import counter_for
+from evaluation.bootstrap import Bootstrap
 from evaluation.cache import ScoreCache
+from evaluation.caches import Billed
 from evaluation.cases import Case, cases_of
 from evaluation.figures import COLUMNS, FIGURES, Sums, sums_of
 from evaluation.in_process import replay_run
+from evaluation.prices import Price, Prices, price_of
 from evaluation.prompts import Prompts
 from evaluation.runs import Run
 from evaluation.scores import CaseScore, RunScore
@@ -34,7 +37,7 @@ def score_of(
 
 
 def sums_over(*runs: RunScore) -> Sums:
-    return Sums(sum((sums_of(run, run.cases[0]) for run in runs), 0))
+    return Sums(sum((sums_of(run, run.cases[0], Prices()) for run in runs), 0))
 
 
 def value(name: str, sums: Sums) -> float:
@@ -88,6 +91,34 @@ def test_nothing_over_budget_has_no_standardized_cost() -> None:
     sums = sums_over(score_of(Usage(50, 40, 9), Usage(50, 10, 9), over=False))
     assert value("cost_relative", sums) != value("cost_relative", sums)
     assert len(sums.values) == len(COLUMNS)
+
+
+def test_provider_bills_by_hand() -> None:
+    # A model's own price: dollars for a million tokens.
+    price = price_of("gpt-4o")
+    mine = Billed(plain=300_000, read=100_000)
+    full = Billed(plain=200_000, read=1_800_000)
+    run = score_of(Usage(output=10_000), Usage(output=10_000), Usage(prompt=1_000, output=500))
+    run.model = "gpt-4o"
+    run.cases[0].bills["openai"], run.full_bills["openai"] = mine, full
+    sums = sums_over(run)
+    spent = 0.3 * price.input + 0.1 * price.cached
+    own = 0.001 * price.input + 0.0005 * price.output
+    whole = 0.2 * price.input + 1.8 * price.cached
+    assert value("openai_prompts", sums) == pytest.approx((spent + own) / whole)
+    answers = 0.01 * price.output
+    expected = (spent + own + answers) / (whole + answers)
+    assert value("openai_calls", sums) == pytest.approx(expected)
+    assert price.cached == price.input / 2
+
+
+def test_a_price_set_by_hand_needs_no_new_replay() -> None:
+    run = score_of(Usage(), Usage())
+    run.cases[0].bills["anthropic"] = Billed(plain=10, read=100, written=20)
+    run.full_bills["anthropic"] = Billed(read=1_000, written=100)
+    prices = Prices({"anthropic": Price(input=1, cached=0.1, written=1.25, output=5)})
+    sums = Sums(sums_of(run, run.cases[0], prices))
+    assert value("anthropic_prompts", sums) == pytest.approx((10 + 10 + 25) / (100 + 125))
 
 
 def said(text: str, *calls: Json) -> Json:
@@ -199,3 +230,24 @@ def test_a_policy_that_needs_a_model_says_so(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(CommandError, match="policy compact needs a model"):
         cases_of("compact", "6000")
+
+
+def test_newest_results_complete_counts_calls_over_budget_that_follow_results() -> None:
+    (score,) = replay_run(RUN, [Case("prune", 100)], NoEmbedder()).cases
+    # Three calls: before the first there is no result, before the second all fits 100 tokens.
+    assert (score.newest, score.newest_complete) == (1, 1)
+    (tight,) = replay_run(RUN, [Case("prune", 70)], NoEmbedder()).cases
+    assert tight.newest == 2
+    assert tight.newest_complete < 2
+
+
+def test_a_figure_that_one_task_alone_has_has_no_interval() -> None:
+    over = score_of(Usage(300, 100, 9), Usage(1_000, 800, 9), task="a")
+    within = score_of(Usage(50, 40, 9), Usage(50, 10, 9), over=False, task="b")
+    known = Bootstrap([over, within, within], 200).estimates(0)
+    # Only task a exceeds the budget: every sample that draws it gives its cost and no other.
+    assert known["cost_relative"].value is not None
+    assert (known["cost_relative"].low, known["cost_relative"].high) == (None, None)
+    assert known["prompt_cost_10"].low is not None
+    other = score_of(Usage(400, 100, 9), Usage(1_000, 800, 9), task="c")
+    assert Bootstrap([over, within, other], 200).estimates(0)["cost_relative"].low is not None

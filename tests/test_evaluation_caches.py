@@ -1,0 +1,111 @@
+"""Providers' prompt caches on prompts worked by hand."""
+
+from typing import Any
+
+import pytest
+
+from engine.text.tokens import counter_for
+from evaluation.caches import AnthropicCache, Billed, OpenAICache
+from evaluation.prompts import Prompts, Unit
+
+
+def units(*named: tuple[str, int]) -> list[Unit]:
+    return [Unit(name, tokens) for name, tokens in named]
+
+
+A, B, C, D = ("a", 1_000), ("b", 500), ("c", 300), ("d", 2_000)
+
+
+def test_openai_reads_whole_blocks_of_a_beginning_it_has_seen() -> None:
+    cache = OpenAICache()
+    assert cache.bill(units(A, B)) == Billed(plain=1_500)
+    # 1,500 tokens are repeated: 11 blocks of 128 are 1,408.
+    assert cache.bill(units(A, B, C)) == Billed(plain=392, read=1_408)
+
+
+def test_openai_reads_nothing_below_1024_tokens() -> None:
+    cache = OpenAICache()
+    cache.bill(units(A, B))
+    assert cache.bill(units(A, C)) == Billed(plain=1_300)
+    cache.bill(units(("x", 1_024)))
+    assert cache.bill(units(("x", 1_024), C)).read == 1_024
+    cache.bill(units(("y", 1_023)))
+    assert cache.bill(units(("y", 1_023), C)).read == 0
+
+
+def test_openai_knows_every_earlier_prompt_not_only_the_last() -> None:
+    cache = OpenAICache()
+    cache.bill(units(D, A))
+    cache.bill(units(C, A, B))
+    assert cache.bill(units(D, B)).read == 1_920  # 15 blocks of D's 2,000
+
+
+def test_what_was_not_used_for_five_minutes_is_forgotten() -> None:
+    for cache in (OpenAICache(), AnthropicCache(quarters=False)):
+        cache.bill(units(D), 0)
+        assert cache.bill(units(D), 300).read > 0  # and used once more
+        assert cache.bill(units(D), 600).read > 0
+        assert cache.bill(units(D), 901).read == 0
+
+
+def test_anthropic_writes_up_to_the_breakpoint_and_reads_what_was_written() -> None:
+    cache = AnthropicCache(quarters=False)
+    assert cache.bill(units(A, B)) == Billed(written=1_500)
+    assert cache.bill(units(A, B, C)) == Billed(read=1_500, written=300)
+
+
+def test_anthropic_caches_nothing_below_1024_tokens() -> None:
+    cache = AnthropicCache(quarters=False)
+    assert cache.bill(units(A)) == Billed(plain=1_000)
+    assert cache.bill(units(A, C)) == Billed(written=1_300)
+
+
+def test_anthropic_with_one_breakpoint_reads_nothing_of_a_beginning_that_ends_elsewhere() -> None:
+    cache = AnthropicCache(quarters=False)
+    cache.bill(units(D, A, B))
+    assert cache.bill(units(D, A, C)) == Billed(written=3_300)
+
+
+def test_anthropic_with_breakpoints_at_the_quarters_reads_up_to_the_last_that_still_holds() -> None:
+    cache = AnthropicCache(quarters=True)
+    four = [(name, 1_500) for name in "wxyz"]
+    assert cache.bill(units(*four)) == Billed(written=6_000)
+    # w, x and y end at its quarters. y is gone, so x is the last beginning that still holds.
+    assert cache.bill(units(*four[:2], D)) == Billed(read=3_000, written=2_000)
+
+
+def test_the_quarters_stay_while_a_prompt_continues_the_one_before() -> None:
+    cache = AnthropicCache(quarters=True)
+    first = [(name, 1_500) for name in "wxyz"]
+    cache.bill(units(*first))
+    # With quarters of 66,000 tokens, nothing in the first 60 blocks would be looked for or kept.
+    grown = [*units(*first), *(Unit(("more", n), 1_000, 1) for n in range(60))]
+    assert cache.bill(grown) == Billed(read=6_000, written=60_000)
+    assert cache.bill(units(*first[:3], C)).read == 4_500
+
+
+def test_anthropic_looks_no_further_back_than_20_blocks() -> None:
+    for blocks, read in ((20, 2_000), (21, 0)):
+        cache = AnthropicCache(quarters=False)
+        cache.bill(units(D))
+        calls = Unit("calls", 500, blocks)
+        assert cache.bill([*units(D), calls]) == Billed(read=read, written=2_500 - read)
+
+
+def test_the_schemas_of_tools_stand_before_every_prompt() -> None:
+    counter = counter_for(None)
+    tool: dict[str, Any] = {"type": "function", "function": {"name": "look", "parameters": {}}}
+    message = {"role": "user", "content": "Find it."}
+    prompts = Prompts(counter, [tool])
+    made, sent = prompts.send([], [message])
+    schemas, text = prompts.billed(made)
+    assert sent.tokens == text.tokens == counter.message(message)
+    assert schemas.tokens == counter.text(
+        '[{"type":"function","function":{"name":"look","parameters":{}}}]'
+    )
+    assert list(Prompts(counter).billed(made)) == made
+
+
+@pytest.mark.parametrize("quarters", [True, False])
+def test_nothing_sent_is_nothing_billed(quarters: bool) -> None:
+    assert AnthropicCache(quarters=quarters).bill([]) == OpenAICache().bill([]) == Billed()

@@ -1,0 +1,72 @@
+"""Prices: LiteLLM's own table, and those set by hand."""
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from contextrender_bridge.errors import CommandError
+
+from evaluation.caches import Billed
+from evaluation.prices import DEFAULTS, TABLE, Price, Prices, price_of
+
+
+def table() -> dict[str, dict[str, float]]:
+    spec = find_spec("litellm")
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    text = (Path(spec.submodule_search_locations[0]) / TABLE).read_text()
+    read: dict[str, dict[str, float]] = json.loads(text)
+    return read
+
+
+def test_what_calls_cost_by_hand() -> None:
+    price = Price(input=2, cached=0.5, written=2.5, output=8)
+    billed = Billed(plain=100_000, read=400_000, written=200_000)
+    assert price.prompts(billed) == pytest.approx(0.2 + 0.2 + 0.5)
+    assert price.calls(billed, 10_000) == pytest.approx(0.9 + 0.08)
+
+
+@pytest.mark.parametrize("model", [*DEFAULTS.values(), "gpt-4o"])
+def test_a_models_price_is_litellms(model: str) -> None:
+    row, price = table()[model], price_of(model)
+    assert price.input == pytest.approx(1e6 * row["input_cost_per_token"])
+    assert price.cached == pytest.approx(1e6 * row["cache_read_input_token_cost"])
+    assert price.output == pytest.approx(1e6 * row["output_cost_per_token"])
+    written = row.get("cache_creation_input_token_cost", row["input_cost_per_token"])
+    assert price.written == pytest.approx(1e6 * written)
+
+
+def test_a_run_has_its_own_models_price_under_its_own_providers_rule() -> None:
+    prices = Prices()
+    assert prices.of("openai", "gpt-4o") == price_of("gpt-4o")
+    assert prices.of("anthropic", "gpt-4o") == price_of(DEFAULTS["anthropic"])
+    assert prices.of("anthropic_end", "claude-opus-4-6") == price_of("claude-opus-4-6")
+    assert prices.of("openai", "claude-opus-4-6") == price_of(DEFAULTS["openai"])
+    assert prices.of("openai", "anthropic/claude-opus-4-6") == price_of(DEFAULTS["openai"])
+    assert prices.of("openai", "nobody-s-model") == price_of(DEFAULTS["openai"])
+
+
+def test_prices_set_hold_for_every_run() -> None:
+    prices = Prices.parsed(["gpt-4o", "anthropic:input=4,output=20"])
+    assert prices.of("openai", "gpt-5.1") == price_of("gpt-4o")
+    assert prices.of("anthropic", "claude-opus-4-6") == Price(4, 0.4, 5, 20)
+    (own,) = Prices.parsed(["openai:input=2,cached=0.5,output=8"]).given.values()
+    assert own == Price(2, 0.5, 2, 8)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "nobody-s-model",
+        "google:input=1,output=2",
+        "openai:input=1",
+        "openai:input=x,output=1",
+        "openai:input=-1,output=1",
+        "openai:input=1,output=1,tax=3",
+        "openai:input,output",
+    ],
+)
+def test_a_wrong_price_is_a_sentence(wrong: str) -> None:
+    with pytest.raises(CommandError):
+        Prices.parsed([wrong])
