@@ -6,9 +6,10 @@ from typing import Final, Self
 
 import numpy as np
 
-from evaluation.figures import FIGURES, Figure, Floats, Sums, sums_of
+from evaluation.figures import FIGURES, Figure
 from evaluation.prices import Prices
 from evaluation.scores import RunScore
+from evaluation.sums import Floats, Sums, sums_of
 
 RESAMPLES: Final = 1_000
 LEVEL: Final = 0.95
@@ -70,9 +71,7 @@ class Bootstrap:
     def estimates(self, case: int) -> dict[str, Estimate]:
         """Every figure of the case with that number, by name."""
         sums = self._sums(case)
-        return {
-            figure.name: Estimate.of(*(figure.of(each) for each in sums)) for figure in FIGURES
-        }
+        return {figure.name: Estimate.of(*(figure.of(each) for each in sums)) for figure in FIGURES}
 
     def difference(self, figure: Figure, case: int, other: int) -> Estimate:
         """How much higher the figure is under one case than under another."""

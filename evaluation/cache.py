@@ -12,17 +12,20 @@ from typing import Any
 
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.paths import app_dir
-from evaluation.caches import Billed
-from evaluation.cases import Case, all_of
-from evaluation.runs import Run
-from evaluation.scores import CaseScore, RunScore
+from contextrender_bridge.settings import current_settings
+
 from engine.costs import Usage
 from engine.lookback.measures import RecallScore
 from engine.models.guideline import load_guideline
 from engine.models.summaries import MODEL_POLICIES
-from contextrender_bridge.settings import current_settings
+from evaluation.caches import Billed
+from evaluation.cases import Case, all_of
+from evaluation.runs import Run
+from evaluation.scores import CaseScore, LoopScore, RunScore
 
 FORMAT = 2
+MEASURING = ("caches", "closed_loop", "in_process", "prompts", "scores", "scoring")
+"""The modules that scores depend on."""
 
 
 class ScoreCache:
@@ -33,9 +36,13 @@ class ScoreCache:
     they needed are not kept.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """Makes the folder. Raises CommandError when it cannot."""
+    def __init__(self, folder: Path, *, closed_loop: bool = False) -> None:
+        """Makes the folder, for scores with a closed loop or without.
+
+        Raises CommandError when it cannot.
+        """
         self._folder = folder
+        self.closed_loop = closed_loop
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -81,7 +88,7 @@ class ScoreCache:
 
     def _path(self, fingerprint: str, case: Case) -> Path:
         settings = [case.policy, case.budget, sorted(all_of(case.parameters).items())]
-        text = json.dumps([FORMAT, code(), _models(case), fingerprint, settings])
+        text = json.dumps([FORMAT, code(), _models(case), fingerprint, settings, self.closed_loop])
         name = hashlib.sha256(text.encode()).hexdigest()
         return self._folder / name[:2] / f"{name[2:32]}.json"
 
@@ -93,7 +100,7 @@ def code() -> str:
     engine = app_dir() / "engine"
     files = sorted(path for path in engine.rglob("*") if path.suffix in (".py", ".jac"))
     files = [path for path in files if ".jac" not in path.relative_to(engine).parts]
-    files += [own / f"{name}.py" for name in ("caches", "in_process", "prompts", "scores")]
+    files += [own / f"{name}.py" for name in MEASURING]
     digest = hashlib.sha256(version("contextrender").encode())
     for file in files:
         digest.update(file.read_bytes())
@@ -121,6 +128,7 @@ def _to_json(run: RunScore, score: CaseScore) -> dict[str, Any]:
         "bills": {rule: asdict(billed) for rule, billed in score.bills.items()},
         "newest": score.newest,
         "newest_complete": score.newest_complete,
+        "loop": asdict(score.loop) if score.loop else None,
         "recording": run.recording,
         "embedding": run.embedding,
     }
@@ -141,7 +149,12 @@ def _case_score(case: Case, data: dict[str, Any]) -> CaseScore:
         bills=_bills(data["bills"]),
         newest=data["newest"],
         newest_complete=data["newest_complete"],
+        loop=_loop(data["loop"]) if data["loop"] else None,
     )
+
+
+def _loop(data: Mapping[str, Any]) -> LoopScore:
+    return LoopScore(**{**data, "own": Usage(**data["own"]), "bills": _bills(data["bills"])})
 
 
 def _bills(data: Mapping[str, Mapping[str, int]]) -> dict[str, Billed]:

@@ -106,9 +106,7 @@ class AnthropicCache:
         self._last = places[-1]
         return sorted({*self._fixed, len(places) - 1})
 
-    def _found(
-        self, end: int, places: Sequence[int], blocks: Sequence[int], time: float
-    ) -> int:
+    def _found(self, end: int, places: Sequence[int], blocks: Sequence[int], time: float) -> int:
         """The last unit, not further back than is looked, up to which a beginning is cached."""
         for unit in range(end, -1, -1):
             if blocks[end] - blocks[unit] > LOOKBACK:

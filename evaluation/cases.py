@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.errors import InvalidRequest
+from contextrender_bridge.errors import CommandError, InvalidRequest
+
 from engine.models.summaries import SummariesInMemory, summaries_for
 from engine.parameters import Parameters, check_budget
 from engine.policies import policy_named

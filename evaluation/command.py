@@ -9,9 +9,7 @@ A policy may have parameters or a budget of its own, as in
 `--policy prune,contextrender:weight_reuse=2,contextrender@12000`.
 """
 
-from contextrender_bridge.settings import current_settings
 import argparse
-import os
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +17,12 @@ from pathlib import Path
 
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.errors import CommandError, NoCredentials
-from evaluation import report
+from contextrender_bridge.server.temporary import temporary_service
+from contextrender_bridge.settings import current_settings
+
+from engine.call.request import DEFAULT_BUDGET
+from engine.models.summaries import MODEL_POLICIES
+from evaluation import export, report
 from evaluation.bootstrap import RESAMPLES, Bootstrap
 from evaluation.cache import ScoreCache
 from evaluation.cases import Case, cases_of
@@ -29,10 +32,7 @@ from evaluation.prices import DEFAULTS, Prices
 from evaluation.progress import progress
 from evaluation.runs import Run, read_runs
 from evaluation.scores import RunScore
-from contextrender_bridge.server.temporary import temporary_service
 from evaluation.workers import Advance, replay_runs
-from engine.call.request import DEFAULT_BUDGET
-from engine.models.summaries import MODEL_POLICIES
 
 COMPARED = "contextrender,prune,full"
 
@@ -85,9 +85,9 @@ def add_replay_arguments(parser: argparse.ArgumentParser, policies: str, budgets
         action="append",
         default=[],
         metavar="MODEL",
-        help="whose prices bills take, by LiteLLM's table (each run's own model's, else "
-        f"{' and '.join(DEFAULTS.values())}); or openai:input=2,cached=0.5,output=8, in dollars for "
-        "a million tokens; one for each provider",
+        help="whose prices bills take, in LiteLLM's table (each run's own model's, else "
+        f"{' and '.join(DEFAULTS.values())}), or as openai:input=2,cached=0.5,output=8, dollars "
+        "for a million tokens; one for each provider",
     )
     parser.add_argument(
         "--resamples",
@@ -98,6 +98,12 @@ def add_replay_arguments(parser: argparse.ArgumentParser, policies: str, budgets
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the resampling (0)")
     parser.add_argument(
+        "--closed-loop",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="replay once more with an agent that fetches again what it needs and does not see",
+    )
+    parser.add_argument(
         "--workers", type=count, metavar="N", help="processes, without --http (one a processor)"
     )
 
@@ -106,6 +112,8 @@ def run(args: argparse.Namespace) -> int:
     """Replays the files, prints the tables and writes what was asked for."""
     if args.http and args.resume:
         raise CommandError("--resume keeps scores of replays in process, not of --http.")
+    if args.http and args.closed_loop:
+        raise CommandError("--closed-loop replays in process, not through --http.")
     if args.plot or args.report:
         needs_plots()
     cases = cases_of(args.policy, args.budget, args.set)
@@ -118,9 +126,9 @@ def run(args: argparse.Namespace) -> int:
     bootstrap = Bootstrap(scores, args.resamples, args.seed, prices)
     compared = list(differences(bootstrap, cases, pairs))
     if args.json:
-        report.write_json(report.to_json(scores, bootstrap, compared), args.json)
+        export.write_json(export.to_json(scores, bootstrap, compared), args.json)
     if args.csv:
-        report.write(report.to_csv(scores, bootstrap), args.csv)
+        export.write(export.to_csv(scores, bootstrap), args.csv)
     if args.plot or args.report:
         from evaluation.page import page
         from evaluation.plots import Plotter, write_plots
@@ -130,7 +138,7 @@ def run(args: argparse.Namespace) -> int:
             write_plots(plots, args.plot)
         if args.report:
             command = f"{args.words[0]} {shlex.join(args.words[1:])}"
-            report.write(page(scores, bootstrap, compared, plots, command), args.report)
+            export.write(page(scores, bootstrap, compared, plots, command), args.report)
     out = report.console()
     out.print(*report.tables(scores, bootstrap, compared), sep="\n")
     out.print(report.notes(scores, bootstrap, args.http))
@@ -177,9 +185,10 @@ def _scores(args: argparse.Namespace, runs: Sequence[Run], cases: Sequence[Case]
         model = any(case.policy in MODEL_POLICIES for case in cases)
         with service(model=model) as client, progress("Replaying model calls", total) as advance:
             return _through(client, runs, cases, advance)
-    kept = ScoreCache(args.resume) if args.resume else None
+    loop: bool = args.closed_loop
+    kept = ScoreCache(args.resume, closed_loop=loop) if args.resume else None
     with progress("Replaying model calls", total) as advance:
-        return replay_runs(runs, cases, args.workers, advance, kept)
+        return replay_runs(runs, cases, args.workers, advance, kept, closed_loop=loop)
 
 
 def _through(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contextrender_bridge.errors import CommandError
+
 from evaluation.bootstrap import Bootstrap, Estimate
 from evaluation.cases import Case, cases_named
 from evaluation.figures import FIGURES, Figure

@@ -7,20 +7,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import contextrender_bridge
+from contextrender_bridge.client import ContextRender
+from contextrender_bridge.server.temporary import temporary_service
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from contextrender_bridge.client import ContextRender
+from engine.call.request import DEFAULT_BUDGET
+from evaluation.cases import Case
 from evaluation.command import cases_of, count
 from evaluation.explained import Telling, print_explanation
 from evaluation.over_http import HttpReplay
 from evaluation.progress import progress
 from evaluation.report import console, percent, table
 from evaluation.runs import Run, read_runs
-from evaluation.scores import Case, CaseScore, Prompt, RunScore, Turn, totals
-from contextrender_bridge.server.temporary import temporary_service
-from engine.call.request import DEFAULT_BUDGET
+from evaluation.scores import CaseScore, Prompt, RunScore, Turn, totals
 
 SHIPPED = Path(contextrender_bridge.__file__).parent / "data" / "demo.jsonl"
 POLICIES = "contextrender,prune,full"

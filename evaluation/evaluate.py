@@ -9,10 +9,10 @@ which the same command takes up where it was stopped.
 import argparse
 from pathlib import Path
 
+from engine.models.summaries import MODEL_POLICIES
+from engine.policies import POLICIES
 from evaluation.command import add_replay_arguments
 from evaluation.command import run as replay
-from engine.policies import POLICIES
-from engine.models.summaries import MODEL_POLICIES
 
 BUDGETS = "3000,6000,12000,24000"
 OUT = Path("eval-report")

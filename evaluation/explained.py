@@ -4,13 +4,14 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from contextrender_bridge.client.replies import ExplainView, ResultView, ValueView
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from evaluation.cases import Case
 from evaluation.report import table
-from evaluation.scores import Case, Prompt, Turn
-from contextrender_bridge.client.replies import ExplainView, ResultView, ValueView
+from evaluation.scores import Prompt, Turn
 
 OMITTED_ROWS = 8
 RESULTS_WITH_USES = 4

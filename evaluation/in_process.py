@@ -2,26 +2,38 @@
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from evaluation.cases import Case
-from evaluation.prompts import Prompts
-from evaluation.runs import Run
-from evaluation.scores import Prompt, RunScore, Scorer, Watch, turns_of
-from engine.models.embeddings import Embedder
+from engine.call.render_call import assemble, render_call
 from engine.history.history import History
 from engine.history.vector_table import VectorTable
-from engine.call.render_call import assemble, render_call
+from engine.history.vectors import Vectors
+from engine.models.embeddings import Embedder
 from engine.models.summaries import SummariesInMemory, SummaryStore, summaries_for
 from engine.text.tokens import TokenCounter, content_text, counter_for
-from engine.history.vectors import Vectors
+from evaluation.cases import Case
+from evaluation.closed_loop import replay_in_closed_loop
+from evaluation.prompts import Prompts
+from evaluation.runs import Run
+from evaluation.scores import Prompt, RunScore, Watch, turns_of
+from evaluation.scoring import Scorer, score_of
+
+Json = dict[str, Any]
 
 
 def replay_run(
-    run: Run, cases: Sequence[Case], embedder: Embedder, watch: Watch | None = None
+    run: Run,
+    cases: Sequence[Case],
+    embedder: Embedder,
+    watch: Watch | None = None,
+    *,
+    closed_loop: bool = False,
 ) -> RunScore:
     """Renders the history before every assistant message under every case, and scores it.
+
+    With `closed_loop` every case is replayed once more, with an agent that reacts.
 
     All cases share one history, so messages are recorded once; each has vectors and summaries of
     its own, so that what it spends on them does not depend on the other cases.
@@ -39,17 +51,40 @@ def replay_run(
         recording += time.perf_counter() - start
         for scorer, (vectors, summaries) in zip(scorers, kept, strict=True):
             history.vectors = vectors
-            prompt = _prompt(run, history, scorer.score.case, counter, remembering, summaries)
+            prompt = _prompt(
+                run.messages, history, scorer.score.case, counter, remembering, summaries
+            )
             scorer.add(turn, prompt)
             if watch is not None:
                 watch(scorer.score.case, turn, prompt)
-    score = RunScore.of(run, [scorer.score for scorer in scorers], prompts)
+    score = score_of(run, [scorer.score for scorer in scorers], prompts)
+    for scored in score.cases if closed_loop else ():
+        render = _Renderer(scored.case, counter, remembering)
+        scored.loop = replay_in_closed_loop(run, render, prompts)
     score.recording, score.embedding = recording, remembering.seconds
     return score
 
 
+class _Renderer:
+    """Renders a history of its own, which grows from call to call, under one case."""
+
+    def __init__(self, case: Case, counter: TokenCounter, embedder: "_Remembering") -> None:
+        self._case = case
+        self._counter = counter
+        self._embedder = embedder
+        self._history = History()
+        self._summaries = SummariesInMemory()
+
+    def __call__(self, messages: Sequence[Json]) -> Prompt:
+        history = self._history
+        history.extend(messages[len(history) :], self._counter)
+        return _prompt(
+            messages, history, self._case, self._counter, self._embedder, self._summaries
+        )
+
+
 def _prompt(
-    run: Run,
+    recorded: Sequence[Json],
     history: History,
     case: Case,
     counter: TokenCounter,
@@ -64,10 +99,10 @@ def _prompt(
         parameters=case.parameters,
         counter=counter,
         embedder=embedder,
-        text_of=lambda message: content_text(run.messages[message].get("content")),
+        text_of=lambda message: content_text(recorded[message].get("content")),
         summaries=summaries_for(case.policy, summaries),
     )
-    messages = [assemble(run.messages[item.message], item) for item in rendered.items]
+    messages = [assemble(recorded[item.message], item) for item in rendered.items]
     shown = (item.message for item in rendered.items)
     return Prompt(
         rendered.tokens_before,

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from contextrender_bridge.client import ContextRender
-from contextrender_bridge.errors import ContextRenderError
-from contextrender_bridge.errors import CommandError
+from contextrender_bridge.client.replies import RenderView
+from contextrender_bridge.errors import CommandError, ContextRenderError
+
+from engine.costs import Usage
+from engine.text.tokens import counter_for
 from evaluation.cases import Case
 from evaluation.prompts import Prompts
 from evaluation.runs import Run
-from evaluation.scores import Prompt, RunScore, Scorer, Turn, Watch, turns_of
-from contextrender_bridge.client.replies import RenderView
-from engine.costs import Usage
-from engine.text.tokens import counter_for
+from evaluation.scores import Prompt, RunScore, Turn, Watch, turns_of
+from evaluation.scoring import Scorer, score_of
 
 
 class HttpReplay:
@@ -45,7 +46,7 @@ class HttpReplay:
                 scorer.add(turn, prompt)
                 if watch is not None:
                     watch(case, turn, prompt)
-        score = RunScore.of(run, [scorer.score for scorer in scorers], prompts)
+        score = score_of(run, [scorer.score for scorer in scorers], prompts)
         score.sessions = sessions
         return score
 

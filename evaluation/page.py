@@ -7,11 +7,13 @@ from itertools import groupby
 from typing import Final
 
 from evaluation.bootstrap import Bootstrap, Estimate
+from evaluation.caches import RULES
 from evaluation.compare import Difference
-from evaluation.figures import AGES, BY_NAME, FIGURES
+from evaluation.figures import BY_NAME, FIGURES
 from evaluation.plots import Plot
 from evaluation.report import interval, percent, shown
 from evaluation.scores import RunScore, totals
+from evaluation.sums import AGES
 
 STYLE: Final = """
 :root { color-scheme: light; }
@@ -58,10 +60,26 @@ HOW_TO_READ: Final = (
         "provider's cache.",
     ),
     (
+        "newest results complete",
+        "Calls over budget, made after tool results came, that show all of those complete.",
+    ),
+    (
+        "prompts, whole bill",
+        "What a provider would charge relative to full history, under its own prompt cache and at "
+        "the prices of LiteLLM's table: for prompts, and with output. OpenAI caches beginnings of "
+        "1,024 tokens or more in blocks of 128; Anthropic charges more for what is written into "
+        "the cache, up to breakpoints. Model calls of the policy itself are part of it.",
+    ),
+    (
+        "closed loop",
+        "The runs once more with an agent that reacts: where a step needs a value that is nowhere "
+        "in view, the calls that gave it are made again first, and paid for. A newest result that "
+        "is not in view at all is fetched again as well.",
+    ),
+    (
         "prompt cost, cached tokens at 0.25 or 0.1",
-        "What the prompts of all runs cost relative to full history's. Cached are the messages "
-        "with which a prompt repeats the beginning of the previous one. Model calls of the policy "
-        "itself are part of it.",
+        "The prompts of all runs relative to full history's. Cached are the messages with which a "
+        "prompt repeats the beginning of the previous one, down to the last token.",
     ),
     (
         "in brackets",
@@ -70,8 +88,8 @@ HOW_TO_READ: Final = (
     ),
     (
         "what a replay cannot tell",
-        "The recorded agent never reacts to what was hidden. A replay measures what was in view, "
-        "not whether tasks are solved.",
+        "A replay measures what was in view, not whether tasks are solved. In the closed loop the "
+        "agent knows what it lacks and fetches just that; a real one may look elsewhere, or guess.",
     ),
 )
 
@@ -80,7 +98,9 @@ IN_VIEW: Final = (
     *(f"result_recall {age}" for age in AGES),
     "value_recall",
     "turns_with_all_values",
+    "newest_complete",
 )
+BILLED: Final = tuple(f"{rule}_{what}" for what in ("prompts", "calls") for rule in RULES)
 SPENT: Final = (
     "tokens_per_call",
     "cost_dollars",
@@ -89,6 +109,7 @@ SPENT: Final = (
     "prompt_cost_25",
     "prompt_cost_10",
 )
+LOOP: Final = (*(f"{rule}_loop" for rule in RULES), "refetches", "steps_without")
 
 
 def page(
@@ -107,7 +128,10 @@ def page(
         f"Replayed {datetime.now(UTC):%Y-%m-%d}.</p>",
         _heading("What was in view, in %"),
         _figures(runs, bootstrap, IN_VIEW),
-        _heading("What it cost, in %, but for tokens and dollars"),
+        _heading("What providers would bill, in %"),
+        _figures(runs, bootstrap, BILLED),
+        *_loop(runs, bootstrap),
+        _heading("The paper's cost, and what prompts repeat: in %, but for tokens and dollars"),
         _figures(runs, bootstrap, SPENT),
         _heading("What was sent, in tokens"),
         _sent(runs),
@@ -145,6 +169,13 @@ def _figures(runs: Sequence[RunScore], bootstrap: Bootstrap, names: Sequence[str
         cells = [_cell(name, known[name]) for name in names]
         rows.append([escape(total.case.name), f"{total.case.budget:,}", *cells])
     return _table(["policy", "budget", *titles], rows)
+
+
+def _loop(runs: Sequence[RunScore], bootstrap: Bootstrap) -> list[str]:
+    if not any(score.loop for score in runs[0].cases):
+        return []
+    heading = _heading("With an agent that fetches again what it needs and does not see, in %")
+    return [heading, _figures(runs, bootstrap, LOOP)]
 
 
 def _cell(name: str, estimate: Estimate) -> str:
@@ -204,4 +235,4 @@ def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-assert {*IN_VIEW, *SPENT} == {figure.name for figure in FIGURES}
+assert {*IN_VIEW, *BILLED, *SPENT, *LOOP} == {figure.name for figure in FIGURES}

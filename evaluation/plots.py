@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import matplotlib as mpl
+from contextrender_bridge.errors import CommandError
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from contextrender_bridge.errors import CommandError
 from evaluation.bootstrap import Bootstrap, Estimate
 from evaluation.cases import Case
-from evaluation.figures import AGES
 from evaluation.scores import RunScore
+from evaluation.sums import AGES
 
 STYLE: Final[Any] = {
     "svg.fonttype": "none",

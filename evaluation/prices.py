@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from contextrender_bridge.errors import CommandError
+
 from evaluation.caches import Billed
 
 DEFAULTS: Final = {"openai": "gpt-5.1", "anthropic": "claude-sonnet-4-5"}

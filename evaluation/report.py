@@ -1,22 +1,18 @@
-"""What a replay prints and writes."""
+"""What a replay prints."""
 
-import csv
-import io
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from contextrender_bridge.errors import CommandError
 from evaluation.bootstrap import Bootstrap, Estimate
 from evaluation.compare import Difference
-from evaluation.figures import AGES, BY_NAME, Figure
+from evaluation.figures import BY_NAME, Figure
 from evaluation.scores import CaseScore, RunScore, totals
+from evaluation.sums import AGES
 
 PLAIN_WIDTH = 136
 
@@ -77,6 +73,8 @@ def tables(
     sums = totals(runs)
     estimates = [bootstrap.estimates(index) for index in range(len(sums))]
     made = [_sent_table(sums), _recall_table(sums, estimates), _cost_table(sums, estimates)]
+    if any(total.loop for total in sums):
+        made.append(_loop_table(sums, estimates))
     for (case, other), group in groupby(differences, key=lambda each: (each.case, each.other)):
         made.append(_difference_table(f"{case} less {other}, paired by task", list(group)))
     return made
@@ -107,78 +105,6 @@ def notes(runs: Sequence[RunScore], bootstrap: Bootstrap, over_http: bool = Fals
         if total.warned
     ]
     return "\n".join(lines)
-
-
-def to_json(
-    runs: Sequence[RunScore], bootstrap: Bootstrap, differences: Iterable[Difference] = ()
-) -> dict[str, Any]:
-    """Every case's figures over all runs and for each, without times: reproducible."""
-    cases = []
-    for index, total in enumerate(totals(runs)):
-        each = [
-            {
-                "id": run.id,
-                "source": run.source,
-                "model": run.model,
-                "task": run.task,
-                **_own(run.cases[index]),
-                "calls": run.cases[index].calls,
-            }
-            for run in runs
-        ]
-        figures = bootstrap.estimates(index)
-        cases.append(
-            {
-                **total.to_json(),
-                "runs": len(runs),
-                "figures": {name: estimate.to_json() for name, estimate in figures.items()},
-                "per_run": each,
-            }
-        )
-    compared = [difference.to_json() for difference in differences]
-    return {"format": "contextrender-replay/2", "cases": cases, "compared": compared}
-
-
-def to_csv(runs: Sequence[RunScore], bootstrap: Bootstrap) -> str:
-    """A line a case: its sums, and every figure with the ends of its interval."""
-    lines = []
-    for index, total in enumerate(totals(runs)):
-        plain = {
-            name: value
-            for name, value in total.to_json().items()
-            if not isinstance(value, dict) and name not in bootstrap.estimates(index)
-        }
-        line: dict[str, Any] = {**plain, "policy": total.case.name, "runs": len(runs)}
-        for name, estimate in bootstrap.estimates(index).items():
-            column = name.replace(" ", "_")
-            line |= {column: estimate.value}
-            line |= {f"{column}_low": estimate.low, f"{column}_high": estimate.high}
-        lines.append(line)
-    out = io.StringIO()
-    writer = csv.DictWriter(out, lines[0], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    return out.getvalue()
-
-
-def write(text: str, path: Path) -> None:
-    """Writes a file. Raises CommandError when it cannot."""
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"cannot write {path}: {error.strerror}.") from None
-
-
-def write_json(figures: Mapping[str, Any], path: Path) -> None:
-    """Writes `to_json`. Raises CommandError when it cannot."""
-    write(json.dumps(figures, indent=1) + "\n", path)
-
-
-def _own(score: CaseScore) -> dict[str, Any]:
-    figures = score.to_json()
-    for name in ("policy", "budget", "parameters"):
-        del figures[name]
-    return figures
 
 
 def _sent_table(sums: Sequence[CaseScore]) -> Table:
@@ -229,6 +155,20 @@ def _cost_table(sums: Sequence[CaseScore], estimates: Sequence[Estimates]) -> Ta
     )
     wide = ("cost_relative", "openai_prompts", "anthropic_prompts")
     names = (*wide, "anthropic_end_prompts", "cost_dollars")
+    for total, known in zip(sums, estimates, strict=True):
+        made.add_row(*_case_cells(total), *_cells(known, names, wide))
+    return made
+
+
+def _loop_table(sums: Sequence[CaseScore], estimates: Sequence[Estimates]) -> Table:
+    made = table(
+        "Closed loop: prompts and output, % of full history's; per 100 steps",
+        *("policy", "budget", "OpenAI's\ncache", "", "Anthropic's\ncache", ""),
+        *("one\nbreakpoint", "calls\nagain", "", "steps\nwithout"),
+        folds="policy",
+    )
+    wide = ("openai_loop", "anthropic_loop", "refetches")
+    names = (*wide[:2], "anthropic_end_loop", wide[2], "steps_without")
     for total, known in zip(sums, estimates, strict=True):
         made.add_row(*_case_cells(total), *_cells(known, names, wide))
     return made

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.errors import InvalidRequest
+from contextrender_bridge.errors import CommandError, InvalidRequest
+
 from engine.text.transcript import check_messages
 
 SUFFIXES = (".jsonl", ".jsonl.gz")

@@ -2,16 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from typing import Any
 
-from evaluation.caches import Billed, caches, no_bills, sum_bills
-from evaluation.cases import Case
-from evaluation.prompts import Prompts, Sent, Unit
-from evaluation.runs import Run
 from engine.costs import NOTHING_USED, Usage
 from engine.lookback.measures import RecallEvent, RecallScore, recall_events
-
-__all__ = ["Case", "CaseScore", "Prompt", "RunScore", "Scorer", "Turn", "Watch", "turns_of"]
+from evaluation.caches import Billed, no_bills, sum_bills
+from evaluation.cases import Case
+from evaluation.prompts import Sent
+from evaluation.runs import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +31,8 @@ class Prompt:
 
     Token counts are those the budget limits; `tokens_outside` is the system prompt and the
     current user message, which come on top. `visible` are positions of complete results, `shown`
-    of those in view in any form. `usage` is what the policy itself spent on it; it `warned` where a model could not be had. `seconds` is
-    the time it took.
+    of those in view in any form. `usage` is what the policy itself spent on it; it `warned` where
+    a model could not be had. `seconds` is the time it took.
     """
 
     tokens_full: int
@@ -50,6 +48,34 @@ class Prompt:
 
 Watch = Callable[[Case, Turn, Prompt], None]
 """Told of every prompt, once it is scored."""
+
+
+@dataclass(slots=True)
+class LoopScore:
+    """The sums of a case's closed loop (docs/evaluation.md).
+
+    `steps` are recorded model calls, `refetched` calls issued again before them, and `without` the
+    steps that went on lacking something. `bills` are all prompts by every provider's rule,
+    `output` the tokens of all answers, `own` what the policy's own model and embedder used.
+    """
+
+    steps: int = 0
+    refetched: int = 0
+    without: int = 0
+    output: int = 0
+    own: Usage = NOTHING_USED
+    bills: dict[str, Billed] = field(default_factory=no_bills)
+
+    def plus(self, other: "LoopScore") -> "LoopScore":
+        """The sum of both."""
+        return LoopScore(
+            self.steps + other.steps,
+            self.refetched + other.refetched,
+            self.without + other.without,
+            self.output + other.output,
+            self.own.plus(other.own),
+            sum_bills(self.bills, other.bills),
+        )
 
 
 @dataclass(slots=True)
@@ -74,6 +100,7 @@ class CaseScore:
     bills: dict[str, Billed] = field(default_factory=no_bills)
     newest: int = 0
     newest_complete: int = 0
+    loop: LoopScore | None = None
 
     def add(self, turn: Turn, prompt: Prompt, sent: Sent, output: int) -> None:
         """Scores one prompt against what its turn drew on."""
@@ -100,6 +127,8 @@ class CaseScore:
         self.bills = sum_bills(self.bills, other.bills)
         self.newest += other.newest
         self.newest_complete += other.newest_complete
+        if other.loop is not None:
+            self.loop = (self.loop or LoopScore()).plus(other.loop)
 
     @property
     def share_saved(self) -> float | None:
@@ -126,6 +155,7 @@ class CaseScore:
             "bills": {rule: asdict(billed) for rule, billed in self.bills.items()},
             "newest": self.newest,
             "newest_complete": self.newest_complete,
+            "closed_loop": asdict(self.loop) if self.loop else None,
         }
 
 
@@ -134,8 +164,9 @@ class RunScore:
     """One run under every case; over HTTP, `sessions` names the session of each.
 
     `full` is what full history's calls are: the whole transcript so far, each the previous one's
-    continuation, and `full_bills` the same by every provider's rule. `recording` and `embedding` are seconds spent once for all cases; over HTTP they
-    are part of each case's own seconds, and 0 here.
+    continuation, and `full_bills` the same by every provider's rule. `recording` and `embedding`
+    are seconds spent once for all cases; over HTTP they are part of each case's own seconds, and 0
+    here.
     """
 
     id: str
@@ -149,62 +180,6 @@ class RunScore:
     embedding: float = 0.0
     sessions: list[str] = field(default_factory=list)
     full_bills: dict[str, Billed] = field(default_factory=no_bills)
-
-    @classmethod
-    def of(cls, run: Run, cases: list[CaseScore], prompts: Prompts) -> Self:
-        """The score of a run, whose prompts were counted by `prompts`."""
-        full, sizes, before, read = NOTHING_USED, list[int](), 0, 0
-        units, biller = list[Unit](), Biller(prompts)
-        for position, message in enumerate(run.messages):
-            if message["role"] == "assistant":
-                fresh, _ = prompts.send([], run.messages[read:position])
-                units += fresh
-                now = before + sum(unit.tokens for unit in fresh)
-                full = full.plus(Usage(now, before, prompts.tokens([message])))
-                biller.add(units, run.time(position))
-                sizes.append(now)
-                before, read = now, position
-        score = cls(run.id, run.source, run.model, cases, run.task, full, sizes)
-        score.full_bills = biller.bills
-        return score
-
-
-class Biller:
-    """Adds up what a run's prompts are billed by every provider's rule."""
-
-    def __init__(self, prompts: Prompts) -> None:
-        """Bills the prompts with what stands before them all."""
-        self._prompts = prompts
-        self._caches = caches()
-        self.bills = no_bills()
-
-    def add(self, units: Sequence[Unit], time: float) -> None:
-        """Bills the next prompt, sent at that second."""
-        whole = self._prompts.billed(units)
-        self.bills = {
-            rule: self.bills[rule].plus(cache.bill(whole, time))
-            for rule, cache in self._caches.items()
-        }
-
-
-class Scorer:
-    """Scores one case's prompts along a run, each against the one before."""
-
-    def __init__(self, run: Run, case: Case, prompts: Prompts) -> None:
-        """Counts with `prompts`, which the run's cases may share."""
-        self.score = CaseScore(case)
-        self._run = run
-        self._prompts = prompts
-        self._units: list[Unit] = []
-        self._biller = Biller(prompts)
-
-    def add(self, turn: Turn, prompt: Prompt) -> None:
-        """Scores the next prompt."""
-        self._units, sent = self._prompts.send(self._units, prompt.messages)
-        output = self._prompts.tokens([self._run.messages[turn.position]])
-        self.score.add(turn, prompt, sent, output)
-        self._biller.add(self._units, self._run.time(turn.position))
-        self.score.bills = self._biller.bills
 
 
 def turns_of(run: Run) -> list[Turn]:

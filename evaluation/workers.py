@@ -6,13 +6,14 @@ import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 
+from contextrender_bridge.settings import current_settings
+
+from engine.models.embeddings import load_embedder
 from evaluation.cache import ScoreCache
 from evaluation.cases import Case
 from evaluation.in_process import replay_run
 from evaluation.runs import Run
 from evaluation.scores import RunScore
-from engine.models.embeddings import load_embedder
-from contextrender_bridge.settings import current_settings
 
 FEWEST_FOR_WORKERS = 400
 """Renderings below which starting processes takes longer than it saves."""
@@ -20,7 +21,8 @@ FEWEST_FOR_WORKERS = 400
 Advance = Callable[[int], None]
 """Told how many more renderings are done."""
 
-Task = tuple[Run, Sequence[Case]]
+Task = tuple[Run, Sequence[Case], bool]
+"""A run, its cases, and whether they are replayed in a closed loop too."""
 
 
 def replay_runs(
@@ -29,14 +31,19 @@ def replay_runs(
     workers: int | None,
     advance: Advance,
     kept: ScoreCache | None = None,
+    *,
+    closed_loop: bool = False,
 ) -> list[RunScore]:
     """The scores of all runs, in their order. `workers` is the number of processes at most.
 
+    With `closed_loop` also those of an agent that reacts; `kept` must then be for such scores.
     With `kept`, what is kept there is not replayed, and what is replayed is kept run by run.
     """
     scores: dict[int, RunScore] = {}
     if kept is None:
-        _replay_all([(run, cases) for run in runs], workers, advance, scores.__setitem__)
+        _replay_all(
+            [(run, cases, closed_loop) for run in runs], workers, advance, scores.__setitem__
+        )
         return [scores[index] for index in range(len(runs))]
     missing = [kept.missing(run, cases) for run in runs]
     known = zip(runs, missing, strict=True)
@@ -47,7 +54,8 @@ def replay_runs(
         scores[tasks[task]] = score
         kept.put(runs[tasks[task]], score)
 
-    _replay_all([(runs[n], missing[n]) for n in tasks], workers, advance, done)
+    todo = [(runs[n], missing[n], closed_loop) for n in tasks]
+    _replay_all(todo, workers, advance, done)
     return [kept.get(run, cases, scores.get(number)) for number, run in enumerate(runs)]
 
 
@@ -58,13 +66,13 @@ def _replay_all(
     done: Callable[[int, RunScore], None],
 ) -> None:
     """Replays every task's run under its cases; tells `done` its number and the score."""
-    renderings = sum(run.invocations * len(cases) for run, cases in tasks)
+    renderings = sum(run.invocations * len(cases) for run, cases, _ in tasks)
     wanted = min(workers or os.cpu_count() or 1, len(tasks))
     if wanted > 1 and (workers is not None or renderings >= FEWEST_FOR_WORKERS):
         _replay_on(wanted, tasks, advance, done)
         return
-    for number, (run, cases) in enumerate(tasks):
-        done(number, _replay(run, cases))
+    for number, (run, cases, loop) in enumerate(tasks):
+        done(number, _replay(run, cases, loop))
         advance(run.invocations * len(cases))
 
 
@@ -81,7 +89,7 @@ def _replay_on(
         for future in as_completed(futures):
             number = futures[future]
             done(number, future.result())
-            run, cases = tasks[number]
+            run, cases, _ = tasks[number]
             advance(run.invocations * len(cases))
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
@@ -101,5 +109,6 @@ def _submit(pool: ProcessPoolExecutor, tasks: Sequence[Task]) -> dict[Future[Run
         signal.signal(signal.SIGINT, before)
 
 
-def _replay(run: Run, cases: Sequence[Case]) -> RunScore:
-    return replay_run(run, cases, load_embedder(current_settings().embed_model))
+def _replay(run: Run, cases: Sequence[Case], closed_loop: bool) -> RunScore:
+    embedder = load_embedder(current_settings().embed_model)
+    return replay_run(run, cases, embedder, closed_loop=closed_loop)

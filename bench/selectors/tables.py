@@ -9,8 +9,9 @@ from evaluation import report
 from evaluation.bootstrap import Bootstrap, Estimate
 from evaluation.cases import Case
 from evaluation.compare import Pair, differences
-from evaluation.figures import AGES, BY_NAME
+from evaluation.figures import BY_NAME
 from evaluation.scores import RunScore, totals
+from evaluation.sums import AGES
 
 TARGETED = ("result_recall", "value_recall", "turns_with_all_values", "prompt_cost_10")
 COSTS = ("cost_dollars", "cost_relative", "prefix_cost_dollars", "prompt_cost_25", "prompt_cost_10")

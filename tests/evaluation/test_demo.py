@@ -9,10 +9,11 @@ from contextrender_bridge.cli import main
 from engine.history.history import History
 from engine.lookback.measures import recall_events
 from engine.text.tokens import counter_for
+from evaluation.cases import Case
 from evaluation.demo import SHIPPED
 from evaluation.explained import Telling
 from evaluation.runs import Run, read_runs
-from evaluation.scores import Case, Prompt, Turn, turns_of
+from evaluation.scores import Prompt, Turn, turns_of
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from evaluation.bootstrap import Bootstrap
 from evaluation.cache import ScoreCache
 from evaluation.cases import Case, cases_of
 from evaluation.compare import differences, pairs_of
+from evaluation.export import to_json
 from evaluation.figures import BY_NAME, FIGURES
-from evaluation.report import to_json
 from evaluation.runs import Run, read_runs
 from evaluation.workers import replay_runs
 
@@ -138,9 +138,9 @@ def test_a_replay_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     replayed: list[tuple[str, int]] = []
     real = workers.replay_run
 
-    def counted(run: Run, cases: Any, *rest: Any) -> Any:
+    def counted(run: Run, cases: Any, *rest: Any, **more: Any) -> Any:
         replayed.append((run.id, len(cases)))
-        return real(run, cases, *rest)
+        return real(run, cases, *rest, **more)
 
     monkeypatch.setattr(workers, "replay_run", counted)
     kept = ScoreCache(tmp_path / "kept")

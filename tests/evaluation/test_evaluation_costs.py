@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from contextrender_bridge.errors import CommandError
 
-from engine.models import summaries
 from engine.costs import Usage
+from engine.models import summaries
 from engine.models.embeddings import NoEmbedder, load_embedder
 from engine.models.summaries import MODEL_POLICIES
 from engine.policies import POLICIES
@@ -16,12 +16,13 @@ from evaluation.bootstrap import Bootstrap
 from evaluation.cache import ScoreCache
 from evaluation.caches import Billed
 from evaluation.cases import Case, cases_of
-from evaluation.figures import COLUMNS, FIGURES, Sums, sums_of
+from evaluation.figures import FIGURES
 from evaluation.in_process import replay_run
 from evaluation.prices import Price, Prices, price_of
 from evaluation.prompts import Prompts
 from evaluation.runs import Run
 from evaluation.scores import CaseScore, RunScore
+from evaluation.sums import COLUMNS, Sums, sums_of
 from evaluation.workers import replay_runs
 
 Json = dict[str, Any]

