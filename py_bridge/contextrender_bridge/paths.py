@@ -8,6 +8,7 @@ from contextrender_bridge.errors import CommandError
 from contextrender_bridge.settings import current_settings
 
 ENTRY = "contextrender.jac"
+SAY = "--data or CONTEXTRENDER_DATA"
 
 
 def app_dir() -> Path:
@@ -33,8 +34,25 @@ def data_dir() -> Path:
 
 
 def make_private(folder: Path) -> Path:
-    """Create `folder`, readable by its owner alone when it is new, and return it resolved."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    """Create `folder`, readable by its owner alone when it is new, and return it resolved.
+
+    Raises CommandError when it cannot be made or written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except FileExistsError:
+        raise CommandError(
+            f"the data folder {folder} is a file: name another with {SAY}."
+        ) from None
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise CommandError(
+            f"cannot make the data folder {folder} ({reason}): name another with {SAY}."
+        ) from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise CommandError(
+            f"the data folder {folder} cannot be written to: name another with {SAY}."
+        )
     return folder.resolve()
 
 

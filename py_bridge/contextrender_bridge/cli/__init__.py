@@ -42,6 +42,7 @@ SUBCOMMANDS = {
     "demo": Subcommand("start the service and replay runs", "evaluation.demo", server=True),
     "proxy": Subcommand("make model calls fit", f"{HERE}.proxy.command"),
     "config": Subcommand("show the settings in force", f"{HERE}.cli.config"),
+    "wrap": Subcommand("run an agent through it", f"{HERE}.wrap.command"),
     "mcp": Subcommand("serve recall to MCP clients", f"{HERE}.cli.mcp"),
 }
 

@@ -10,9 +10,8 @@ import threading
 from pathlib import Path
 from types import FrameType
 
-from contextrender_bridge.client.credentials import Credentials
 from contextrender_bridge.errors import CommandError
-from contextrender_bridge.paths import data_dir
+from contextrender_bridge.paths import data_dir, make_private
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,15 +19,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     parser.add_argument("--port", type=int, default=8000, help="port to listen on (%(default)s)")
     parser.add_argument("--data", type=Path, metavar="DIR", help=f"data folder ({data_dir()})")
+    parser.add_argument(
+        "--while-used",
+        type=float,
+        metavar="SECONDS",
+        help="stop when for so long no `contextrender wrap` ran and no request came",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve as the command line says."""
-    return serve(args.host, args.port, args.data or data_dir())
+    return serve(args.host, args.port, args.data or data_dir(), idle=args.while_used)
 
 
-def serve(host: str, port: int, data: Path, app: Path | None = None) -> int:
-    """Listen, load the app, say when it is ready, and serve until SIGINT or SIGTERM."""
+def serve(
+    host: str, port: int, data: Path, app: Path | None = None, idle: float | None = None
+) -> int:
+    """Listen, load the app, say when it is ready, and serve until SIGINT or SIGTERM.
+
+    With `idle` also until it has not been used for so many seconds.
+    """
+    make_private(data)
     listener = _listen(host, port)
     os.umask(0o077)
     slow = threading.Timer(3.0, _say_why_it_takes_long)
@@ -37,9 +48,11 @@ def serve(host: str, port: int, data: Path, app: Path | None = None) -> int:
 
     import uvicorn
 
+    from contextrender_bridge.server.announce import announced
     from contextrender_bridge.server.app import build_app
     from contextrender_bridge.server.background import background
     from contextrender_bridge.server.console import console_link
+    from contextrender_bridge.server.idle import Idle, stopped_when_idle
     from contextrender_bridge.server.logs import configure_logging
 
     configure_logging()
@@ -58,9 +71,9 @@ def serve(host: str, port: int, data: Path, app: Path | None = None) -> int:
                     print(f"Console: {console_link(url, token)}", flush=True)
 
     token = asgi.state.service.accounts.local_token()
-    Credentials(url, token).save(data)
+    use = Idle(asgi, data)
     config = uvicorn.Config(
-        asgi,
+        use,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -70,7 +83,9 @@ def serve(host: str, port: int, data: Path, app: Path | None = None) -> int:
     # uvicorn raises the signal again once it has shut down; by then it has done its work.
     signal.signal(signal.SIGTERM, _ignore)
     signal.signal(signal.SIGINT, _ignore)
-    Announcing(config).run(sockets=[listener])
+    server = Announcing(config)
+    with announced(url, token, data), stopped_when_idle(server, use, idle):
+        server.run(sockets=[listener])
     background.drain()
     return 0
 

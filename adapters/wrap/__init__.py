@@ -1,0 +1,1 @@
+"""`contextrender wrap` with the agents themselves and a scripted model."""

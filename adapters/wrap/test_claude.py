@@ -1,0 +1,83 @@
+"""Claude Code itself, wrapped."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from adapters.claude_code.test_claude_code import as_its_own
+from adapters.conftest import Loopback
+from adapters.testing import hosts
+from adapters.testing.commands import run
+from adapters.testing.installs import environment, node_modules_of
+from adapters.testing.scripted import Call, Say, Script
+from adapters.wrap.wrapped import Wrapped
+
+
+@pytest.fixture
+def claude(loopback: Loopback, tmp_path: Path) -> Wrapped:
+    """With a user who has set an address and a key in their settings."""
+    modules = node_modules_of("claude_code")
+    run(["node", modules / "@anthropic-ai/claude-code/install.cjs"], environment())
+    wrapped = Wrapped(loopback, tmp_path, modules / ".bin")
+    settings = wrapped.home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    own = {"ANTHROPIC_BASE_URL": loopback.model.url, "ANTHROPIC_API_KEY": "sk-own"}
+    settings.write_text(json.dumps({"env": own}))
+    return wrapped
+
+
+def test_a_continued_session(claude: Wrapped) -> None:
+    known = hosts.steps()
+    steps = [as_its_own(step, claude.work) for step in known]
+    script = Script(claude.loopback.model, steps)
+    settings = claude.home / ".claude" / "settings.json"
+    before = settings.read_bytes()
+    options = ["--output-format", "json", "--model", "claude-opus-5-5"]
+    options += ["--allowedTools", "Read,Bash"]
+    first = claude.run("claude", "-p", "Find the slow ones of the first six.", *options)
+    told = json.loads(first.stdout)
+    assert claude.report["calls"] >= 7
+    assert claude.report["tokens_kept_away"] > 0
+    again = ["--resume", told["session_id"]]
+    second = claude.run("claude", "-p", "And the next three?", *again, *options)
+    assert (told["result"], json.loads(second.stdout)["result"]) == hosts.ANSWERS
+    script.steps = known
+    hosts.check(script)
+    assert settings.read_bytes() == before
+    claude.check_left_nothing()
+    asked = [one for one in claude.loopback.model.asked if one.method == "POST"]
+    assert {one.header("x-api-key") for one in asked} == {"sk-own"}
+    # A custom address would have it send every tool with every call.
+    names = [tool.get("name") for tool in script.asked[0]["tools"]]
+    assert len(names) < 15, names
+
+
+def test_it_recalls(claude: Wrapped) -> None:
+    recall = Call("mcp__contextrender__recall", {"query": "host_1_X"})
+    look = as_its_own(Call("look", {"host": "host_0_X"}), claude.work)
+    script = Script(claude.loopback.model, [look, recall, Say("Done.")])
+    options = ["--model", "claude-opus-5-5", "--allowedTools", "Read"]
+    done = claude.run("claude", "-p", "Look.", *options)
+    assert done.stdout.strip() == "Done."
+    result = script.asked[2]["messages"][-1]["content"][0]
+    assert not result.get("is_error")
+    assert hosts.MARKS[0] in json.dumps(result)
+
+
+def test_a_settings_file_of_the_users(claude: Wrapped) -> None:
+    own = claude.folder / "mine.json"
+    variables = {"ANTHROPIC_API_KEY": "sk-file", "ANTHROPIC_CUSTOM_HEADERS": "x-mine: yes"}
+    own.write_text(json.dumps({"env": variables}))
+    Script(claude.loopback.model, [Say("Done.")])
+    done = claude.run("claude", "--settings", str(own), "-p", "Look.")
+    assert done.stdout.strip() == "Done."
+    asked = next(one for one in claude.loopback.model.asked if one.method == "POST")
+    assert (asked.header("x-api-key"), asked.header("x-mine")) == ("sk-file", "yes")
+    claude.check_left_nothing()
+
+
+def test_the_exit_code_is_its_own(claude: Wrapped) -> None:
+    done = claude.run("claude", "-p", "x", "--resume", "no such session", fails=True)
+    assert done.returncode == 1
+    assert claude.report["calls"] == 0

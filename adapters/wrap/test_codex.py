@@ -1,0 +1,90 @@
+"""Codex itself, wrapped."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from adapters.codex.test_codex import Code, as_its_own, is_agents, spoken
+from adapters.conftest import Loopback
+from adapters.testing import hosts
+from adapters.testing.installs import node_modules_of
+from adapters.testing.scripted import Call, Say, Script
+from adapters.wrap.wrapped import Wrapped
+from tests.proxy.doubles import Asked, Reply
+
+OWN = """
+model_provider = "mine"
+[model_providers.mine]
+name = "Mine"
+base_url = "{url}/v1"
+env_key = "MY_KEY"
+wire_api = "responses"
+http_headers = {{ "x-mine" = "yes" }}
+"""
+BUILT_IN = 'openai_base_url = "{url}/v1"\n'
+EXEC = ("exec", "--json", "--skip-git-repo-check", "--sandbox", "danger-full-access")
+
+
+class Namespaced(Script):
+    """Says `recall` as newer models say an MCP server's tool, once they have searched for it."""
+
+    def answer(self, asked: Asked) -> Reply:
+        """The same, the tool named within its server."""
+        reply = super().answer(asked)
+        named = b'"name" : "recall", "namespace" : "mcp__contextrender"'
+        reply.chunks = [chunk.replace(b'"name" : "recall"', named) for chunk in reply.chunks]
+        return reply
+
+
+@pytest.fixture
+def codex(loopback: Loopback, tmp_path: Path) -> Wrapped:
+    (tmp_path / "codex").mkdir()
+    variables = {"CODEX_HOME": str(tmp_path / "codex"), "MY_KEY": "sk-own"}
+    variables["CODEX_API_KEY"] = "sk-built-in"
+    return Wrapped(loopback, tmp_path, node_modules_of("codex") / ".bin", variables)
+
+
+@pytest.mark.parametrize(
+    ("config", "key", "model", "kind"),
+    [
+        (OWN, "sk-own", "gpt-5.5", Script),
+        (BUILT_IN, "sk-built-in", "gpt-5.5", Script),
+        (BUILT_IN, "sk-built-in", "gpt-6.1-sol", Code),
+    ],
+)
+def test_a_continued_session(
+    codex: Wrapped, config: str, key: str, model: str, kind: type[Script]
+) -> None:
+    file = codex.folder / "codex" / "config.toml"
+    file.write_text(config.format(url=codex.loopback.model.url))
+    before = file.read_bytes()
+    known = hosts.steps()
+    script = kind(codex.loopback.model, [as_its_own(step) for step in known], is_agents)
+
+    def ask(*words: str) -> list[dict[str, object]]:
+        done = codex.run("codex", *EXEC, "--model", model, *words)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    first = ask("Find out which of the first six hosts are slow.")
+    second = ask("resume", str(first[0]["thread_id"]), "And of the next three?")
+    assert (*spoken(first), *spoken(second)) == hosts.ANSWERS
+    script.steps = known
+    hosts.check(script)
+    assert codex.report["tokens_kept_away"] > 0
+    asked = [one for one in codex.loopback.model.asked if one.method == "POST"]
+    assert {one.header("authorization") for one in asked} == {f"Bearer {key}"}
+    if config == OWN:
+        assert {one.header("x-mine") for one in asked} == {"yes"}
+    assert file.read_bytes() == before
+    codex.check_left_nothing()
+
+
+def test_it_recalls(codex: Wrapped) -> None:
+    (codex.folder / "codex" / "config.toml").write_text(OWN.format(url=codex.loopback.model.url))
+    look = as_its_own(Call("look", {"host": "host_0_X"}))
+    recall = Call("recall", {"query": "host_1_X"})
+    script = Namespaced(codex.loopback.model, [look, recall, Say("Done.")], is_agents)
+    done = codex.run("codex", *EXEC, "--model", "gpt-5.5", "Look.")
+    assert spoken([json.loads(line) for line in done.stdout.splitlines()]) == ["Done."]
+    assert hosts.MARKS[0] in json.dumps(script.asked[2]["input"][-1])

@@ -1,0 +1,61 @@
+"""mini-swe-agent itself, wrapped; and once more as any command."""
+
+from pathlib import Path
+
+import pytest
+
+from adapters.conftest import Loopback
+from adapters.mini_swe_agent.test_mini_swe_agent import SHORT, as_call
+from adapters.testing import hosts
+from adapters.testing.installs import python_of
+from adapters.testing.scripted import Say, Script
+from adapters.wrap.wrapped import Wrapped
+
+TASK = (
+    "-m",
+    "openai/m",
+    "-y",
+    "--exit-immediately",
+    "-o",
+    "run.traj.json",
+    "-t",
+    "Look at the hosts.",
+)
+
+
+@pytest.fixture
+def mini(loopback: Loopback, tmp_path: Path) -> Wrapped:
+    variables = {
+        "MSWEA_GLOBAL_CONFIG_DIR": str(tmp_path / "config"),
+        "MSWEA_CONFIGURED": "true",
+        "MSWEA_COST_TRACKING": "ignore_errors",
+        "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "OPENAI_API_KEY": "sk-own",
+    }
+    return Wrapped(loopback, tmp_path, python_of("mini_swe_agent").parent, variables)
+
+
+@pytest.mark.parametrize("way", ["variable", "configured", "command"])
+def test_a_task(mini: Wrapped, way: str) -> None:
+    told = [step for step in hosts.steps() if step != Say(hosts.ANSWERS[0])]
+    script = Script(mini.loopback.model, [as_call(step) for step in told])
+    url = f"{mini.loopback.model.url}/v1"
+    words = ["-c", "mini.yaml", "-c", SHORT, *TASK]
+    options: list[str] = []
+    if way == "configured":
+        words += ["-c", f"model.model_kwargs.api_base={url}"]
+    else:
+        mini.variables["OPENAI_BASE_URL"] = url
+    if way == "command":
+        options = ["--base-url-env", "OPENAI_BASE_URL"]
+        mini.run("--", "mini", *words, options=options)
+    else:
+        mini.run("mini", *words)
+    script.steps = told
+    hosts.check(script)
+    assert mini.report["calls"] == len(told)
+    assert mini.report["tokens_kept_away"] > 0
+    asked = mini.loopback.model.asked
+    assert {one.header("authorization") for one in asked} == {"Bearer sk-own"}
+    mini.check_left_nothing()

@@ -1,0 +1,70 @@
+"""Who uses the shared service: a file for each process, named by its id and when it started.
+
+A process that was killed leaves its file; it is told from a later process of the same id by the
+time, and whoever looks next removes it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+FOLDER = "leases"
+
+
+def started_at(pid: int) -> str:
+    """When a process started, in the system's own terms; empty when there is none."""
+    try:
+        told = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return "" if Path("/proc/self/stat").exists() else _told_by_ps(pid)
+    except OSError:
+        return ""
+    fields = told.rpartition(")")[2].split()
+    return "" if fields[0] in ("Z", "X") else fields[19]
+
+
+@contextmanager
+def held(data: Path, pid: int) -> Iterator[Path]:
+    """A lease for that process; its folder is the process's own and goes with it."""
+    lease = data / FOLDER / f"{pid}-{started_at(pid)}"
+    lease.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        yield lease
+    finally:
+        _remove(lease)
+
+
+def any_alive(data: Path) -> bool:
+    """Whether some process holds a lease; those of dead ones are removed."""
+    alive = False
+    for lease in _leases(data):
+        pid, _, start = lease.name.partition("-")
+        if pid.isdecimal() and start and started_at(int(pid)) == start:
+            alive = True
+        else:
+            _remove(lease)
+    return alive
+
+
+def _leases(data: Path) -> list[Path]:
+    try:
+        return list((data / FOLDER).iterdir())
+    except OSError:
+        return []
+
+
+def _remove(lease: Path) -> None:
+    with suppress(OSError):
+        for file in lease.iterdir():
+            file.unlink()
+        lease.rmdir()
+
+
+def _told_by_ps(pid: int) -> str:
+    done = subprocess.run(
+        ["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    return "".join(letter for letter in done.stdout if letter.isalnum())

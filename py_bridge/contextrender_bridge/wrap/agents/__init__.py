@@ -1,0 +1,11 @@
+"""The agents that wrap knows, by the name it has on the command line."""
+
+from __future__ import annotations
+
+from contextrender_bridge.wrap.agents.base import Agent
+from contextrender_bridge.wrap.agents.claude import Claude
+from contextrender_bridge.wrap.agents.codex import Codex
+from contextrender_bridge.wrap.agents.mini import Mini
+from contextrender_bridge.wrap.agents.opencode import OpenCode
+
+AGENTS: dict[str, Agent] = {agent.name: agent for agent in (Claude(), Codex(), OpenCode(), Mini())}

@@ -1,0 +1,126 @@
+"""What wrap knows of an agent: how one run of it is redirected, by flags and environment alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.wrap.doors import Doors
+
+Json = dict[str, Any]
+MCP_NAME = "contextrender"
+
+
+@dataclass(frozen=True)
+class Given:
+    """One run as the user asked for it.
+
+    `folder` is for files that only this run reads; it is the run's own, and goes with it.
+    """
+
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+    cwd: Path
+    folder: Path
+
+    @property
+    def home(self) -> Path:
+        """The user's home, as the agent sees it."""
+        return Path(self.environment.get("HOME") or Path.home())
+
+    def get(self, *names: str) -> str:
+        """The first of these variables that is set; empty if none is."""
+        return next((value for name in names if (value := self.environment.get(name))), "")
+
+
+@dataclass
+class Redirect:
+    """The same run with the proxy before its provider.
+
+    `environment` holds only what is added. Without `stands_between` it makes no model calls, and
+    is run as it is.
+    """
+
+    arguments: list[str]
+    environment: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    stands_between: bool = True
+
+
+class Agent(Protocol):
+    """A kind of agent. `program` is its command, `install` how one gets it."""
+
+    name: str
+    program: str
+    install: str
+
+    def redirect(self, given: Given, doors: Doors) -> Redirect:
+        """The run through `doors`. Raises CommandError where that cannot be."""
+        ...
+
+    def passes(self, body: bytes) -> bool:
+        """Whether a model call goes through unread: a title, a status, a compaction."""
+        ...
+
+
+def unchanged(given: Given) -> Redirect:
+    """The run as the user gave it: there is nothing to stand between."""
+    return Redirect(list(given.arguments), stands_between=False)
+
+
+def first_word(arguments: Sequence[str]) -> str:
+    """The first argument if it is a word, not an option."""
+    return arguments[0] if arguments and not arguments[0].startswith("-") else ""
+
+
+def value_of(arguments: Sequence[str], *names: str) -> str:
+    """The last value of an option, as `--name value` or `--name=value`; else empty."""
+    found = ""
+    for place, word in enumerate(arguments):
+        if word == "--":
+            break
+        if word in names and place + 1 < len(arguments):
+            found = arguments[place + 1]
+        for name in names:
+            if name.startswith("--") and word.startswith(f"{name}="):
+                found = word[len(name) + 1 :]
+    return found
+
+
+def read_json(path: Path) -> Json:
+    """A JSON object from a file, with comments and trailing commas; empty if there is no file.
+
+    Raises CommandError when it cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError) as error:
+        raise CommandError(f"{path} cannot be read ({type(error).__name__}).") from None
+    return parse_json(text, str(path))
+
+
+def parse_json(text: str, where: str) -> Json:
+    """A JSON object with comments and trailing commas. Raises CommandError."""
+    try:
+        value = json.loads(_without_comments(text)) if text.strip() else {}
+    except ValueError:
+        raise CommandError(f"{where} is no JSON.") from None
+    return value if isinstance(value, dict) else {}
+
+
+_STRING = r'"(?:\\.|[^"\\])*"'
+_COMMENT = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
+
+
+def _without_comments(text: str) -> str:
+    for pattern in (_COMMENT, _COMMA):
+        text = pattern.sub(lambda found: found[1] or "", text)
+    return text

@@ -1,0 +1,185 @@
+"""Claude Code: its settings layers, the first of which `--settings` is."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.paths import write_private
+from contextrender_bridge.wrap.agents.base import (
+    MCP_NAME,
+    Given,
+    Json,
+    Redirect,
+    first_word,
+    parse_json,
+    read_json,
+    unchanged,
+    value_of,
+)
+from contextrender_bridge.wrap.doors import TOKEN, Doors, with_version
+
+URL = "ANTHROPIC_BASE_URL"
+PROVIDER = "https://api.anthropic.com"
+TOOL_SEARCH = "ENABLE_TOOL_SEARCH"
+# Signed requests are good for one host alone, and have paths of their own.
+ELSEWHERE = {
+    "CLAUDE_CODE_USE_BEDROCK": "Amazon Bedrock",
+    "CLAUDE_CODE_USE_VERTEX": "Vertex AI",
+    "CLAUDE_CODE_USE_FOUNDRY": "Microsoft Foundry",
+}
+COMMANDS = frozenset(
+    [
+        "agents",
+        "attach",
+        "auth",
+        "auto-mode",
+        "config",
+        "doctor",
+        "gateway",
+        "install",
+        "kill",
+        "logs",
+        "mcp",
+        "migrate-installer",
+        "plugin",
+        "plugins",
+        "project",
+        "remote-control",
+        "respawn",
+        "rm",
+        "setup-token",
+        "stop",
+        "ultrareview",
+        "update",
+        "upgrade",
+    ]
+)
+QUESTIONS = frozenset({"--help", "-h", "--version", "-v"})
+AWAY = frozenset({"--bg", "--background", "--cloud", "--desktop"})
+MANAGED = (
+    Path("/Library/Application Support/ClaudeCode")
+    if sys.platform == "darwin"
+    else Path("/etc/claude-code")
+) / "managed-settings.json"
+
+
+class Claude:
+    """Claude Code."""
+
+    name = "claude"
+    program = "claude"
+    install = "npm install --global @anthropic-ai/claude-code"
+
+    def __init__(self, managed: Path = MANAGED) -> None:
+        """`managed` are the settings of an organisation, which beat all others."""
+        self._managed = managed
+
+    def redirect(self, given: Given, doors: Doors) -> Redirect:
+        """Through `--settings`, which beats every layer of the user's own."""
+        words = given.arguments
+        if first_word(words) in COMMANDS or QUESTIONS & set(words):
+            return unchanged(given)
+        if away := AWAY & set(words):
+            raise CommandError(
+                f"`claude {min(away)}` goes on without this terminal, wrap does not."
+            )
+        own = _own_settings(given)
+        layers = [*self._organisation(), own, *_files(given), {"env": dict(given.environment)}]
+        for name, provider in ELSEWHERE.items():
+            if _variable(layers, name).lower() in ("1", "true", "yes", "on"):
+                raise CommandError(
+                    f"Claude Code is set up for {provider} ({name}), whose requests are for "
+                    "its own address alone: wrap cannot stand between."
+                )
+        if any(_variable([layer], URL) for layer in self._organisation()):
+            raise CommandError(f"{self._managed} sets {URL}, which nothing else can: wrap is off.")
+        base = _variable(layers, URL) or PROVIDER
+        door = doors.open(with_version(base))
+        settings = {**own, "env": {**own.get("env", {}), URL: door}}
+        made = Redirect([], {})
+        if not _variable(layers, TOOL_SEARCH):
+            made.environment[TOOL_SEARCH] = "true"
+        arguments = _without(words, "--settings")
+        if doors.recalls:
+            allowed = own.get("permissions", {})
+            tool = f"mcp__{MCP_NAME}__recall"
+            settings["permissions"] = {**allowed, "allow": [*allowed.get("allow", ()), tool]}
+            made.environment[TOKEN] = doors.token
+            server = {
+                "type": "http",
+                "url": doors.mcp_url,
+                "headers": {"Authorization": f"Bearer ${{{TOKEN}}}"},
+            }
+            arguments = ["--mcp-config", json.dumps({"mcpServers": {MCP_NAME: server}}), *arguments]
+        # It comes last of ours: --mcp-config takes every word up to the next option.
+        place = 2 if doors.recalls else 0
+        arguments[place:place] = ["--settings", self._settings(given, settings)]
+        made.arguments = arguments
+        if base.rstrip("/") != PROVIDER:
+            made.notes.append(f"Claude Code's own gateway stays its provider: {base}")
+        return made
+
+    def passes(self, body: bytes) -> bool:
+        """Titles and job status have no tools; a compaction says so at its end."""
+        return (
+            b'"tools"' not in body or b"Your task is to create a detailed summary" in body[-32768:]
+        )
+
+    def _organisation(self) -> list[Json]:
+        return [read_json(self._managed)]
+
+    def _settings(self, given: Given, settings: Json) -> str:
+        """Them as text, or where they were in a file, in one: they may hold keys."""
+        text = json.dumps(settings)
+        told = value_of(given.arguments, "--settings")
+        if not told or told.lstrip().startswith("{"):
+            return text
+        path = given.folder / "settings.json"
+        write_private(path, text)
+        return str(path)
+
+
+def _own_settings(given: Given) -> Json:
+    told = value_of(given.arguments, "--settings")
+    if told.lstrip().startswith("{"):
+        return parse_json(told, "--settings")
+    if not told:
+        return {}
+    path = given.cwd / Path(told).expanduser()
+    if not path.is_file():
+        raise CommandError(f"there is no settings file {path}.")
+    return read_json(path)
+
+
+def _files(given: Given) -> Iterator[Json]:
+    home = Path(given.get("CLAUDE_CONFIG_DIR") or given.home / ".claude").expanduser()
+    yield read_json(given.cwd / ".claude" / "settings.local.json")
+    yield read_json(given.cwd / ".claude" / "settings.json")
+    yield read_json(home / "settings.json")
+
+
+def _variable(layers: Sequence[Json], name: str) -> str:
+    """A variable as Claude Code sees it: the first layer's that sets it."""
+    for layer in layers:
+        values = layer.get("env")
+        if isinstance(values, dict) and values.get(name):
+            return str(values[name])
+    return ""
+
+
+def _without(arguments: Sequence[str], name: str) -> list[str]:
+    """The arguments but for an option and its value."""
+    kept: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if word == "--":
+            return [*kept, word, *words]
+        if word == name:
+            next(words, None)
+        elif not word.startswith(f"{name}="):
+            kept.append(word)
+    return kept

@@ -1,0 +1,167 @@
+"""Codex: one provider's address, by `-c`; everything else of that provider stays the user's."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.wrap.agents.base import (
+    MCP_NAME,
+    Given,
+    Json,
+    Redirect,
+    first_word,
+    read_json,
+    unchanged,
+    value_of,
+)
+from contextrender_bridge.wrap.doors import TOKEN, Doors
+
+OPENAI = "https://api.openai.com/v1"
+CHATGPT = "https://chatgpt.com/backend-api/codex"
+BUILT_IN = "openai"
+COMMANDS = frozenset(
+    [
+        "agents",
+        "app-server",
+        "apply",
+        "a",
+        "archive",
+        "cloud",
+        "completion",
+        "debug",
+        "delete",
+        "doctor",
+        "exec-server",
+        "features",
+        "help",
+        "login",
+        "logout",
+        "mcp",
+        "migrate-nfs-db",
+        "migrate-rollouts",
+        "plugin",
+        "queue",
+        "remote-control",
+        "sandbox",
+        "unarchive",
+        "update",
+    ]
+)
+QUESTIONS = frozenset({"--help", "-h", "--version", "-V"})
+SIGNED = frozenset({"amazon-bedrock"})
+
+
+class Codex:
+    """Codex."""
+
+    name = "codex"
+    program = "codex"
+    install = "npm install --global @openai/codex"
+
+    def redirect(self, given: Given, doors: Doors) -> Redirect:
+        """By `-c` options, which beat the user's configuration and change nothing else of it."""
+        words = given.arguments
+        if first_word(words) in COMMANDS or QUESTIONS & set(words):
+            return unchanged(given)
+        if "--oss" in words or "--remote" in words:
+            raise CommandError("wrap cannot stand between Codex and --oss or --remote.")
+        home = Path(given.get("CODEX_HOME") or given.home / ".codex").expanduser()
+        config = _config(given, home)
+        provider = str(config.get("model_provider") or BUILT_IN)
+        options, upstream = _provider(provider, config, home, given)
+        door = f"{doors.open(upstream)}/v1"
+        made = Redirect(["-c", f"{options}={json.dumps(door)}"])
+        if doors.recalls:
+            server = f"{{url={json.dumps(doors.mcp_url)},bearer_token_env_var={json.dumps(TOKEN)}"
+            server += ',default_tools_approval_mode="approve"}'
+            made.arguments += ["-c", f"mcp_servers.{MCP_NAME}={server}"]
+            made.environment[TOKEN] = doors.token
+        made.arguments += words
+        return made
+
+    def passes(self, body: bytes) -> bool:
+        """A compaction says so at its end."""
+        end = body[-32768:]
+        return b"CONTEXT CHECKPOINT COMPACTION" in end or b'"compaction_trigger"' in end
+
+
+def _provider(name: str, config: Json, home: Path, given: Given) -> tuple[str, str]:
+    """The option that names a provider's address, and the address as it is."""
+    if name in SIGNED:
+        raise CommandError(
+            f"Codex's provider {name} signs its requests: wrap cannot stand between."
+        )
+    own = _table(config, "model_providers").get(name)
+    if name != BUILT_IN and isinstance(own, Mapping):
+        base = own.get("base_url")
+        if not base:
+            raise CommandError(f"Codex's provider {name} has no base_url.")
+        return f"model_providers.{name}.base_url", str(base)
+    if name != BUILT_IN:
+        raise CommandError(
+            f"Codex's provider {name!r} is neither its own nor in {home}/config.toml."
+        )
+    known = config.get("openai_base_url")
+    return "openai_base_url", str(known or (CHATGPT if _logged_in(home, given) else OPENAI))
+
+
+def _logged_in(home: Path, given: Given) -> bool:
+    """Whether it uses a ChatGPT account: then its requests go there."""
+    if given.get("CODEX_API_KEY"):
+        return False
+    login = read_json(home / "auth.json")
+    return bool(login.get("tokens")) and not login.get("OPENAI_API_KEY")
+
+
+def _config(given: Given, home: Path) -> Json:
+    """The keys of the configuration that matter here, with profile and `-c` options."""
+    merged = _read(home / "config.toml")
+    profile = value_of(given.arguments, "--profile", "-p") or str(merged.get("profile") or "")
+    merged = {**merged, **_table(_table(merged, "profiles"), profile)}
+    if profile:
+        merged = _merged(merged, _read(home / f"{profile}.config.toml"))
+    for option in _options(given.arguments):
+        key, _, value = option.partition("=")
+        try:
+            parsed: Any = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            parsed = value
+        for part in reversed(key.strip().split(".")):
+            parsed = {part: parsed}
+        merged = _merged(merged, parsed)
+    return merged
+
+
+def _options(arguments: Sequence[str]) -> Iterator[str]:
+    for place, word in enumerate(arguments):
+        if word in ("-c", "--config") and place + 1 < len(arguments):
+            yield arguments[place + 1]
+        elif word.startswith("--config="):
+            yield word.partition("=")[2]
+
+
+def _read(path: Path) -> Json:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError) as error:
+        raise CommandError(f"{path} cannot be read ({type(error).__name__}).") from None
+
+
+def _merged(one: Json, other: Json) -> Json:
+    both = {**one, **other}
+    for key in one.keys() & other.keys():
+        if isinstance(one[key], dict) and isinstance(other[key], dict):
+            both[key] = _merged(one[key], other[key])
+    return both
+
+
+def _table(config: Mapping[str, Any], name: str) -> Json:
+    found = config.get(name)
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,115 @@
+"""Run an agent with ContextRender between it and its model provider.
+
+AGENT is claude, codex, opencode or mini; what follows is the agent's own. For any other command:
+contextrender wrap --base-url-env NAME -- COMMAND. No file of yours is changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from contextrender_bridge.cli.look.asking import print_json
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.paths import data_dir, make_private
+from contextrender_bridge.wrap.agents import AGENTS
+from contextrender_bridge.wrap.agents.base import Agent, Given, Redirect
+from contextrender_bridge.wrap.agents.command import Command
+from contextrender_bridge.wrap.child import end_like, run_child
+from contextrender_bridge.wrap.doors import Doors
+
+BUDGET = 24_000
+POLICY = "contextrender_frozen"
+NOT_FOUND = 127
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `contextrender wrap`; they come before the agent's name."""
+    parser.add_argument(
+        "--budget", type=int, default=BUDGET, metavar="N", help="tokens of history (%(default)s)"
+    )
+    parser.add_argument(
+        "--policy", default=POLICY, metavar="NAME", help="how to choose (%(default)s)"
+    )
+    parser.add_argument("--observe", action="store_true", help="change nothing, only report")
+    parser.add_argument("--print", action="store_true", help="show what it would do, and stop")
+    parser.add_argument("--json", action="store_true", help="the report, or --print, as JSON")
+    parser.add_argument(
+        "--base-url-env",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="for any command: the variable with the provider's address (can be repeated)",
+    )
+    parser.add_argument("agent", metavar="AGENT", help=f"{', '.join(AGENTS)}, or a command")
+    parser.add_argument("agent_words", nargs=argparse.REMAINDER, metavar="ARGUMENTS")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the agent; its exit code."""
+    words = args.agent_words[1:] if args.agent_words[:1] == ["--"] else args.agent_words
+    agent = _agent(args.agent, args.base_url_env)
+    if args.budget < 1:
+        raise CommandError("--budget must be a whole number above 0.", 2)
+    if args.print:
+        return _show(agent, words, as_json=args.json)
+    program = shutil.which(agent.program)
+    if program is None:
+        how = f": {agent.install}" if agent.install else "."
+        raise CommandError(f"{agent.program} is not installed{how}", NOT_FOUND)
+    given = Given(words, dict(os.environ), Path.cwd(), Path())
+    plain = _plain(agent, given)
+    if plain is not None:
+        return end_like(run_child([program, *plain.arguments], given.environment))
+    from contextrender_bridge.wrap.session import run_between
+
+    options = {"budget": args.budget, "policy": args.policy}
+    options["mode"] = "observe" if args.observe else "render"
+    return end_like(run_between(agent, program, given, options, as_json=args.json))
+
+
+def _agent(name: str, variables: list[str]) -> Agent:
+    if not variables and name in AGENTS:
+        return AGENTS[name]
+    if not variables and shutil.which(name) is None:
+        raise CommandError(
+            f"wrap knows {', '.join(AGENTS)}; for another command: "
+            f"contextrender wrap --base-url-env NAME -- COMMAND",
+            2,
+        )
+    return Command(name, variables)
+
+
+def _plain(agent: Agent, given: Given) -> Redirect | None:
+    """The run as it is, if it makes no model calls. Raises CommandError before anything starts."""
+    made = agent.redirect(given, Doors.imagined())
+    return None if made.stands_between else made
+
+
+def _show(agent: Agent, words: list[str], *, as_json: bool) -> int:
+    doors = Doors.imagined()
+    given = Given(words, dict(os.environ), Path.cwd(), make_private(data_dir()))
+    made = agent.redirect(given, doors)
+    command = [agent.program, *made.arguments]
+    if as_json:
+        return print_json(
+            {
+                "installed": shutil.which(agent.program) is not None,
+                "command": command,
+                "environment": made.environment,
+                "providers": doors.upstreams,
+                "notes": made.notes,
+            }
+        )
+    for name, upstream in doors.upstreams.items():
+        print(f"provider {upstream} behind {doors.origin}/w/{doors.secret}/{name}")
+    for note in made.notes:
+        print(note)
+    added = [f"{name}={shlex.quote(value)}" for name, value in made.environment.items()]
+    print(" ".join([*added, shlex.join(command)]))
+    sys.stdout.flush()
+    return 0

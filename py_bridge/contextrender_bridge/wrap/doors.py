@@ -1,0 +1,92 @@
+"""The addresses a wrapped agent talks to: a door for each provider it is set up for.
+
+All are on one loopback port, below a secret path: no other user of the machine, and no web page,
+can guess it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import httpx
+
+from contextrender_bridge.client.credentials import LOOPBACK
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.proxy.standalone import STATUS_PATH
+
+PREFIX = "/w/"
+TOKEN = "CONTEXTRENDER_WRAP_TOKEN"
+"""The variable of the agent's environment with the token of the recall tool's door."""
+
+PLACE_OF_SECRET = "SECRET"
+
+
+@dataclass
+class Doors:
+    """The doors of one agent at `origin`. `upstreams` are the providers' addresses by door.
+
+    `recalls` says whether there is a recall tool to offer, at `mcp_url`.
+    """
+
+    origin: str
+    secret: str = field(default_factory=lambda: secrets.token_urlsafe(18), repr=False)
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+    recalls: bool = True
+    upstreams: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def imagined(cls) -> Doors:
+        """Those that `--print` shows."""
+        return cls("http://127.0.0.1:PORT", PLACE_OF_SECRET, "TOKEN")
+
+    def open(self, upstream: str) -> str:
+        """The address of a door to a provider. Raises CommandError when that is ContextRender.
+
+        `upstream` and the door are addresses without `/v1`, or with whatever stands for it: what
+        comes to `DOOR/v1/messages` goes to `UPSTREAM/messages`.
+        """
+        upstream = _checked(upstream)
+        name = next((key for key, known in self.upstreams.items() if known == upstream), "")
+        if not name:
+            name = str(len(self.upstreams))
+            self.upstreams[name] = upstream
+        return f"{self.origin}{PREFIX}{self.secret}/{name}"
+
+    @property
+    def mcp_url(self) -> str:
+        """Where the recall tool is, for the bearer of `token`."""
+        return f"{self.origin}{PREFIX}{self.secret}/mcp"
+
+
+def with_version(base: str) -> str:
+    """An Anthropic-style base address, to which clients add `/v1/messages`, with its version."""
+    return f"{base.rstrip('/')}/v1"
+
+
+def _checked(upstream: str) -> str:
+    upstream = upstream.rstrip("/")
+    try:
+        parts = urlsplit(upstream)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        known = False
+    if not known:
+        raise CommandError(f"{upstream!r} is no provider's address.")
+    if parts.hostname in LOOPBACK and _is_ours(f"{parts.scheme}://{parts.netloc}", parts.path):
+        raise CommandError(
+            f"{parts.scheme}://{parts.netloc} is ContextRender already: wrap would stand in front "
+            "of itself. Take that address out of the agent's configuration, or run it without wrap."
+        )
+    return upstream
+
+
+def _is_ours(origin: str, path: str) -> bool:
+    if path.startswith(PREFIX):
+        return True
+    try:
+        reply = httpx.get(f"{origin}{STATUS_PATH}", timeout=1.0, trust_env=False)
+        return reply.is_success and "fail_open" in reply.json()
+    except (httpx.HTTPError, ValueError, TypeError):
+        return False

@@ -1,0 +1,118 @@
+"""What listens for a wrapped agent: its doors, each with the proxy to its provider behind it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from contextrender_bridge.proxy.app import Proxy
+from contextrender_bridge.proxy.headers import first, without
+from contextrender_bridge.proxy.upstream import Gone, Receive, Send, read_body, send_error
+from contextrender_bridge.wrap.bodies import decoded
+from contextrender_bridge.wrap.doors import PREFIX, Doors
+from contextrender_bridge.wrap.tally import Listening, Tally
+
+Scope = Any
+App = Callable[[Scope, Receive, Send], Any]
+
+MODEL_CALLS = ("/chat/completions", "/responses", "/messages")
+MODE = b"x-contextrender-mode"
+
+
+class Gate:
+    """Lets in who knows the secret, and listens to what the provider bills."""
+
+    def __init__(
+        self,
+        doors: Doors,
+        proxies: Mapping[str, Proxy],
+        tally: Tally,
+        passes: Callable[[bytes], bool],
+        mcp: App | None = None,
+    ) -> None:
+        """`passes` says of a model call's body that it goes through unread; `mcp` recalls."""
+        self._doors = doors
+        self._proxies = proxies
+        self._tally = tally
+        self._passes = passes
+        self._mcp = mcp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request, or takes part in the server's start and end."""
+        if scope["type"] == "lifespan":
+            await (self._mcp or _live)(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._admit(scope, receive, send)
+
+    async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
+        secret, _, rest = scope["path"].removeprefix(PREFIX).partition("/")
+        door, slash, path = rest.partition("/")
+        known = secrets.compare_digest(secret.encode(), self._doors.secret.encode())
+        if not known or not scope["path"].startswith(PREFIX):
+            await send_error(send, 404, "not_found", "Nothing is here.", [])
+        elif first(scope["headers"], b"upgrade").lower() == "websocket":
+            # Codex then uses HTTP at once; any other refusal it tries again for seconds.
+            await send_error(send, 426, "http_only", "Use HTTP here.", [])
+        elif door == "mcp" and self._mcp is not None:
+            await self._recall({**scope, **_below(scope, f"{PREFIX}{secret}")}, receive, send)
+        elif door in self._proxies:
+            inner = {**scope, **_below(scope, f"{PREFIX}{secret}/{door}")}
+            await self._pass(self._proxies[door], inner, receive, send)
+        else:
+            await send_error(send, 404, "not_found", f"There is no {slash}{path} here.", [])
+
+    async def _recall(self, scope: Scope, receive: Receive, send: Send) -> None:
+        expected = f"Bearer {self._doors.token}"
+        given = first(scope["headers"], b"authorization")
+        if not secrets.compare_digest(given.encode(), expected.encode()):
+            await send_error(send, 401, "unauthorized", "Send the agent's token.", [])
+            return
+        assert self._mcp is not None
+        await self._mcp(scope, receive, send)
+
+    async def _pass(self, proxy: Proxy, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST" or not scope["path"].endswith(MODEL_CALLS):
+            await proxy(scope, receive, send)
+            return
+        try:
+            raw = await read_body(receive)
+        except Gone:
+            return
+        headers, body = decoded(scope["headers"], raw)
+        # What is compressed could not be read on its way back.
+        headers = [*without(headers, b"accept-encoding"), (b"accept-encoding", b"identity")]
+        if self._passes(body):
+            headers = [*without(headers, MODE), (MODE, b"bypass")]
+        listening = Listening(self._tally, headers, send)
+        try:
+            await proxy({**scope, "headers": headers}, _again(body, receive), listening)
+        finally:
+            listening.end()
+
+
+def _below(scope: Scope, prefix: str) -> dict[str, Any]:
+    """The request's path without a prefix."""
+    raw = scope.get("raw_path") or scope["path"].encode()
+    return {
+        "path": scope["path"][len(prefix) :] or "/",
+        "raw_path": raw[len(prefix) :] or b"/",
+    }
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """A request whose body has been read already."""
+    left = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def next_message() -> Any:
+        return left.pop() if left else await receive()
+
+    return next_message
+
+
+async def _live(_: Scope, receive: Receive, send: Send) -> None:
+    while True:
+        event = (await receive())["type"]
+        await send({"type": f"{event}.complete"})
+        if event == "lifespan.shutdown":
+            return

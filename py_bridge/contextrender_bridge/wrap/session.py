@@ -1,0 +1,143 @@
+"""One wrapped run: the service found, the proxy listening, the agent run, the line at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from contextrender_bridge.client.async_client import AsyncContextRender
+from contextrender_bridge.client.credentials import Credentials
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.leases import held
+from contextrender_bridge.listening import address, listen
+from contextrender_bridge.paths import data_dir, make_private
+from contextrender_bridge.wrap.agents.base import Agent, Given
+from contextrender_bridge.wrap.child import run_child
+from contextrender_bridge.wrap.closing import as_json as closing_json
+from contextrender_bridge.wrap.closing import closing_line
+from contextrender_bridge.wrap.doors import Doors
+from contextrender_bridge.wrap.service import find_service
+from contextrender_bridge.wrap.tally import Tally
+
+HEALTHY_SECONDS = 20.0
+
+
+def run_between(
+    agent: Agent, program: str, given: Given, options: Mapping[str, Any], *, as_json: bool
+) -> int:
+    """The agent's return code. Raises CommandError while nothing has been started yet."""
+    data = make_private(data_dir())
+    tally = Tally()
+    with held(data, os.getpid()) as folder:
+        known = find_service(data, say)
+        with listen("127.0.0.1", 0) as listener:
+            doors = Doors(address(listener), recalls=_can_recall())
+            made = agent.redirect(replace(given, folder=folder), doors)
+            for note in made.notes:
+                say(note)
+            with _proxying(agent, doors, known, options, tally, listener):
+                status = run_child(
+                    [program, *made.arguments], {**given.environment, **made.environment}
+                )
+    _close(tally, known, observing=options["mode"] == "observe", as_json=as_json)
+    return status
+
+
+def say(text: str) -> None:
+    """A line of ours to the person; standard output is the agent's."""
+    print(f"contextrender: {text}", file=sys.stderr, flush=True)
+
+
+def _can_recall() -> bool:
+    try:
+        import mcp.server.mcpserver  # noqa: F401
+    except ImportError:
+        say("no recall tool: it needs `pip install 'contextrender[mcp]'`.")
+        return False
+    return True
+
+
+@contextmanager
+def _proxying(
+    agent: Agent,
+    doors: Doors,
+    known: Credentials,
+    options: Mapping[str, Any],
+    tally: Tally,
+    listener: socket.socket,
+) -> Iterator[None]:
+    """The gate, from when it listens until the agent has ended."""
+    try:
+        import uvicorn
+    except ImportError:
+        raise CommandError("wrap needs `pip install 'contextrender[proxy]'`.") from None
+
+    app = _gate(agent, doors, known, options, tally)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        ws="none",
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=2,
+    )
+    ready, server = threading.Event(), uvicorn.Server(config)
+    started = server.startup
+
+    async def startup(sockets: list[socket.socket] | None = None) -> None:
+        await started(sockets)
+        ready.set()
+
+    server.startup = startup  # type: ignore[method-assign]
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    if not ready.wait(HEALTHY_SECONDS) or not server.started:
+        raise CommandError("the proxy did not start.")
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def _gate(
+    agent: Agent, doors: Doors, known: Credentials, options: Mapping[str, Any], tally: Tally
+) -> Any:
+    from contextrender_bridge.proxy.app import Proxy
+    from contextrender_bridge.proxy.settings import ProxySettings
+    from contextrender_bridge.wrap.gate import Gate
+
+    client = AsyncContextRender(known.url, known.token)
+    proxies = {
+        name: Proxy(
+            ProxySettings(upstream=upstream, anthropic_upstream=upstream, **options),
+            AsyncContextRender(known.url, known.token),
+            others=False,
+        )
+        for name, upstream in doors.upstreams.items()
+    }
+    mcp = None
+    if doors.recalls:
+        from contextrender_bridge.wrap.recall_tool import recall_app
+
+        mcp = recall_app(client, lambda: tally.session)
+    return Gate(doors, proxies, tally, agent.passes, mcp)
+
+
+def _close(tally: Tally, known: Credentials, *, observing: bool, as_json: bool) -> None:
+    link = f"{known.url}/console/"
+    if as_json:
+        print(json.dumps(closing_json(tally.totals, link)), file=sys.stderr, flush=True)
+        return
+    if sys.stderr.isatty():  # it carries the token: for the person at the terminal, not for a log
+        link = f"{link}#token={known.token}"
+    say(closing_line(tally.totals, link, observing=observing))

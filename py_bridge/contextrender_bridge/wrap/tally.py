@@ -1,0 +1,149 @@
+"""What a wrapped agent's model calls used, and what they would have with their whole history.
+
+The whole history's bill is an estimate: its prompts are the provider's count plus the tokens that
+were left out, and of each, as much is taken from the cache as the whole prompt before it had, where
+the provider's cache was at work in this history at all and the pause was shorter than its lifetime.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from contextrender_bridge.proxy.headers import Headers, first
+from contextrender_bridge.proxy.upstream import Send
+from contextrender_bridge.wrap.prices import price_of
+from contextrender_bridge.wrap.usage import Usage, read_usage
+
+LIFETIME = 300.0
+"""Seconds a provider's cache keeps what is not asked for again."""
+
+BLOCK = 128
+LARGEST = 32 * 2**20
+HELPERS = (b"x-claude-code-agent-id", b"thread-id", b"x-parent-session-id")
+
+
+@dataclass
+class Line:
+    """One history: its whole last prompt in tokens, and when that was."""
+
+    prompt: int = 0
+    last: float = 0.0
+    kept_away: int = 0
+    cached: bool = False
+    writes: bool = False
+
+
+@dataclass
+class Totals:
+    """Sums over calls. Dollars are of the calls with usage and a known price."""
+
+    calls: int = 0
+    before: int = 0
+    after: int = 0
+    unknown: int = 0
+    failed_open: int = 0
+    cost: float = 0.0
+    whole_cost: float = 0.0
+    priced: int = 0
+    unpriced: set[str] = field(default_factory=set)
+
+
+class Tally:
+    """Adds up calls as they end; safe between threads."""
+
+    def __init__(self) -> None:
+        """No call yet."""
+        self.totals = Totals()
+        self.session = ""
+        self._lines: dict[tuple[str, ...], Line] = {}
+        self._lock = threading.Lock()
+
+    def add(
+        self,
+        key: tuple[str, ...],
+        told: Mapping[str, str],
+        usage: Usage | None,
+        now: float | None = None,
+    ) -> None:
+        """A call of the history `key`: what the proxy told of it, and the provider."""
+        with self._lock:
+            totals = self.totals
+            before, after = int(told.get("tokens-before", 0)), int(told.get("tokens-after", 0))
+            totals.calls += 1
+            totals.before += before
+            totals.after += after
+            totals.failed_open += "fail-open" in told
+            if usage is None:
+                totals.unknown += 1
+                return
+            line = self._lines.setdefault(key, Line())
+            whole = _whole(line, usage, before - after, time.monotonic() if now is None else now)
+            price = price_of(usage.model)
+            if price is None:
+                totals.unpriced.add(usage.model)
+                return
+            totals.priced += 1
+            totals.cost += price.of(usage)
+            totals.whole_cost += price.of(whole)
+
+
+def _whole(line: Line, usage: Usage, left_out: int, now: float) -> Usage:
+    """What the call would have used with the whole history; moves the line on."""
+    line.cached |= usage.read + usage.written + usage.written_long > 0
+    line.writes |= usage.written + usage.written_long > 0
+    line.kept_away += max(left_out, 0)
+    full = usage.prompt + max(left_out, 0)
+    warm = line.cached and now - line.last < LIFETIME
+    known = min(line.prompt, full) if warm else 0
+    line.prompt, line.last = full, now
+    if not line.kept_away:
+        return usage
+    if not line.writes:
+        known -= known % BLOCK
+        return replace(usage, fresh=full - known, read=known)
+    fresh = min(usage.fresh, full - known)
+    rest = full - known - fresh
+    long = rest if usage.written_long > usage.written else 0
+    return replace(usage, fresh=fresh, read=known, written=rest - long, written_long=long)
+
+
+class Listening:
+    """Sends a reply on, and tells the tally of it once it has ended."""
+
+    def __init__(self, tally: Tally, headers: Headers, send: Send) -> None:
+        """`headers` are the request's."""
+        self._tally = tally
+        self._helper = tuple(first(headers, name) for name in HELPERS)
+        self._send = send
+        self._status = 0
+        self._kind = ""
+        self._told: dict[str, str] = {}
+        self._body = bytearray()
+
+    async def __call__(self, message: Any) -> None:
+        """One message of the reply."""
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            headers: Headers = list(message["headers"])
+            self._kind = first(headers, b"content-type")
+            ours = b"x-contextrender-"
+            self._told = {
+                name[len(ours) :].decode(): value.decode("latin-1")
+                for name, value in headers
+                if name.startswith(ours)
+            }
+            if self._told.get("session") and not any(self._helper[:1]):
+                self._tally.session = self._told["session"]
+        elif len(self._body) < LARGEST:
+            self._body += message.get("body", b"")
+        await self._send(message)
+
+    def end(self) -> None:
+        """The reply has ended, or broken off. Refused calls cost nothing."""
+        if 200 <= self._status < 300:
+            key = (self._told.get("session", ""), *self._helper)
+            self._tally.add(key, self._told, read_usage(self._kind, bytes(self._body)))
