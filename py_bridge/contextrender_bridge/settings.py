@@ -145,6 +145,9 @@ class Settings:
     mode: str = _row("render", "proxy: `render`, `observe` or `bypass`", _mode)
     recall: bool = _row(False, "proxy: offer the model a tool to recall", _switch)
     deadline: float = _row(DEADLINE, "proxy: seconds a model call may wait for its plan", _seconds)
+    linger: float = _row(
+        600.0, "seconds that the service which `wrap` started goes on without use", _seconds
+    )
 
 
 @dataclass(frozen=True)

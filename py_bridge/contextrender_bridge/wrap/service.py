@@ -14,11 +14,9 @@ from pathlib import Path
 from contextrender_bridge.client.credentials import Credentials, load_credentials
 from contextrender_bridge.errors import CommandError, NoCredentials
 from contextrender_bridge.server_state import answers
+from contextrender_bridge.settings import read_settings
 
 START_SECONDS = 180.0
-LINGER_SECONDS = 600.0
-"""For how long the service goes on after the last agent: for the console, and the next one."""
-
 LOG = "wrap-service.log"
 _SERVE = "import sys; from contextrender_bridge.cli import main; sys.exit(main())"
 
@@ -34,8 +32,8 @@ def find_service(data: Path, say: Callable[[str], None]) -> Credentials:
         known = None
     if known is not None and answers(known.url):
         return known
-    if os.environ.get("CONTEXTRENDER_URL"):
-        raise CommandError(f"no service answers at {os.environ['CONTEXTRENDER_URL']}.")
+    if named := read_settings().url:
+        raise CommandError(f"no service answers at {named}.")
     if importlib.util.find_spec("jaclang") is None:
         raise CommandError(
             "no service is running, and to start one needs Python 3.12 or newer and "
@@ -52,7 +50,7 @@ def find_service(data: Path, say: Callable[[str], None]) -> Credentials:
 
 def _start(data: Path) -> Credentials:
     log = data / LOG
-    linger = os.environ.get("CONTEXTRENDER_LINGER") or str(LINGER_SECONDS)
+    linger = str(read_settings().linger)
     words = ["serve", "--port", "0", "--data", str(data), "--while-used", linger]
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
         server = subprocess.Popen(

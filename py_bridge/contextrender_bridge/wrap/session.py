@@ -113,13 +113,13 @@ def _gate(
     agent: Agent, doors: Doors, known: Credentials, options: Mapping[str, Any], tally: Tally
 ) -> Any:
     from contextrender_bridge.proxy.app import Proxy
-    from contextrender_bridge.proxy.settings import ProxySettings
+    from contextrender_bridge.settings import Settings
     from contextrender_bridge.wrap.gate import Gate
 
     client = AsyncContextRender(known.url, known.token)
     proxies = {
         name: Proxy(
-            ProxySettings(upstream=upstream, anthropic_upstream=upstream, **options),
+            Settings(upstream=upstream, anthropic_upstream=upstream, **options),
             AsyncContextRender(known.url, known.token),
             others=False,
         )
