@@ -104,6 +104,19 @@ def owners(
             yield owner, number
 
 
+def shared_events(branches: Sequence[BranchInfo], branch: int, other: int) -> int:
+    """How many of the first events of `other`'s line are on `branch`'s line, too."""
+    ends: dict[int, int] = {}
+    end, current = branches[branch].events, branch
+    while current != ROOT:
+        ends[current] = end
+        end, current = min(end, branches[current].fork_events), branches[current].parent
+    end, current = branches[other].events, other
+    while current not in ends and current != ROOT:
+        end, current = min(end, branches[current].fork_events), branches[current].parent
+    return min(end, ends.get(current, 0))
+
+
 def _with_prefix(
     branches: Sequence[BranchInfo],
     head: int,

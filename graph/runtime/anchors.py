@@ -20,6 +20,11 @@ def set_id(node: object, identity: UUID) -> None:
     cast(Any, node).__jac__.id = identity
 
 
+def node_id(node: object) -> UUID:
+    """A node's id."""
+    return cast(UUID, cast(Any, node).__jac__.id)
+
+
 def owned_node(identity: UUID) -> object | None:
     """The node of that id, if there is one and it belongs to the caller."""
     anchor = _context().mem.get(identity)

@@ -63,6 +63,11 @@ def _switch(text: str) -> bool:
     raise Unfit("must be on or off")
 
 
+def names(text: str) -> frozenset[str]:
+    """The names in a list with commas, in lower case."""
+    return frozenset(name.strip().lower() for name in text.split(",") if name.strip())
+
+
 def _mode(text: str) -> str:
     if text not in MODES:
         raise Unfit(f"must be one of {', '.join(MODES)}")
@@ -144,6 +149,16 @@ class Settings:
     policy: str | None = _row(None, "proxy: how to choose what is shown (else the session's)")
     mode: str = _row("render", "proxy: `render`, `observe` or `bypass`", _mode)
     recall: bool = _row(False, "proxy: offer the model a tool to recall", _switch)
+    providers: frozenset[str] = _row(
+        frozenset(), "proxy: others, or models of theirs, to reach through LiteLLM", names
+    )
+    provider_users: frozenset[str] = _row(
+        frozenset({"local"}), "`serve`: who may use its keys for other providers", names
+    )
+    provider_timeout: float = _row(600.0, "proxy: seconds a provider may say nothing", _seconds)
+    allowed_hosts: frozenset[str] = _row(
+        frozenset(), "host names, and pages' `host:port`, to answer to on loopback", names
+    )
     deadline: float = _row(DEADLINE, "proxy: seconds a model call may wait for its plan", _seconds)
     linger: float = _row(
         600.0, "seconds that the service which `wrap` started goes on without use", _seconds

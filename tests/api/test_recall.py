@@ -56,12 +56,36 @@ def test_a_query_without_words_finds_something_or_nothing_but_answers(recorded: 
         assert len(recorded.api("recall", session="s", query=query)["results"]) <= 5
 
 
-def test_of_a_branch_only_what_is_on_it(recorded: User) -> None:
+def test_all_branches_are_looked_in_the_current_one_first(recorded: User) -> None:
+    api = recorded.api
+    api("sync", session="s", messages=[*RUN[:6], assistant("Stop."), user("?"), result("x", "y")])
+    asked = {"session": "s", "query": "who is clerk_6@example.com?", "limit": 50}
+    found = api("recall", **asked)["results"]
+    assert (found[0]["branch"], found[0]["message"]) == (0, RUN[16])
+    places = [(each["branch"], each["position"]) for each in found]
+    assert len(places) == len(set(places))
+    assert {place for branch, place in places if branch == 1} <= {3, 5, 8}
+    assert not {place for branch, place in places if branch == 0} & {3, 5}
+    (here,) = api("recall", session="s", results=[3])["results"]
+    (there,) = api("recall", session="s", results=[3], branch=0)["results"]
+    assert (here["branch"], there["branch"]) == (1, 0)
+
+
+def test_what_was_before_an_agents_compaction_is_found(recorded: User) -> None:
+    summary = [user("This session continues. Summary: orders were looked at."), assistant("On.")]
+    recorded.api("sync", session="s", messages=summary)
+    found = recorded.api("recall", session="s", query="clerk_6@example.com")["results"]
+    assert (found[0]["branch"], found[0]["message"]) == (0, RUN[16])
+
+
+def test_by_position_what_is_on_a_branch_or_else_on_others(recorded: User) -> None:
     api = recorded.api
     api("sync", session="s", messages=[*RUN[:6], assistant("Stop."), user("?"), result("x", "y")])
     assert api("recall", session="s", results=[3])["results"][0]["message"] == RUN[3]
     assert api("recall", session="s", results=[16], branch=0)["results"][0]["message"] == RUN[16]
-    api.refused("recall", 404, "not_found", session="s", results=[16])
+    (found,) = api("recall", session="s", results=[16])["results"]
+    assert (found["branch"], found["message"]) == (0, RUN[16])
+    api.refused("recall", 404, "not_found", session="s", results=[17])
     api.refused("recall", 404, "not_found", session="s", results=[3], branch=2)
 
 

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from contextrender_bridge import ContextRender, Credentials
 from contextrender_bridge.client import AsyncContextRender
+from contextrender_bridge.own_hosts import OwnHosts
 from contextrender_bridge.proxy.app import Proxy
 from contextrender_bridge.proxy.standalone import Standalone
 from contextrender_bridge.server.temporary import temporary_service
@@ -51,7 +52,11 @@ def start_all(credentials: Credentials) -> Iterator[Start]:
     with ExitStack() as open_things:
 
         def starting(
-            url: str = "", token: str = "", own_token: bool = True, **settings: Any
+            url: str = "",
+            token: str = "",
+            own_token: bool = True,
+            secret: str = "",
+            **settings: Any,
         ) -> Setup:
             model = Model()
             options = {"server_header": False, "date_header": False}
@@ -65,8 +70,9 @@ def start_all(credentials: Credentials) -> Iterator[Start]:
             }
             service_url, good = url or credentials.url, token or credentials.token
             client = AsyncContextRender(service_url, good, retries=0)
-            proxy = Proxy(Settings(**chosen), client, own_token=own_token)
-            address = open_things.enter_context(serving(Standalone(proxy), **options))
+            proxy = Proxy(Settings(**chosen), client, own_token=own_token, secret=secret)
+            app = OwnHosts(Standalone(proxy))
+            address = open_things.enter_context(serving(app, **options))
             http = open_things.enter_context(httpx.Client(base_url=address, timeout=30))
             service = open_things.enter_context(ContextRender(credentials.url, credentials.token))
             return Setup(address, model, http, service, proxy)

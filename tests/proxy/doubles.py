@@ -37,7 +37,10 @@ class Asked:
 
 @dataclass
 class Reply:
-    """What the model answers: `chunks` with a pause before each; `breaks` ends it half way."""
+    """What the model answers: `chunks` with a pause before each; `breaks` ends it half way.
+
+    With `late` the pause also comes before the reply's beginning.
+    """
 
     chunks: list[bytes]
     status: int = 200
@@ -46,6 +49,7 @@ class Reply:
     )
     pause: float = 0.0
     breaks: bool = False
+    late: bool = False
 
     @property
     def body(self) -> bytes:
@@ -78,6 +82,8 @@ class Model:
         reply = self.answer(asked) if self.answer else self.script.pop(0)
         start = {"type": "http.response.start", "status": reply.status, "headers": reply.headers}
         watcher = asyncio.create_task(receive())
+        if reply.late:
+            await asyncio.wait({watcher}, timeout=reply.pause)
         await send(start)
         for chunk in reply.chunks:
             if reply.pause:

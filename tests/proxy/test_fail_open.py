@@ -6,11 +6,12 @@ import logging
 import time
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.proxy.agents import ChatAgent
 from tests.proxy.conftest import Setup, Start
-from tests.proxy.doubles import chat, chat_events, serving, stream, whole
+from tests.proxy.doubles import Reply, chat, chat_events, serving, stream, whole
 
 SECRET = "hunter2-in-the-history"
 BODY = {
@@ -64,12 +65,50 @@ def test_a_service_that_is_late(start: Start) -> None:
         begun = time.monotonic()
         passes(setup, "late")
         assert time.monotonic() - begun < 2
-        for _ in range(2):
+        for _ in range(4):
             passes(setup, "late")
-        begun = time.monotonic()
-        passes(setup, "paused")
-        assert time.monotonic() - begun < 0.2
-        assert slow.asked == 3
+        assert slow.asked == 5
+
+
+def test_ones_lateness_is_not_anothers(start: Start) -> None:
+    """Under load some answers come too late; who asks next is none the worse for it."""
+    slow = Service(200, b"{}", seconds=5)
+    with serving(slow, lifespan="off") as url:
+        setup = start(url=url, token="t", deadline=0.2)
+        for number in range(6):
+            setup.model.script = [whole(chat("hello"))]
+            got = setup.post(f"/s/run-{number}/v1/chat/completions", BODY)
+            assert got.headers["x-contextrender-fail-open"] == "late"
+            assert got.headers["x-contextrender-failed-open"] == "1 of 1"
+        assert slow.asked == 6
+        assert setup.http.get("/contextrender/status").json()["fail_open"] == {"late": 6}
+
+
+def test_a_service_that_is_down_is_left_alone_for_a_while(start: Start) -> None:
+    setup = start(url="http://127.0.0.1:9", token="t")
+    for number in range(1, 5):
+        setup.model.script = [whole(chat("hello"))]
+        got = setup.post("/v1/chat/completions", BODY)
+        assert got.headers["x-contextrender-failed-open"] == f"{number} of {number}"
+    assert got.headers["x-contextrender-fail-open"] == "paused"
+
+
+def test_a_provider_that_falls_silent(start: Start) -> None:
+    setup = start(provider_timeout=0.3)
+    for recall in ("off", "on"):
+        headers = {"x-contextrender-recall": recall}
+        silent = stream(chat_events("hello"), pause=3)
+        setup.model.script = [silent]
+        body = {**BODY, "stream": True}
+        if recall == "on":  # nothing of a reply has been sent on yet
+            got = setup.post("/v1/chat/completions", body, **headers)
+            assert got.status_code == 504
+        else:
+            with pytest.raises(httpx.RemoteProtocolError):
+                setup.post("/v1/chat/completions", body, **headers)
+        setup.model.script = [Reply([b"{}"], pause=3, late=True)]
+        got = setup.post("/v1/chat/completions", BODY, **headers)
+        assert (got.status_code, got.json()["error"]["code"]) == (504, "upstream_timeout")
 
 
 def test_observing_a_service_that_is_late(start: Start) -> None:
@@ -101,6 +140,11 @@ def test_a_service_that_is_wrong(start: Start, status: int, body: bytes, reason:
     [
         ("budget", "many", "invalid_budget"),
         ("budget", "0", "invalid_budget"),
+        ("budget", "5", "invalid_budget"),
+        ("budget", "-600", "invalid_budget"),
+        ("budget", "6e3", "invalid_budget"),
+        ("budget", "9" * 5000, "invalid_budget"),
+        ("budget", "9" * 10, "invalid_budget"),
         ("mode", "x", "invalid_mode"),
         ("policy", "nonsense", "invalid_request"),
         ("token", "not-good", "unauthorized"),

@@ -1,5 +1,6 @@
 """Models of other providers, through the real LiteLLM."""
 
+import base64
 import importlib.util
 import json
 import os
@@ -44,6 +45,7 @@ def command(credentials: Credentials) -> Iterator[tuple[str, Model]]:
             "OPENAI_API_KEY": "sk-operators",
         }
         options = ["--port", "0", "--budget", "600", "--upstream", "http://127.0.0.1:9/v1"]
+        options += ["--providers", "openai,anthropic/claude-1"]
         process = subprocess.Popen(
             [sys.executable, "-c", RUN, "proxy", *options],
             env=environment,
@@ -101,9 +103,71 @@ def test_streaming(setup: Setup) -> None:
 def test_errors(setup: Setup) -> None:
     setup.model.answer = lambda _: whole({"error": {"message": "no"}}, 400)
     assert setup.post("/v1/chat/completions", BODY).status_code == 400
-    wrong = setup.post("/v1/chat/completions", {**BODY, "model": "litellm/nobody/m"})
-    assert wrong.status_code == 400
-    assert wrong.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "oobabooga/http://127.0.0.1:9",
+        "openai/http://127.0.0.1:9/v1",
+        "anthropic/claude-2",
+        "nobody/m",
+        "gpt-5",
+        "",
+    ],
+)
+def test_only_what_is_listed(setup: Setup, model: str) -> None:
+    got = setup.post("/v1/chat/completions", {**BODY, "model": f"litellm/{model}"})
+    assert (got.status_code, got.json()["error"]["code"]) == (403, "model_not_listed")
+
+
+PIXEL = base64.b64encode(bytes(64)).decode()
+FETCHED = "http://169.254.169.254/x.png"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "image_url", "image_url": {"url": FETCHED}},
+        {"type": "image_url", "image_url": FETCHED},
+        {"type": "image_url", "image_url": {"url": "/etc/passwd"}},
+        {"type": "image_url", "image_url": {"url": "gs://bucket/x.png"}},
+        {"type": "image_url", "image_url": {"url": f"data:,{PIXEL}", "format": FETCHED}},
+        {"type": "file", "file": {"file_id": FETCHED}},
+        {"type": "file", "file": {"file_data": FETCHED}},
+        {"type": "input_audio", "input_audio": {"data": FETCHED, "format": "wav"}},
+        {"type": "video_url", "video_url": {"url": FETCHED}},
+        {"type": "document", "source": {"type": "url", "url": FETCHED}},
+        {"type": "unheard_of", "at": FETCHED},
+        {"at": [FETCHED]},
+        [FETCHED],
+    ],
+)
+def test_nothing_is_fetched_on_a_callers_word(setup: Setup, part: Any) -> None:
+    messages = [{"role": "user", "content": [{"type": "text", "text": "Look:"}, part]}]
+    got = setup.post("/v1/chat/completions", {**BODY, "messages": messages})
+    assert (got.status_code, got.json()["error"]["code"]) == (422, "not_inline")
+    for extra in ({"images": [part]}, {"api_base": "http://127.0.0.1:9"}):
+        messages = [{"role": "user", "content": "Look.", **extra}]
+        got = setup.post("/v1/chat/completions", {**BODY, "messages": messages})
+        assert got.status_code == 422
+    assert setup.model.asked == []
+
+
+@pytest.mark.parametrize(
+    "tools", [[{"type": "mcp", "server_url": "http://127.0.0.1:9"}], "x", [5], {"a": 1}]
+)
+def test_no_tool_names_an_address(setup: Setup, tools: Any) -> None:
+    got = setup.post("/v1/chat/completions", {**BODY, "tools": tools})
+    assert (got.status_code, got.json()["error"]["code"]) == (422, "not_inline")
+
+
+def test_images_in_the_request_come_through(setup: Setup) -> None:
+    setup.model.script = [whole(chat("A dot."))]
+    part = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
+    messages = [{"role": "user", "content": [{"type": "text", "text": "Look:"}, part]}]
+    assert setup.post("/v1/chat/completions", {**BODY, "messages": messages}).status_code == 200
+    assert PIXEL in setup.model.asked[0].body.decode()
 
 
 def test_histories_are_made_to_fit(setup: Setup) -> None:
@@ -117,9 +181,14 @@ def test_histories_are_made_to_fit(setup: Setup) -> None:
     assert finding(0) not in agent.results(sent)
 
 
-def test_where_the_keys_are_not_for_all_it_is_the_providers_model(start: Start) -> None:
-    setup = start(own_token=False)
-    setup.proxy._others = False
+def test_the_keys_are_not_for_strangers(start: Start) -> None:
+    setup = start(own_token=False, providers=frozenset({"openai"}))
+    got = setup.post("/v1/chat/completions", BODY)
+    assert (got.status_code, got.json()["error"]["code"]) == (403, "not_allowed")
+
+
+def test_with_no_provider_listed_it_is_the_upstreams_model(start: Start) -> None:
+    setup = start()
     setup.model.script = [whole(chat("ok"))]
     setup.post("/v1/chat/completions", BODY)
     assert setup.model.asked[0].json["model"] == "litellm/openai/m"

@@ -4,6 +4,7 @@ import json
 import uuid
 from typing import Any
 
+import httpx
 import pytest
 from contextrender_bridge.proxy.recall.driver import ROUNDS
 from contextrender_bridge.proxy.recall.turns import NAME
@@ -171,6 +172,24 @@ def lines(got: bytes) -> list[Json]:
     return [json.loads(line) for line in found]
 
 
+def plain(got: bytes) -> list[Json]:
+    """A reply's events, or the reply itself, but for what was used."""
+    found = lines(got) or [json.loads(got)]
+    for event in found:
+        for holder in (event, event.get("message", {}), event.get("response", {})):
+            holder.pop("usage", None)
+    return found
+
+
+def used(got: bytes) -> Json:
+    """What a reply says was used in all."""
+    found: Json = {}
+    for event in lines(got) or [json.loads(got)]:
+        for holder in (event.get("message", {}), event.get("response", {}), event):
+            found.update(holder.get("usage") or {})
+    return found
+
+
 KINDS = [Chat(), Messages(), Responses()]
 RECALL: Part = ("call", ("r1", NAME, {"query": "host_1_X"}))
 OTHER: Part = ("call", ("o1", "look", {"at": "x"}))
@@ -205,7 +224,7 @@ def ask(agent: Agent, replies: list[Reply]) -> bytes:
 def test_only_recalling_is_not_seen(agent: Agent, kind: Any, streams: bool) -> None:
     final = kind.reply([("text", "It was 0ms."), OTHER], streams)
     got = ask(agent, [kind.reply([RECALL], streams), final])
-    assert got == final.body
+    assert plain(got) == plain(final.body)
     assert agent.got.headers["x-contextrender-recalled"] != "0"
     first, second = [asked.json for asked in agent.setup.model.asked]
     assert NAME in str(first["tools"][-1])
@@ -213,6 +232,71 @@ def test_only_recalling_is_not_seen(agent: Agent, kind: Any, streams: bool) -> N
     (told,) = kind.recalled(second)
     assert finding(0) in told
     assert second[agent.key][: len(first[agent.key])] == first[agent.key]
+
+
+def test_what_hidden_calls_used_is_added_up(agent: Agent, kind: Any, streams: bool) -> None:
+    final = kind.reply([("text", "It was 0ms.")], streams)
+    once = used(ask(agent, [final]))
+    assert once["input_tokens" if "input_tokens" in once else "prompt_tokens"] == 9
+    for hidden in (1, 2):
+        got = ask(agent, [*[kind.reply([RECALL], streams)] * hidden, final])
+        assert used(got) == {name: (hidden + 1) * count for name, count in once.items()}
+
+
+def test_a_stream_with_a_length_comes_whole(agent: Agent, kind: Any, streams: bool) -> None:
+    """Some providers and caches announce a stream's length; with recall it is another one."""
+    replies = [
+        kind.reply([("text", "Let me see. "), RECALL], streams),
+        kind.reply([("text", "It was 0ms."), OTHER], streams),
+    ]
+    for reply in replies:
+        length = (b"content-length", str(len(reply.body)).encode())
+        reply.headers = [reply.headers[0], length]
+    got = kind.read(ask(agent, replies), streams)
+    assert ("call", OTHER[1]) in got
+    assert "It was 0ms." in "".join(value for what, value in got if what == "text")
+
+
+@pytest.mark.parametrize("rounds", [0, 1])
+def test_what_is_refused_after_recalling_is_sent_again_whole(
+    agent: Agent, kind: Any, streams: bool, rounds: int
+) -> None:
+    final = kind.reply([("text", "It was 0ms.")], streams)
+    refusal = whole({"error": {"message": "no such order"}}, 400)
+    got = ask(agent, [*[kind.reply([RECALL], streams)] * rounds, refusal, final])
+    assert got == final.body
+    assert agent.got.headers["x-contextrender-fail-open"] == "refused"
+    assert agent.setup.model.asked[-1].json[agent.key] == agent.items
+
+
+def test_a_reply_that_breaks_off_with_recall_breaks_off(
+    agent: Agent, kind: Any, streams: bool
+) -> None:
+    """Half a reply must not look like a whole one, nor hold the agent."""
+    broken = kind.reply([("text", "It was 0ms."), OTHER], streams)
+    broken.headers = broken.headers[:1]
+    broken.chunks = broken.chunks[:4] if streams else [broken.body[:40]]
+    broken.breaks = True
+    agent.setup.model.script = [broken]
+    body = {"model": "m", **agent.extra, agent.key: agent.items, "stream": streams}
+    if streams:
+        with pytest.raises(httpx.RemoteProtocolError):
+            agent.setup.post(agent.prefix + agent.path, body, **agent.headers)
+    else:
+        got = agent.setup.post(agent.prefix + agent.path, body, **agent.headers)
+        assert (got.status_code, got.json()["error"]["code"]) == (502, "upstream_unavailable")
+
+
+@pytest.mark.parametrize("tools", ["x", 5, {"a": 1}])
+def test_tools_that_are_no_list_go_to_the_provider(
+    agent: Agent, kind: Any, streams: bool, tools: Any
+) -> None:
+    agent.setup.model.asked.clear()
+    agent.setup.model.script = [whole({"error": "tools must be a list"}, 422)]
+    body = {"model": "m", **agent.extra, agent.key: agent.items, "tools": tools}
+    got = agent.setup.post(agent.prefix + agent.path, body, **agent.headers)
+    assert (got.status_code, got.json()) == (422, {"error": "tools must be a list"})
+    assert agent.setup.model.asked[0].json["tools"] == tools
 
 
 def test_what_was_recalled_stays_for_a_while(agent: Agent, kind: Any, streams: bool) -> None:
@@ -259,7 +343,7 @@ def test_a_bad_recall_is_answered(
 ) -> None:
     bad = ("call", ("r1", NAME, given))
     final = kind.reply([("text", "So be it.")], streams)
-    assert ask(agent, [kind.reply([bad], streams), final]) == final.body
+    assert plain(ask(agent, [kind.reply([bad], streams), final])) == plain(final.body)
     assert kind.recalled(agent.setup.model.asked[1].json)
 
 

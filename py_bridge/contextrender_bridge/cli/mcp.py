@@ -41,11 +41,13 @@ def run(args: argparse.Namespace) -> int:
 
     import uvicorn
 
+    from contextrender_bridge.own_hosts import OwnHosts
+
     app = server.streamable_http_app(stateless_http=True, json_response=True, host=args.host)
     listener = listen(args.host, args.port)
     print(f"MCP is at {address(listener)}/mcp, for the bearer of this user's token", flush=True)
     config = uvicorn.Config(
-        guarded(app, known.token),
+        OwnHosts(guarded(app, known.token)),
         log_config=None,
         access_log=False,
         ws="none",

@@ -129,8 +129,9 @@ class ExplainView(TypedDict):
 
 
 class RecalledView(TypedDict):
-    """A complete tool result with the call that asked for it."""
+    """A complete tool result with the call that asked for it. `position` counts on its `branch`."""
 
+    branch: int
     position: int
     turn: int
     name: str

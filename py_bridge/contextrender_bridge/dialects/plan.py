@@ -47,6 +47,10 @@ class Plan:
             return True
         return message not in self._calls_of and self._messages[message].get("role") == "tool"
 
+    def shows_whole(self, message: int) -> bool:
+        """Whether a message, or a result, stays as it is."""
+        return self.shows(message) and self.text(message) is None
+
     def shows_call(self, message: int, call: int) -> bool:
         """Whether the call stays that is the message's number `call`."""
         return (message, call) in self._calls or (message, call) in self._unanswered

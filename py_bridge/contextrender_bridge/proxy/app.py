@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import secrets
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,13 +12,12 @@ import httpx
 
 from contextrender_bridge import wire
 from contextrender_bridge.client import AsyncContextRender
-from contextrender_bridge.client.fitting import Fitted
 from contextrender_bridge.proxy.compress import Compression, Refused
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.headers import Headers, first, request_headers
 from contextrender_bridge.proxy.histories import Histories
-from contextrender_bridge.proxy.other_providers import ORIGIN, is_other
-from contextrender_bridge.proxy.recall.driver import FORMATS, Recalling
+from contextrender_bridge.proxy.model_calls import Asked, ModelCalls
+from contextrender_bridge.proxy.peers import is_same_user
 from contextrender_bridge.proxy.routing import (
     COMPRESS,
     DIALECT_OF_PATH,
@@ -27,8 +27,6 @@ from contextrender_bridge.proxy.routing import (
     family,
     is_compression,
     json_body,
-    own_header,
-    report,
     upstream_url,
 )
 from contextrender_bridge.proxy.upstream import (
@@ -36,20 +34,19 @@ from contextrender_bridge.proxy.upstream import (
     Receive,
     Send,
     Unavailable,
-    answer,
     new_connections,
+    pass_on,
     read_body,
-    relay,
     send_error,
+    send_unavailable,
     send_whole,
     while_connected,
 )
 from contextrender_bridge.settings import Settings
 
 Scope = Any
-
-REFUSED = 400
-"""What providers say to a request that they do not take, such as one whose history was changed."""
+Spends = Callable[[Headers], bool]
+"""Whether a request's headers are of one who may use this process's keys for other providers."""
 
 
 class Proxy:
@@ -61,19 +58,23 @@ class Proxy:
         client: AsyncContextRender,
         *,
         own_token: bool = True,
-        others: bool = True,
+        secret: str = "",
+        spends: Spends | None = None,
         connections: httpx.AsyncClient | None = None,
     ) -> None:
-        """`client` reaches the service; `own_token`: also for callers without a token.
+        """`client` reaches the service; its token also serves this user's programs (`own_token`),
+        and callers with the link's `secret`.
 
-        `others`: models of other providers are reached too, with this process's keys.
+        `spends` says who reaches models of other providers; unless given, those trusted so.
         """
         self.settings = settings
-        self.histories = Histories(client, settings.deadline, own_token=own_token)
-        self.http = connections or new_connections()
+        self.http = connections or new_connections(settings)
+        self.histories = Histories(client, settings)
+        self._calls = ModelCalls(self.http, self.histories, settings)
         self._compression = Compression(self.histories)
         self._own_token = own_token
-        self._others = others
+        self._secret = secret
+        self._spends = spends
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
@@ -82,8 +83,7 @@ class Proxy:
         except Gone:
             return
         except Unavailable as failure:
-            sentence = f"The provider gave no answer ({failure.args[0]})."
-            await send_error(send, 502, "upstream_unavailable", sentence, [])
+            await send_unavailable(send, failure)
 
     async def close(self) -> None:
         """Gives back all connections."""
@@ -95,8 +95,9 @@ class Proxy:
         headers: Headers = scope["headers"]
         raw = scope.get("raw_path") or scope["path"].encode()
         target = Target.of(raw.decode("latin-1"))
+        trusted = self._trusts(scope, target)
         if is_compression(target.path):
-            await self._compress(target, scope["method"], headers, receive, send)
+            await self._compress(target, scope["method"], headers, receive, send, trusted=trusted)
             return
         dialect = DIALECT_OF_PATH.get(target.path, "") if scope["method"] == "POST" else ""
         url = upstream_url(
@@ -106,15 +107,32 @@ class Proxy:
             await self._forward(scope["method"], url, headers, receive, send)
             return
         body = await read_body(receive)
-        await while_connected(receive, self._call(target, dialect, url, headers, body, send))
+        spends = self._spends(headers) if self._spends else trusted
+        asked = Asked(target, dialect, url, headers, body, trusted=trusted, spends=spends)
+        await while_connected(receive, self._calls.answer(asked, send))
+
+    def _trusts(self, scope: Scope, target: Target) -> bool:
+        """Whether the proxy's own token is for this caller, too."""
+        if not self._own_token:
+            return False
+        if self._secret and target.secret:
+            return secrets.compare_digest(target.secret.encode(), self._secret.encode())
+        return is_same_user(scope)
 
     async def _compress(
-        self, target: Target, method: str, headers: Headers, receive: Receive, send: Send
+        self,
+        target: Target,
+        method: str,
+        headers: Headers,
+        receive: Receive,
+        send: Send,
+        *,
+        trusted: bool,
     ) -> None:
         raw = await read_body(receive)
         try:
-            asked = Controls.of(headers, self.settings)
-            if not self._own_token and asked.token is None:
+            asked = Controls.of(headers, self.settings, trusted=trusted)
+            if not asked.identified:
                 asked = replace(asked, token=bearer(headers))
             if target.path == COMPRESS:
                 if method != "POST":
@@ -124,7 +142,7 @@ class Proxy:
                     raise Refused(400, "invalid_json", "The body must be a JSON object.")
                 made = await self._compression.compress(target.session, headers, body, asked)
             else:
-                made = await self._compression.retrieve(target.path[len(RETRIEVE) :], asked.token)
+                made = await self._compression.retrieve(target.path[len(RETRIEVE) :], asked)
         except InvalidControl as invalid:
             sentence = f"The header x-contextrender-{invalid.args[0]} has no such value."
             await send_error(send, 422, "invalid_request", sentence, [])
@@ -160,58 +178,8 @@ class Proxy:
             onward.append((b"content-length", length.encode()))
         has_body = length not in ("", "0") or first(headers, b"transfer-encoding")
         if has_body:
-            await while_connected(left, self._pass(method, url, onward, body(), send, []))
+            work = pass_on(self.http, method, url, onward, body(), send, [])
+            await while_connected(left, work)
         else:
             await read_body(receive)
-            await while_connected(receive, self._pass(method, url, onward, b"", send, []))
-
-    async def _call(
-        self, target: Target, dialect: str, url: str, headers: Headers, raw: bytes, send: Send
-    ) -> None:
-        onward = request_headers(headers)
-        try:
-            asked = Controls.of(headers, self.settings)
-        except InvalidControl as invalid:
-            reason = f"invalid_{invalid.args[0]}"
-            self.histories.failures.add(reason)
-            await self._pass("POST", url, onward, raw, send, [own_header("fail-open", reason)])
-            return
-        body = json_body(headers, raw) if asked.mode != "bypass" else None
-        if body is None:
-            await self._pass("POST", url, onward, raw, send, [])
-            return
-        if dialect == "chat" and self._others and is_other(body):
-            url, onward = f"{ORIGIN}{target.path}", []
-        call = await self.histories.fit(target.session, headers, body, dialect, asked)
-        form = FORMATS[dialect]
-        if asked.recall and asked.mode == "render" and call.fit.reply and form.offers(body):
-            recalling = Recalling(self.http, self.histories.client, call, form, send)
-            ours = report(call.session, call.fit, asked.mode)
-            await recalling.run(url, onward, dict(call.fit.body), ours)
-            return
-        if not call.fit.changed or asked.mode != "render":
-            async with answer(self.http, "POST", url, onward, raw) as response:
-                seconds = self.settings.deadline if asked.mode == "observe" else 0.0
-                told = await call.told(seconds)
-                await relay(response, send, report(call.session, told, asked.mode))
-            return
-        left = wire.dumps(call.fit.body)
-        async with answer(self.http, "POST", url, onward, left) as response:
-            if response.status_code != REFUSED:
-                await relay(response, send, report(call.session, call.fit, asked.mode))
-                return
-        self.histories.failures.add("refused")
-        whole = Fitted(body, failure="refused")
-        await self._pass("POST", url, onward, raw, send, report(call.session, whole, asked.mode))
-
-    async def _pass(
-        self,
-        method: str,
-        url: str,
-        headers: Headers,
-        content: bytes | AsyncIterator[bytes],
-        send: Send,
-        ours: Headers,
-    ) -> None:
-        async with answer(self.http, method, url, headers, content) as response:
-            await relay(response, send, ours)
+            await while_connected(receive, pass_on(self.http, method, url, onward, b"", send, []))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import replace
 from typing import cast
 
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.listening import address, listen
-from contextrender_bridge.settings import MODES, base_address, checked, current_settings
+from contextrender_bridge.paths import data_dir
+from contextrender_bridge.settings import MODES, base_address, checked, current_settings, names
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--budget", type=int, metavar="N", help="tokens of history")
     parser.add_argument("--policy", metavar="NAME", help="how to choose what is shown")
     parser.add_argument("--mode", choices=MODES, help="what to do with histories")
+    parser.add_argument(
+        "--providers", metavar="NAMES", help="others to reach through LiteLLM: names or models"
+    )
     parser.add_argument("--recall", action="store_true", help="offer the model a tool to recall")
 
 
@@ -34,10 +39,12 @@ def run(args: argparse.Namespace) -> int:
 
     from contextrender_bridge.client.credentials import LOOPBACK
     from contextrender_bridge.errors import NoCredentials
+    from contextrender_bridge.proxy.peers import link_secret
     from contextrender_bridge.proxy.standalone import standalone_app
 
     settings = current_settings()
     given = {
+        "providers": names(args.providers or ""),
         "budget": args.budget,
         "policy": args.policy,
         "mode": args.mode,
@@ -46,8 +53,10 @@ def run(args: argparse.Namespace) -> int:
         "anthropic_upstream": _base("--anthropic-upstream", args.anthropic_upstream),
     }
     settings = replace(settings, **{name: value for name, value in given.items() if value})
+    own = args.host in LOOPBACK
+    secret = link_secret(data_dir()) if own else ""
     try:
-        app = standalone_app(settings, own_token=args.host in LOOPBACK)
+        app = standalone_app(settings, own_token=own, secret=secret)
     except NoCredentials as missing:
         raise CommandError(str(missing)) from None
     listener = listen(args.host, args.port)
@@ -56,6 +65,9 @@ def run(args: argparse.Namespace) -> int:
         f"(to {settings.upstream} and {settings.anthropic_upstream})",
         flush=True,
     )
+    if sys.stdout.isatty() and secret:
+        # Not for a log: it stands for this user.
+        print(f"For programs it cannot tell apart: {address(listener)}/k/{secret}/v1", flush=True)
     config = uvicorn.Config(
         app,
         log_config=None,

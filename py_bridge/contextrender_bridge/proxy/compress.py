@@ -80,8 +80,11 @@ class Compression:
         ids = [id for id, _ in texts.values()]
         return _report(left, tokens["before"], min(after, tokens["before"]), ids, call.session)
 
-    async def retrieve(self, id: str, token: str | None) -> Json:
+    async def retrieve(self, id: str, asked: Controls) -> Json:
         """The complete result of that id."""
+        if not asked.identified:
+            raise Refused(401, "unauthorized", "Send a token: `x-contextrender-token: TOKEN`.")
+        token = asked.token
         if not _ID.fullmatch(id):
             raise Refused(404, "not_found", "There is no such id.")
         branch, position = int(id[16:18], 16), int(id[18:], 16)

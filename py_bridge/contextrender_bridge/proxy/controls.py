@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
@@ -20,6 +20,9 @@ _SESSION_HEADERS = (
 )
 _CALLER_HEADERS = (b"authorization", b"x-api-key", b"api-key")
 LONGEST_NAME = 200
+LONGEST_NUMBER = 9
+SMALLEST_BUDGET = 64
+"""As in `engine.parameters`, which is not installed where the proxy alone is."""
 
 
 class InvalidControl(ValueError):
@@ -28,31 +31,60 @@ class InvalidControl(ValueError):
 
 @dataclass(frozen=True)
 class Controls:
-    """One request's settings. `token` is the caller's own for the service, if one came."""
+    """One request's settings. `token` is the caller's own for the service, if one came.
+
+    `trusted` callers are served with the proxy's token where they bring none. `whole`: the request
+    is an agent's own compaction, which needs all of the history.
+    """
 
     mode: str
     budget: int | None
     policy: str | None
     recall: bool
-    token: str | None
+    token: str | None = field(repr=False)
+    trusted: bool = False
+    whole: bool = False
+
+    @property
+    def identified(self) -> bool:
+        """Whether it is known in whose sessions to look."""
+        return self.trusted or self.token is not None
 
     @classmethod
-    def of(cls, headers: Headers, settings: Settings) -> Controls:
+    def of(cls, headers: Headers, settings: Settings, *, trusted: bool = False) -> Controls:
         """From the headers, else the proxy's own. Raises InvalidControl."""
         mode = first(headers, b"x-contextrender-mode") or settings.mode
         if mode not in MODES:
             raise InvalidControl("mode")
         budget = first(headers, b"x-contextrender-budget")
-        if budget and not (budget.isascii() and budget.isdecimal() and int(budget)):
-            raise InvalidControl("budget")
-        recall = first(headers, b"x-contextrender-recall").lower()
         return cls(
             mode=mode,
-            budget=int(budget) if budget else settings.budget,
+            budget=_budget(budget) if budget else settings.budget,
             policy=first(headers, b"x-contextrender-policy") or settings.policy,
-            recall=recall in ("1", "true", "yes", "on") if recall else settings.recall,
+            recall=_switch(headers, "recall", settings.recall),
+            whole=_switch(headers, "compaction", False),
             token=first(headers, b"x-contextrender-token") or None,
+            trusted=trusted,
         )
+
+
+def budget_of(text: str) -> int | None:
+    """A budget in tokens, as the service takes it; None when it is no such number."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER):
+        return None
+    return int(text) if int(text) >= SMALLEST_BUDGET else None
+
+
+def _budget(text: str) -> int:
+    budget = budget_of(text)
+    if budget is None:
+        raise InvalidControl("budget")
+    return budget
+
+
+def _switch(headers: Headers, name: str, default: bool) -> bool:
+    given = first(headers, f"x-contextrender-{name}".encode()).lower()
+    return given in ("1", "true", "yes", "on") if given else default
 
 
 def session_of(

@@ -16,6 +16,7 @@ from contextrender_bridge.errors import Unreachable
 from contextrender_bridge.proxy.controls import Controls, line_of, session_of
 from contextrender_bridge.proxy.headers import Headers
 from contextrender_bridge.proxy.lines import Call, Line, Pause, Size, still_recalled
+from contextrender_bridge.settings import Settings
 
 Json = dict[str, Any]
 
@@ -27,12 +28,11 @@ SETTLE_SECONDS = 5.0
 class Histories:
     """Asks the service what to show; safe for any number of calls at a time."""
 
-    def __init__(self, client: AsyncContextRender, deadline: float, *, own_token: bool) -> None:
-        """`own_token`: callers that bring no token are served with the client's."""
+    def __init__(self, client: AsyncContextRender, settings: Settings) -> None:
+        """No call has been made."""
         self.client = client
         self.failures = Failures()
-        self.deadline = deadline
-        self._own_token = own_token
+        self.deadline = settings.deadline
         self._pause = Pause()
         self._recording: set[asyncio.Task[Fitted]] = set()
         self._lines: OrderedDict[Hashable, Line] = OrderedDict()
@@ -47,12 +47,12 @@ class Histories:
             session = session_of(path, headers, body, transcript.messages)
             if not transcript.messages or _is_kept_elsewhere(body):
                 return Call(session, Fitted(body, transcript=transcript), line, asked.token)
-            reason = self._refusal(asked)
-            if reason:
-                self.failures.add(reason)
-                return Call(session, Fitted(body, failure=reason), line, asked.token)
+            if not asked.identified:
+                return self._unasked("token_missing", session, body, line)
             name = line_of(transcript.messages)
             line = self._line((asked.token, session, name), transcript)
+            if self._pause.on:
+                return self._unasked("paused", session, body, line)
             work = self._fit(session, name, line, body, transcript, asked)
             if asked.mode == "observe" or self._need_not_wait(line, transcript, asked):
                 later = asyncio.ensure_future(self._outcome(work, body, LATER_SECONDS))
@@ -87,11 +87,10 @@ class Histories:
     def _need_not_wait(self, line: Line, transcript: Transcript, asked: Controls) -> bool:
         return not asked.recall and line.size.fits(transcript.messages, asked.budget)
 
-    def _refusal(self, asked: Controls) -> str:
-        """Why the service is not to be asked, if it is not."""
-        if asked.token is None and not self._own_token:
-            return "token_missing"
-        return "paused" if self._pause.on else ""
+    def _unasked(self, reason: str, session: str, body: Mapping[str, Any], line: Line) -> Call:
+        """A call that the service is not asked about."""
+        self.failures.add(reason)
+        return Call(session, Fitted(body, failure=reason), line)
 
     async def _fit(
         self,
@@ -151,8 +150,10 @@ class Histories:
 
 
 def _is_outage(failure: Exception) -> bool:
-    """Whether others of the service's answers would fail, too."""
-    return isinstance(failure, (TimeoutError, asyncio.TimeoutError, Unreachable))
+    """Whether others of the service's answers would fail, too. One that is late says nothing of
+    the next: under load they come all the same.
+    """
+    return isinstance(failure, Unreachable)
 
 
 def _leading_system(transcript: Transcript) -> list[Json]:

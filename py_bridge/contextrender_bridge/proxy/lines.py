@@ -49,7 +49,8 @@ class Line:
 
     `system` is the system prompt as first recorded: one that changes with every call would
     otherwise make every call a branch of its own. `recalled` maps a result (its position and its
-    call's id) to the last turn it is still shown in.
+    call's id) to the last turn it is still shown in. `refused`: the provider took the history only
+    whole. `calls` and `failed` count the model calls, and those sent unchanged for a failure.
     """
 
     system: list[Json] = field(default_factory=list)
@@ -57,6 +58,9 @@ class Line:
     branch: int | None = None
     turn: int = 0
     size: Size = field(default_factory=Size)
+    refused: bool = False
+    calls: int = 0
+    failed: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,72 +1,61 @@
 """Models of other providers: `litellm/PROVIDER/MODEL` in a chat request goes through LiteLLM.
 
 It is a transport like any other, so that streaming, recall and disconnects work as with a provider
-over HTTP. Keys come from the environment, as LiteLLM reads them; the caller's goes nowhere.
+over HTTP. Keys come from the environment, as LiteLLM reads them; the caller's goes nowhere. What
+callers may name is in `provider_requests`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 
 from contextrender_bridge import wire
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.proxy.provider_requests import FIELDS, PREFIX
 from contextrender_bridge.settings import set_for_library
 
-PREFIX = "litellm/"
 ORIGIN = "http://contextrender.litellm"
-
-# Of a request only what the API has: LiteLLM's own options could name another address.
-_FIELDS = frozenset(
-    {
-        "frequency_penalty",
-        "logit_bias",
-        "logprobs",
-        "max_completion_tokens",
-        "max_tokens",
-        "messages",
-        "n",
-        "parallel_tool_calls",
-        "presence_penalty",
-        "reasoning_effort",
-        "response_format",
-        "seed",
-        "stop",
-        "stream",
-        "stream_options",
-        "temperature",
-        "tool_choice",
-        "tools",
-        "top_logprobs",
-        "top_p",
-        "user",
-    }
-)
-
-
-def is_other(body: Mapping[str, Any]) -> bool:
-    """Whether a request's model is another provider's."""
-    model = body.get("model")
-    return isinstance(model, str) and model.startswith(PREFIX)
 
 
 class OtherProviders(httpx.AsyncBaseTransport):
     """Answers chat requests through LiteLLM."""
 
+    def __init__(self, silence: float) -> None:
+        """Imports LiteLLM, which takes seconds, now and not in a request. Raises CommandError.
+
+        A provider may say nothing for `silence` seconds.
+        """
+        self._silence = silence
+        # Else it asks the network for a list of prices when it is imported.
+        set_for_library("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+        try:
+            litellm: Any = importlib.import_module("litellm")
+        except ImportError:
+            raise CommandError(
+                "models of other providers need `pip install 'contextrender[server]'`."
+            ) from None
+        litellm.suppress_debug_info = True
+        # The first call imports as much again; this one asks nobody.
+        asked = [{"role": "user", "content": "hello"}]
+        litellm.completion(model="gpt-4o-mini", messages=asked, mock_response="hello")
+        self._litellm = litellm
+
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """The reply as the chat API has it."""
         body = wire.loads(await request.aread())
-        options = {name: body[name] for name in body if name in _FIELDS}
+        options = {name: body[name] for name in body if name in FIELDS}
+        asking = self._litellm.acompletion(
+            model=body["model"][len(PREFIX) :], timeout=self._silence, **options
+        )
         try:
-            litellm = await asyncio.to_thread(_load)
-        except ImportError:
-            sentence = "Models of other providers need `pip install 'contextrender[server]'`."
-            return _error(501, "not_installed", sentence)
-        try:
-            reply = await litellm.acompletion(model=body["model"][len(PREFIX) :], **options)
+            reply = await asyncio.wait_for(asking, self._silence)
+        except TimeoutError as late:
+            raise httpx.ReadTimeout("no reply in time") from late
         except Exception as failure:
             status = getattr(failure, "status_code", None)
             if not isinstance(status, int) or not 400 <= status < 600:
@@ -76,7 +65,7 @@ class OtherProviders(httpx.AsyncBaseTransport):
         if not body.get("stream"):
             return _whole(200, _json(reply))
         kind = {"content-type": "text/event-stream; charset=utf-8"}
-        return httpx.Response(200, headers=kind, stream=_Chunks(reply))
+        return httpx.Response(200, headers=kind, stream=_Chunks(reply, self._silence))
 
 
 class _Body(httpx.AsyncByteStream):
@@ -92,12 +81,18 @@ class _Body(httpx.AsyncByteStream):
 class _Chunks(httpx.AsyncByteStream):
     """A streamed reply as server-sent events."""
 
-    def __init__(self, reply: Any) -> None:
+    def __init__(self, reply: Any, silence: float) -> None:
         self._reply = reply
+        self._silence = silence
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        chunks = aiter(self._reply)
         try:
-            async for chunk in self._reply:
+            while True:
+                try:
+                    chunk = await asyncio.wait_for(anext(chunks), self._silence)
+                except StopAsyncIteration:
+                    break
                 yield b"data: " + _json(chunk) + b"\n\n"
         except Exception as failure:
             raise httpx.ReadError(type(failure).__name__) from failure
@@ -107,12 +102,6 @@ class _Chunks(httpx.AsyncByteStream):
         close = getattr(self._reply, "aclose", None)
         if close is not None:
             await close()
-
-
-def _load() -> Any:
-    # Else it asks the network for a list of prices when it is imported.
-    set_for_library("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    return importlib.import_module("litellm")
 
 
 def _json(value: Any) -> bytes:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from contextrender_bridge import wire
 from contextrender_bridge.client.fitting import Fitted
+from contextrender_bridge.proxy.controls import Controls
 from contextrender_bridge.proxy.headers import Headers, first
+from contextrender_bridge.proxy.lines import Call
 from contextrender_bridge.settings import Settings
 
 COMPRESS = "/compress"
@@ -23,22 +25,32 @@ _ANTHROPIC = (b"anthropic-version", b"anthropic-beta")
 
 @dataclass(frozen=True)
 class Target:
-    """Where a request goes: the session its path names, and the path after the version, if any."""
+    """Where a request goes: the session its path names, and the path after the version, if any.
+
+    `secret` is that of a link such as `/k/SECRET/v1`.
+    """
 
     session: str
     path: str
     versioned: bool = True
+    secret: str = field(default="", repr=False)
 
     @classmethod
     def of(cls, path: str) -> Target:
         """From a path such as `/s/my-session/v1/responses`; session and version may be missing."""
-        session = ""
-        if path.startswith("/s/"):
-            name, slash, rest = path[3:].partition("/")
-            session, path = unquote(name), slash + rest
+        secret, path = _taken("/k/", path)
+        session, path = _taken("/s/", path)
         if path == "/v1" or path.startswith("/v1/"):
-            return cls(session, path[3:])
-        return cls(session, path, versioned=False)
+            return cls(session, path[3:], secret=secret)
+        return cls(session, path, versioned=False, secret=secret)
+
+
+def _taken(mark: str, path: str) -> tuple[str, str]:
+    """What a path names behind a mark at its beginning, and the rest of it."""
+    if not path.startswith(mark):
+        return "", path
+    name, slash, rest = path[len(mark) :].partition("/")
+    return unquote(name), slash + rest
 
 
 def upstream_url(
@@ -64,16 +76,27 @@ def bearer(headers: Headers) -> str | None:
     return token.strip() or None if scheme.lower() == "bearer" else None
 
 
-def report(session: str, fit: Fitted, mode: str) -> Headers:
-    """The reply headers that tell what was done."""
-    found = [own_header("session", session)] if session else []
+def report(call: Call, fit: Fitted, controls: Controls) -> Headers:
+    """The reply headers that tell what was done, or for a history sent whole, what would have been.
+
+    `fit` is what was sent on of the call.
+    """
+    line = call.line
+    line.calls += 1
+    line.failed += bool(fit.failure)
+    found = [own_header("session", call.session)] if call.session else []
     if fit.failure:
-        found.append(own_header("fail-open", fit.failure))
+        found += [
+            own_header("fail-open", fit.failure),
+            own_header("failed-open", f"{line.failed} of {line.calls}"),
+        ]
+    if controls.whole:
+        found.append(own_header("whole", "compaction"))
     if fit.reply is not None:
         tokens = fit.reply["tokens"]
         found += [
             own_header("tokens-before", tokens["before"]),
-            own_header("tokens-after", tokens["after"] if mode == "render" else tokens["before"]),
+            own_header("tokens-after", tokens["after"]),
             own_header("omitted", len(fit.plan.hidden()) if fit.plan else 0),
         ]
     return found

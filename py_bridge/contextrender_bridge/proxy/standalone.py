@@ -7,6 +7,7 @@ from typing import Any
 
 from contextrender_bridge import wire
 from contextrender_bridge.client import AsyncContextRender
+from contextrender_bridge.own_hosts import App, OwnHosts
 from contextrender_bridge.proxy.app import Proxy
 from contextrender_bridge.proxy.upstream import Receive, Send, send_whole
 from contextrender_bridge.settings import Settings
@@ -43,9 +44,11 @@ class Standalone:
                 return
 
 
-def standalone_app(settings: Settings, *, own_token: bool = True) -> Standalone:
-    """The proxy over the service that the environment or the local file names.
+def standalone_app(settings: Settings, *, own_token: bool = True, secret: str = "") -> App:
+    """The proxy over the service that the environment or the local file names, for its own hosts.
 
+    `own_token`: the service's token also serves this user's programs, and links with the `secret`.
     Raises NoCredentials.
     """
-    return Standalone(Proxy(settings, AsyncContextRender(), own_token=own_token, others=own_token))
+    proxy = Proxy(settings, AsyncContextRender(), own_token=own_token, secret=secret)
+    return OwnHosts(Standalone(proxy))

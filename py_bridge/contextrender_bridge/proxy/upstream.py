@@ -14,10 +14,14 @@ from contextrender_bridge import wire
 from contextrender_bridge.client.credentials import LOOPBACK
 from contextrender_bridge.proxy.headers import Headers, response_headers
 from contextrender_bridge.proxy.other_providers import ORIGIN, OtherProviders
+from contextrender_bridge.settings import Settings
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+
+REFUSED = 400
+"""What providers say to a request that they do not take, such as one whose history was changed."""
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 20.0
@@ -30,13 +34,14 @@ class Gone(Exception):
 
 
 class Unavailable(Exception):
-    """The provider gave no answer; `args` says how."""
+    """The provider gave no answer; `args` says how, and whether it was silent for too long."""
 
 
-def new_connections() -> httpx.AsyncClient:
+def new_connections(settings: Settings) -> httpx.AsyncClient:
     """Connections to providers: kept alive, and as many as there are calls."""
+    others = OtherProviders(settings.provider_timeout) if settings.providers else None
     return httpx.AsyncClient(
-        timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
+        timeout=httpx.Timeout(None, connect=CONNECT_SECONDS, read=settings.provider_timeout),
         limits=httpx.Limits(
             max_connections=None,
             max_keepalive_connections=128,
@@ -44,7 +49,7 @@ def new_connections() -> httpx.AsyncClient:
         ),
         follow_redirects=False,
         mounts={
-            f"all://{httpx.URL(ORIGIN).host}": OtherProviders(),
+            **({f"all://{httpx.URL(ORIGIN).host}": others} if others else {}),
             # What HTTP_PROXY names does not reach a provider on this machine.
             **{f"all://{'[::1]' if ':' in host else host}": None for host in LOOPBACK},
         },
@@ -64,16 +69,30 @@ async def answer(
     try:
         response = await http.send(request, stream=True)
     except httpx.HTTPError as error:
-        raise Unavailable(type(error).__name__) from error
+        raise Unavailable(type(error).__name__, isinstance(error, httpx.ReadTimeout)) from error
     try:
         yield response
     finally:
         await response.aclose()
 
 
+async def pass_on(
+    http: httpx.AsyncClient,
+    method: str,
+    url: str,
+    headers: Headers,
+    content: bytes | AsyncIterator[bytes],
+    send: Send,
+    ours: Headers,
+) -> None:
+    """Sends a request to the provider, and its reply back, as they came. Raises Unavailable."""
+    async with answer(http, method, url, headers, content) as response:
+        await relay(response, send, ours)
+
+
 async def relay(response: httpx.Response, send: Send, ours: Headers) -> None:
     """Sends a reply on as it comes. A reply that breaks off is broken off, not ended."""
-    await start(response, send, ours)
+    await start(response.status_code, response_headers(response.headers.raw), send, ours)
     try:
         async for chunk in response.aiter_raw():
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
@@ -83,10 +102,9 @@ async def relay(response: httpx.Response, send: Send, ours: Headers) -> None:
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def start(response: httpx.Response, send: Send, ours: Headers) -> None:
+async def start(status: int, headers: Headers, send: Send, ours: Headers) -> None:
     """Sends a reply's status and headers on, with our own."""
-    headers = [*response_headers(response.headers.raw), *ours]
-    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, *ours]})
 
 
 async def send_whole(
@@ -103,6 +121,13 @@ async def send_error(send: Send, status: int, code: str, message: str, headers: 
     """An error in the shape that both providers' clients read."""
     error = {"type": code, "code": code, "message": message}
     await send_whole(send, status, headers, wire.dumps({"type": "error", "error": error}))
+
+
+async def send_unavailable(send: Send, failure: Unavailable) -> None:
+    """Says that the provider gave no answer: 504 where it took too long, else 502."""
+    how, late = failure.args
+    status, code = (504, "upstream_timeout") if late else (502, "upstream_unavailable")
+    await send_error(send, status, code, f"The provider gave no answer ({how}).", [])
 
 
 async def read_body(receive: Receive) -> bytes:

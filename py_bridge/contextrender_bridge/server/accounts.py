@@ -89,6 +89,11 @@ class Accounts:
         user = self._users.authenticate(name, password)
         return self.token(user["user_id"]) if user else None
 
+    def name_of(self, token: str) -> str | None:
+        """The name of the user whose token it is, if it is good."""
+        caller = self.caller(token)
+        return None if caller is None else str(self._users.get_username(caller.user))
+
     def caller(self, token: str) -> Caller | None:
         """Whose token it is, if it is good."""
         try:

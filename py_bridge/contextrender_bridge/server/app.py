@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from contextrender_bridge.errors import ContextRenderError, InvalidRequest, NotFound, Unauthorized
+from contextrender_bridge.own_hosts import OwnHosts
 from contextrender_bridge.paths import app_dir, make_private
 from contextrender_bridge.proxy.mounted import MountedProxy
 from contextrender_bridge.server.accounts import Accounts, Caller
@@ -95,7 +96,7 @@ def build_app(
     refusals = {ContextRenderError: _refuse, HTTPException: _refuse_route, ClientDisconnect: _gone}
     proxy = MountedProxy(
         current_settings(),
-        lambda token: service.accounts.caller(token) is not None,
+        service.accounts.name_of,
         Starlette(routes=[walkers], exception_handlers=refusals),
     )
 
@@ -113,7 +114,10 @@ def build_app(
             *console_routes(),
             *proxy.routes(),
         ],
-        middleware=[Middleware(BodyLimit, max_bytes=settings.max_body_mb * 2**20)],
+        middleware=[
+            Middleware(OwnHosts),
+            Middleware(BodyLimit, max_bytes=settings.max_body_mb * 2**20),
+        ],
         exception_handlers=refusals,
         lifespan=lifespan,
     )

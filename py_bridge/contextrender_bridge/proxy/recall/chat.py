@@ -17,6 +17,7 @@ from contextrender_bridge.proxy.recall.turns import (
     Sent,
     Stream,
     Turn,
+    has_tool_list,
 )
 
 TOOL: Json = {
@@ -31,7 +32,8 @@ class ChatFormat(Format):
 
     def offers(self, body: Mapping[str, Any]) -> bool:
         """Not where the agent wants no tool, or several replies at once."""
-        return body.get("tool_choice") != "none" and body.get("n") in (None, 1)
+        wanted = body.get("tool_choice") != "none" and body.get("n") in (None, 1)
+        return wanted and has_tool_list(body)
 
     def offered(self, body: Mapping[str, Any]) -> Json:
         """The tool comes last."""
@@ -79,6 +81,10 @@ class _ChatStream(Stream):
         self._ours: dict[int, Json] = {}
 
     def read(self, event: Event) -> None:
+        if event.data and event.data.get("usage"):
+            told = {**event.data, "usage": self.uses(event.data["usage"])}
+            if self.sent.used:
+                event = Event(rewritten(event, told), told)
         choices = event.data.get("choices") if event.data else None
         if not choices or event.data is None:
             self.put(event.raw)

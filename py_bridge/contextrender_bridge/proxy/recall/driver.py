@@ -13,14 +13,16 @@ from contextrender_bridge import wire
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import reason_of
 from contextrender_bridge.errors import ContextRenderError
-from contextrender_bridge.proxy.events import events
+from contextrender_bridge.proxy.events import Event, events
 from contextrender_bridge.proxy.headers import Headers, first, response_headers, without
 from contextrender_bridge.proxy.lines import Call, remember_recalled
 from contextrender_bridge.proxy.recall.chat import ChatFormat
 from contextrender_bridge.proxy.recall.messages import MessagesFormat
 from contextrender_bridge.proxy.recall.responses import ResponsesFormat
 from contextrender_bridge.proxy.recall.turns import Answer, Format, Json, Recall, Sent, Stream, Turn
+from contextrender_bridge.proxy.recall.usage import added
 from contextrender_bridge.proxy.upstream import (
+    REFUSED,
     Send,
     Unavailable,
     answer,
@@ -62,49 +64,78 @@ class Recalling:
         self._form = form
         self._send = send
         self._recalled: list[int] = []
+        self._used: Json = {}
         self._started = False
 
-    async def run(self, url: str, headers: Headers, body: Json, ours: Headers) -> None:
-        """Answers the agent. `body` is the request without the tool. Raises Unavailable."""
+    async def run(
+        self, url: str, headers: Headers, body: Json, ours: Headers, *, last: bool
+    ) -> bool:
+        """Answers the agent. `body` is the request without the tool. Raises Unavailable.
+
+        False: the provider refused one of the requests, and unless this was the `last` way to ask,
+        the agent has got nothing yet.
+        """
         try:
-            await self._run(url, headers, body, ours)
+            return await self._run(url, headers, body, ours, last=last)
         except Unavailable as failure:
             if not self._started:
                 raise
             log.warning("the provider's reply broke off (%s)", failure.args[0])
+            return True
 
-    async def _run(self, url: str, headers: Headers, body: Json, ours: Headers) -> None:
+    async def _run(
+        self, url: str, headers: Headers, body: Json, ours: Headers, *, last: bool
+    ) -> bool:
         body = self._form.offered(body)
         headers = [*without(headers, b"accept-encoding"), (b"accept-encoding", b"identity")]
         sent = Sent()
         for rounds in range(ROUNDS + 1):
             final = rounds == ROUNDS
             async with answer(self._http, "POST", url, headers, wire.dumps(body)) as response:
+                if response.status_code == REFUSED and not self._started:
+                    if last:
+                        await self._give_up(response, ours)
+                    return False
                 if body.get("stream") and _is_stream(response):
                     turn = await self._stream(response, sent, ours, final=final)
                 elif self._started or not _is_json(response):
                     await self._give_up(response, ours)
-                    return
+                    return True
                 else:
                     turn = await self._plain(response, ours, final=final)
             if turn is None:
-                return
+                return True
             body = self._form.goes_on(body, turn, await self._answers(turn))
+        return True
 
     async def _plain(self, response: httpx.Response, ours: Headers, *, final: bool) -> Turn | None:
         """Sends a plain reply on. A turn: the model is to be asked again instead."""
-        raw = await response.aread()
+        try:
+            raw = await response.aread()
+        except httpx.HTTPError as error:
+            late = isinstance(error, httpx.ReadTimeout)
+            raise Unavailable(type(error).__name__, late) from error
         try:
             reply = wire.loads(raw)
             turn = self._form.turn(reply)
         except (ValueError, LookupError, TypeError, AttributeError):
             reply, turn = None, Turn()
         if turn.ours and not turn.others and not final:
+            self._used = added(self._used, reply.get("usage"))
             return turn
         if turn.ours:
             await self._answers(turn)
-            raw = wire.dumps(self._form.without(reply))
-        kept = without(response_headers(response.headers.raw), b"content-length", b"content-type")
+            reply = self._form.without(reply)
+        if self._used and isinstance(reply, dict) and "usage" in reply:
+            reply = {**reply, "usage": added(self._used, reply["usage"])}
+        if turn.ours or self._used:
+            raw = wire.dumps(reply)
+        kept = without(
+            response_headers(response.headers.raw),
+            b"content-length",
+            b"content-type",
+            b"content-encoding",
+        )
         kind = response.headers.get("content-type", "application/json").encode()
         await send_whole(self._send, response.status_code, [*kept, *self._headers(ours)], raw, kind)
         return None
@@ -116,19 +147,18 @@ class Recalling:
         stream = self._form.stream(sent, final=final)
         try:
             async for event in events(_chunks(response)):
-                stream.read(event)
+                _take(stream, event)
                 await self._flush(stream, response, ours)
         except httpx.HTTPError as error:
-            log.warning("the provider's reply broke off (%s)", type(error).__name__)
             stream.release()
             await self._flush(stream, response, ours)
-            return None
+            raise Unavailable(type(error).__name__, isinstance(error, httpx.ReadTimeout)) from error
         stream.end()
         await self._flush(stream, response, ours)
         if stream.goes_on:
             return stream.turn
         if not self._started:
-            await start(response, self._send, self._headers(ours))
+            await self._start(response, ours)
         await self._answers(stream.turn)
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
         return None
@@ -137,11 +167,18 @@ class Recalling:
         if not stream.ready:
             return
         if not self._started:
-            self._started = True
-            await start(response, self._send, self._headers(ours))
+            await self._start(response, ours)
         chunk = b"".join(stream.ready)
         stream.ready.clear()
         await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    async def _start(self, response: httpx.Response, ours: Headers) -> None:
+        """Begins the reply. Its length is not yet known: other replies may follow the first."""
+        self._started = True
+        kept = without(
+            response_headers(response.headers.raw), b"content-length", b"content-encoding"
+        )
+        await start(response.status_code, kept, self._send, self._headers(ours))
 
     async def _give_up(self, response: httpx.Response, ours: Headers) -> None:
         """A reply that cannot be read: sent on, or where one has begun already, that breaks off."""
@@ -174,7 +211,7 @@ class Recalling:
         if transcript is None or not isinstance(asked, dict):
             raise ValueError
         wanted = asked.get("results")
-        positions = [p for p in wanted if isinstance(p, int)] if isinstance(wanted, list) else []
+        positions = [p for p in wanted if type(p) is int] if isinstance(wanted, list) else []
         reply = await self._client.recall(
             call.session,
             results=positions[:MOST_RESULTS] or None,
@@ -187,14 +224,18 @@ class Recalling:
         contents: list[Any] = []
         for found in reply["results"]:
             position = found["position"]
-            whole = plan is not None and plan.shows(position) and plan.text(position) is None
-            if (whole and not positions) or position in self._recalled:
+            here = found["branch"] == call.line.branch
+            whole = here and plan is not None and plan.shows_whole(position)
+            if (whole and not positions) or (here and position in self._recalled):
                 continue
             if len(contents) == MOST_RESULTS:
                 break
-            self._recalled.append(position)
             header = f"[result {position} of {found['name']} {found['arguments']}]"
-            contents.append(self._form.content(header, transcript.result(position)))
+            original = found["message"].get("content")
+            if here:
+                self._recalled.append(position)
+                original = transcript.result(position)
+            contents.append(self._form.content(header, original))
         if not contents:
             return self._form.content("There is nothing more to recall for that.", "")
         return self._form.joined(contents)
@@ -207,6 +248,15 @@ def _is_stream(response: httpx.Response) -> bool:
 def _is_json(response: httpx.Response) -> bool:
     kind = first(response.headers.raw, b"content-type") or response.headers.get("content-type", "")
     return response.is_success and "json" in kind
+
+
+def _take(stream: Stream, event: Event) -> None:
+    """One event; one that is not as the API's are goes to the agent as it came."""
+    try:
+        stream.read(event)
+    except (LookupError, TypeError, AttributeError, ValueError):
+        stream.release()
+        stream.put(event.raw)
 
 
 async def _chunks(response: httpx.Response) -> AsyncIterator[bytes]:

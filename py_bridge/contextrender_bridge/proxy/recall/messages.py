@@ -18,6 +18,7 @@ from contextrender_bridge.proxy.recall.turns import (
     Sent,
     Stream,
     Turn,
+    has_tool_list,
 )
 
 TOOL: Json = {"name": NAME, "description": DESCRIPTION, "input_schema": PARAMETERS}
@@ -31,7 +32,8 @@ class MessagesFormat(Format):
     def offers(self, body: Mapping[str, Any]) -> bool:
         """Not where the agent wants no tool."""
         choice = body.get("tool_choice")
-        return not (isinstance(choice, Mapping) and choice.get("type") == "none")
+        unwanted = isinstance(choice, Mapping) and choice.get("type") == "none"
+        return not unwanted and has_tool_list(body)
 
     def offered(self, body: Mapping[str, Any]) -> Json:
         """The tool comes last."""
@@ -102,6 +104,11 @@ class _MessagesStream(Stream):
     def read(self, event: Event) -> None:
         data = event.data or {}
         kind, index = data.get("type"), data.get("index", 0)
+        if kind == "message_start":
+            self.uses(data["message"].get("usage"))
+        if kind == "message_delta":
+            event = self._with_all_usage(event, data)
+            data = event.data or {}
         if kind == "message_start" and self._goes_before:
             return
         if kind == "content_block_start":
@@ -119,6 +126,10 @@ class _MessagesStream(Stream):
             moved = index - before + self._first
             raw = event.raw if moved == index else rewritten(event, {**data, "index": moved})
             self.put(raw, moved + 1)
+
+    def _with_all_usage(self, event: Event, data: Json) -> Event:
+        told = {**data, "usage": self.uses(data.get("usage"))}
+        return Event(rewritten(event, told), told) if self.sent.used else event
 
     def end(self) -> None:
         for index, text in self._arguments.items():

@@ -17,6 +17,7 @@ from contextrender_bridge.proxy.recall.turns import (
     Sent,
     Stream,
     Turn,
+    has_tool_list,
 )
 
 TOOL: Json = {
@@ -43,7 +44,8 @@ class ResponsesFormat(Format):
 
     def offers(self, body: Mapping[str, Any]) -> bool:
         """Only where the provider keeps nothing: what it kept would differ from what is sent."""
-        return body.get("store") is False and body.get("tool_choice") != "none"
+        wanted = body.get("store") is False and body.get("tool_choice") != "none"
+        return wanted and has_tool_list(body)
 
     def offered(self, body: Mapping[str, Any]) -> Json:
         """The tool comes last."""
@@ -104,13 +106,21 @@ class _ResponsesStream(Stream):
                 changes["output_index"] = index - before + self._first
             blocks = index - before + self._first + 1
             item = data["item"] if kind == "response.output_item.done" else None
-        elif isinstance(data.get("response"), dict) and (self._left_out or self._earlier):
-            output = data["response"].get("output") or []
-            left = [*self._earlier, *(item for item in output if not _is_ours(item))]
-            changes["response"] = {**data["response"], "output": left}
+        elif isinstance(data.get("response"), dict):
+            changes = self._told(data["response"])
         if (changes or self._left_out or self._goes_before) and "sequence_number" in data:
             changes["sequence_number"] = self.number
         self.put(rewritten(event, {**data, **changes}) if changes else event.raw, blocks, item)
+
+    def _told(self, response: Json) -> Json:
+        """What differs in an event with the response as a whole."""
+        used = self.uses(response.get("usage"))
+        if not (self._left_out or self._earlier or self.sent.used):
+            return {}
+        output = response.get("output") or []
+        left = [*self._earlier, *(item for item in output if not _is_ours(item))]
+        told = {"usage": used} if response.get("usage") else {}
+        return {"response": {**response, "output": left, **told}}
 
     def end(self) -> None:
         self.turn = _turn(self._said)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from contextrender_bridge.dialects.contents import plain_text
 from contextrender_bridge.proxy.events import Event
+from contextrender_bridge.proxy.recall.usage import added
 
 Json = dict[str, Any]
 
@@ -39,6 +40,11 @@ class Recall:
     arguments: str
 
 
+def has_tool_list(body: Mapping[str, Any]) -> bool:
+    """Whether another tool can be put behind a request's own."""
+    return isinstance(body.get("tools"), (list, type(None)))
+
+
 @dataclass(frozen=True)
 class Answer:
     """What the tool says: content as the dialect's results have it."""
@@ -58,12 +64,16 @@ class Turn:
 
 @dataclass
 class Sent:
-    """What the agent has already got of a streamed reply that goes on in another one."""
+    """What the agent has already got of a streamed reply that goes on in another one.
+
+    `used` is what the replies before used together.
+    """
 
     any: bool = False
     blocks: int = 0
     events: int = 0
     items: list[Json] = field(default_factory=list)
+    used: Json = field(default_factory=dict)
 
 
 class _Held(NamedTuple):
@@ -88,6 +98,7 @@ class Stream(ABC):
         self._held: list[_Held] = []
         self._open = False
         self._final = final
+        self._used: Json = {}
 
     @abstractmethod
     def read(self, event: Event) -> None:
@@ -95,8 +106,15 @@ class Stream(ABC):
 
     def end(self) -> None:
         """The stream is over: what is held is sent on, unless another reply takes its place."""
-        if not self.goes_on:
+        if self.goes_on:
+            self.sent.used = added(self.sent.used, self._used)
+        else:
             self.release()
+
+    def uses(self, usage: Any) -> Json:
+        """Takes the reply's usage so far; gives what the agent is told, that of all replies."""
+        self._used = {**self._used, **usage} if isinstance(usage, Mapping) else self._used
+        return added(self.sent.used, self._used)
 
     @property
     def goes_on(self) -> bool:

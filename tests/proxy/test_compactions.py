@@ -1,0 +1,88 @@
+"""An agent's own compaction sees all of its history, and recall finds what it left behind."""
+
+import json
+import uuid
+from typing import Any
+
+import pytest
+from contextrender_bridge.proxy.compactions import is_compaction
+
+from tests.proxy.agents import Agent, ChatAgent, MessagesAgent, ResponsesAgent, finding
+from tests.proxy.conftest import Setup
+from tests.proxy.doubles import Reply, chat, response, said, whole
+
+Json = dict[str, Any]
+
+CLAUDE = (
+    "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\n"
+    "Your task is to create a detailed summary of the conversation so far."
+)
+CODEX = "You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary."
+OPENCODE = "You are a context summarization agent. Write what is needed to go on."
+
+
+def user(text: str) -> Json:
+    return {"role": "user", "content": [{"type": "text", "text": text}]}
+
+
+# What each runtime puts behind its history.
+ASKS: list[tuple[type[Agent], Json, Reply]] = [
+    (MessagesAgent, user(CLAUDE), whole(said([{"type": "text", "text": "Summary."}]))),
+    (
+        ResponsesAgent,
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": CODEX}]},
+        whole(response([])),
+    ),
+    (ResponsesAgent, {"type": "compaction_trigger"}, whole(response([]))),
+]
+
+
+@pytest.mark.parametrize(("kind", "item", "reply"), ASKS)
+@pytest.mark.parametrize("recall", ["on", "off"])
+def test_it_is_sent_whole_as_it_came(
+    setup: Setup, kind: type[Agent], item: Json, reply: Reply, recall: str
+) -> None:
+    agent = kind(setup, uuid.uuid4().hex)
+    agent.run(8)
+    assert finding(0) not in agent.results(setup.model.asked[-1].json[agent.key])
+    setup.model.script = [reply]
+    body = {"model": "m", **agent.extra, agent.key: [*agent.items, item]}
+    got = setup.post(agent.prefix + agent.path, body, x_contextrender_recall=recall)
+    assert got.content == reply.body
+    assert got.headers["x-contextrender-whole"] == "compaction"
+    assert json.loads(setup.model.asked[-1].body) == body
+    assert setup.service.inspect_session(agent.prefix[3:])["session"]["results"] == 8
+
+
+def test_others_say_so_by_header(setup: Setup) -> None:
+    agent = ChatAgent(setup, uuid.uuid4().hex)
+    agent.run(8)
+    setup.model.script = [whole(chat("Summary."))]
+    body = {"model": "m", "messages": [*agent.items, user("Summarise all of it.")]}
+    setup.post(agent.prefix + agent.path, body, x_contextrender_compaction="on")
+    assert setup.model.asked[-1].json == body
+
+
+def test_what_is_no_compaction() -> None:
+    assert is_compaction("chat", {"messages": [{"role": "system", "content": OPENCODE}]}) is False
+    begun = [{"role": "system", "content": OPENCODE}, user("Here is the conversation so far: x")]
+    assert is_compaction("chat", {"messages": begun})
+    assert not is_compaction("chat", {"messages": begun, "tools": [{}]})
+    assert not is_compaction("messages", {"messages": [user(CLAUDE), user("go on")]})
+    assert not is_compaction("messages", {"messages": [user(f"What does {CLAUDE!r} mean?")]})
+    for items in ("x", [], [None], [5], [{"content": 5}], [{"content": [5]}], {"a": 1}):
+        for dialect in ("chat", "messages", "responses"):
+            assert not is_compaction(dialect, {"messages": items, "input": items})
+
+
+@pytest.mark.parametrize("kind", [ChatAgent, MessagesAgent, ResponsesAgent])
+def test_recall_finds_what_came_before(setup: Setup, kind: type[Agent]) -> None:
+    agent = kind(setup, uuid.uuid4().hex)
+    agent.run(8)
+    agent.items = [user("The session goes on. Summary: hosts were looked at.")]
+    agent.run(9)
+    assert setup.service.inspect_session(agent.prefix[3:])["session"]["branches"] == 2
+    found = setup.service.recall(agent.prefix[3:], query="host_4_X answers in 51ms.", limit=2)[
+        "results"
+    ]
+    assert [result["branch"] for result in found] == [1, 0]

@@ -1,0 +1,146 @@
+"""Who may use a proxy on this machine: this user's programs, and no web page or other user."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from contextrender_bridge import Credentials, own_hosts
+from contextrender_bridge.own_hosts import OwnHosts
+from contextrender_bridge.proxy import peers
+from contextrender_bridge.settings import read_settings
+
+from tests.proxy.agents import ChatAgent
+from tests.proxy.conftest import Setup, Start
+from tests.proxy.doubles import chat, whole
+
+BODY = {"model": "m", "messages": [{"role": "user", "content": "hello " * 900}]}
+CALLS = "/v1/chat/completions"
+POSTED = """
+import encodings.idna, os, sys, urllib.request
+os.setuid(65534)
+request = urllib.request.Request(sys.argv[1], b"{}" if sys.argv[2] == "POST" else None)
+try:
+    print(urllib.request.urlopen(request, timeout=20).headers["x-contextrender-fail-open"])
+except urllib.error.HTTPError as error:
+    print(error.code)
+"""
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "code"),
+    [
+        ({"host": "evil.example"}, 421, "unknown_host"),
+        ({"host": "evil.example:8700"}, 421, "unknown_host"),
+        ({"host": "127.0.0.1.evil.example"}, 421, "unknown_host"),
+        ({"host": "[::1"}, 421, "unknown_host"),
+        ({"origin": "https://evil.example"}, 403, "foreign_origin"),
+        ({"origin": "null"}, 403, "foreign_origin"),
+        ({"origin": "http://127.0.0.1:1"}, 403, "foreign_origin"),
+        ({"sec-fetch-site": "cross-site"}, 403, "foreign_origin"),
+        ({"sec-fetch-site": "same-site"}, 403, "foreign_origin"),
+    ],
+)
+@pytest.mark.parametrize("path", [CALLS, "/v1/models", "/v1/retrieve/x", "/contextrender/status"])
+def test_pages_of_others_are_refused(
+    setup: Setup, path: str, headers: dict[str, str], status: int, code: str
+) -> None:
+    method = "POST" if path == CALLS else "GET"
+    body = b"{}" if method == "POST" else b""
+    kind = {"content-type": "text/plain", **headers}
+    got = setup.http.request(method, path, content=body, headers=kind)
+    assert (got.status_code, got.json()["error"]["code"]) == (status, code)
+    assert setup.model.asked == []
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/console/", "/walker/list_sessions", "/user/login"])
+def test_the_services_routes_too(credentials: Credentials, path: str) -> None:
+    for headers in ({"host": "evil.example"}, {"origin": "https://evil.example"}):
+        got = httpx.get(credentials.url + path, headers=headers)
+        assert got.status_code in (421, 403)
+        assert got.json()["error"]["code"] in ("unknown_host", "foreign_origin")
+
+
+def test_this_machines_names_and_own_pages_are_served(setup: Setup) -> None:
+    port = setup.url.rsplit(":", 1)[1]
+    for name in ("127.0.0.1", "localhost", "LOCALHOST", "[::1]", "127.0.0.2"):
+        got = setup.http.get("/contextrender/status", headers={"host": f"{name}:{port}"})
+        assert got.status_code == 200
+    own = {"origin": setup.url, "sec-fetch-site": "same-origin"}
+    assert setup.http.get("/contextrender/status", headers=own).status_code == 200
+    link = {"sec-fetch-site": "cross-site", "sec-fetch-dest": "document"}
+    assert setup.http.get("/contextrender/status", headers=link).status_code == 200
+
+
+def test_others_can_be_listed(monkeypatch: pytest.MonkeyPatch, start: Start) -> None:
+    monkeypatch.setenv("CONTEXTRENDER_ALLOWED_HOSTS", "host.docker.internal, my.page:3000")
+    monkeypatch.setattr(own_hosts, "current_settings", read_settings)
+    setup = start()
+    for headers in (
+        {"host": "host.docker.internal:8700"},
+        {"origin": "http://my.page:3000"},
+    ):
+        assert setup.http.get("/contextrender/status", headers=headers).status_code == 200
+    refused = setup.http.get("/contextrender/status", headers={"origin": "http://my.page:3001"})
+    assert refused.status_code == 403
+
+
+def test_beyond_loopback_other_names_are_served() -> None:
+    served = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        served.append(scope["server"])
+
+    guarded = OwnHosts(app)
+    for address in ("10.0.0.7", "contextrender.embedded"):
+        scope = {"type": "http", "server": (address, 80), "headers": [(b"host", b"name.example")]}
+        asyncio.run(guarded(scope, None, None))  # type: ignore[arg-type]
+    assert len(served) == 2
+
+
+def test_another_users_programs_do_not_get_this_ones_token(
+    setup: Setup, credentials: Credentials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = ChatAgent(setup, uuid.uuid4().hex)
+    agent.run(8)
+    compressed = setup.post("/v1/compress", {"model": "m", "messages": agent.items}).json()
+    held = f"/v1/retrieve/{compressed['ccr_hashes'][0]}"
+    assert setup.http.get(held).status_code == 200
+    monkeypatch.setattr(peers, "own_user", lambda: -2)
+    assert setup.http.get(held).status_code == 401
+    setup.model.script = [whole(chat("hello"))]
+    assert setup.post(CALLS, BODY).headers["x-contextrender-fail-open"] == "token_missing"
+    setup.model.script = [whole(chat("hello"))]
+    token = {"x-contextrender-token": credentials.token}
+    assert "x-contextrender-fail-open" not in setup.post(CALLS, BODY, **token).headers
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root has others")
+def test_another_user_for_real(setup: Setup) -> None:
+    def ask(path: str, method: str) -> str:
+        command = [sys.executable, "-c", POSTED, setup.url + path, method]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return done.stdout.strip() or done.stderr
+
+    setup.model.answer = lambda _: whole(chat("hello"))
+    assert ask("/v1/retrieve/" + "0" * 24, "GET") == "401"
+
+
+def test_a_link_with_the_secret_stands_for_the_user(
+    start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    secret = peers.link_secret(tmp_path)
+    assert secret == peers.link_secret(tmp_path)
+    assert (tmp_path / peers.SECRET_FILE).stat().st_mode & 0o777 == 0o600
+    setup = start(secret=secret)
+    monkeypatch.setattr(peers, "own_user", lambda: -2)
+    for link, reason in ((secret, None), (f"{secret}x", "token_missing"), ("", "token_missing")):
+        setup.model.script = [whole(chat("hello"))]
+        got = setup.post(f"/k/{link}/s/mine{CALLS}" if link else CALLS, BODY)
+        assert got.headers.get("x-contextrender-fail-open") == reason
+        assert setup.model.asked[-1].path == CALLS
