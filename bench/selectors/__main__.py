@@ -3,6 +3,9 @@
 Replays every policy at 6K, 12K and 24K, beside the figures they were built to reach. With --resume
 only what has changed is replayed. With --write the tables replace those between the marks
 `<!-- table: NAME -->` and `<!-- end -->`; otherwise they are printed.
+
+With --loop it is one table instead, of providers' bills and the closed loop at 6K to 48K: of the
+paper's policies (`loop-paper`) or of ours (`loop-ours`).
 """
 
 import argparse
@@ -19,17 +22,19 @@ from tables import (
     age_table,
     case_table,
     difference_table,
+    loop_table,
     peer_table,
     spent_table,
     target_table,
 )
-from targets import BUDGETS, OTHERS, POLICIES
+from targets import BUDGETS, LOOP_BUDGETS, LOOPS, OTHERS, POLICIES
 
 from evaluation.bootstrap import Bootstrap
 from evaluation.cache import ScoreCache
-from evaluation.cases import cases_of
+from evaluation.cases import Case, cases_of
 from evaluation.progress import progress
 from evaluation.runs import read_runs
+from evaluation.scores import RunScore
 from evaluation.workers import replay_runs
 
 END = "<!-- end -->"
@@ -42,10 +47,12 @@ def main() -> int:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--resume", type=Path, metavar="DIR", help="keep scores there")
     parser.add_argument("--peers", type=Path, metavar="JSON", help="figures of bench/peers, too")
+    parser.add_argument("--loop", choices=LOOPS, help="providers' bills and the closed loop")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes (one a processor)")
     parser.add_argument("--write", type=Path, metavar="DOC", help="replace this page's tables")
     args = parser.parse_args()
     try:
-        tables = _tables(args.files, args.resume)
+        tables = _loop_tables(args) if args.loop else _tables(args)
     except CommandError as error:
         print(f"bench/selectors: {error}", file=sys.stderr)
         return 1
@@ -67,14 +74,25 @@ def replaced(page: str, tables: dict[str, str]) -> str:
     return page
 
 
-def _tables(files: Sequence[Path], resume: Path | None) -> dict[str, str]:
-    budgets = ",".join(map(str, BUDGETS))
-    cases = cases_of(",".join([*POLICIES, *OTHERS]), budgets)
-    runs = read_runs(files)
+def _scores(args: argparse.Namespace, cases: Sequence[Case]) -> list[RunScore]:
+    runs, loop = read_runs(args.files), bool(args.loop)
     total = sum(run.invocations for run in runs) * len(cases)
     with progress("Replaying model calls", total) as advance:
-        kept = ScoreCache(resume) if resume else None
-        scores = replay_runs(runs, cases, None, advance, kept)
+        kept = ScoreCache(args.resume, closed_loop=loop) if args.resume else None
+        return replay_runs(runs, cases, args.workers, advance, kept, closed_loop=loop)
+
+
+def _loop_tables(args: argparse.Namespace) -> dict[str, str]:
+    cases = cases_of(",".join(LOOPS[args.loop]), ",".join(map(str, LOOP_BUDGETS)))
+    bootstrap = Bootstrap(_scores(args, cases))
+    known = {case: bootstrap.estimates(index) for index, case in enumerate(cases)}
+    return {args.loop: loop_table(known)}
+
+
+def _tables(args: argparse.Namespace) -> dict[str, str]:
+    budgets = ",".join(map(str, BUDGETS))
+    cases = cases_of(",".join([*POLICIES, *OTHERS]), budgets)
+    scores = _scores(args, cases)
     bootstrap = Bootstrap(scores)
     known = {case: bootstrap.estimates(index) for index, case in enumerate(cases)}
     return {

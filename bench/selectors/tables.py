@@ -25,6 +25,18 @@ TITLES = {
     "prompt_cost_25": "prompts at 0.25",
     "prompt_cost_10": "prompts at 0.1",
 }
+LOOP_TITLES = {
+    "turns_with_all_values": "turns with all values",
+    "newest_complete": "newest complete",
+    "openai_prompts": "prompts, OpenAI",
+    "anthropic_prompts": "prompts, Anthropic",
+    "anthropic_end_prompts": "one breakpoint",
+    "openai_loop": "closed loop, OpenAI",
+    "anthropic_loop": "closed loop, Anthropic",
+    "refetches": "calls again per 100 steps",
+    "steps_without": "steps without",
+}
+WITH_INTERVAL = ("turns_with_all_values", "openai_prompts", "openai_loop", "refetches")
 AGES_AT = 6000
 WITHIN = 1.0
 """Points that a figure may be off its target."""
@@ -95,6 +107,18 @@ def case_table(known: Known, names: Sequence[str]) -> str:
     return markdown(["B", "policy", *(TITLES[name] for name in names)], rows)
 
 
+def loop_table(known: Known) -> str:
+    """What is in view, what providers bill for it, and the same of an agent that reacts."""
+    rows = []
+    for case, estimates in _by_budget(known):
+        cells = [
+            (_with_interval if name in WITH_INTERVAL else _plain)(name, estimates[name])
+            for name in LOOP_TITLES
+        ]
+        rows.append([f"{case.budget // 1000}K", f"`{case.name}`", *cells])
+    return markdown(["B", "policy", *LOOP_TITLES.values()], rows)
+
+
 def age_table(known: Known) -> str:
     """Result recall by age, under one budget."""
     rows = []
@@ -147,6 +171,10 @@ def _by_budget(
     known: Known,
 ) -> list[tuple[Case, dict[str, Estimate]]]:
     return sorted(known.items(), key=lambda item: item[0].budget)
+
+
+def _plain(name: str, estimate: Estimate) -> str:
+    return report.shown(BY_NAME[name], estimate.value)
 
 
 def _with_interval(name: str, estimate: Estimate) -> str:
