@@ -28,10 +28,11 @@ from evaluation.cache import ScoreCache
 from evaluation.cases import Case, cases_of
 from evaluation.compare import differences, pairs_of
 from evaluation.over_http import HttpReplay
-from evaluation.prices import DEFAULTS, Prices
+from evaluation.prices import DEFAULTS, Prices, rule_of
 from evaluation.progress import progress
 from evaluation.runs import Run, read_runs
 from evaluation.scores import RunScore
+from evaluation.verdict import verdict_on
 from evaluation.workers import Advance, replay_runs
 
 COMPARED = "contextrender,prune,full"
@@ -57,8 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_replay_arguments(parser: argparse.ArgumentParser, policies: str, budgets: str) -> None:
-    """The options that say what to replay."""
+def add_what_to_replay(parser: argparse.ArgumentParser, policies: str, budgets: str) -> None:
+    """The options that say what to replay, and at what prices."""
     parser.add_argument(
         "files", nargs="+", type=Path, metavar="FILE", help=".jsonl, .jsonl.gz, or a folder of them"
     )
@@ -71,14 +72,6 @@ def add_replay_arguments(parser: argparse.ArgumentParser, policies: str, budgets
         metavar="NAME=VALUE",
         help="set a parameter of every policy; repeatable",
     )
-    parser.add_argument(
-        "--compare",
-        nargs=2,
-        action="append",
-        default=[],
-        metavar=("A", "B"),
-        help="paired differences of two policies, as policy or policy@budget; repeatable",
-    )
     parser.add_argument("--limit", type=count, metavar="N", help="replay the first N runs only")
     parser.add_argument(
         "--price",
@@ -88,6 +81,22 @@ def add_replay_arguments(parser: argparse.ArgumentParser, policies: str, budgets
         help="whose prices bills take, in LiteLLM's table (each run's own model's, else "
         f"{' and '.join(DEFAULTS.values())}), or as openai:input=2,cached=0.5,output=8, dollars "
         "for a million tokens; one for each provider",
+    )
+    parser.add_argument(
+        "--workers", type=count, metavar="N", help="processes, without --http (one a processor)"
+    )
+
+
+def add_replay_arguments(parser: argparse.ArgumentParser, policies: str, budgets: str) -> None:
+    """The options that say what to replay, and what to make of it."""
+    add_what_to_replay(parser, policies, budgets)
+    parser.add_argument(
+        "--compare",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("A", "B"),
+        help="paired differences of two policies, as policy or policy@budget; repeatable",
     )
     parser.add_argument(
         "--resamples",
@@ -102,9 +111,6 @@ def add_replay_arguments(parser: argparse.ArgumentParser, policies: str, budgets
         action=argparse.BooleanOptionalAction,
         default=False,
         help="replay once more with an agent that fetches again what it needs and does not see",
-    )
-    parser.add_argument(
-        "--workers", type=count, metavar="N", help="processes, without --http (one a processor)"
     )
 
 
@@ -125,6 +131,9 @@ def run(args: argparse.Namespace) -> int:
     scores = _scores(args, runs, cases)
     bootstrap = Bootstrap(scores, args.resamples, args.seed, prices)
     compared = list(differences(bootstrap, cases, pairs))
+    rule = rule_of(run.model for run in runs)
+    known = [(case, bootstrap.estimates(index)) for index, case in enumerate(cases)]
+    verdict = verdict_on(known, rule, bootstrap.tasks)
     if args.json:
         export.write_json(export.to_json(scores, bootstrap, compared), args.json)
     if args.csv:
@@ -133,12 +142,12 @@ def run(args: argparse.Namespace) -> int:
         from evaluation.page import page
         from evaluation.plots import Plotter, write_plots
 
-        plots = Plotter(scores, bootstrap).all()
+        plots = Plotter(scores, bootstrap, rule).all()
         if args.plot:
             write_plots(plots, args.plot)
         if args.report:
             command = f"{args.words[0]} {shlex.join(args.words[1:])}"
-            export.write(page(scores, bootstrap, compared, plots, command), args.report)
+            export.write(page(scores, bootstrap, compared, plots, command, verdict), args.report)
     out = report.console()
     out.print(*report.tables(scores, bootstrap, compared), sep="\n")
     out.print(report.notes(scores, bootstrap, args.http))

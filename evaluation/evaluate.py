@@ -14,7 +14,7 @@ from engine.policies import POLICIES
 from evaluation.command import add_replay_arguments
 from evaluation.command import run as replay
 
-BUDGETS = "3000,6000,12000,24000"
+BUDGETS = "6000,12000,24000,48000"
 OUT = Path("eval-report")
 OURS = ("contextrender_plus", "contextrender_frozen")
 PAPER = "contextrender"
@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     policies = ",".join(name for name in POLICIES if name not in MODEL_POLICIES)
     add_replay_arguments(parser, policies, BUDGETS)
+    parser.set_defaults(closed_loop=True)
     parser.add_argument(
         "--out", type=Path, default=OUT, metavar="DIR", help="where it is written (%(default)s)"
     )

@@ -32,6 +32,13 @@ def _bill(rule: str, what: str, title: str) -> Figure:
     return Figure(f"{rule}_{what}", f"{title}, of full history's", of, more_is_better=False)
 
 
+def _dollars(rule: str, title: str) -> Figure:
+    def of(sums: Sums) -> Floats:
+        return sums.share(sums[f"{rule} calls"], sums["runs"])
+
+    return Figure(f"{rule}_dollars", f"{title}, dollars a run", of, False, False)
+
+
 def _loop_bill(rule: str, title: str) -> Figure:
     def of(sums: Sums) -> Floats:
         return sums.share(sums[f"loop {rule} calls"], sums[f"loop {rule} full calls"])
@@ -69,6 +76,7 @@ FIGURES: Final[Sequence[Figure]] = (
     ),
     *(_bill(rule, "prompts", f"prompts, {title}") for rule, title in RULE_TITLES.items()),
     *(_bill(rule, "calls", f"whole bill, {title}") for rule, title in RULE_TITLES.items()),
+    *(_dollars(rule, f"whole bill, {title}") for rule, title in RULE_TITLES.items()),
     *(_loop_bill(rule, f"closed loop, {title}") for rule, title in RULE_TITLES.items()),
     Figure(
         "refetches",

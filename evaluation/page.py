@@ -14,11 +14,13 @@ from evaluation.plots import Plot
 from evaluation.report import interval, percent, shown
 from evaluation.scores import RunScore, totals
 from evaluation.sums import AGES
+from evaluation.verdict import Verdict
 
 STYLE: Final = """
 :root { color-scheme: light; }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 80rem; margin: 2rem auto; padding: 0 1rem;
   color: #1b1f24; background: #fff; }
+.verdict { font-size: 1.15rem; max-width: 60rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.5rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
@@ -100,7 +102,9 @@ IN_VIEW: Final = (
     "turns_with_all_values",
     "newest_complete",
 )
-BILLED: Final = tuple(f"{rule}_{what}" for what in ("prompts", "calls") for rule in RULES)
+BILLED: Final = tuple(
+    f"{rule}_{what}" for what in ("prompts", "calls", "dollars") for rule in RULES
+)
 SPENT: Final = (
     "tokens_per_call",
     "cost_dollars",
@@ -118,17 +122,21 @@ def page(
     differences: Iterable[Difference],
     plots: Sequence[Plot],
     command: str,
+    verdict: Verdict,
 ) -> str:
-    """The report."""
+    """The report: the verdict in a sentence, a curve of cost against what is in view, tables."""
+    curve, *others = plots
     sums = totals(runs)
     calls = sums[0].recall.invocations
     parts = [
         "<h1>What each policy showed, and what it cost</h1>",
+        f'<p class="verdict">{escape(verdict.sentence)}</p>',
+        _plot(curve),
         f"<p>Recorded runs: {len(runs):,}. Tasks: {bootstrap.tasks:,}. Model calls: {calls:,}. "
         f"Replayed {datetime.now(UTC):%Y-%m-%d}.</p>",
         _heading("What was in view, in %"),
         _figures(runs, bootstrap, IN_VIEW),
-        _heading("What providers would bill, in %"),
+        _heading("What providers would bill, in %, but for dollars"),
         _figures(runs, bootstrap, BILLED),
         *_loop(runs, bootstrap),
         _heading("The paper's cost, and what prompts repeat: in %, but for tokens and dollars"),
@@ -137,10 +145,7 @@ def page(
         _sent(runs),
         *_differences(differences),
         _heading("Plots"),
-        *(
-            f"<figure>{plot.inline_svg()}<figcaption>{escape(plot.caption)}</figcaption></figure>"
-            for plot in plots
-        ),
+        *map(_plot, others),
         _heading("How to read this"),
         "<dl>",
         *(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in HOW_TO_READ),
@@ -155,6 +160,10 @@ def page(
         f"<title>ContextRender evaluation</title>\n<style>{STYLE}</style>\n</head>\n"
         f"<body>\n{body}\n</body>\n</html>\n"
     )
+
+
+def _plot(plot: Plot) -> str:
+    return f"<figure>{plot.inline_svg()}<figcaption>{escape(plot.caption)}</figcaption></figure>"
 
 
 def _heading(text: str) -> str:

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure as Canvas
 
 from evaluation.bootstrap import Bootstrap, Estimate
 from evaluation.cases import Case
+from evaluation.figures import BY_NAME
 from evaluation.scores import RunScore
 from evaluation.sums import AGES
 
@@ -29,6 +30,7 @@ STYLE: Final[Any] = {
 }
 COLOURS: Final = mpl.colormaps["tab20"].colors  # type: ignore[attr-defined]
 FULL: Final = "full"
+ALL_VALUES: Final = "turns_with_all_values"
 MARKERS: Final = "osD^vP*Xph<>"
 
 
@@ -66,8 +68,11 @@ class Plot:
 class Plotter:
     """Draws the plots of a replay; a policy has the same colour in all of them."""
 
-    def __init__(self, runs: Sequence[RunScore], bootstrap: Bootstrap) -> None:
-        """Plots these runs, with the intervals of `bootstrap`."""
+    def __init__(
+        self, runs: Sequence[RunScore], bootstrap: Bootstrap, rule: str = "openai"
+    ) -> None:
+        """Plots these runs, with the intervals of `bootstrap` and bills by a provider's `rule`."""
+        self._rule = rule
         self._runs = runs
         self._cases: list[Case] = [score.case for score in runs[0].cases]
         self._estimates = [bootstrap.estimates(index) for index in range(len(self._cases))]
@@ -82,11 +87,39 @@ class Plotter:
     def all(self) -> list[Plot]:
         """Every plot there is something to draw of."""
         budgets = list(dict.fromkeys(case.budget for case in self._cases))
-        made = [self._by_age(budget) for budget in budgets]
+        made = [self._curve(), *(self._by_age(budget) for budget in budgets)]
         if len(budgets) > 1:
             made.append(self._by_budget())
         made += [self._cost(budget) for budget in budgets]
         return made + [self._along_a_run(budget) for budget in budgets]
+
+    def _curve(self) -> Plot:
+        """Cost against what is in view: one line a policy, through its budgets."""
+        loop = any(known[f"{self._rule}_loop"].value is not None for known in self._estimates)
+        costing = f"{self._rule}_loop" if loop else f"{self._rule}_calls"
+
+        def draw(axes: Axes) -> None:
+            for name in self._looks:
+                own = [(i, case) for i, case in enumerate(self._cases) if case.name == name]
+                own.sort(key=lambda each: each[1].budget)
+                points = [
+                    (self._estimates[i][costing].value, self._estimates[i][ALL_VALUES].value)
+                    for i, _ in own
+                ]
+                there = [(cost, seen) for cost, seen in points if None not in (cost, seen)]
+                axes.plot(
+                    [100 * (cost or 0) for cost, _ in there],
+                    [100 * (seen or 0) for _, seen in there],
+                    label=name,
+                    **self._looks[name],
+                )
+            axes.axvline(100, color="grey", linestyle=":")
+            axes.set_xlabel(f"{BY_NAME[costing].title}, %")
+            _shares(axes, "turns with all values in view, %")
+
+        sizes = sorted({case.budget for case in self._cases})
+        budgets = " to ".join(f"{size:,}" for size in dict.fromkeys((sizes[0], sizes[-1])))
+        return _plot("cost-by-view", f"Cost against what is in view, budgets {budgets}", draw)
 
     def _by_age(self, budget: int) -> Plot:
         def draw(axes: Axes) -> None:
@@ -120,7 +153,7 @@ class Plotter:
     def _cost(self, budget: int) -> Plot:
         def draw(axes: Axes) -> None:
             for index, case in self._at(budget):
-                cost = self._estimates[index]["prompt_cost_10"]
+                cost = self._estimates[index][f"{self._rule}_prompts"]
                 recall = self._estimates[index]["result_recall"]
                 if cost.value is None or recall.value is None:
                     continue
@@ -134,7 +167,7 @@ class Plotter:
                     label=case.name,
                     **self._looks[case.name],
                 )
-            axes.set_xlabel("prompt cost, % of full history's (cached tokens at 0.1)")
+            axes.set_xlabel(f"{BY_NAME[f'{self._rule}_prompts'].title}, %")
             _shares(axes, "result recall, %")
 
         caption = f"Cost against recall, budget {budget:,}"

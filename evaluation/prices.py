@@ -2,7 +2,7 @@
 
 import importlib.util
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -78,6 +78,11 @@ def price_of(model: str) -> Price:
         1e6 * float(row.get("cache_creation_input_token_cost") or paid),
         1e6 * float(row.get("output_cost_per_token") or 0),
     )
+
+
+def rule_of(models: Iterable[str]) -> str:
+    """The rule that these models' calls are billed by: Anthropic's if all are of its models."""
+    return "anthropic" if {_provider(model) for model in models} == {"anthropic"} else "openai"
 
 
 def _parsed(setting: str) -> tuple[str, Price]:

@@ -200,6 +200,7 @@ def test_the_command_writes_everything(
 def _check_plots(folder: Path) -> None:
     names = {path.stem for path in folder.iterdir()}
     assert names == {
+        "cost-by-view",
         "recall-by-budget",
         *(f"{kind}-{budget}" for budget in (120, 240) for kind in _KINDS),
     }
@@ -235,7 +236,7 @@ class _Page(HTMLParser):
 def _check_page(html: str) -> None:
     page = _Page()
     page.feed(html)
-    assert page.tags.count("svg") == 7
+    assert page.tags.count("svg") == 8
     assert "table" in page.tags
     assert not {"script", "link", "iframe", "img", "object", "embed"} & set(page.tags)
     assert all(reference.startswith("#") for reference in page.references)
@@ -244,6 +245,9 @@ def _check_page(html: str) -> None:
     assert hosts <= {"www.w3.org"}, "only the names of SVG's name spaces"
     for said in ("recency@120 less prune@240", "How to read this", "contextrender "):
         assert said in page.text
+    verdict, curve, table = (html.index(part) for part in ('"verdict"', "<figure>", "<table"))
+    assert verdict < curve < table
+    assert "best for these runs" in html[verdict:curve] or "would save" in html[verdict:curve]
 
 
 def test_plots_are_the_same_every_time() -> None:
@@ -271,6 +275,8 @@ def test_eval_writes_a_folder(
     printed = capsys.readouterr().out
     assert f"The report is {out / 'report.html'}." in printed
     assert "contextrender_plus@120 less contextrender@120" in printed
+    assert "Closed loop" in printed
+    assert "fetches again what it needs" in (out / "report.html").read_text()
 
 
 def test_a_missing_extra_is_named(

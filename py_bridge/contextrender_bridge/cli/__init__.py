@@ -39,6 +39,7 @@ SUBCOMMANDS = {
     "graph": Subcommand("draw the graph of reuse", f"{HERE}.cli.look.graph"),
     "replay": Subcommand("measure policies on runs", "evaluation.command", server=True),
     "eval": Subcommand("write the whole report on runs", "evaluation.evaluate", server=True),
+    "advise": Subcommand("say what policy and budget to use", "evaluation.advise", server=True),
     "demo": Subcommand("start the service and replay runs", "evaluation.demo", server=True),
     "proxy": Subcommand("make model calls fit", f"{HERE}.proxy.command"),
     "config": Subcommand("show the settings in force", f"{HERE}.cli.config"),

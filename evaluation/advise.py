@@ -1,0 +1,68 @@
+"""Say what policy and budget would serve the agent whose runs these are, and what that costs.
+
+Each run is replayed under every policy and budget with an agent that fetches again what it needs
+and does not see. The verdict takes the cheapest that hides something needed in at most 5% of the
+steps that draw on earlier results; full history where that saves less than 2%.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+
+from evaluation.advice import BUDGETS, POLICIES, advise
+from evaluation.cases import Case, cases_of
+from evaluation.command import add_what_to_replay
+from evaluation.prices import Prices
+from evaluation.progress import progress
+from evaluation.report import console, percent, span, table
+from evaluation.runs import Run, read_runs
+from evaluation.scores import RunScore
+from evaluation.verdict import Verdict
+from evaluation.workers import replay_runs
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `contextrender advise`."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_what_to_replay(parser, POLICIES, BUDGETS)
+    parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Replays, and prints the verdict."""
+    cases = cases_of(args.policy, args.budget, args.set)
+    prices = Prices.parsed(args.price)
+    runs = read_runs(args.files, args.limit)
+
+    def replay(runs: Sequence[Run], cases: Sequence[Case]) -> list[RunScore]:
+        total = sum(run.invocations for run in runs) * len(cases)
+        with progress("Replaying model calls", total) as advance:
+            return replay_runs(runs, cases, args.workers, advance, closed_loop=True)
+
+    verdict = advise(runs, cases, prices, replay)
+    if args.json:
+        print(json.dumps(verdict.to_json(), indent=1))
+        return 0
+    out = console()
+    out.print(verdict.sentence, soft_wrap=True)
+    _print_options(verdict)
+    return 0
+
+
+def _print_options(verdict: Verdict) -> None:
+    made = table(
+        "",
+        *("policy", "budget", "of the\nbill", "", "hides, % of\nsteps", "", "dollars\na run"),
+        folds="policy",
+    )
+    for option in verdict.options:
+        made.add_row(
+            option.case.name,
+            f"{option.case.budget:,}",
+            percent(option.cost.value),
+            span(option.cost),
+            percent(option.hidden.value),
+            span(option.hidden),
+            f"{option.dollars:.3f}",
+        )
+    console().print("", made)

@@ -1,0 +1,131 @@
+"""The verdict: what is advised, in which words, by `contextrender advise` and on eval's page."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contextrender_bridge.cli import main
+
+from evaluation.advice import BUDGETS, advise, advise_on_session
+from evaluation.bootstrap import Estimate
+from evaluation.cases import Case, cases_of
+from evaluation.prices import Prices, rule_of
+from evaluation.runs import Run
+from evaluation.verdict import Verdict, verdict_on
+
+Json = dict[str, Any]
+
+
+def figures(
+    cost: float, seen: float | None, loop: float | None = None, spread: float | None = 0.02
+) -> dict[str, Estimate]:
+    """Figures of a case that costs that share of $2 a run and shows that share of turns all."""
+
+    def about(value: float | None) -> Estimate:
+        if value is None or spread is None:
+            return Estimate(value, None, None)
+        return Estimate(value, value - spread, value + spread)
+
+    known = {"openai_calls": about(cost), "openai_loop": about(loop)}
+    known |= {"openai_dollars": about(2 * cost), "turns_with_all_values": about(seen)}
+    return known
+
+
+def verdict(*rows: tuple[int, dict[str, Estimate]], tasks: int = 9) -> Verdict:
+    known = [(Case("contextrender_frozen", budget), found) for budget, found in rows]
+    return verdict_on(known, "openai", tasks)
+
+
+def budget(found: Verdict) -> int | None:
+    return found.best.case.budget if found.best else None
+
+
+def test_the_cheapest_that_hides_little_is_advised() -> None:
+    cheap, middle, dear = figures(0.3, 0.94), figures(0.5, 0.96), figures(0.7, 0.99)
+    assert budget(verdict((6000, cheap), (12000, middle), (24000, dear))) == 12000
+    assert budget(verdict((6000, cheap), (24000, dear))) == 24000
+    assert budget(verdict((6000, cheap))) is None
+
+
+def test_what_is_fetched_again_decides_where_it_was_replayed() -> None:
+    low_bill, low_loop = figures(0.3, 0.96, loop=0.9), figures(0.5, 0.97, loop=0.6)
+    found = verdict((6000, low_bill), (12000, low_loop))
+    assert budget(found) == 12000
+    assert found.best is not None
+    assert found.best.dollars == pytest.approx(1.2)
+    assert found.best.full_dollars == pytest.approx(2)
+
+
+def test_full_history_is_best_where_little_is_saved_or_nothing_can_be_told() -> None:
+    assert budget(verdict((6000, figures(0.985, 1.0)))) is None
+    assert budget(verdict((6000, figures(0.975, 1.0)))) == 6000
+    assert budget(verdict((6000, figures(0.2, None)))) is None
+    full = Case("full", 6000)
+    assert verdict_on([(full, figures(0.1, 1.0))], "openai", 2).best is None
+
+
+def test_the_sentence_says_all_of_it() -> None:
+    sure = verdict((12000, figures(0.45, 0.96, loop=0.5)))
+    assert sure.sentence == (
+        "contextrender_frozen with a budget of 12,000 tokens would save 50.0% [48.0,52.0] of the "
+        "bill under OpenAI's prompt cache ($1.00 instead of $2.00 a run, what is fetched again "
+        "included), and hide something needed in 4.0% [2.0,6.0] of the steps that draw on earlier "
+        "results; in brackets, 95% intervals over 9 tasks."
+    )
+    unsure = verdict((12000, figures(0.5, 0.96, spread=None)), tasks=1).sentence
+    assert "would save 50.0% of the bill" in unsure
+    assert "a run)" in unsure
+    assert unsure.endswith("how sure that is cannot be told from one task.")
+
+
+def a_run(task: int) -> Run:
+    """A run with 40 results of some 1,000 tokens, of which each step repeats the newest's value."""
+    messages: list[Json] = [{"role": "user", "content": "Follow the links."}]
+    for turn in range(40):
+        function = {"name": "look", "arguments": json.dumps({"at": f"LINK_{task}_{turn - 1}"})}
+        call = {"id": f"c{turn}", "type": "function", "function": function}
+        messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+        text = f"LINK_{task}_{turn} " + f"word{task} " * 500
+        messages.append({"role": "tool", "tool_call_id": f"c{turn}", "content": text})
+    return Run(f"run-{task}", "", "gpt-5.1", [*messages, {"role": "assistant", "content": "Done."}])
+
+
+def test_a_session_is_advised_on_as_a_file_of_that_session_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = a_run(1)
+    path = tmp_path / "run.jsonl"
+    path.write_text(json.dumps({"id": run.id, "model": run.model, "messages": run.messages}))
+    assert main(["advise", str(path), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == advise_on_session(run.messages, run.model).to_json()
+    assert [option["budget"] for option in printed["options"]] == [
+        int(budget) for budget in BUDGETS.split(",")
+    ]
+    assert printed["best"] is not None
+    assert printed["best"]["cost"]["low"] is None
+    assert "cannot be told from one task" in printed["sentence"]
+
+
+def test_advise_prints_the_verdict_and_what_it_was_chosen_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [a_run(number) for number in range(3)]
+    path = tmp_path / "runs.jsonl"
+    lines = [{"id": r.id, "model": r.model, "messages": r.messages} for r in runs]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    assert main(["advise", str(path), "--budget", "4000,8000", "--workers", "1"]) == 0
+    sentence, table = capsys.readouterr().out.split("\n", 1)
+    found = advise(runs, cases_of("contextrender_frozen", "4000,8000"), Prices())
+    assert sentence == found.sentence
+    assert found.best is not None
+    assert found.best.cost.low is not None
+    assert "8,000" in table
+    assert "4,000" in table
+
+
+def test_runs_of_anthropics_models_are_billed_by_its_rule() -> None:
+    assert rule_of(["claude-opus-4-6", "claude-sonnet-4-5"]) == "anthropic"
+    assert rule_of(["claude-opus-4-6", "gpt-5.1"]) == "openai"
+    assert rule_of(["nobody-s-model"]) == "openai"
