@@ -16,7 +16,7 @@ test: .venv/ready
 # make test-runtimes RUNTIMES="langchain opencode"
 test-runtimes: .venv/ready
 	$(BIN)/python -m pytest -vv -rs $(if $(QUICK),-m "not slow") \
-		$(if $(RUNTIMES),$(addprefix adapters/,$(RUNTIMES)),adapters)
+		$(if $(RUNTIMES),$(addprefix adapters/,$(RUNTIMES)),adapters clients)
 
 bench: .venv/ready
 	$(BIN)/python bench/latency

@@ -1,6 +1,7 @@
 """A real service and a scripted model for every adapter's test, and the proxy between them."""
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -20,7 +21,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from adapters.testing.hosts import BUDGET
 from adapters.testing.installs import environment
+from adapters.testing.javascript import built_client, package_in
 from tests.proxy.doubles import Model, serving
+
+SECONDS = 20
 
 
 @dataclass
@@ -51,6 +55,15 @@ class Loopback:
     def sessions(self) -> list[SessionView]:
         """What the service has recorded."""
         return self.client.list_sessions()["sessions"]
+
+    def recorded(self, turns: int) -> SessionView:
+        """The only session, once its last turn is recorded: that is after the call's answer."""
+        until = time.monotonic() + SECONDS
+        while True:
+            (session,) = self.sessions()
+            if session["turns"] >= turns or time.monotonic() > until:
+                return session
+            time.sleep(0.02)
 
 
 @pytest.fixture(scope="session")
@@ -88,3 +101,11 @@ def loopback(service: Credentials) -> Iterator[Loopback]:
         for session in client.list_sessions()["sessions"]:
             client.delete_session(session["session"])
         yield Loopback(model, address, service, client)
+
+
+@pytest.fixture(scope="session")
+def client_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The TypeScript client, packed as it would be published."""
+    folder = tmp_path_factory.mktemp("client")
+    built_client(folder)
+    return package_in(folder)

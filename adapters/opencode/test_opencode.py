@@ -13,6 +13,7 @@ from adapters.conftest import Loopback
 from adapters.testing import hosts
 from adapters.testing.commands import UNCHANGED, run
 from adapters.testing.installs import ADAPTERS, environment, node_modules_of
+from adapters.testing.javascript import install
 from adapters.testing.scripted import Call, Say, Script, Step
 
 HERE = ADAPTERS / "opencode"
@@ -23,7 +24,9 @@ FIRST, SECOND = "Find out which of the first six hosts are slow.", "And of the n
 class Project:
     """A folder with the hosts' files, where a user has installed the plugin."""
 
-    def __init__(self, folder: Path, opencode: Path, loopback: Loopback, **options: object) -> None:
+    def __init__(
+        self, folder: Path, opencode: Path, loopback: Loopback, client: Path, **options: object
+    ) -> None:
         self.home = folder / "home"
         self.work = folder / "work"
         self._opencode = opencode
@@ -33,8 +36,8 @@ class Project:
         self.work.mkdir()
         for number in range(hosts.SECOND.stop):
             (self.work / f"host_{number}_X.txt").write_text(_finding(number))
-        package = _packed(folder / "package")
-        npm = ["npm", "install", "--offline", "--no-audit", "--no-fund", package]
+        packages = (client, _packed(folder / "package"))
+        npm = ["npm", "install", "--offline", "--no-audit", "--no-fund", *packages]
         run(npm, environment(), self.work)
         config = json.loads((HERE / "opencode.json").read_text())
         config["plugin"][0][1] |= {"budget": hosts.BUDGET, "deadline": 10, **options}
@@ -95,14 +98,14 @@ class Project:
 
 @pytest.fixture(scope="session")
 def tools() -> Path:
-    """What the plugin is checked with; its folder in the cache has the runtime's in it."""
-    return node_modules_of("opencode")
+    """opencode itself, and what the plugin is checked with."""
+    return node_modules_of("opencode/runtime")
 
 
 @pytest.fixture(scope="session")
 def opencode(tools: Path) -> Path:
     """The program that the package opencode-ai puts in place."""
-    return node_modules_of("opencode/runtime") / "opencode-linux-x64" / "bin" / "opencode"
+    return tools / "opencode-linux-x64" / "bin" / "opencode"
 
 
 @pytest.fixture
@@ -112,8 +115,10 @@ def deaf() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_two_runs_of_a_session(tmp_path: Path, opencode: Path, loopback: Loopback) -> None:
-    project = Project(tmp_path, opencode, loopback)
+def test_two_runs_of_a_session(
+    tmp_path: Path, opencode: Path, loopback: Loopback, client_package: Path
+) -> None:
+    project = Project(tmp_path, opencode, loopback, client_package)
     script = Script(loopback.model, project.steps())
     first = project.run(FIRST)
     session = first[0]["sessionID"]
@@ -132,8 +137,10 @@ def test_two_runs_of_a_session(tmp_path: Path, opencode: Path, loopback: Loopbac
     assert len(loopback.client.inspect_session(session)["lines"]) == 1
 
 
-def test_a_subagent_has_its_own_session(tmp_path: Path, opencode: Path, loopback: Loopback) -> None:
-    project = Project(tmp_path, opencode, loopback)
+def test_a_subagent_has_its_own_session(
+    tmp_path: Path, opencode: Path, loopback: Loopback, client_package: Path
+) -> None:
+    project = Project(tmp_path, opencode, loopback, client_package)
     task = {"description": "Look", "prompt": "Look at it.", "subagent_type": "general"}
     look = project.steps()[0]
     script = Script(loopback.model, [Call("task", task), look, Say("It is fast."), Say("Done.")])
@@ -147,20 +154,22 @@ def test_a_subagent_has_its_own_session(tmp_path: Path, opencode: Path, loopback
 
 
 def test_a_service_that_does_not_answer(
-    tmp_path: Path, opencode: Path, loopback: Loopback, deaf: str
+    tmp_path: Path, opencode: Path, loopback: Loopback, client_package: Path, deaf: str
 ) -> None:
-    project = Project(tmp_path, opencode, loopback, url=deaf, deadline=0.2)
+    project = Project(tmp_path, opencode, loopback, client_package, url=deaf, deadline=0.2)
     script = Script(loopback.model, project.steps()[:7])
     assert _said(project.run(FIRST)) == [hosts.ANSWERS[0]]
     assert script.seen(hosts.MARKS) == [set(range(number)) for number in range(7)]
     assert f"{UNCHANGED} (late), 6 so far" in project.log
 
 
-def test_the_plugin_alone(tmp_path: Path, tools: Path, loopback: Loopback) -> None:
+def test_the_plugin_alone(
+    tmp_path: Path, tools: Path, loopback: Loopback, client_package: Path
+) -> None:
     """Its types and its own tests, in a copy with what they need."""
     copy = tmp_path / "plugin"
     shutil.copytree(HERE, copy, ignore=shutil.ignore_patterns("node_modules", "runtime"))
-    (copy / "node_modules").symlink_to(tools)
+    install(copy, tools, client_package)
     run(["npm", "run", "check"], environment(), copy)
     told = run(["npm", "test"], loopback.environment(), copy).stdout
     assert "# fail 0" in told

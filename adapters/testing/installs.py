@@ -33,9 +33,9 @@ def python_of(name: str) -> Path:
     return python
 
 
-def node_modules_of(name: str) -> Path:
+def node_modules_of(name: str, root: Path = ADAPTERS) -> Path:
     """The `node_modules` of `adapters/NAME/package.json`, or the test is skipped."""
-    source = ADAPTERS / name
+    source = root / name
     wanted = [source / "package.json", source / "package-lock.json"]
     home = CACHE / name.replace("/", "-")
     if not _is_fresh(home, wanted):

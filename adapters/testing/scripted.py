@@ -94,7 +94,12 @@ def restored(seen: Sequence[set[int]]) -> set[int]:
 def _chat(step: Step, name: str, streams: bool) -> Reply:
     text = step.text if isinstance(step, Say) else None
     calls = [call(name, step.name, **step.arguments)] if isinstance(step, Call) else None
-    return stream(chat_events(text or "", calls)) if streams else whole(chat(text, calls))
+    # As a provider's, the id is each reply's own: some runtimes tell messages apart by it.
+    own = {"id": f"chatcmpl-{name}"}
+    if not streams:
+        return whole(chat(text, calls) | own)
+    events = chat_events(text or "", calls)
+    return stream([event | own if isinstance(event, dict) else event for event in events])
 
 
 def _responses(step: Step, name: str, streams: bool) -> Reply:

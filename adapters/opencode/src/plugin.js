@@ -4,12 +4,11 @@
  * opencode's own storage keeps every message. The session is opencode's; a subagent's is its own.
  */
 
-import { reasonOf } from "./errors.js";
-import { Service } from "./service.js";
+import { ContextRender } from "@contextrender/client";
+
 import { Transcript } from "./transcript.js";
 
 const DEADLINE = 2;
-const CHANGES = /** @type {const} */ (["omitted", "replaced", "left_turns", "shortened"]);
 
 /**
  * @typedef {import("./transcript.js").Item} Item
@@ -32,41 +31,35 @@ const CHANGES = /** @type {const} */ (["omitted", "replaced", "left_turns", "sho
  * @param {Options} [options]
  */
 async function server(input, options = {}) {
-  const service = new Service(options);
   const seconds = Number(options.deadline ?? process.env.CONTEXTRENDER_DEADLINE ?? DEADLINE);
-  const deadline = Math.ceil(1000 * seconds);
   const settings = {
-    budget: numberOf(options.budget ?? process.env.CONTEXTRENDER_BUDGET),
+    budget: /** @type {number | undefined} */ (
+      numberOf(options.budget ?? process.env.CONTEXTRENDER_BUDGET)
+    ),
     policy: options.policy || process.env.CONTEXTRENDER_POLICY || undefined,
     parameters: options.parameters,
+    deadline: 1000 * seconds,
   };
+  const { url, token } = options;
+  const client = new ContextRender({ url, token, log });
   /** The sessions whose next messages opencode is about to summarize. */
   const compacting = new Set();
-  let failures = 0;
 
   /** @param {Item[]} items */
   async function fit(items) {
     const session = items[0]?.info.sessionID;
     if (!session || compacting.delete(session)) return;
-    const transcript = new Transcript(items);
-    if (!transcript.messages.length) return;
     const asked = { ...settings, model: modelOf(items) };
-    const reply = await service.render(session, transcript.messages, asked, deadline);
-    if (!CHANGES.some((change) => reply[change].length)) return;
-    const left = transcript.left(reply.plan);
-    items.splice(0, items.length, ...left);
+    const { messages, changed } = await client.fit(session, items, asked, new Transcript(items));
+    if (changed) items.splice(0, items.length, ...messages);
   }
 
-  /** @param {unknown} failure */
-  async function report(failure) {
-    failures += 1;
-    const message = `history sent unchanged (${reasonOf(failure)}), ${failures} so far`;
-    try {
-      const entry = { service: "contextrender", level: /** @type {const} */ ("warn"), message };
-      await input.client.app.log({ body: entry });
-    } catch {
-      console.error(`contextrender: ${message}`);
-    }
+  /** @param {string} message opencode's log is not waited for. */
+  function log(message) {
+    const entry = { service: "contextrender", level: /** @type {const} */ ("warn"), message };
+    Promise.resolve()
+      .then(() => input.client.app.log({ body: entry }))
+      .catch(() => console.error(`contextrender: ${message}`));
   }
 
   return {
@@ -75,8 +68,8 @@ async function server(input, options = {}) {
       try {
         await fit(output.messages);
       } catch (failure) {
-        // opencode ends the run when a hook throws. The log is not waited for.
-        void report(failure);
+        // opencode ends the run when a hook throws.
+        client.failed(failure instanceof Error ? failure.name : "unknown");
       }
     },
     /** @param {{ sessionID: string }} about */

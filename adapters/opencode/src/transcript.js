@@ -14,19 +14,12 @@ import { createHash } from "node:crypto";
  * @typedef {import("@opencode-ai/sdk").Message} Info
  * @typedef {{ info: Info, parts: Part[] }} Item A message of opencode's.
  *
- * @typedef {{ type: string, text?: string, digest?: string }} ContentPart
- * @typedef {string | ContentPart[] | null} Content
- * @typedef {{ id: string, type: "function", function: { name: string, arguments: string } }} Call
- * @typedef {object} ChatMessage
- * @property {string} role
- * @property {Content} content
- * @property {Call[]} [tool_calls]
- * @property {string} [tool_call_id]
- *
- * @typedef {object} PlanItem A message that is shown.
- * @property {number} message Its position.
- * @property {number[]} calls Those of its calls that stay.
- * @property {string | null} [text] What stands in place of its own text.
+ * @typedef {import("@contextrender/client").ChatCall} Call
+ * @typedef {import("@contextrender/client").ChatMessage} ChatMessage
+ * @typedef {import("@contextrender/client").Content} Content
+ * @typedef {import("@contextrender/client").ContentPart} ContentPart
+ * @typedef {import("@contextrender/client").Plan} Plan
+ * @typedef {import("@contextrender/client").Transcript<Item>} ReadItems
  *
  * @typedef {object} Place Where a message of opencode's is among the chat messages.
  * @property {number} position
@@ -42,6 +35,7 @@ const SPOKEN = new Map([
 /** Parts of a user's message that opencode has read into text parts already. */
 const READ_ALREADY = ["text/plain", "application/x-directory"];
 
+/** @implements {ReadItems} */
 export class Transcript {
   /** @type {ChatMessage[]} */
   messages = [];
@@ -57,14 +51,13 @@ export class Transcript {
   /**
    * The messages that are shown: copies where something of them is left out, else the originals.
    *
-   * @param {PlanItem[]} plan
+   * @param {Plan} plan
    * @returns {Item[]}
    */
-  left(plan) {
-    const shown = new Map(plan.map((item) => [item.message, item]));
+  apply(plan) {
     return this.#items.flatMap((item, index) => {
       const place = this.#places[index];
-      return place ? leftOf(item, place, shown) : [item];
+      return place ? leftOf(item, place, plan) : [item];
     });
   }
 
@@ -169,7 +162,9 @@ function isInterrupted({ metadata }) {
 function contentOf(texts, files) {
   const text = texts.join("\n").toWellFormed();
   if (!files.length) return texts.length ? text : null;
-  return [...(text ? [{ type: "text", text }] : []), ...files.map(digestOf)];
+  /** @type {ContentPart[]} */
+  const own = text ? [{ type: "text", text }] : [];
+  return [...own, ...files.map(digestOf)];
 }
 
 /** @param {FilePart} part @returns {ContentPart} Media by their digest: contents stay here. */
@@ -182,21 +177,21 @@ function digestOf(part) {
 /**
  * @param {Item} item
  * @param {Place} place
- * @param {Map<number, PlanItem>} shown
+ * @param {Plan} plan
  * @returns {Item[]} One, or none.
  */
-function leftOf(item, place, shown) {
+function leftOf(item, place, plan) {
   const { info, parts } = item;
-  const own = shown.get(place.position);
+  const isShown = plan.shows(place.position);
   /** What is yet to be said in place of the message's own text; null: its own. */
-  let said = own ? (own.text ?? null) : "";
+  let said = isShown ? plan.text(place.position) : "";
   let call = -1;
   const left = parts.map((part) => {
     if (part.type === "tool") {
       call += 1;
       const result = place.results[call] ?? null;
       if (result === null) return part;
-      return own?.calls.includes(call) ? withResult(part, shown.get(result)?.text) : null;
+      return plan.showsCall(place.position, call) ? withResult(part, plan.text(result)) : null;
     }
     if (said === null || textOf(part, info) === null) return part;
     const text = said;
@@ -204,7 +199,7 @@ function leftOf(item, place, shown) {
     return text ? textPart(part.id, info, text) : null;
   });
   const hasTool = left.some((part) => part?.type === "tool");
-  if (!own && !hasTool) return [];
+  if (!isShown && !hasTool) return [];
   if (!said && left.every((part, index) => part === parts[index])) return [item];
   const kept = withoutIdleReasoning(parts, left);
   if (said) {

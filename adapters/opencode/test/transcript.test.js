@@ -3,10 +3,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { Plan } from "@contextrender/client";
+
 import { Transcript } from "../src/transcript.js";
 import { assistant, compacted, failed, file, numbers, random, text, tool, user } from "./items.js";
 
-/** @typedef {import("../src/transcript.js").PlanItem} PlanItem */
+/** @typedef {{ message: number, calls: number[], text?: string | null }} Shown */
 
 test("a completed tool part is a call and its result", () => {
   const part = tool("read", { filePath: "a" }, "contents");
@@ -38,7 +40,7 @@ test("what no model sees is not recorded, and stays", () => {
   ];
   const transcript = new Transcript(items);
   assert.deepEqual(transcript.messages, []);
-  assert.deepEqual(transcript.left([]), items);
+  assert.deepEqual(leftOf(transcript, []), items);
 });
 
 test("a stopped message with a text is recorded", () => {
@@ -56,7 +58,7 @@ test("media are recorded by their digest, and stay where their text is replaced"
   assert.deepEqual(asked.content[0], { type: "text", text: "see" });
   assert.deepEqual(asked.content[1], result.content[1]);
   assert.ok(!JSON.stringify(transcript.messages).includes(image.url));
-  const left = transcript.left([
+  const left = leftOf(transcript, [
     { message: 0, calls: [], text: "s" },
     { message: 1, calls: [0] },
     { message: 2, calls: [], text: "short" },
@@ -76,7 +78,7 @@ test("calls without a result of their own stay", () => {
   const items = [assistant([text("all"), pending, done, running, remote])];
   const transcript = new Transcript(items);
   assert.equal(transcript.messages.length, 2);
-  assert.deepEqual(transcript.left([])[0]?.parts, [pending, running, remote]);
+  assert.deepEqual(leftOf(transcript, [])[0]?.parts, [pending, running, remote]);
 });
 
 test("an error's text, or what an interrupted tool wrote, is its result", () => {
@@ -88,7 +90,7 @@ test("an error's text, or what an interrupted tool wrote, is its result", () => 
     transcript.messages.slice(1).map((message) => message.content),
     ["no such file", "line 1"],
   );
-  const [item] = transcript.left([
+  const [item] = leftOf(transcript, [
     { message: 0, calls: [0, 1] },
     { message: 1, calls: [], text: "e" },
     { message: 2, calls: [], text: "w" },
@@ -106,11 +108,11 @@ test("reasoning stays while anything it led to does", () => {
   const calls = [tool("a", {}, "1"), tool("b", {}, "2"), tool("c", {}, "3")];
   const parts = [thoughts[0], calls[0], thoughts[1], calls[1], calls[2]];
   const transcript = new Transcript([assistant(parts)]);
-  const second = transcript.left([{ message: 0, calls: [1] }]);
+  const second = leftOf(transcript, [{ message: 0, calls: [1] }]);
   assert.deepEqual(second[0]?.parts, [thoughts[1], calls[1]]);
-  const first = transcript.left([{ message: 0, calls: [0] }]);
+  const first = leftOf(transcript, [{ message: 0, calls: [0] }]);
   assert.deepEqual(first[0]?.parts, [thoughts[0], calls[0]]);
-  assert.deepEqual(transcript.left([{ message: 0, calls: [] }]), []);
+  assert.deepEqual(leftOf(transcript, [{ message: 0, calls: [] }]), []);
 });
 
 test("a compaction is the question that opencode asks in its place", () => {
@@ -123,7 +125,7 @@ test("a text in place of a message's own has no provider's name", () => {
   const call = tool("a", {}, "1");
   const transcript = new Transcript([assistant([said, text("and more"), call])]);
   const short = { message: 0, calls: [0], text: "short" };
-  const [item] = transcript.left([short, { message: 1, calls: [] }]);
+  const [item] = leftOf(transcript, [short, { message: 1, calls: [] }]);
   const { id, sessionID } = said;
   const messageID = item?.info.id;
   assert.deepEqual(item?.parts, [{ id, sessionID, messageID, type: "text", text: "short" }, call]);
@@ -131,7 +133,7 @@ test("a text in place of a message's own has no provider's name", () => {
 
 test("a text for a message without any stands before its calls", () => {
   const call = tool("a", {}, "1");
-  const [item] = new Transcript([assistant([call])]).left([
+  const [item] = leftOf(new Transcript([assistant([call])]), [
     { message: 0, calls: [0], text: "a summary" },
     { message: 1, calls: [] },
   ]);
@@ -154,7 +156,7 @@ test("whatever the plan, nothing is changed in place, added or left in halves", 
     const before = structuredClone(items);
     const transcript = new Transcript(items);
     const plan = planFor(transcript.messages, chance);
-    const left = transcript.left(plan);
+    const left = leftOf(transcript, plan);
     assert.deepEqual(items, before);
     fewer += Number(left.length < items.length);
     changed += Number(left.some((item) => !items.includes(item)));
@@ -180,17 +182,23 @@ test("a plan that shows everything leaves the very same messages", () => {
   for (const seed of numbers(100)) {
     const items = history(random(seed));
     const transcript = new Transcript(items);
-    const left = transcript.left(
+    const left = leftOf(
+      transcript,
       transcript.messages.map((message, position) => ({
         message: position,
         calls: [...(message.tool_calls ?? []).keys()],
-        text: null,
       })),
     );
     assert.equal(left.length, items.length);
     assert.ok(left.every((item, index) => item === items[index]));
   }
 });
+
+/** @param {Transcript} transcript @param {Shown[]} shown */
+function leftOf(transcript, shown) {
+  const whole = shown.map((item) => ({ text: null, ...item }));
+  return transcript.apply(new Plan(transcript.messages, whole));
+}
 
 /** @param {import("../src/transcript.js").ToolPart} part */
 function isOpen(part) {
@@ -225,9 +233,9 @@ function history(chance) {
 /**
  * Any plan at all, consistent or not.
  *
- * @param {import("../src/transcript.js").ChatMessage[]} messages
+ * @param {import("@contextrender/client").ChatMessage[]} messages
  * @param {() => number} chance
- * @returns {PlanItem[]}
+ * @returns {Shown[]}
  */
 function planFor(messages, chance) {
   return messages.flatMap((message, position) => {

@@ -1,0 +1,28 @@
+"""The Vercel AI SDK itself, with the example's agent: results leave its calls and come back."""
+
+from pathlib import Path
+
+import pytest
+
+from adapters.conftest import Loopback
+from adapters.testing import hosts
+from adapters.testing.javascript import check_types, project, run_example
+
+
+@pytest.mark.parametrize(
+    ("way", "runtime"),
+    [("step", "node"), ("middleware", "node"), ("step", "bun"), ("middleware", "deno")],
+)
+def test_the_example(
+    tmp_path: Path, client_package: Path, loopback: Loopback, way: str, runtime: str
+) -> None:
+    place = project(tmp_path / "project", "ai_sdk", client_package)
+    script, _ = run_example(place, loopback.model, loopback.environment(AS=way), runtime)
+    hosts.check(script)
+    session = loopback.recorded(turns := len(script.steps) - 1)
+    assert (session["session"], session["turns"]) == ("hosts", turns)
+    assert len(loopback.client.inspect_session("hosts")["lines"]) == 1
+
+
+def test_the_types(tmp_path: Path, client_package: Path) -> None:
+    check_types(project(tmp_path / "project", "ai_sdk", client_package))

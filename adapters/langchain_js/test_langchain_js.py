@@ -1,0 +1,17 @@
+"""LangChain.js itself, with the example's agent: results leave its calls and come back."""
+
+from pathlib import Path
+
+from adapters.conftest import Loopback
+from adapters.testing import hosts
+from adapters.testing.javascript import check_types, project, run_example
+
+
+def test_the_example(tmp_path: Path, client_package: Path, loopback: Loopback) -> None:
+    place = project(tmp_path / "project", "langchain_js", client_package)
+    check_types(place)
+    script, _ = run_example(place, loopback.model, loopback.environment())
+    hosts.check(script)
+    session = loopback.recorded(turns := len(script.steps) - 1)
+    assert (session["session"], session["turns"]) == ("hosts", turns)
+    assert len(loopback.client.inspect_session("hosts")["lines"]) == 1

@@ -1,0 +1,24 @@
+"""The OpenAI Agents SDK itself, with the example's agent: results leave its calls and come back."""
+
+from pathlib import Path
+
+import pytest
+
+from adapters.conftest import Loopback
+from adapters.testing import hosts
+from adapters.testing.javascript import check_types, project, run_example
+
+
+@pytest.mark.parametrize("api", ["responses", "chat_completions"])
+def test_the_example(tmp_path: Path, client_package: Path, loopback: Loopback, api: str) -> None:
+    place = project(tmp_path / "project", "openai_agents_js", client_package)
+    variables = loopback.environment(API=api)
+    script, told = run_example(place, loopback.model, variables)
+    hosts.check(script)
+    assert "The SDK's session keeps 12 results, " in told
+    session = loopback.recorded(turns := len(script.steps) - 1)
+    assert (session["session"], session["turns"]) == ("hosts", turns)
+
+
+def test_the_types(tmp_path: Path, client_package: Path) -> None:
+    check_types(project(tmp_path / "project", "openai_agents_js", client_package))

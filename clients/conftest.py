@@ -1,0 +1,5 @@
+"""The clients' tests have the adapters' service and model."""
+
+from adapters.conftest import loopback, service
+
+__all__ = ["loopback", "service"]

@@ -1,0 +1,57 @@
+"""The TypeScript client: its types, and its own tests in each runtime against the real service."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from adapters.conftest import Loopback
+from adapters.testing.commands import run
+from adapters.testing.installs import environment
+from adapters.testing.javascript import built_client, command
+from clients.typescript.make_replies import TARGET, written
+
+TESTS = {
+    "node": ["--test"],
+    "system's node": ["--test"],
+    "bun": ["test", "./test"],
+    "deno": [
+        "test",
+        "--allow-all",
+        "--no-check",
+        "--no-lock",
+        "--node-modules-dir=manual",
+        "test/",
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built_client(tmp_path_factory.mktemp("client"))
+
+
+def test_replies_are_those_of_the_service() -> None:
+    assert TARGET.read_text() == written(), "run clients/typescript/make_replies.py"
+
+
+def test_its_types(built: Path) -> None:
+    run(["npm", "run", "check"], environment(), built)
+
+
+@pytest.mark.parametrize("runtime", TESTS)
+def test_its_own_tests(built: Path, loopback: Loopback, runtime: str) -> None:
+    program = _program(runtime)
+    done = run([program, *TESTS[runtime]], loopback.environment(), built)
+    told = done.stdout + done.stderr
+    assert "a real service leaves results out" in told
+    assert not any(sign in told for sign in ("SKIP", "(skip)", "ignored (", "1 ignored")), told
+
+
+def _program(runtime: str) -> str:
+    if runtime != "system's node":
+        return command(runtime)[0]
+    found = shutil.which("node")
+    if found is None:
+        pytest.skip("Node is not installed")
+    return found

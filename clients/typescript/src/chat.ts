@@ -1,0 +1,119 @@
+/** OpenAI chat messages: what is recorded of them, and what a plan leaves of the originals. */
+
+import { plainContent, withText, type Content } from "./contents.js";
+import type { Plan } from "./plan.js";
+
+/** A call as it is recorded. */
+export type ChatCall =
+  | { id: string; type: "function"; function: { name: string; arguments: string } }
+  | { id: string; type: "custom"; custom: { name: string; input: string } };
+
+/** A message as it is recorded. */
+export interface ChatMessage {
+  role: string;
+  content: Content;
+  name?: string;
+  tool_calls?: ChatCall[];
+  tool_call_id?: string;
+}
+
+/**
+ * A runtime's history, read as chat messages: `messages` are those, and `apply` gives the history
+ * with only what a plan of them shows, its items the runtime's own where nothing of them is gone.
+ */
+export interface Transcript<T> {
+  readonly messages: ChatMessage[];
+  apply(plan: Plan): T[];
+}
+
+/** A message as callers have it; what else it holds stays with it. */
+export interface AnyMessage {
+  role: string;
+  content?: unknown;
+}
+
+/** What is read of a caller's message. */
+interface Readable extends AnyMessage {
+  name?: unknown;
+  tool_calls?: unknown[] | null;
+  tool_call_id?: unknown;
+}
+
+const ROLES = ["system", "developer", "user", "assistant", "tool"];
+
+/** Canonical messages are the original ones, one for one, but for those not understood. */
+export class ChatTranscript<T extends AnyMessage> implements Transcript<T> {
+  readonly messages: ChatMessage[] = [];
+  readonly #items: readonly T[];
+  /** The canonical message that each item is, if it is one. */
+  readonly #places: (number | null)[];
+
+  constructor(items: readonly T[]) {
+    this.#items = items;
+    this.#places = items.map((item) => {
+      const message = canonical(item);
+      return message && this.messages.push(message) - 1;
+    });
+  }
+
+  apply(plan: Plan): T[] {
+    return this.#items.flatMap((item, index) => {
+      const place = this.#places[index] ?? null;
+      const left = place === null ? item : leftOf(item, place, plan);
+      return left ? [left] : [];
+    });
+  }
+}
+
+/** A call as it is recorded: its arguments as JSON text, unless they are a text. */
+export function callOf(id: string, name: string, given: unknown): ChatCall {
+  const text = typeof given === "string" ? given : JSON.stringify(given ?? {});
+  const body = { name: name.toWellFormed(), arguments: text.toWellFormed() };
+  return { id: id.toWellFormed(), type: "function", function: body };
+}
+
+/** A result as it is recorded. */
+export function resultOf(id: string, content: unknown): ChatMessage {
+  return { role: "tool", tool_call_id: id.toWellFormed(), content: plainContent(content) };
+}
+
+function leftOf<T extends AnyMessage>(item: T, place: number, plan: Plan): T | null {
+  const calls = callsOf(item);
+  const { isShown, staying, text, isWhole } = plan.of(place, calls.length);
+  if (isWhole) return item;
+  if (!isShown && !staying.length) return null;
+  const left: Readable = { ...item };
+  if (staying.length) left.tool_calls = staying.map((call) => calls[call]);
+  else delete left.tool_calls;
+  if (text !== null) {
+    const content = withText(item.content, text) as string | unknown[];
+    left.content = content.length || !staying.length ? content : null;
+  }
+  return left as T;
+}
+
+function callsOf(item: Readable): unknown[] {
+  return (item.role === "assistant" && item.tool_calls) || [];
+}
+
+function canonical(item: Readable): ChatMessage | null {
+  const { role, content = null, name, tool_call_id: id } = item ?? {};
+  const isContent = content === null || typeof content === "string" || Array.isArray(content);
+  if (!ROLES.includes(role) || !isContent) return null;
+  if (role === "tool") return typeof id === "string" && id ? resultOf(id, content) : null;
+  const message: ChatMessage = { role, content: plainContent(content) };
+  if (typeof name === "string") message.name = name.toWellFormed();
+  const calls = callsOf(item).map(canonicalCall);
+  if (calls.some((call) => !call)) return null;
+  if (calls.length) message.tool_calls = calls as ChatCall[];
+  return message;
+}
+
+function canonicalCall(call: unknown): ChatCall | null {
+  const { id, type, function: given, custom } = (call ?? {}) as Record<string, any>;
+  const { name, arguments: told = "", input = "" } = (type === "custom" ? custom : given) ?? {};
+  if (typeof id !== "string" || !id || typeof name !== "string") return null;
+  if (type !== "custom") return callOf(id, name, told);
+  const body = { name: name.toWellFormed(), input: String(input).toWellFormed() };
+  return { id: id.toWellFormed(), type, custom: body };
+}

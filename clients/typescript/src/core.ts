@@ -1,0 +1,123 @@
+/**
+ * The API as flows: what each method sends and what it makes of the answer.
+ *
+ * It takes the whole message list every time and sends only what is new.
+ */
+
+import type { AnyMessage, Transcript } from "./chat.js";
+import { Connection, type ConnectionOptions, type Fields } from "./connection.js";
+import { HistoryDiverged, reasonOf } from "./errors.js";
+import {
+  DEADLINE,
+  Failures,
+  fitted,
+  nameOf,
+  transcriptOf,
+  type FitOptions,
+  type Fitted,
+  type Settings,
+} from "./fitting.js";
+import type { Flow } from "./flow.js";
+import type * as replies from "./replies.js";
+import { NOTHING, Sent, type Known } from "./sent.js";
+
+export interface RenderOptions extends Settings {
+  /** "plan" leaves out the messages: what to show is then in `plan`. */
+  want?: "messages" | "plan";
+  /** It answers before what is new is on disk; should that fail, the next call sends it again. */
+  early?: boolean;
+}
+
+export interface CoreOptions extends ConnectionOptions {
+  /** Where a line goes for each history sent unchanged because something failed. */
+  log?: (line: string) => void;
+}
+
+export class Core {
+  /** How often `fit` let the original through, by reason. */
+  readonly failures: Failures;
+  readonly #connection: Connection;
+  readonly #sent = new Sent();
+
+  constructor(options: CoreOptions = {}) {
+    this.#connection = new Connection(options);
+    this.failures = new Failures(options.log ?? ((line) => console.warn(`contextrender: ${line}`)));
+  }
+
+  /** Any walker's report. */
+  *call(walker: string, fields: Fields): Flow<unknown> {
+    return yield* this.#connection.call(walker, fields);
+  }
+
+  *render(
+    session: string,
+    messages: readonly AnyMessage[],
+    options: RenderOptions,
+  ): Flow<replies.RenderView> {
+    const fields = { session, want: "messages", ...options };
+    const sent = this.#sendNew("render", session, messages, fields);
+    return (yield* sent) as unknown as replies.RenderView;
+  }
+
+  *sync(
+    session: string,
+    messages: readonly AnyMessage[],
+    fields: Fields,
+  ): Flow<replies.SyncView> {
+    const sent = this.#sendNew("sync", session, messages, { session, ...fields });
+    return (yield* sent) as unknown as replies.SyncView;
+  }
+
+  *fit<T>(
+    session: string | null | undefined,
+    whole: readonly T[],
+    options: FitOptions,
+    given?: Transcript<T>,
+  ): Flow<Fitted<T>> {
+    const { deadline = DEADLINE, failOpen = true, ...settings } = options;
+    const until = this.#connection.now() + deadline;
+    try {
+      const transcript = transcriptOf(whole, given);
+      const { messages } = transcript;
+      if (!messages.length) return { messages: [...whole], changed: false, failure: "" };
+      const name = session || nameOf(messages);
+      const fields = { session: name, ...settings, want: "plan", early: true };
+      const reply = yield* this.#sendNew("render", name, messages, fields, until);
+      return fitted(whole, transcript, reply as unknown as replies.RenderView);
+    } catch (failure) {
+      if (!failOpen) throw failure;
+      const reason = reasonOf(failure);
+      this.failures.add(reason);
+      return { messages: [...whole], changed: false, failure: reason };
+    }
+  }
+
+  forget(session: string): void {
+    this.#sent.forget(session);
+  }
+
+  /** Sends the messages after those the service has; all of them when it disagrees. */
+  *#sendNew(
+    walker: string,
+    session: string,
+    messages: readonly unknown[],
+    fields: Fields,
+    until = Infinity,
+  ): Flow<Fields & { digest: string }> {
+    const [known, now] = this.#sent.compare(session, messages);
+    const sendFrom = ({ messages: offset, digest: prefix }: Known) => {
+      const fresh = messages.slice(offset);
+      return this.#connection.call(walker, { ...fields, offset, prefix, messages: fresh }, until);
+    };
+    let reply: Fields;
+    try {
+      reply = yield* sendFrom(known);
+    } catch (failure) {
+      if (!(failure instanceof HistoryDiverged) || !known.messages) throw failure;
+      reply = yield* sendFrom(NOTHING);
+    }
+    const digest = String(reply["digest"]);
+    this.#sent.remember(session, { messages: messages.length, fingerprint: now, digest });
+    return { ...reply, digest };
+  }
+}

@@ -1,0 +1,85 @@
+/**
+ * What a call can end in, as one tree.
+ *
+ * ContextRenderError
+ * ├── NoCredentials       no address or no token is known
+ * ├── Unreachable         no answer: no service there, or none in time
+ * ├── Unauthorized        the token is missing or not good (401)
+ * ├── InvalidRequest      the request is not what the API takes (other 4xx)
+ * ├── NotFound            no such session, result or turn of this caller (404)
+ * ├── Conflict            what should be made exists already, or a write lost a race (409)
+ * │   └── HistoryDiverged the prefix is not what is recorded (409 history_diverged)
+ * └── ServerError         the service failed, or is too busy (5xx)
+ */
+
+/**
+ * `code` is for programs, the message for people, `status` the HTTP status (0: no answer);
+ * `details` holds what else the service said.
+ */
+export class ContextRenderError extends Error {
+  readonly code: string;
+  readonly status: number;
+  readonly details: Readonly<Record<string, unknown>>;
+
+  constructor(
+    code: string,
+    status: number,
+    message: string,
+    details: Readonly<Record<string, unknown>> = {},
+  ) {
+    super(message);
+    this.name = new.target.name;
+    this.code = code;
+    this.status = status;
+    this.details = details;
+  }
+}
+
+/** No address or no token is known; the message says how to provide them. */
+export class NoCredentials extends ContextRenderError {}
+
+/** No answer. Whether the service did the work is unknown. */
+export class Unreachable extends ContextRenderError {}
+
+/** The token is missing or not good. */
+export class Unauthorized extends ContextRenderError {}
+
+/** The request is not what the API takes. */
+export class InvalidRequest extends ContextRenderError {}
+
+/** No such session, result or turn of this caller. */
+export class NotFound extends ContextRenderError {}
+
+/** What should be made exists already, or a write lost a race. */
+export class Conflict extends ContextRenderError {}
+
+/** The prefix is not what is recorded; the client sends all messages again by itself. */
+export class HistoryDiverged extends Conflict {}
+
+/** The service failed, or is too busy. */
+export class ServerError extends ContextRenderError {}
+
+/** The error of a reply that is not a success. */
+export function errorOf(status: number, body: unknown): ContextRenderError {
+  const error = (body as { error?: unknown } | null)?.error;
+  const { code, message, ...details } = (error ?? {}) as Record<string, unknown>;
+  if (typeof code !== "string" || !/^\w+$/.test(code)) {
+    const sentence = `The answer (HTTP ${status}) is not ContextRender's: is the address right?`;
+    return new ServerError("unexpected_reply", status, sentence);
+  }
+  return new (kindOf(status, code))(code, status, String(message), details);
+}
+
+/** A short name of what went wrong, without contents. */
+export function reasonOf(failure: unknown): string {
+  if (failure instanceof ContextRenderError) return failure.code;
+  return failure instanceof Error ? failure.name : "unknown";
+}
+
+function kindOf(status: number, code: string): typeof ContextRenderError {
+  if (code === "history_diverged") return HistoryDiverged;
+  if (status >= 500) return ServerError;
+  if (status === 401) return Unauthorized;
+  if (status === 404) return NotFound;
+  return status === 409 ? Conflict : InvalidRequest;
+}

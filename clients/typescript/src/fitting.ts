@@ -1,0 +1,86 @@
+/**
+ * A history made to fit its budget, or left as it was: nothing here fails a model call.
+ *
+ * When the service is down, late or wrong, the original goes through; a counter and a line in the
+ * log say so, never with contents.
+ */
+
+import { ChatTranscript, type AnyMessage, type ChatMessage, type Transcript } from "./chat.js";
+import { digestOf } from "./contents.js";
+import { Plan } from "./plan.js";
+import type { RenderView } from "./replies.js";
+
+/** Milliseconds that a model call waits for its history at most. */
+export const DEADLINE = 2_000;
+
+const CHANGES = ["omitted", "replaced", "left_turns", "shortened"] as const;
+
+/** What to render by; what is undefined is the session's. */
+export interface Settings {
+  /** Tokens of history. */
+  budget?: number | undefined;
+  /** A policy's name. */
+  policy?: string | undefined;
+  /** Numbers of the policy's. */
+  parameters?: Readonly<Record<string, number>> | undefined;
+  /** On a session's first call: the model whose tokens are counted. */
+  model?: string | undefined;
+}
+
+export interface FitOptions extends Settings {
+  /** In milliseconds. */
+  deadline?: number | undefined;
+  /** Whether the original goes through when something fails; else `fit` throws. */
+  failOpen?: boolean | undefined;
+}
+
+/**
+ * What to send to the model: `messages` are the caller's own objects, or copies of those of which
+ * something is left out. `failure` says why they are the original, where that was not meant.
+ */
+export interface Fitted<T> {
+  messages: T[];
+  changed: boolean;
+  failure: string;
+  reply?: RenderView;
+}
+
+/** What a reply with a plan makes of a history. */
+export function fitted<T>(
+  whole: readonly T[],
+  transcript: Transcript<T>,
+  reply: RenderView,
+): Fitted<T> {
+  const changed = CHANGES.some((change) => reply[change].length);
+  const plan = new Plan(transcript.messages, reply.plan ?? []);
+  return { messages: changed ? transcript.apply(plan) : [...whole], changed, failure: "", reply };
+}
+
+/** A transcript, if that is what is given; else that of chat messages. */
+export function transcriptOf<T>(whole: readonly T[], given?: Transcript<T>): Transcript<T> {
+  return given ?? (new ChatTranscript(whole as readonly AnyMessage[]) as unknown as Transcript<T>);
+}
+
+/** A name for a session that its runtime has none for: the same for every call of one history. */
+export function nameOf(messages: readonly ChatMessage[]): string {
+  const first = messages.findIndex((message) => message.role === "user");
+  const opening = messages.slice(0, first < 0 ? 1 : first + 1);
+  return `auto-${digestOf(JSON.stringify(["", opening]))}`;
+}
+
+/** How often the original went through, by reason. */
+export class Failures {
+  readonly counts: Record<string, number> = {};
+  readonly #log: (line: string) => void;
+
+  constructor(log: (line: string) => void) {
+    this.#log = log;
+  }
+
+  /** Counts one and logs it. */
+  add(reason: string): void {
+    this.counts[reason] = (this.counts[reason] ?? 0) + 1;
+    const all = Object.values(this.counts).reduce((sum, count) => sum + count, 0);
+    this.#log(`history sent unchanged (${reason}), ${all} so far`);
+  }
+}

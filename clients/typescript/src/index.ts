@@ -1,0 +1,20 @@
+/** ContextRender's client: see `ContextRender`. */
+
+export { ContextRender, type ClientOptions, type Where } from "./client.js";
+export {
+  callOf,
+  ChatTranscript,
+  resultOf,
+  type AnyMessage,
+  type ChatCall,
+  type ChatMessage,
+  type Transcript,
+} from "./chat.js";
+export type { Content, ContentPart } from "./contents.js";
+export { Core, type CoreOptions, type RenderOptions } from "./core.js";
+export type { Credentials } from "./credentials.js";
+export * from "./errors.js";
+export type { FitOptions, Fitted, Settings } from "./fitting.js";
+export { drive, type Act, type Answer, type Exchange, type Flow, type Step } from "./flow.js";
+export { Plan, type Staying } from "./plan.js";
+export type * from "./replies.js";

@@ -1,0 +1,124 @@
+/** What the adapters make of messages that the runtimes' own tests do not have. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { contextRenderMiddleware, contextRenderStep } from "@contextrender/client/ai";
+import { contextRender } from "@contextrender/client/langchain";
+import { contextRenderFilter } from "@contextrender/client/openai-agents";
+import { ContextRender } from "@contextrender/client";
+
+/** @typedef {import("@contextrender/client").ShownView} ShownView */
+
+test("AI SDK: results of one message leave one by one; approvals and media stay", async () => {
+  const call = (/** @type {string} */ id) => ({ type: "tool-call", toolCallId: id, toolName: "look", input: { id } });
+  const output = (/** @type {object} */ value) => ({ type: "json", value });
+  const result = (/** @type {string} */ id) => ({ type: "tool-result", toolCallId: id, toolName: "look", output: output({ id }) });
+  const reasoning = { type: "reasoning", text: "Hm." };
+  const approval = { type: "tool-approval-request", approvalId: "1", toolCallId: "c" };
+  const prompt = [
+    { role: "system", content: "Be brief." },
+    { role: "user", content: [{ type: "text", text: "Look." }, { type: "file", mediaType: "image/png", data: new Uint8Array(9) }] },
+    { role: "assistant", content: [reasoning, call("a"), call("b"), call("c"), approval] },
+    { role: "tool", content: [result("a"), result("b"), result("c")] },
+  ];
+  const { client, asked } = planned([2, 3, 4], [
+    { message: 0, calls: [], text: null },
+    { message: 1, calls: [], text: null },
+    { message: 2, calls: [1], text: "" },
+    { message: 4, calls: [], text: "short" },
+  ]);
+  const { transformParams } = contextRenderMiddleware({ client });
+  const providerOptions = { contextrender: { session: "mine" }, openai: { user: "x" } };
+  const left = await transformParams({ params: { prompt, providerOptions }, model: { modelId: "m" } });
+  assert.deepEqual([asked[0].session, asked[0].model], ["mine", "m"]);
+  assert.deepEqual(left.providerOptions, { openai: { user: "x" } });
+  assert.deepEqual(asked[0].messages.map((/** @type {any} */ { role }) => role), ["system", "user", "assistant", "tool", "tool"]);
+  assert.equal(asked[0].messages[3].content, '{"id":"a"}');
+  assert.ok(left.prompt[1] === prompt[1]);
+  assert.deepEqual(left.prompt[2]?.content, [reasoning, call("b"), call("c"), approval]);
+  const short = { ...result("b"), output: { type: "text", value: "short" } };
+  assert.deepEqual(left.prompt[3]?.content, [short, result("c")]);
+});
+
+test("AI SDK: a step starts from the whole history, steering included", async () => {
+  const { client, asked } = planned([], []);
+  const prepareStep = contextRenderStep({ client, session: "s" });
+  const message = (/** @type {string} */ content) => ({ role: "user", content });
+  const [asks, more, steer, now] = ["asks", "more", "steer", "now"].map(message);
+  const said = { role: "assistant", content: "said" };
+  const step = {
+    messages: [said],
+    initialMessages: [asks],
+    responseMessages: [more, said],
+    steps: [{ response: { messages: [said] }, experimental_steeringMessages: [steer] }],
+    experimental_steeringMessages: [now],
+  };
+  const { messages } = await prepareStep(/** @type {any} */ (step));
+  assert.deepEqual(messages, [asks, more, steer, said, now]);
+  assert.equal(asked[0].messages.length, 5);
+});
+
+test("LangChain: a copy is of the message's class, without the calls that left", async () => {
+  class AIMessage {
+    type = "ai";
+    content = [{ type: "tool_use", id: "a" }, { type: "tool_use", id: "b" }];
+    tool_calls = [{ id: "a", name: "look", args: {} }, { id: "b", name: "look", args: {} }];
+    additional_kwargs = { tool_calls: [1, 2], kept: true };
+  }
+  const tool = (/** @type {string} */ id) => ({ type: "tool", tool_call_id: id, content: id });
+  const messages = [{ type: "human", content: "Look." }, new AIMessage(), tool("a"), tool("b")];
+  const { client, asked } = planned([2], [
+    { message: 0, calls: [], text: null },
+    { message: 1, calls: [1], text: null },
+    { message: 3, calls: [], text: null },
+  ]);
+  const { wrapModelCall } = contextRender({ client });
+  const request = { messages, runtime: { configurable: { thread_id: 7 } } };
+  const left = await wrapModelCall(request, (given) => given.messages);
+  assert.equal(asked[0].session, "7");
+  const [, own] = left;
+  assert.ok(own instanceof AIMessage && own !== messages[1]);
+  assert.deepEqual(own.tool_calls.map(({ id }) => id), ["b"]);
+  assert.deepEqual(own.content, [{ type: "tool_use", id: "b" }]);
+  assert.deepEqual(own.additional_kwargs, { kept: true });
+  assert.deepEqual(left.map((message) => message.type), ["human", "ai", "tool"]);
+});
+
+test("OpenAI Agents: reasoning leaves with all that it led to", async () => {
+  const call = (/** @type {string} */ callId) => ({ type: "function_call", callId, name: "look", arguments: "{}" });
+  const result = (/** @type {string} */ callId) => ({ type: "function_call_result", callId, name: "look", output: { type: "text", text: callId } });
+  const reasoning = (/** @type {string} */ id) => ({ type: "reasoning", id, content: [] });
+  const input = [
+    { role: "user", content: "Look." },
+    reasoning("1"), call("a"), result("a"),
+    reasoning("2"), call("b"), call("c"), result("b"), result("c"),
+  ];
+  const { client, asked } = planned([2, 4], [
+    { message: 0, calls: [], text: null },
+    { message: 3, calls: [1], text: "" },
+    { message: 5, calls: [], text: "short" },
+  ]);
+  const session = { getSessionId: async () => "mine" };
+  const left = await contextRenderFilter({ client, session })({ modelData: { input } });
+  assert.equal(asked[0].session, "mine");
+  const short = { ...result("c"), output: { type: "text", text: "short" } };
+  assert.deepEqual(left.input, [input[0], reasoning("2"), call("c"), short]);
+});
+
+/** A client of a service that answers every call with one plan. @param {number[]} omitted @param {ShownView[]} plan */
+function planned(omitted, plan) {
+  /** @type {any[]} */
+  const asked = [];
+  const reply = { omitted, replaced: [], left_turns: [], shortened: [], digest: "d", plan };
+  /** @type {import("@contextrender/client").Act} */
+  async function act(step) {
+    if (step.kind !== "exchange") {
+      return { status: 0, body: "", credentials: { url: "http://127.0.0.1:1", token: "t" } };
+    }
+    asked.push(JSON.parse(step.body));
+    return { status: 200, body: JSON.stringify({ reports: [reply] }) };
+  }
+  const log = (/** @type {string} */ line) => assert.fail(line);
+  return { client: new ContextRender({ log }, act), asked };
+}

@@ -1,0 +1,179 @@
+/** The core without I/O: what it asks for, and what it makes of the answers. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { ContextRender, HistoryDiverged, InvalidRequest, Unreachable } from "@contextrender/client";
+
+/** @typedef {import("@contextrender/client").Step} Step */
+/** @typedef {import("@contextrender/client").Answer} Answer */
+/** @typedef {{ status: number, body: unknown } | Error} Said */
+
+const NOTHING_LEFT_OUT = { omitted: [], replaced: [], left_turns: [], shortened: [] };
+const LOOK = { id: "a", type: "function", function: { name: "look", arguments: "{}" } };
+const HISTORY = [
+  { role: "user", content: "Look at SECRET." },
+  { role: "assistant", content: null, tool_calls: [LOOK] },
+  { role: "tool", tool_call_id: "a", content: "found it" },
+  { role: "assistant", content: "There." },
+];
+
+test("only what is new is sent, and all of it when the service disagrees", async () => {
+  const { client, asked, answers } = scripted();
+  answers.push(rendered(), rendered(), refused(409, "history_diverged"), rendered(), rendered());
+  await client.render("s", HISTORY.slice(0, 2));
+  await client.render("s", HISTORY.slice(0, 3));
+  await client.render("s", HISTORY);
+  await client.render("s", [{ role: "user", content: "Another past." }, ...HISTORY.slice(1)]);
+  const places = asked.map(({ offset, prefix, messages }) => [offset, prefix, messages.length]);
+  const sent = [[0, "", 2], [2, "d", 1], [3, "d", 1], [0, "", 4], [0, "", 4]];
+  assert.deepEqual(places, sent);
+});
+
+test("what a plan leaves out is left out, and what stays are the caller's own objects", async () => {
+  const { client, answers } = scripted();
+  const plan = [shown(0), shown(3)];
+  answers.push(rendered({ omitted: [2], plan }));
+  const { messages, changed } = await client.fit("s", HISTORY);
+  assert.ok(changed);
+  assert.deepEqual(messages, [HISTORY[0], HISTORY[3]]);
+  assert.ok(messages[0] === HISTORY[0] && messages[1] === HISTORY[3]);
+});
+
+test("a text stands in a result's place, and parts that are not text stay", async () => {
+  const { client, answers } = scripted();
+  const image = { type: "image_url", image_url: { url: "data:image/png;base64,AA" } };
+  const result = { ...HISTORY[2], content: [{ type: "text", text: "long" }, image] };
+  const plan = [shown(0), shown(1, [0]), shown(2, [], "short")];
+  answers.push(rendered({ replaced: [{}], plan }));
+  const { messages } = await client.fit("s", [HISTORY[0], HISTORY[1], result]);
+  assert.deepEqual(messages[2], { ...result, content: [{ type: "text", text: "short" }, image] });
+});
+
+test("a call without a result stays, whatever the plan", async () => {
+  const { client, answers } = scripted();
+  const open = { role: "assistant", content: null, tool_calls: [LOOK, { ...LOOK, id: "b" }] };
+  answers.push(rendered({ omitted: [2], plan: [shown(0)] }));
+  const { messages } = await client.fit("s", [HISTORY[0], open, HISTORY[2]]);
+  assert.deepEqual(messages, [HISTORY[0], { ...open, tool_calls: [open.tool_calls[1]] }]);
+});
+
+test("media are recorded by their digest", async () => {
+  const { client, asked, answers } = scripted();
+  const image = { type: "image_url", image_url: { url: "data:image/png;base64,AA" } };
+  answers.push(rendered(), rendered());
+  const moved = { ...image, cache_control: { type: "ephemeral" } };
+  for (const part of [image, moved]) await client.fit(null, [{ role: "user", content: [part] }]);
+  const [first, second] = asked;
+  assert.deepEqual(first.messages[0].content[0].type, "image");
+  assert.ok(!JSON.stringify(first).includes("base64"));
+  // The same history to the service: under the same name, with nothing new.
+  assert.deepEqual([second.session, second.messages], [first.session, []]);
+});
+
+test("nothing that fails reaches the caller of fit, and the log has no contents", async () => {
+  /** @type {[string, Said[]][]} */
+  const failures = [
+    ["unexpected_reply", [{ status: 200, body: [] }]],
+    ["unexpected_reply", [{ status: 400, body: { error: { code: "SECRET words" } } }]],
+    ["invalid_request", [refused(400, "invalid_request")]],
+    ["history_diverged", [refused(409, "history_diverged")]],
+    ["unreachable", Array(3).fill(new Unreachable("unreachable", 0, "SECRET"))],
+    ["TypeError", [rendered({ omitted: [1], plan: [null] })]],
+  ];
+  for (const [reason, said] of failures) {
+    const { client, answers, lines } = scripted();
+    answers.push(...said);
+    const { messages, changed, failure } = await client.fit("s", HISTORY);
+    assert.ok(messages.every((message, index) => message === HISTORY[index]));
+    assert.deepEqual([messages.length, changed, failure], [4, false, reason]);
+    assert.deepEqual(lines, [`history sent unchanged (${reason}), 1 so far`]);
+    assert.deepEqual(client.failures, { [reason]: 1 });
+  }
+});
+
+test("without failOpen it rejects with what went wrong", async () => {
+  const { client, answers } = scripted();
+  answers.push(refused(400, "invalid_request"));
+  await assert.rejects(client.fit("s", HISTORY, { failOpen: false }), InvalidRequest);
+  answers.push(refused(409, "history_diverged"));
+  await assert.rejects(client.render("s", HISTORY), HistoryDiverged);
+});
+
+test("a call is made again when the service is busy, but not past the deadline", async () => {
+  const { client, asked, waits, answers } = scripted();
+  answers.push(refused(503, "busy"), refused(503, "busy"), rendered());
+  await client.render("s", HISTORY);
+  assert.deepEqual([asked.length, waits], [3, [50, 100]]);
+  answers.push(refused(503, "busy"));
+  const { failure } = await client.fit("s", HISTORY, { deadline: 40 });
+  assert.deepEqual([asked.length, failure], [4, "busy"]);
+});
+
+test("a session is not deleted twice", async () => {
+  const { client, asked, answers } = scripted();
+  answers.push(refused(503, "busy"));
+  await assert.rejects(client.deleteSession("s"));
+  assert.equal(asked.length, 1);
+});
+
+test("credentials are looked up again when they are no longer good", async () => {
+  const { client, tokens, found, answers } = scripted();
+  found.push("old", "new");
+  answers.push(rendered(), refused(401, "unauthorized"), rendered());
+  await client.render("s", HISTORY);
+  await client.render("s", HISTORY);
+  assert.deepEqual(tokens, ["old", "old", "new"]);
+});
+
+function scripted() {
+  /** @type {Said[]} */
+  const answers = [];
+  /** @type {any[]} */
+  const asked = [];
+  /** @type {string[]} */
+  const lines = [];
+  /** @type {string[]} */
+  const tokens = [];
+  /** @type {string[]} */
+  const found = [];
+  /** @type {number[]} */
+  const waits = [];
+  let now = 0;
+  /** @param {Step} step @returns {Promise<Answer>} */
+  async function act(step) {
+    if (step.kind === "find") {
+      const token = found.shift() ?? "t";
+      return { status: 0, body: "", credentials: { url: "http://127.0.0.1:1", token } };
+    }
+    if (step.kind === "wait") {
+      waits.push(step.milliseconds);
+      now += step.milliseconds;
+      return { status: 0, body: "" };
+    }
+    asked.push(JSON.parse(step.body));
+    tokens.push(step.token);
+    const answer = answers.shift();
+    if (!answer || answer instanceof Error) throw answer ?? new Error("nothing to answer");
+    return { status: answer.status, body: JSON.stringify(answer.body) };
+  }
+  const log = (/** @type {string} */ line) => void lines.push(line);
+  const client = new ContextRender({ log, now: () => now }, act);
+  return { client, asked, answers, lines, tokens, found, waits };
+}
+
+/** @param {object} reply @returns {Said} */
+function rendered(reply = {}) {
+  const whole = { ...NOTHING_LEFT_OUT, digest: "d", plan: [], ...reply };
+  return { status: 200, body: { reports: [whole] } };
+}
+
+/** @param {number} status @param {string} code @returns {Said} */
+function refused(status, code) {
+  return { status, body: { error: { code, message: "SECRET" } } };
+}
+
+/** @param {number} message @param {number[]} calls @param {string | null} text */
+function shown(message, calls = [], text = null) {
+  return { message, calls, text };
+}
