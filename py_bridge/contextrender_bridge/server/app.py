@@ -21,7 +21,7 @@ from contextrender_bridge.proxy.mounted import MountedProxy
 from contextrender_bridge.server.accounts import Accounts, Caller
 from contextrender_bridge.server.console import console_routes
 from contextrender_bridge.server.endpoints import Fields
-from contextrender_bridge.server.limits import BodyLimit
+from contextrender_bridge.server.limits import LOGIN_BYTES, BodyLimit
 from contextrender_bridge.server.replies import encode, error_response, json_response, refusal
 from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.settings import Settings, current_settings
@@ -116,7 +116,12 @@ def build_app(
         ],
         middleware=[
             Middleware(OwnHosts),
-            Middleware(BodyLimit, max_bytes=settings.max_body_mb * 2**20),
+            Middleware(
+                BodyLimit,
+                max_bytes=settings.max_body_mb * 2**20,
+                routes={"/user/login": LOGIN_BYTES},
+                whole=settings.body_seconds,
+            ),
         ],
         exception_handlers=refusals,
         lifespan=lifespan,

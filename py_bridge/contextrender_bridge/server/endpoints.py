@@ -13,6 +13,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from contextrender_bridge.errors import InvalidRequest
+from contextrender_bridge.settings import current_settings
 
 # Only such a number can overflow to infinity; it may also be part of a text.
 LARGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
@@ -39,10 +40,18 @@ class Fields:
     def parse(self, body: bytes) -> Mapping[str, Any]:
         """The fields in `body`. Raises InvalidRequest: its sentence names the first wrong one."""
         try:
-            return self._adapter.validate_python(parse_json(body))
+            fields = self._adapter.validate_python(parse_json(body))
         except ValidationError as invalid:
             first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
             raise InvalidRequest(self._sentence(first)) from None
+        messages, most = fields.get("messages"), current_settings().max_messages
+        if isinstance(messages, list) and len(messages) > most:
+            sentence = (
+                f"A request may bring up to {most} messages. "
+                "Send a longer history in parts, with `offset` and `prefix`."
+            )
+            raise InvalidRequest(sentence, code="too_many_messages", status=413)
+        return fields
 
     def _sentence(self, error: Mapping[str, Any]) -> str:
         path = error["loc"]

@@ -12,6 +12,7 @@ from types import FrameType
 
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.paths import data_dir, make_private
+from contextrender_bridge.settings import current_settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,11 +52,13 @@ def serve(
     from contextrender_bridge.server.announce import announced
     from contextrender_bridge.server.app import build_app
     from contextrender_bridge.server.background import background
+    from contextrender_bridge.server.connections import guarded
     from contextrender_bridge.server.console import console_link
     from contextrender_bridge.server.idle import Idle, stopped_when_idle
     from contextrender_bridge.server.logs import configure_logging
 
     configure_logging()
+    settings = current_settings()
     asgi = build_app(data, app=app)
     warm_up()
     slow.cancel()
@@ -74,6 +77,7 @@ def serve(
     use = Idle(asgi, data)
     config = uvicorn.Config(
         use,
+        http=guarded(settings.connections, settings.head_seconds),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -95,7 +99,6 @@ def warm_up() -> None:
 
     A collection that looks through the runtime's 90,000 objects stops every request for 20 ms.
     """
-    from contextrender_bridge.settings import current_settings
     from engine.models.embeddings import load_embedder
     from engine.text.tokens import counter_for
 
