@@ -1,9 +1,10 @@
 """Start the service, replay recorded agent runs through it one model call at a time, and show
-what each policy sent, how much of what later steps drew on was in view, and one call explained.
+what each policy sent, what that costs under a provider's prompt cache, how much of what later steps
+drew on was in view, and one call explained.
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import contextrender_bridge
@@ -14,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from engine.call.request import DEFAULT_BUDGET
+from evaluation.bootstrap import Bootstrap, Estimate
 from evaluation.cases import Case
 from evaluation.command import cases_of, count
 from evaluation.explained import Telling, print_explanation
@@ -24,7 +26,8 @@ from evaluation.runs import Run, read_runs
 from evaluation.scores import CaseScore, Prompt, RunScore, Turn, totals
 
 SHIPPED = Path(contextrender_bridge.__file__).parent / "data" / "demo.jsonl"
-POLICIES = "contextrender,prune,full"
+PAPER, LIVE, BASELINE, FULL = "contextrender", "contextrender_frozen", "prune", "full"
+LIVE_BUDGET = 24_000
 FEW_RUNS = 5
 
 
@@ -38,13 +41,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit", type=count, default=FEW_RUNS, metavar="N", help="the first N runs (%(default)s)"
     )
     parser.add_argument(
-        "--budget", type=count, default=DEFAULT_BUDGET, metavar="N", help="tokens (%(default)s)"
+        "--budget",
+        type=count,
+        default=DEFAULT_BUDGET,
+        metavar="N",
+        help=f"tokens, of all policies but {LIVE} (%(default)s)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Replays the runs over HTTP and prints what came of it."""
-    cases = cases_of(POLICIES, str(args.budget))
+    policies = f"{PAPER},{LIVE}@{LIVE_BUDGET},{BASELINE},{FULL}"
+    cases = cases_of(policies, str(args.budget))
     source = Path(args.traces or args.file or SHIPPED)
     found = read_runs([source], args.limit + 1)
     runs = found[: args.limit]
@@ -53,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     with temporary_service() as own, ContextRender(own.url, own.token) as client:
         out.print(f"Ready at {own.url}. Replaying {_plural(len(runs), 'run')} through it.\n")
         replay = HttpReplay(client)
-        telling = Telling(cases[0], cases[1])
+        telling = Telling(cases[0], cases[2])
         scores = _replay(replay, runs, cases, telling)
         _print_scores(out, scores)
         if len(found) > len(runs):
@@ -91,36 +99,76 @@ def _replay(
 def _print_scores(out: Console, scores: Sequence[RunScore]) -> None:
     made = table(
         "",
-        *("run", "calls", "tokens\nbefore", "tokens\nafter", "saved"),
-        *("result\nrecall", "value\nrecall", "events"),
+        *("run", "budget", "tokens\nsaved", "OpenAI's\nbill", "Anthropic's\nbill"),
+        *("result\nrecall", "value\nrecall", "steps\nwith all"),
         folds="run",
     )
     for run in scores:
-        _add_rows(made, run.id, run.cases)
+        _add_rows(made, run.id, [run])
     if len(scores) > 1:
-        _add_rows(made, f"all {len(scores)}", totals(scores))
+        _add_rows(made, f"all {len(scores)}", scores)
     out.print(made)
     out.print(
-        "Tokens are summed over all calls. Recall is the share of what each call drew on\n"
-        "that was in view: of the results, complete, and of their values, anywhere.\n"
+        "Bills are of prompts, with the provider's prompt cache, in % of full history's. Recall\n"
+        "is the share of what each call drew on that was in view: of the results, complete, and\n"
+        "of their values, anywhere; steps with all had every value they drew on.\n"
     )
+    out.print(*told(totals(scores), _estimates(scores)), sep="\n", end="\n\n")
 
 
-def _add_rows(made: Table, name: str, cases: Sequence[CaseScore]) -> None:
-    made.add_row(escape(name), style="bold")
-    for index, score in enumerate(cases):
-        recall = score.recall
+def _estimates(scores: Sequence[RunScore]) -> list[dict[str, Estimate]]:
+    bootstrap = Bootstrap(scores, 1)
+    return [bootstrap.estimates(index) for index in range(len(scores[0].cases))]
+
+
+def _add_rows(made: Table, name: str, scores: Sequence[RunScore]) -> None:
+    sums = totals(scores)
+    recall = sums[0].recall
+    made.add_row(f"{escape(name)}: {recall.invocations:,} calls", style="bold")
+    made.add_row(f"  {recall.tokens_full:,} tokens of history", style="bold")
+    for index, (score, known) in enumerate(zip(sums, _estimates(scores), strict=True)):
         made.add_row(
             f"  {score.case.policy}",
-            f"{recall.invocations:,}",
-            f"{recall.tokens_full:,}",
-            f"{recall.tokens_rendered:,}",
+            f"{score.case.budget:,}" if score.case.policy != FULL else "-",
             percent(score.share_saved),
-            percent(recall.result_recall),
-            percent(recall.value_recall),
-            f"{recall.events:,}",
-            end_section=index == len(cases) - 1,
+            *(percent(known[name].value) for name in SHOWN),
+            end_section=index == len(sums) - 1,
         )
+
+
+SHOWN = (
+    "openai_prompts",
+    "anthropic_prompts",
+    "result_recall",
+    "value_recall",
+    "turns_with_all_values",
+)
+
+
+def told(sums: Sequence[CaseScore], known: Sequence[Mapping[str, Estimate]]) -> list[str]:
+    """What the figures of the paper's policy, the live one and the baseline come to, in words."""
+    paper, live, baseline = (
+        {name: percent(each[name].value) for name in SHOWN} for each in known[:3]
+    )
+    lines = [
+        f"{sums[0].case} is the paper's policy and the API's default. It sent "
+        f"{percent(sums[0].share_saved)} fewer tokens, for\n{paper['openai_prompts']} of the bill "
+        f"with OpenAI's cache and {paper['anthropic_prompts']} with Anthropic's: it selects anew "
+        "at every\ncall, and what changes is not read from the cache.",
+        f"{sums[1].case} is for live agents: it repeats its last prompt and appends. It\nsent "
+        f"{percent(sums[1].share_saved)} fewer, for {live['openai_prompts']} and "
+        f"{live['anthropic_prompts']}, with {live['value_recall']} of the values in view.",
+    ]
+    if (known[2]["value_recall"].value or 0) > (known[0]["value_recall"].value or 0):
+        lines.append(
+            f"{sums[2].case} showed more of the values than {sums[0].case} "
+            f"({baseline['value_recall']} to {paper['value_recall']}), as the newest\nresults are "
+            f"drawn on most; of the results it showed {baseline['result_recall']} to "
+            f"{paper['result_recall']}, and everything needed at\n"
+            f"{baseline['turns_with_all_values']} of the steps to "
+            f"{paper['turns_with_all_values']}."
+        )
+    return lines
 
 
 def _plural(number: int, noun: str) -> str:

@@ -9,11 +9,12 @@ from contextrender_bridge.cli import main
 from engine.history.history import History
 from engine.lookback.measures import recall_events
 from engine.text.tokens import counter_for
-from evaluation.cases import Case
-from evaluation.demo import SHIPPED
+from evaluation.bootstrap import Estimate
+from evaluation.cases import Case, cases_of
+from evaluation.demo import SHIPPED, SHOWN, told
 from evaluation.explained import Telling
 from evaluation.runs import Run, read_runs
-from evaluation.scores import Prompt, Turn, turns_of
+from evaluation.scores import CaseScore, Prompt, Turn, turns_of
 
 
 @pytest.fixture(scope="module")
@@ -45,15 +46,17 @@ def test_it_replays_the_shipped_run_and_explains_a_call(
     monkeypatch.setenv("CONTEXTRENDER_URL", "http://127.0.0.1:9")
     assert main(["demo"]) == 0
     printed = capsys.readouterr()
-    assert "Replaying model calls: 144 of 144" in printed.err
+    assert "Replaying model calls: 192 of 192" in printed.err
     for words in (
         "checkout-latency",
+        "contextrender@6000 is the paper's policy",
+        "contextrender_frozen@24000 is for live agents",
         "contextrender",
         "prune",
         "full",
         "One call explained",
         "complete, 1st",
-        "omitted: results with a higher score filled the budget.",
+        "omitted: too large for what those taken before it had left.",
         "The uses behind c",
     ):
         assert words in printed.out
@@ -92,3 +95,24 @@ def test_the_call_that_tells_most_is_the_latest_with_most_kept(shipped: Run) -> 
         show(ours, turns[number], kept)
         show(baseline, turns[number], 0)
     assert (telling.run, telling.turn) == (2, turns[2])
+
+
+def test_the_demo_says_what_fewer_tokens_cost_and_where_a_baseline_is_ahead() -> None:
+    cases = cases_of("contextrender,contextrender_frozen@24000,prune,full", "6000")
+    sums = [CaseScore(case) for case in cases]
+    for score, rendered in zip(sums, (20, 50, 20, 100), strict=True):
+        score.recall.add_invocation(100, rendered, 6)
+
+    def figures(bill: float, values: float) -> dict[str, Estimate]:
+        known = {name: Estimate(0.5, None, None) for name in SHOWN}
+        known["openai_prompts"] = Estimate(bill, None, None)
+        known["value_recall"] = Estimate(values, None, None)
+        return known
+
+    rows = [figures(1.005, 0.7), figures(0.6, 0.9), figures(1.4, 0.8), figures(1, 1)]
+    paper, live, ahead = told(sums, rows)
+    assert "80.0% fewer tokens, for\n100.5% of the bill with OpenAI's cache" in paper
+    assert "50.0% fewer, for 60.0% and 50.0%, with 90.0% of the values" in live
+    assert "prune@6000 showed more of the values than contextrender@6000 (80.0% to 70.0%)" in ahead
+    rows[2] = figures(1.4, 0.7)
+    assert len(told(sums, rows)) == 2
