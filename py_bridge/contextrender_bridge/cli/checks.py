@@ -1,0 +1,196 @@
+"""What `contextrender doctor` looks at. No check changes anything or asks a model."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import httpx
+
+from contextrender_bridge.client.credentials import FILE_NAME, load_credentials
+from contextrender_bridge.errors import CommandError, NoCredentials
+from contextrender_bridge.paths import data_dir
+from contextrender_bridge.server_state import answers
+from contextrender_bridge.settings import config_file, read_settings
+from contextrender_bridge.wrap.agents import AGENTS
+from contextrender_bridge.wrap.agents.base import Agent, Given
+from contextrender_bridge.wrap.doors import Doors
+
+SERVER_PYTHON = (3, 12)
+SERVER = "pip install 'contextrender[server]'"
+PARTS = ("jaclang", "jac-scale", "byllm", "litellm", "tiktoken", "wordllama", "mcp", "uvicorn")
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. `state` is ok, note (works without) or bad; `advice` what to do."""
+
+    what: str
+    told: str
+    state: str = "ok"
+    advice: str = ""
+
+
+Check = Callable[[], Iterator[Finding]]
+
+
+def python() -> Iterator[Finding]:
+    """The interpreter, and whether it can serve."""
+    told = f"{platform.python_version()} at {sys.executable}"
+    if sys.version_info >= SERVER_PYTHON:
+        yield Finding("python", told)
+    else:
+        yield Finding("python", told, "note", "the client works; the service needs 3.12 or newer")
+
+
+def versions() -> Iterator[Finding]:
+    """The distribution and what it stands on."""
+    yield Finding("version", f"contextrender {version('contextrender')}")
+    there, missing = [], []
+    for name in PARTS:
+        try:
+            there.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            missing.append(name)
+    if there:
+        yield Finding("parts", ", ".join(there))
+    if missing:
+        yield Finding("parts", f"not installed: {', '.join(missing)}", "note", SERVER)
+
+
+def configuration() -> Iterator[Finding]:
+    """The settings in force."""
+    try:
+        read_settings()
+    except CommandError as wrong:
+        yield Finding("settings", str(wrong), "bad", "`contextrender config` shows all of them")
+        return
+    there = config_file()
+    yield Finding("settings", str(there) if there.exists() else "environment and defaults")
+
+
+def data_folder() -> Iterator[Finding]:
+    """Where everything is kept."""
+    folder = data_dir()
+    elsewhere = "name another with CONTEXTRENDER_DATA"
+    parent = next((one for one in (folder, *folder.parents) if one.exists()), Path("/"))
+    if not parent.is_dir():
+        yield Finding("data", f"{parent} is a file", "bad", elsewhere)
+    elif not os.access(parent, os.W_OK | os.X_OK):
+        yield Finding("data", f"{parent} cannot be written to", "bad", elsewhere)
+    elif parent != folder:
+        yield Finding("data", f"{folder}, which the first start makes")
+    else:
+        free = shutil.disk_usage(folder).free / 2**30
+        used = sum(file.stat().st_size for file in folder.glob("*") if file.is_file()) / 2**20
+        told = f"{folder}: {used:.0f} MB used, {free:.1f} GB free"
+        yield Finding("data", told, "note" if free < 1 else "ok", "make room" if free < 1 else "")
+
+
+def models() -> Iterator[Finding]:
+    """The tokenizer and the embedder, loaded as the service loads them, and the provider."""
+    if importlib.util.find_spec("jaclang") is None:
+        return
+    from contextrender_bridge.paths import make_app_importable
+
+    make_app_importable()
+    settings = read_settings()
+    yield _tried("tokenizer", _count_tokens)
+    if settings.embed_model in ("wordllama", "none"):
+        yield _tried("embedder", _embed)
+    else:
+        yield Finding("embedder", f"{settings.embed_model}, asked over the network")
+    told = settings.model or "none: results larger than the budget become excerpts"
+    yield Finding("model", told)
+    keys = [name for name in KEYS if os.environ.get(name)]
+    yield Finding("keys", f"set: {', '.join(keys)}" if keys else "none in the environment")
+
+
+def service() -> Iterator[Finding]:
+    """The running service, and whether the token that clients find is good."""
+    try:
+        known = load_credentials()
+    except NoCredentials:
+        advice = "`contextrender serve`; `contextrender wrap` starts one itself"
+        yield Finding("service", "none has run yet", "note", advice)
+        return
+    if not answers(known.url):
+        advice = "`contextrender serve`; `contextrender wrap` starts one itself"
+        yield Finding("service", f"nothing answers at {known.url}", "note", advice)
+        return
+    reply = httpx.post(
+        f"{known.url}/walker/list_sessions",
+        json={"limit": 1},
+        headers={"authorization": f"Bearer {known.token}"},
+        timeout=10.0,
+        trust_env=False,
+    )
+    if reply.status_code == httpx.codes.UNAUTHORIZED:
+        told = f"{known.url} does not take the token of {data_dir() / FILE_NAME}"
+        yield Finding("service", told, "bad", "restart it over this data folder")
+    elif reply.is_error:
+        yield Finding("service", f"{known.url} answers {reply.status_code}", "bad", "see its log")
+    else:
+        yield Finding("service", known.url)
+
+
+def agents() -> Iterator[Finding]:
+    """Each agent that `wrap` knows: installed or not, and where its model calls go."""
+    for agent in AGENTS.values():
+        yield _agent(agent)
+
+
+CHECKS: tuple[Check, ...] = (
+    python,
+    versions,
+    configuration,
+    data_folder,
+    models,
+    service,
+    agents,
+)
+
+
+def _agent(agent: Agent) -> Finding:
+    program = shutil.which(agent.program)
+    if program is None:
+        return Finding(agent.name, "not installed", "note", agent.install)
+    doors = Doors.imagined()
+    given = Given((), dict(os.environ), Path.cwd(), Path())
+    try:
+        agent.redirect(given, doors)
+    except CommandError as refused:
+        return Finding(agent.name, str(refused), "note")
+    told = f"{program}, its provider: {', '.join(doors.upstreams.values())}"
+    return Finding(agent.name, told, advice=f"contextrender wrap {agent.name}")
+
+
+def _tried(what: str, load: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what, load())
+    except Exception as failure:
+        told = f"cannot be loaded ({type(failure).__name__})"
+        return Finding(what, told, "bad", f"install again: {SERVER}")
+
+
+def _count_tokens() -> str:
+    from engine.text.tokens import counter_for
+
+    return f"o200k_base ({counter_for(None).text('one two three')} tokens in three words)"
+
+
+def _embed() -> str:
+    from engine.models.embeddings import load_embedder
+
+    embedder = load_embedder(read_settings().embed_model)
+    if embedder.name != "none":
+        embedder.embed(["one"])
+    return embedder.name

@@ -1,0 +1,1 @@
+"""`contextrender wrap` without the agents themselves: those are in adapters/wrap."""

@@ -1,0 +1,197 @@
+"""Where each agent's model calls went, found in its own environment and configuration."""
+
+import json
+from pathlib import Path
+
+import pytest
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.wrap.agents import AGENTS
+from contextrender_bridge.wrap.agents.base import Agent, Given, Redirect, parse_json
+from contextrender_bridge.wrap.agents.claude import Claude
+from contextrender_bridge.wrap.agents.command import Command
+from contextrender_bridge.wrap.doors import Doors
+
+DOOR = "http://127.0.0.1:PORT/w/SECRET/0"
+NOBODY = Path("/nowhere/managed-settings.json")
+
+
+class User:
+    """A user with files in their home, and variables."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.variables = {"HOME": str(home)}
+        self.doors = Doors("http://127.0.0.1:PORT", "SECRET", "tok-123")
+
+    def write(self, name: str, text: object) -> None:
+        path = self.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text if isinstance(text, str) else json.dumps(text))
+
+    def runs(self, agent: Agent, *words: str) -> Redirect:
+        given = Given(words, self.variables, self.home / "work", self.home)
+        return agent.redirect(given, self.doors)
+
+    @property
+    def upstreams(self) -> list[str]:
+        return list(self.doors.upstreams.values())
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> User:
+    (tmp_path / "work").mkdir()
+    return User(tmp_path)
+
+
+def settings_of(made: Redirect) -> dict[str, dict[str, object]]:
+    """What `--settings` says, of which there is one."""
+    assert made.arguments.count("--settings") == 1
+    text = made.arguments[made.arguments.index("--settings") + 1]
+    found: dict[str, dict[str, object]] = json.loads(
+        text if text.startswith("{") else Path(text).read_text()
+    )
+    return found
+
+
+def test_claude_has_its_providers_own_address(user: User) -> None:
+    made = user.runs(Claude(NOBODY), "-p", "hi")
+    assert user.upstreams == ["https://api.anthropic.com/v1"]
+    assert settings_of(made)["env"] == {"ANTHROPIC_BASE_URL": DOOR}
+    assert made.arguments[-2:] == ["-p", "hi"]
+    assert made.environment["ENABLE_TOOL_SEARCH"] == "true"
+
+
+@pytest.mark.parametrize("strongest", range(5))
+def test_claudes_layers_are_read_as_it_does(user: User, strongest: int) -> None:
+    def told(number: int) -> dict[str, dict[str, str]]:
+        return {"env": {"ANTHROPIC_BASE_URL": f"https://gateway{number}.test/a/"}}
+
+    user.variables["ANTHROPIC_BASE_URL"] = "https://gateway4.test/a/"
+    for number, name in [
+        (3, ".claude/settings.json"),
+        (2, "work/.claude/settings.json"),
+        (1, "work/.claude/settings.local.json"),
+    ]:
+        if number >= strongest:
+            user.write(name, told(number))
+    words = ["--settings", json.dumps(told(0))] if strongest == 0 else []
+    user.runs(Claude(NOBODY), *words)
+    assert user.upstreams == [f"https://gateway{strongest}.test/a/v1"]
+
+
+def test_claudes_settings_file_is_merged_and_kept_from_other_users(user: User) -> None:
+    allowed = {"permissions": {"allow": ["Bash"], "deny": ["Read"]}}
+    user.write("work/mine.json", {"env": {"ANTHROPIC_API_KEY": "sk-1"}, **allowed})
+    made = user.runs(Claude(NOBODY), "--settings=mine.json", "-p", "hi")
+    settings = settings_of(made)
+    assert settings["env"] == {"ANTHROPIC_API_KEY": "sk-1", "ANTHROPIC_BASE_URL": DOOR}
+    assert settings["permissions"] == {
+        "allow": ["Bash", "mcp__contextrender__recall"],
+        "deny": ["Read"],
+    }
+    assert "sk-1" not in " ".join(made.arguments)
+    assert (user.home / "settings.json").stat().st_mode & 0o077 == 0
+
+
+def test_claude_elsewhere_is_refused(user: User) -> None:
+    with pytest.raises(CommandError, match="without this terminal"):
+        user.runs(Claude(NOBODY), "--bg", "hi")
+    user.write("managed.json", {"env": {"ANTHROPIC_BASE_URL": "https://gateway.test"}})
+    with pytest.raises(CommandError, match=r"managed\.json sets"):
+        user.runs(Claude(user.home / "managed.json"))
+    user.variables["CLAUDE_CODE_USE_BEDROCK"] = "1"
+    with pytest.raises(CommandError, match="Amazon Bedrock"):
+        user.runs(Claude(NOBODY))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("claude", ["mcp", "list"]), ("codex", ["login"]), ("opencode", ["--version"])],
+)
+def test_what_makes_no_model_call_is_run_as_it_is(user: User, name: str, words: list[str]) -> None:
+    made = user.runs(AGENTS[name], *words)
+    assert (made.arguments, made.stands_between) == (words, False)
+    assert user.upstreams == []
+
+
+CODEX = """
+model_provider = "gw"
+openai_base_url = "https://eu.openai.test/v1"
+[model_providers.gw]
+base_url = "https://gateway.test/openai"
+[profiles.plain]
+model_provider = "openai"
+"""
+
+
+@pytest.mark.parametrize(
+    ("config", "login", "words", "option", "upstream"),
+    [
+        ("", {}, [], "openai_base_url", "https://api.openai.com/v1"),
+        ("", {"tokens": {"x": 1}}, [], "openai_base_url", "https://chatgpt.com/backend-api/codex"),
+        (CODEX, {}, [], "model_providers.gw.base_url", "https://gateway.test/openai"),
+        (CODEX, {}, ["-p", "plain"], "openai_base_url", "https://eu.openai.test/v1"),
+        (
+            CODEX,
+            {},
+            ["-c", "model_provider=openai"],
+            "openai_base_url",
+            "https://eu.openai.test/v1",
+        ),
+    ],
+)
+def test_codex_keeps_its_provider(
+    user: User, config: str, login: object, words: list[str], option: str, upstream: str
+) -> None:
+    user.variables["CODEX_HOME"] = str(user.home / "elsewhere")
+    user.write("elsewhere/config.toml", config)
+    user.write("elsewhere/auth.json", login)
+    made = user.runs(AGENTS["codex"], *words, "exec", "hi")
+    assert user.upstreams == [upstream]
+    assert made.arguments[:2] == ["-c", f'{option}="{DOOR}/v1"']
+    assert made.arguments[-2:] == ["exec", "hi"]
+    # Other users of the machine see arguments: the recall tool's token is in the environment.
+    assert user.doors.token not in " ".join(made.arguments)
+
+
+def test_opencodes_configuration_is_merged(user: User) -> None:
+    user.variables["OPENCODE_CONFIG_CONTENT"] = '{"theme": "mine", "mcp": {"other": {"x": 1}}}'
+    user.variables["GATEWAY"] = "https://gateway.test/v1"
+    own = '{"model": "gw/large", "provider": {"gw": {"options": {"baseURL": "{env:GATEWAY}",},},}}'
+    user.write(".config/opencode/opencode.jsonc", f"// mine\n{own}")
+    made = user.runs(AGENTS["opencode"], "run", "hi")
+    config = json.loads(made.environment["OPENCODE_CONFIG_CONTENT"])
+    assert config["theme"] == "mine" and set(config["mcp"]) == {"other", "contextrender"}
+    door = config["provider"]["gw"]["options"]["baseURL"].removesuffix("/v1").rpartition("/")[2]
+    assert user.doors.upstreams[door] == "https://gateway.test/v1"
+    with pytest.raises(CommandError, match="knows no address"):
+        user.runs(AGENTS["opencode"], "run", "-m", "unheard/of", "hi")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "upstream", "door"),
+    [
+        ("OPENAI_BASE_URL", "", "https://api.openai.com/v1", f"{DOOR}/v1"),
+        ("LLM_URL", "https://g.test/x", "https://g.test/x", f"{DOOR}/v1"),
+        ("ANTHROPIC_BASE_URL", "https://g.test/x/", "https://g.test/x/v1", DOOR),
+        ("ANTHROPIC_BASE_URL", "https://g.test/v1", "https://g.test/v1", f"{DOOR}/v1"),
+    ],
+)
+def test_a_variable_of_any_command(
+    user: User, name: str, value: str, upstream: str, door: str
+) -> None:
+    user.variables[name] = value
+    made = user.runs(Command("mine", [name]), "x")
+    assert made.environment == {name: door}
+    assert user.upstreams == [upstream]
+
+
+def test_ourselves_as_a_provider_are_refused(user: User) -> None:
+    user.variables["OPENAI_BASE_URL"] = "http://127.0.0.1:9/w/abc/0/v1"
+    with pytest.raises(CommandError, match="ContextRender already"):
+        user.runs(AGENTS["mini"])
+
+
+def test_json_with_comments() -> None:
+    text = '{"a": "// no /* comment", /* one */ "b": [1, 2,], // two\n}'
+    assert parse_json(text, "it") == {"a": "// no /* comment", "b": [1, 2]}

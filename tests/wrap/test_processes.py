@@ -1,0 +1,146 @@
+"""Processes as they are: signals, exit codes, leases, and the service that is shared."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from contextrender_bridge.client.credentials import load_credentials
+from contextrender_bridge.leases import any_alive, held, started_at
+
+from tests.server.servers import BIN, running
+
+WAIT = 90.0
+AGENT = """
+import os, signal, sys, time, pathlib
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+pathlib.Path(sys.argv[1]).write_text(os.environ["OPENAI_BASE_URL"])
+time.sleep(600)
+"""
+
+
+def until(what: Callable[[], object]) -> None:
+    deadline = time.monotonic() + WAIT
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/healthz", timeout=5).is_success
+    except httpx.HTTPError:
+        return False
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    own = {"CONTEXTRENDER_DATA": str(tmp_path / "data"), "CONTEXTRENDER_LINGER": "2"}
+    return {**os.environ, **own, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+
+
+@pytest.fixture
+def wrap(tmp_path: Path, environment: dict[str, str]) -> Iterator[Callable[..., object]]:
+    """Starts wrapped agents that wait; each has written its provider's address when it is there."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(name: str) -> tuple[subprocess.Popen[bytes], Path]:
+        there = tmp_path / name
+        command = [BIN / "contextrender", "wrap", "--base-url-env", "OPENAI_BASE_URL", "--"]
+        command += [sys.executable, "-c", AGENT, str(there)]
+        errors = (tmp_path / f"{name}.err").open("wb")
+        process = subprocess.Popen(command, env=environment, stderr=errors)
+        started.append(process)
+        return process, there
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def test_two_share_one_service_which_ends_after_both(
+    tmp_path: Path, wrap: Callable[..., tuple[subprocess.Popen[bytes], Path]]
+) -> None:
+    data = tmp_path / "data"
+    (one, first), (other, second) = wrap("one"), wrap("other")
+    until(lambda: first.exists() and second.exists() and second.read_text() and first.read_text())
+    said = (tmp_path / "one.err").read_text() + (tmp_path / "other.err").read_text()
+    assert said.count("starting the service") == 1
+    url = load_credentials(data).url
+    # What listens is for the agent alone.
+    door = first.read_text()
+    assert httpx.get(door.rpartition("/w/")[0] + "/w/guess/0/v1/models").status_code == 404
+    # Killed: its agent goes on, what it held does not count any more.
+    one.kill()
+    one.wait()
+    assert answers(url)
+    other.send_signal(signal.SIGTERM)
+    assert other.wait(timeout=WAIT) == 7
+    assert "no model call came through" in (tmp_path / "other.err").read_text()
+    until(lambda: not answers(url))
+    assert not any((data / "leases").iterdir())
+
+
+def test_an_agent_that_dies_of_a_signal(environment: dict[str, str], tmp_path: Path) -> None:
+    """Without a service: what makes no model call needs none."""
+    (tmp_path / "codex").write_text("#!/bin/sh\nkill -TERM $$\n")
+    (tmp_path / "codex").chmod(0o755)
+    environment["PATH"] = f"{tmp_path}{os.pathsep}{environment['PATH']}"
+    done = subprocess.run([BIN / "contextrender", "wrap", "codex", "login"], env=environment)
+    assert done.returncode == -signal.SIGTERM
+    assert not (tmp_path / "data").exists()
+
+
+def test_an_agent_that_is_not_installed(environment: dict[str, str], tmp_path: Path) -> None:
+    environment["PATH"] = str(tmp_path)
+    command = [BIN / "contextrender", "wrap", "claude"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 127
+    assert done.stderr.count("\n") == 1 and "npm install" in done.stderr
+
+
+def test_a_lease_of_an_earlier_process_does_not_count(tmp_path: Path) -> None:
+    own = os.getpid()
+    with held(tmp_path, own):
+        assert any_alive(tmp_path)
+    assert not any_alive(tmp_path)
+    (tmp_path / "leases" / f"{own}-{int(started_at(own)) - 1}").mkdir()
+    assert not any_alive(tmp_path)
+    assert list((tmp_path / "leases").iterdir()) == []
+
+
+def test_a_second_server_leaves_the_firsts_clients_alone(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    serve = [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data)]
+    with running(serve, data) as first:
+        with (tmp_path / "second").open("wb") as out:
+            second = subprocess.Popen(serve, stdout=out)
+        try:
+            until(lambda: "ready" in (tmp_path / "second").read_text())
+            assert load_credentials(data).url == first.url
+            first.stop()
+            until(lambda: load_credentials(data).url != first.url)
+            assert answers(load_credentials(data).url)
+        finally:
+            second.terminate()
+            second.wait()
+
+
+@pytest.mark.parametrize("kind", ["file", "below a file", "not ours"])
+def test_a_data_folder_that_cannot_be(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "taken"
+    place.write_text("")
+    data = place if kind == "file" else place / "data"
+    if kind == "not ours":
+        data = Path("/proc/nothing")
+    command = [BIN / "contextrender", "serve", "--port", "0", "--data", str(data)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1 and str(data) in done.stderr

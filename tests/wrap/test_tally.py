@@ -1,0 +1,125 @@
+"""What the closing line says: the provider's own usage, and the whole history's bill."""
+
+import json
+
+import pytest
+from contextrender_bridge.wrap.closing import as_json, closing_line
+from contextrender_bridge.wrap.prices import price_of
+from contextrender_bridge.wrap.tally import Tally
+from contextrender_bridge.wrap.usage import Usage, read_usage
+
+CLAUDE, GPT = "claude-sonnet-4-5", "gpt-5.1"
+
+
+def sse(*events: object) -> bytes:
+    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "usage"),
+    [
+        (
+            "text/event-stream",
+            sse(
+                {
+                    "type": "message_start",
+                    "message": {
+                        "model": CLAUDE,
+                        "usage": {
+                            "input_tokens": 3,
+                            "cache_read_input_tokens": 50,
+                            "cache_creation_input_tokens": 7,
+                            "cache_creation": {"ephemeral_1h_input_tokens": 5},
+                            "output_tokens": 1,
+                        },
+                    },
+                },
+                {"type": "message_delta", "usage": {"output_tokens": 9}},
+            ),
+            Usage(CLAUDE, 3, 50, 2, 5, 9),
+        ),
+        (
+            "application/json",
+            json.dumps(
+                {
+                    "model": GPT,
+                    "usage": {
+                        "prompt_tokens": 100,
+                        "prompt_tokens_details": {"cached_tokens": 64},
+                        "completion_tokens": 4,
+                    },
+                }
+            ).encode(),
+            Usage(GPT, 36, 64, output=4),
+        ),
+        (
+            "text/event-stream",
+            sse(
+                {
+                    "type": "response.completed",
+                    "response": {
+                        "model": GPT,
+                        "usage": {
+                            "input_tokens": 10,
+                            "input_tokens_details": {"cached_tokens": 4},
+                            "output_tokens": 2,
+                        },
+                    },
+                }
+            ),
+            Usage(GPT, 6, 4, output=2),
+        ),
+        ("text/event-stream", sse({"model": GPT, "usage": None}) + b"data: [DONE]\n\n", None),
+        ("application/json", b'{"usage": broken', None),
+    ],
+)
+def test_usage_in_each_api(kind: str, body: bytes, usage: Usage | None) -> None:
+    assert read_usage(kind, body) == usage
+
+
+def told(before: int, after: int) -> dict[str, str]:
+    return {"tokens-before": str(before), "tokens-after": str(after)}
+
+
+def test_a_history_of_which_nothing_left_costs_what_it_cost() -> None:
+    tally = Tally()
+    tally.add(("s",), told(900, 900), Usage(CLAUDE, 10, 0, 990, output=5), now=1000)
+    tally.add(("s",), told(1900, 1900), Usage(CLAUDE, 10, 1000, 990, output=5), now=1010)
+    assert tally.totals.cost == tally.totals.whole_cost > 0
+    assert "kept away (0%)" in closing_line(tally.totals, "LINK", observing=False)
+
+
+def test_the_whole_history_comes_from_the_cache_but_for_what_is_new() -> None:
+    tally, price = Tally(), price_of(CLAUDE)
+    assert price is not None
+    tally.add(("s",), told(10_000, 10_000), Usage(CLAUDE, 0, 0, 10_000), now=1000)
+    tally.add(("s",), told(12_000, 5_000), Usage(CLAUDE, 0, 0, 5_000), now=1010)
+    second = price.read * 10_000 + price.written * 2_000
+    assert tally.totals.whole_cost == pytest.approx(price.written * 10_000 + second)
+    assert as_json(tally.totals, "")["tokens_kept_away"] == 7_000
+
+
+def test_a_run_that_cost_more_says_so() -> None:
+    tally = Tally()
+    tally.add(("s",), told(20_000, 20_000), Usage(CLAUDE, 0, 0, 20_000), now=1000)
+    for number in range(9):  # a little less each time, and never from the cache
+        tally.add(("s",), told(20_000, 19_000), Usage(CLAUDE, 0, 0, 19_000), now=1001 + number)
+    assert tally.totals.cost > 5 * tally.totals.whole_cost / 2
+    assert "MORE" in closing_line(tally.totals, "LINK", observing=False)
+
+
+def test_after_the_caches_lifetime_nothing_comes_from_it() -> None:
+    tally, price = Tally(), price_of(CLAUDE)
+    assert price is not None
+    tally.add(("s",), told(10_000, 9_000), Usage(CLAUDE, 0, 0, 9_000), now=1000)
+    tally.add(("s",), told(10_000, 9_000), Usage(CLAUDE, 0, 0, 9_000), now=2000)
+    assert tally.totals.whole_cost == pytest.approx(2 * price.written * 10_000)
+
+
+def test_what_is_not_known_is_said() -> None:
+    tally = Tally()
+    tally.add(("s",), {}, None)
+    tally.add(("s",), {"fail-open": "late"}, Usage("nobody's", 5))
+    line = closing_line(tally.totals, "LINK", observing=False)
+    assert "1 without usage" in line and "no price known of nobody's" in line
+    assert "1 went through unchanged" in line and "$" not in line
