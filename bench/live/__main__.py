@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from agents import AGENTS, Agent, AgentFailed
-from contextrender_bridge.embedded import embedded
+from contextrender_bridge import embedded
 from contextrender_bridge.errors import CommandError
 from gateway import gateway
 from models import Complete, Script, missing_keys, through_litellm

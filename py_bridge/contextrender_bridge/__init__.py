@@ -1,10 +1,19 @@
-"""ContextRender for Python: the client, the server and their command line."""
+"""ContextRender for Python: the client, the server and their command line.
 
-from contextrender_bridge.client import AsyncContextRender, ContextRender
-from contextrender_bridge.client.credentials import Credentials, load_credentials
-from contextrender_bridge.client.fitting import Fitted
-from contextrender_bridge.embedded import embedded, embedded_async
-from contextrender_bridge.errors import ContextRenderError, NoCredentials
+Names are imported when they are first used: a client waits for no other's libraries.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from contextrender_bridge.client import AsyncContextRender, ContextRender
+    from contextrender_bridge.client.credentials import Credentials, load_credentials
+    from contextrender_bridge.client.fitting import Fitted
+    from contextrender_bridge.errors import ContextRenderError, NoCredentials
+    from contextrender_bridge.in_process import embedded, embedded_async
 
 __all__ = [
     "AsyncContextRender",
@@ -17,3 +26,24 @@ __all__ = [
     "embedded_async",
     "load_credentials",
 ]
+
+_MODULES = {
+    "AsyncContextRender": "client.async_client",
+    "ContextRender": "client.sync_client",
+    "ContextRenderError": "errors",
+    "Credentials": "client.credentials",
+    "Fitted": "client.fitting",
+    "NoCredentials": "errors",
+    "embedded": "in_process",
+    "embedded_async": "in_process",
+    "load_credentials": "client.credentials",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A name of `__all__`, from the module that has it."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
+    value = globals()[name] = getattr(module, name)
+    return value

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contextrender_bridge.embedded import embedded
+from contextrender_bridge import embedded
 
 from evaluation.cases import Case
 

@@ -53,8 +53,8 @@ def wrap(tmp_path: Path, environment: dict[str, str]) -> Iterator[Callable[..., 
         there = tmp_path / name
         command = [BIN / "contextrender", "wrap", "--base-url-env", "OPENAI_BASE_URL", "--"]
         command += [sys.executable, "-c", AGENT, str(there)]
-        errors = (tmp_path / f"{name}.err").open("wb")
-        process = subprocess.Popen(command, env=environment, stderr=errors)
+        with (tmp_path / f"{name}.err").open("wb") as errors:
+            process = subprocess.Popen(command, env=environment, stderr=errors)
         started.append(process)
         return process, there
 

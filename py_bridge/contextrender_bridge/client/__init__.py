@@ -1,6 +1,21 @@
 """The Python clients: one core that sends nothing by itself, a synchronous and an async driver."""
 
-from contextrender_bridge.client.async_client import AsyncContextRender
-from contextrender_bridge.client.sync_client import ContextRender
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from contextrender_bridge.client.async_client import AsyncContextRender
+    from contextrender_bridge.client.sync_client import ContextRender
 
 __all__ = ["AsyncContextRender", "ContextRender"]
+
+_MODULES = {"AsyncContextRender": "async_client", "ContextRender": "sync_client"}
+
+
+def __getattr__(name: str) -> Any:
+    """A driver, imported when it is first used: the synchronous one needs no event loop."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -7,7 +7,6 @@ as a `Wait` says.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 from collections.abc import Callable, Generator
@@ -82,4 +81,6 @@ def lost(url: str, step: Exchange | Wait, error: Exception) -> Unreachable:
 
 
 def _is_timeout(error: Exception) -> bool:
-    return isinstance(error, (TimeoutError, asyncio.TimeoutError, httpx.TimeoutException))
+    # Before Python 3.11 asyncio's is a class of its own; to name it would import all of asyncio.
+    late = type(error).__name__ == "TimeoutError"
+    return late or isinstance(error, (TimeoutError, httpx.TimeoutException))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
 import json
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -128,8 +128,8 @@ def _config(given: Given, home: Path) -> Json:
     for option in _options(given.arguments):
         key, _, value = option.partition("=")
         try:
-            parsed: Any = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
+            parsed: Any = _toml(f"value = {value}")["value"]
+        except ValueError:
             parsed = value
         for part in reversed(key.strip().split(".")):
             parsed = {part: parsed}
@@ -147,11 +147,19 @@ def _options(arguments: Sequence[str]) -> Iterator[str]:
 
 def _read(path: Path) -> Json:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return _toml(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError) as error:
         raise CommandError(f"{path} cannot be read ({type(error).__name__}).") from None
+
+
+def _toml(text: str) -> Json:
+    try:
+        found: Json = importlib.import_module("tomllib").loads(text)
+    except ImportError:
+        raise CommandError("to read Codex's configuration needs Python 3.11 or newer.") from None
+    return found
 
 
 def _merged(one: Json, other: Json) -> Json:

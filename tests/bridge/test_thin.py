@@ -1,0 +1,80 @@
+"""The client alone: what it imports, and commands that need no more than it."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import contextrender_bridge
+import pytest
+
+PACKAGE = Path(contextrender_bridge.__file__).parent
+SERVERS = {"server", "adapters", "jac_commands.py"}
+OF_EXTRAS = (
+    "bcrypt byllm engine evaluation jac_scale jaclang jwt litellm mcp numpy pydantic pydantic_core "
+    "starlette tiktoken uvicorn wordllama yaml zstandard"
+)
+WITHOUT_EXTRAS = f"""
+import importlib.util, sys
+real = importlib.util.find_spec
+def without(name, package=None):
+    return None if name.partition(".")[0] in {OF_EXTRAS.split()!r} else real(name, package)
+importlib.util.find_spec = without
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {OF_EXTRAS.split()!r}:
+            raise ModuleNotFoundError(name)
+for name in [name for name in sys.modules if name.partition(".")[0] in {OF_EXTRAS.split()!r}]:
+    del sys.modules[name]
+sys.meta_path.insert(0, Missing())
+from contextrender_bridge.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+IMPORTING = """
+import time
+start = time.process_time()
+import httpx
+between = time.process_time()
+from contextrender_bridge import ContextRender
+print((time.process_time() - between) / (between - start))
+"""
+
+
+@pytest.mark.parametrize("command", ["sessions", "show", "explain", "graph", "recall"])
+def test_looking_needs_the_client_alone(tmp_path: Path, command: str) -> None:
+    """Each gets as far as asking for a service that is not there."""
+    words = [command] if command == "sessions" else [command, "mine"]
+    words += ["--query", "x"] if command == "recall" else []
+    environment = {"CONTEXTRENDER_DATA": str(tmp_path), "HOME": str(tmp_path)}
+    run = [sys.executable, "-c", WITHOUT_EXTRAS, *words]
+    done = subprocess.run(run, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "start `contextrender serve`" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_the_doctor_needs_the_client_alone(tmp_path: Path) -> None:
+    environment = {"CONTEXTRENDER_DATA": str(tmp_path), "HOME": str(tmp_path)}
+    run = [sys.executable, "-c", WITHOUT_EXTRAS, "doctor", "--json"]
+    done = subprocess.run(run, env=environment, capture_output=True, text=True)
+    assert json.loads(done.stdout)["ok"], done.stderr
+
+
+def test_its_sources_are_python_3_10() -> None:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if path.relative_to(PACKAGE).parts[0] in SERVERS | {"app"}:
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 10))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module in ("typing", "enum", "datetime"):
+                newer = {"Self", "assert_never", "override", "StrEnum", "UTC", "NotRequired"}
+                assert not newer & {alias.name for alias in node.names}, path
+            if isinstance(node, ast.Import):
+                assert "tomllib" not in {alias.name for alias in node.names}, path
+
+
+def test_importing_the_client_costs_less_than_httpx_does() -> None:
+    """Processor time in one process each: what httpx takes is its own, and varies by machine."""
+    run = [sys.executable, "-c", IMPORTING]
+    ratios = [float(subprocess.run(run, capture_output=True, check=True).stdout) for _ in range(3)]
+    assert min(ratios) < 1, ratios
