@@ -4,13 +4,31 @@ BIN := .venv/bin
 TRACES ?=
 RUNTIMES ?=
 
-.PHONY: demo test test-runtimes bench eval check fix lock clean
+.PHONY: demo test test-lowest test-runtimes audit bench eval check fix lock clean
 
 demo: .venv/ready
 	$(BIN)/contextrender demo $(if $(TRACES),"$(TRACES)")
 
 test: .venv/ready
 	$(BIN)/python -m pytest
+
+# The same with the lowest versions that the requirements allow: make test-lowest TESTS=tests/api
+TESTS ?= tests
+LOWEST := .venv-lowest/bin/python
+test-lowest: .venv/ready
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-lowest
+	$(BIN)/uv pip install --quiet --python $(LOWEST) --resolution lowest-direct \
+		--editable 'py_bridge[server,proxy,mcp,eval]'
+	$(BIN)/uv pip install --quiet --python $(LOWEST) --constraint requirements/lock.txt \
+		$$(grep -v '^#' requirements/dev.in)
+	$(LOWEST) -m pytest $(TESTS)
+
+# Known advisories about what is installed; SECURITY.md has those that are. It needs their databases.
+audit: .venv/ready
+	$(BIN)/uv tool run pip-audit --require-hashes --disable-pip --requirement requirements/lock.txt
+	for lock in $$(git ls-files '*package-lock.json'); do \
+		(cd $$(dirname $$lock) && npm audit --package-lock-only) || exit 1; \
+	done
 
 # Agent runtimes themselves, each installed in a cache folder; QUICK=1 leaves out the slowest:
 # make test-runtimes RUNTIMES="langchain opencode"
@@ -50,12 +68,14 @@ fix: .venv/ready
 		--no-deps --require-hashes --requirement requirements/lock.txt
 	@touch $@
 
-# Resolves the versions anew.
+# Resolves the versions anew; the service's own are a part of all.
 lock: .venv/ready
-	$(BIN)/uv pip compile py_bridge/pyproject.toml requirements/dev.in --extra server --extra eval --extra proxy \
-		--extra mcp --universal \
-		--python-version 3.12 --generate-hashes --no-annotate --no-header \
-		--output-file requirements/lock.txt --quiet
+	$(BIN)/uv pip compile py_bridge/pyproject.toml requirements/dev.in --extra server --extra eval \
+		--extra proxy --extra mcp $(LOCKED) --output-file requirements/lock.txt
+	$(BIN)/uv pip compile py_bridge/pyproject.toml --extra server --extra proxy --extra mcp \
+		--constraint requirements/lock.txt $(LOCKED) --output-file requirements/service.txt
+
+LOCKED := --universal --python-version 3.12 --generate-hashes --no-annotate --no-header --quiet
 
 clean:
-	rm -rf .venv .jac dist
+	rm -rf .venv .venv-lowest .jac dist

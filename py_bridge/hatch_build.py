@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 APP = (
     "contextrender.jac",
@@ -15,7 +16,17 @@ APP = (
     "engine",
     "evaluation",
 )
+README = "README.md"
 SUFFIXES = {".jac", ".py", ".toml", ".json", ".npy", ".npz", ".tiktoken", ".typed"}
+
+
+class CustomMetadataHook(MetadataHookInterface):
+    """The distribution's description is the repository's README."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Reads it."""
+        text = (_source(Path(self.root)) / README).read_text(encoding="utf-8")
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}
 
 
 class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
@@ -25,9 +36,10 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         """Add the app's files, unless this is an editable install: that reads the repository."""
         if version == "editable":
             return
-        here = Path(self.root)
-        source = here / "app" if (here / "app").is_dir() else here.parent
+        source = _source(Path(self.root))
         target = "app" if self.target_name == "sdist" else "contextrender_bridge/app"
+        if self.target_name == "sdist":
+            build_data["force_include"][str(source / README)] = f"{target}/{README}"
         for name in APP:
             root = source / name
             for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
@@ -35,3 +47,8 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
                     build_data["force_include"][str(path)] = (
                         f"{target}/{path.relative_to(source).as_posix()}"
                     )
+
+
+def _source(here: Path) -> Path:
+    """The repository, or what an sdist has of it."""
+    return here / "app" if (here / "app").is_dir() else here.parent

@@ -1,0 +1,70 @@
+"""What the wheel says of itself, the locks, and that nothing claims an index has it."""
+
+import re
+import subprocess
+import sys
+import zipfile
+from email import message_from_bytes
+from email.message import Message
+from pathlib import Path
+
+import pytest
+
+from tests.server.servers import REPOSITORY
+
+PINNED = re.compile(r"^([\w.\-]+)(?:\[[\w,]+\])?==([^ ;\\]+)", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def metadata(tmp_path_factory: pytest.TempPathFactory) -> Message:
+    place = tmp_path_factory.mktemp("dist")
+    build = ["-m", "build", "--no-isolation", "--outdir", str(place), str(REPOSITORY / "py_bridge")]
+    subprocess.run([sys.executable, *build], check=True, capture_output=True)
+    (wheel,) = place.glob("*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        (name,) = (one for one in packed.namelist() if one.endswith(".dist-info/METADATA"))
+        assert any(one.endswith("licenses/LICENSE") for one in packed.namelist())
+        return message_from_bytes(packed.read(name))
+
+
+def test_the_wheel_describes_itself(metadata: Message) -> None:
+    assert metadata["License-Expression"] == "MIT"
+    assert metadata["Author"] == "the ContextRender authors"
+    assert metadata["Keywords"]
+    assert len(metadata.get_all("Classifier") or ()) > 5
+    told = metadata.get_payload(decode=True)
+    assert isinstance(told, bytes)
+    assert told.decode().strip() == (REPOSITORY / "README.md").read_text().strip()
+
+
+def test_only_the_runtime_is_of_one_version(metadata: Message) -> None:
+    required = metadata.get_all("Requires-Dist") or []
+    exact = {one.split("=")[0] for one in required if "==" in one.split(";")[0]}
+    assert exact == {"byllm", "jac-scale", "jaclang", "wordllama"}
+    open_ended = [one for one in required if "==" not in one and "<" not in one.split(";")[0]]
+    assert open_ended == []
+
+
+def test_copies_of_the_license_are_the_same() -> None:
+    texts = {(REPOSITORY / name).read_text() for name in ("LICENSE", "py_bridge/LICENSE")}
+    assert len(texts) == 1
+
+
+def test_the_service_is_locked_at_the_versions_that_are_tested() -> None:
+    tested, served = (_locked(REPOSITORY / "requirements" / name) for name in ("lock", "service"))
+    assert served
+    assert {name: tested.get(name) for name in served} == served
+
+
+def test_no_index_is_said_to_have_it() -> None:
+    claim = re.compile(r"(pip|pipx|uv tool|npm) (install|add) (-\S+ )*@?'?contextrender\b")
+    listed = subprocess.run(
+        ["git", "ls-files", "*.md"], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    texts = {name: (REPOSITORY / name).read_text() for name in listed.stdout.splitlines()}
+    assert len(texts) > 20
+    assert [name for name, text in texts.items() if claim.search(" ".join(text.split()))] == []
+
+
+def _locked(lock: Path) -> dict[str, str]:
+    return dict(PINNED.findall(lock.with_suffix(".txt").read_text()))
