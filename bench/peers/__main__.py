@@ -22,6 +22,7 @@ from environments import Unavailable, python_of
 from ours import replay_ours
 
 from evaluation import report
+from evaluation.bootstrap import Bootstrap
 from evaluation.cases import cases_of
 from evaluation.command import count
 from evaluation.progress import progress
@@ -29,6 +30,12 @@ from evaluation.runs import Run, read_runs
 
 CACHE = Path("~/.cache/contextrender-bench")
 OURS = "contextrender,contextrender_plus,contextrender_frozen"
+
+FIGURES = (
+    *("result_recall", "value_recall", "turns_with_all_values", "newest_complete"),
+    *("openai_prompts", "anthropic_prompts", "openai_loop", "anthropic_loop"),
+    *("refetches", "steps_without"),
+)
 
 Row = dict[str, Any]
 
@@ -84,13 +91,12 @@ def _measured(peer: Peer, runs: Sequence[Run], args: argparse.Namespace) -> Row:
 
 
 def _row(name: str, score: PeerScore, note: str) -> Row:
-    calls, recall = max(len(score.sizes), 1), score.recall
+    calls = max(len(score.sizes), 1)
+    known = Bootstrap(score.runs, 1).estimates(0)
     times = sorted(score.milliseconds) or [float("nan")]
     return {
         "name": name,
-        "result_recall": recall.result_recall,
-        "value_recall": recall.value_recall,
-        "turns_with_all_values": recall.complete_turns,
+        **{figure: known[figure].value for figure in FIGURES},
         "calls": len(score.sizes),
         "tokens": statistics.fmean(score.sizes) if score.sizes else 0,
         "over_budget": score.beyond / calls,
@@ -111,15 +117,17 @@ def _print_row(row: Row) -> None:
 def _print(rows: Sequence[Row], runs: Sequence[Run], budget: int) -> None:
     made = report.table(
         f"Calls whose history exceeds {budget:,} tokens, shortened by each; % unless it says so",
-        *("", "results", "values", "turns\nwith all", "tokens\na call", "over\nbudget"),
+        *("", "results", "values", "turns\nwith all", "prompts,\nOpenAI", "closed\nloop"),
+        *("calls\nagain", "tokens\na call", "over\nbudget"),
         *("with\norphans", "task not\nin full", "ms\nmedian", "ms\np99"),
         folds="",
     )
-    shares = ("result_recall", "value_recall", "turns_with_all_values")
+    shares = ("result_recall", "value_recall", "turns_with_all_values", "openai_prompts")
+    shares += ("openai_loop", "refetches")
     counts = ("over_budget", "with_orphans", "without_task")
     for row in rows:
         if "unavailable" in row:
-            made.add_row(row["name"], *["-"] * 9)
+            made.add_row(row["name"], *["-"] * 12)
             continue
         made.add_row(
             row["name"],
@@ -134,9 +142,10 @@ def _print(rows: Sequence[Row], runs: Sequence[Run], budget: int) -> None:
     calls = rows[0].get("calls", 0) if rows else 0
     out.print(
         f"Runs: {len(runs)}, evenly spread over the files. Calls over budget: {calls}. Recall is "
-        "over all calls,\nthose that fit included. Tokens are of whole prompts: over budget is "
-        "what exceeds the budget with the\nsystem prompt and the current user message on top. ms "
-        "are those of shortening alone, with the library's\nown objects made anew each call."
+        "over all calls,\nthose that fit included; bills are of full history's, calls again per "
+        "100 steps. Tokens are of whole\nprompts: over budget is what exceeds the budget with the "
+        "system prompt and the current user message\non top. ms are those of shortening alone, "
+        "with the library's own objects made anew each call."
     )
     for row in rows:
         for line in (row.get("unavailable"), row.get("note"), _failures(row)):

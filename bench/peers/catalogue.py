@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-COUNTING = "tiktoken==0.14.0"
+COUNTING = ("tiktoken==0.14.0", "httpx==0.28.1")
+"""What counting as ContextRender does takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,30 @@ PEERS = (
         "with_langchain",
         "clear",
         "cannot target a budget: past it, clears all but the last 3 results",
+    ),
+    Peer(
+        "langchain ClearToolUsesEdit, fitted",
+        "langchain",
+        LANGCHAIN,
+        "with_langchain",
+        "clear fitted",
+        "keeps as many of the newest results as fit the budget",
+    ),
+    Peer(
+        "Anthropic clear_tool_uses",
+        "rules",
+        (),
+        "with_clear_rule",
+        "",
+        "its rule, as documented: past the budget, clears all but the last 3 results",
+    ),
+    Peer(
+        "Anthropic clear_tool_uses, fitted",
+        "rules",
+        (),
+        "with_clear_rule",
+        "fitted",
+        "its rule, keeping as many of the newest results as fit the budget",
     ),
     Peer(
         "LlamaIndex ChatMemoryBuffer",

@@ -12,17 +12,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+import contextrender_bridge
 from catalogue import Peer
 from contextrender_bridge.paths import app_dir
 from environments import Unavailable
 from transcripts import Sent, orphans
 
-from engine.lookback.measures import RecallScore
 from engine.text.tokens import counter_for
+from evaluation.cases import Case
+from evaluation.closed_loop import replay_in_closed_loop
 from evaluation.prompts import Prompts
 from evaluation.runs import Run
-from evaluation.scores import turns_of
+from evaluation.scores import Prompt, RunScore, turns_of
+from evaluation.scoring import Scorer, score_of
 
+BRIDGE = Path(contextrender_bridge.__file__).parent.parent
 WORKER = Path(__file__).parent / "worker.py"
 START_SECONDS = 180.0
 CALL_SECONDS = 120.0
@@ -34,10 +38,11 @@ Json = dict[str, Any]
 class PeerScore:
     """What a peer left over some runs: counts are of calls whose history exceeds the budget.
 
+    `runs` are scored like a case of ours, in a closed loop too.
     `sizes` are tokens of whole prompts; `beyond` counts those over the budget and what is outside.
     """
 
-    recall: RecallScore = field(default_factory=RecallScore)
+    runs: list[RunScore] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     beyond: int = 0
     with_orphans: int = 0
@@ -54,7 +59,14 @@ class Worker:
     def __init__(self, python: Path, peer: Peer) -> None:
         """Starts it. Raises Unavailable when it cannot be imported."""
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
-        command = [str(python), str(WORKER), peer.adapter, peer.variant, str(app_dir())]
+        command = [
+            str(python),
+            str(WORKER),
+            peer.adapter,
+            peer.variant,
+            str(app_dir()),
+            str(BRIDGE),
+        ]
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -79,6 +91,10 @@ class Worker:
     def open(self, messages: Sequence[Json]) -> None:
         """Hands over a run."""
         self._write({"run": messages})
+
+    def extend(self, messages: Sequence[Json]) -> None:
+        """Hands over what follows."""
+        self._write({"extend": messages})
 
     def shorten(self, messages: int, tokens: int) -> Json:
         """What it makes of the run's first messages. Raises Unavailable when it hangs or ends."""
@@ -110,41 +126,66 @@ def drive(
     score = PeerScore()
     with Worker(python, peer) as worker:
         for run in runs:
-            _replay(worker, run, budget, score)
+            score.runs.append(_replay(worker, run, budget, score))
             advance(run.invocations)
     return score
 
 
-def _replay(worker: Worker, run: Run, budget: int, score: PeerScore) -> None:
-    counter = counter_for(run.model or None)
-    prompts = Prompts(counter)
-    sent = Sent(run)
-    worker.open(sent.messages)
+def _replay(worker: Worker, run: Run, budget: int, score: PeerScore) -> RunScore:
+    prompts = Prompts(counter_for(run.model or None), run.tools)
+    scorer = Scorer(run, Case("full", budget), prompts)
+    shorten = _Shortened(worker, prompts, budget, score)
     for turn in turns_of(run):
-        history = sent.messages[: turn.position]
-        outside = sent.outside(turn.position)
-        beside = prompts.tokens([history[position] for position in outside])
-        full = prompts.tokens(history) - beside
-        shown: Sequence[Json] = history
-        text: str | None = None
-        if full > budget:
-            answer = worker.shorten(turn.position, budget + beside)
-            if "error" in answer:
-                score.failed += 1
-                score.problem = score.problem or answer["error"]
-            else:
-                shown, text = answer["messages"], answer.get("text")
-                score.milliseconds.append(answer["ms"])
-        tokens = prompts.tokens(shown) if text is None else counter.message({"content": text})
-        score.recall.add_turn(turn.events, sent.complete(shown), shown)
-        score.recall.add_invocation(full, tokens - beside, budget)
-        if full > budget:
-            found = 0 if text is not None else orphans(shown) - orphans(history)
-            score.sizes.append(tokens)
-            score.beyond += tokens > budget + beside
-            score.orphans += max(found, 0)
-            score.with_orphans += found > 0
-            score.without_task += not sent.has_task(shown)
+        scorer.add(turn, shorten(run.messages[: turn.position]))
+    again = _Shortened(worker, prompts, budget, PeerScore())
+    scorer.score.loop = replay_in_closed_loop(run, again, prompts)
+    return score_of(run, [scorer.score], prompts)
+
+
+class _Shortened:
+    """Makes prompts of one growing history: as it is while it fits, else as the peer has it."""
+
+    def __init__(self, worker: Worker, prompts: Prompts, budget: int, score: PeerScore) -> None:
+        self._worker = worker
+        self._prompts = prompts
+        self._budget = budget
+        self._score = score
+        self._sent = Sent()
+        worker.open([])
+
+    def __call__(self, messages: Sequence[Json]) -> Prompt:
+        sent = self._sent
+        self._worker.extend(sent.extend(messages[len(sent.messages) :]))
+        outside = [sent.messages[position] for position in sent.outside(len(messages))]
+        beside = self._prompts.tokens(outside)
+        full = self._prompts.tokens(sent.messages) - beside
+        shown, text = self._shown(beside) if full > self._budget else (sent.messages, None)
+        prompt = shown if text is None else [{"role": "user", "content": text}]
+        tokens = self._prompts.tokens(prompt)
+        if full > self._budget:
+            self._check(shown, text is None, tokens, beside)
+        visible, left = frozenset(sent.complete(shown)), frozenset(sent.left(shown))
+        return Prompt(full, tokens - beside, beside, visible, prompt, shown=left)
+
+    def _shown(self, beside: int) -> tuple[Sequence[Json], str | None]:
+        """What the peer leaves, and the one text it makes of that, if it does."""
+        answer = self._worker.shorten(len(self._sent.messages), self._budget + beside)
+        if "error" in answer:
+            self._score.failed += 1
+            self._score.problem = self._score.problem or answer["error"]
+            return self._sent.messages, None
+        self._score.milliseconds.append(answer["ms"])
+        return answer["messages"], answer.get("text")
+
+    def _check(self, shown: Sequence[Json], paired: bool, tokens: int, beside: int) -> None:
+        """Counts what is unsound about a prompt."""
+        found = orphans(shown) - orphans(self._sent.messages) if paired else 0
+        score = self._score
+        score.sizes.append(tokens)
+        score.beyond += tokens > self._budget + beside
+        score.orphans += max(found, 0)
+        score.with_orphans += found > 0
+        score.without_task += not self._sent.has_task(shown)
 
 
 def _ranks() -> str:

@@ -19,13 +19,13 @@ def python_of(peer: Peer, folder: Path) -> Path:
     """The peer's Python, installing it first where it is not. Raises Unavailable."""
     home = folder / peer.environment
     python, stamp = home / "bin" / "python", home / STAMP
-    wanted = hashlib.sha256(" ".join([*peer.requirements, COUNTING]).encode()).hexdigest()
+    wanted = hashlib.sha256(" ".join([*peer.requirements, *COUNTING]).encode()).hexdigest()
     if stamp.is_file() and stamp.read_text() == wanted:
         return python
-    print(f"Installing {', '.join(peer.requirements)} ...", file=sys.stderr)
+    print(f"Installing {', '.join(peer.requirements) or 'a counter'} ...", file=sys.stderr)
     _run([sys.executable, "-m", "venv", "--clear", str(home)])
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    _run([*pip, *peer.requirements, COUNTING])
+    _run([*pip, *peer.requirements, *COUNTING])
     stamp.write_text(wanted)
     return python
 

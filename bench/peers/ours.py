@@ -19,8 +19,8 @@ def replay_ours(runs: Sequence[Run], cases: Sequence[Case]) -> Iterator[tuple[Ca
     for case in cases:
         score = PeerScore()
         for run in runs:
-            (own,) = replay_run(run, [case], embedder, _watch(run, score)).cases
-            score.recall.merge(own.recall)
+            watch = _watch(run, score)
+            score.runs.append(replay_run(run, [case], embedder, watch, closed_loop=True))
         yield case, score
 
 

@@ -3,36 +3,41 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evaluation.runs import Run
-
 Json = dict[str, Any]
 Message = Mapping[str, Any]
 _SYSTEM = ("system", "developer")
 
 
 class Sent:
-    """A run's messages with a call id of its own for every call, so that results can be told."""
+    """A history with a call id of its own for every call, so that results can be told."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, messages: Sequence[Message] = ()) -> None:
         """Renames the ids; a result answers the first open call with its id."""
         self.messages: list[Json] = []
         self._at: dict[str, int] = {}
-        self._task = next((m for m in run.messages if m["role"] == "user"), None)
-        waiting: dict[str, list[str]] = {}
-        for position, message in enumerate(run.messages):
-            renamed = dict(message)
-            if message.get("tool_calls"):
-                renamed["tool_calls"] = calls = []
-                for number, call in enumerate(message["tool_calls"]):
-                    id = f"call_{position}_{number}"
-                    waiting.setdefault(str(call.get("id")), []).append(id)
-                    calls.append({**call, "id": id})
-            elif message["role"] == "tool":
-                known = waiting.get(str(message.get("tool_call_id")))
-                id = known.pop(0) if known else f"none_{position}"
-                self._at[id] = position
-                renamed["tool_call_id"] = id
-            self.messages.append(renamed)
+        self._waiting: dict[str, list[str]] = {}
+        self.extend(messages)
+
+    def extend(self, messages: Sequence[Message]) -> list[Json]:
+        """Takes in what follows, and gives it as it is sent."""
+        fresh = [self._renamed(at, m) for at, m in enumerate(messages, len(self.messages))]
+        self.messages += fresh
+        return fresh
+
+    def _renamed(self, position: int, message: Message) -> Json:
+        renamed = dict(message)
+        if message.get("tool_calls"):
+            renamed["tool_calls"] = calls = []
+            for number, call in enumerate(message["tool_calls"]):
+                id = f"call_{position}_{number}"
+                self._waiting.setdefault(str(call.get("id")), []).append(id)
+                calls.append({**call, "id": id})
+        elif message["role"] == "tool":
+            known = self._waiting.get(str(message.get("tool_call_id")))
+            id = known.pop(0) if known else f"none_{position}"
+            self._at[id] = position
+            renamed["tool_call_id"] = id
+        return renamed
 
     def outside(self, count: int) -> list[int]:
         """Positions of the first messages that the budget does not limit."""
@@ -52,9 +57,22 @@ class Sent:
                 found.add(position)
         return found
 
+    def left(self, shown: Sequence[Message]) -> set[int]:
+        """Positions of the results of which anything is left; a stub is nothing."""
+        kept = {str(m.get("tool_call_id")): m for m in shown if m["role"] == "tool"}
+        found = {self._at[id]: m for id, m in kept.items() if id in self._at}
+        return {at for at, message in found.items() if not self._is_stub(at, message)}
+
+    def _is_stub(self, position: int, message: Message) -> bool:
+        whole, part = (str(m.get("content") or "") for m in (self.messages[position], message))
+        return part != whole and not any(
+            line in whole for line in part.splitlines() if line.strip()
+        )
+
     def has_task(self, shown: Sequence[Message]) -> bool:
         """Whether the first user message is still there, in full."""
-        return self._task is None or any(_same(self._task, message) for message in shown)
+        task = next((message for message in self.messages if message["role"] == "user"), None)
+        return task is None or any(_same(task, message) for message in shown)
 
 
 def orphans(messages: Sequence[Message]) -> int:

@@ -1,6 +1,7 @@
 """Runs in a peer's own environment: shortens the histories it is sent, one JSON line each.
 
-Takes {"run": messages}, then any number of {"messages": n, "budget": tokens}: shorten the first n.
+Takes {"run": messages}, then any number of {"extend": messages}, which follow them, and of
+{"messages": n, "budget": tokens}: shorten the first n.
 Answers {"messages", "ms"}, with "text" where the peer makes one text of them, or {"error"}.
 Nothing may connect anywhere: what a peer would have to download counts as not there.
 """
@@ -15,8 +16,8 @@ from pathlib import Path
 
 
 def main() -> None:
-    adapter, variant, app = sys.argv[1:4]
-    sys.path[:0] = [app, str(Path(__file__).resolve().parent)]
+    adapter, variant, *path = sys.argv[1:]
+    sys.path[:0] = [*path, str(Path(__file__).resolve().parent)]
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints is no answer
     socket.socket.connect = _refuse
@@ -27,6 +28,9 @@ def main() -> None:
         asked = json.loads(line)
         if "run" in asked:
             run = asked["run"]
+            continue
+        if "extend" in asked:
+            run += asked["extend"]
             continue
         messages = run[: asked["messages"]]
         start = time.perf_counter()

@@ -36,6 +36,17 @@ LOOP_TITLES = {
     "refetches": "calls again per 100 steps",
     "steps_without": "steps without",
 }
+PEER_TITLES = {
+    "result_recall": "result recall",
+    "value_recall": "value recall",
+    "turns_with_all_values": "turns with all",
+    "newest_complete": "newest complete",
+    "openai_prompts": "prompts, OpenAI",
+    "anthropic_prompts": "prompts, Anthropic",
+    "openai_loop": "closed loop, OpenAI",
+    "refetches": "calls again per 100 steps",
+    "steps_without": "steps without",
+}
 WITH_INTERVAL = ("turns_with_all_values", "openai_prompts", "openai_loop", "refetches")
 AGES_AT = 6000
 WITHIN = 1.0
@@ -56,19 +67,18 @@ def target_table(known: Known) -> str:
 
 def peer_table(figures: dict[str, Any]) -> str:
     """What bench/peers measured."""
-    titles = ["", "result recall", "value recall", "turns with all", "tokens a call"]
+    titles = ["", *PEER_TITLES.values(), "tokens a call"]
     titles += ["over budget", "with orphans", "task not in full", "ms median", "ms p99"]
-    shares = ("result_recall", "value_recall", "turns_with_all_values")
     counts = ("over_budget", "with_orphans", "without_task")
     rows = []
     for peer in figures["peers"]:
         if "unavailable" in peer:
-            rows.append([peer["name"], f"not measured: {peer['unavailable']}", *[""] * 8])
+            rows.append([peer["name"], f"not measured: {peer['unavailable']}", *[""] * 13])
             continue
         rows.append(
             [
                 peer["name"],
-                *(f"{100 * peer[name]:.1f}" for name in shares),
+                *(f"{100 * (peer[name] or 0):.1f}" for name in PEER_TITLES),
                 f"{peer['tokens']:,.0f}",
                 *(f"{100 * peer[name]:.0f}%" for name in counts),
                 f"{peer['ms_median']:.1f}",

@@ -58,7 +58,7 @@ RUN = Run(
 
 
 def test_every_call_gets_an_id_of_its_own(bench: SimpleNamespace) -> None:
-    sent = bench.transcripts.Sent(RUN)
+    sent = bench.transcripts.Sent(RUN.messages)
     calls = [each["id"] for each in sent.messages[2]["tool_calls"]]
     assert len(set(calls)) == 2
     assert [message["tool_call_id"] for message in sent.messages[3:5]] == calls
@@ -123,7 +123,10 @@ def drive(bench: SimpleNamespace, peer: Any) -> Any:
 def test_a_peer_is_driven_and_scored(bench: SimpleNamespace, peer: Any) -> None:
     score = drive(bench, peer(""))
     # Only the last call's history exceeds the budget; it repeats a token of each result.
-    assert (score.recall.events, score.recall.result_recall) == (2, 0)
+    assert (score.runs[0].cases[0].recall.events, score.runs[0].cases[0].recall.result_recall) == (
+        2,
+        0,
+    )
     assert (len(score.sizes), score.beyond, score.with_orphans, score.orphans) == (1, 0, 1, 2)
     assert (score.without_task, score.failed) == (0, 0)
     assert len(score.milliseconds) == 1
@@ -135,7 +138,7 @@ def test_a_failing_peer_leaves_the_history_as_it_was(bench: SimpleNamespace, pee
         score = drive(bench, peer(variant))
         assert score.failed == 1
         assert score.problem.startswith(problem)
-        assert (score.recall.result_recall, score.beyond) == (1, 1)
+        assert (score.runs[0].cases[0].recall.result_recall, score.beyond) == (1, 1)
 
 
 def test_a_peer_that_does_not_start_says_why(bench: SimpleNamespace, peer: Any) -> None:
@@ -173,3 +176,34 @@ def program(folder: str) -> ModuleType:
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_anthropics_rule_clears_all_but_the_newest_results(bench: SimpleNamespace) -> None:
+    rule = import_module("libraries.with_clear_rule")
+    messages: list[Json] = [{"role": "user", "content": "Find it."}]
+    for number in range(5):
+        messages += [said("", call(f"c{number}")), result(f"c{number}", f"R_{number} " + "x " * 99)]
+    kept = rule.make("")(messages, 100)
+    left = [m["content"][:3] for m in kept if m["role"] == "tool"]
+    assert left == [rule.PLACEHOLDER[:3]] * 2 + ["R_2", "R_3", "R_4"]
+    assert [m for m in kept if m["role"] != "tool"] == [m for m in messages if m["role"] != "tool"]
+    size = bench.driving.counter_for(None).message
+    budget = sum(map(size, messages)) - 50
+    fitted = rule.make("fitted")(messages, budget)
+    assert sum(map(size, fitted)) <= budget
+    assert [m["content"][:3] for m in fitted if m["role"] == "tool"].count("[to") == 1
+
+
+def test_a_stub_is_nothing_of_a_result_and_an_excerpt_is(bench: SimpleNamespace) -> None:
+    sent = bench.transcripts.Sent(RUN.messages)
+    stub, cut = (dict(message) for message in sent.messages[3:5])
+    stub["content"], cut["content"] = "[cleared]", "badge_no BADGE_7 filler\n[more was left out]"
+    assert sent.left([*sent.messages[:3], stub, cut]) == {4}
+
+
+def test_a_peers_run_is_billed_and_closed_in_a_loop(bench: SimpleNamespace, peer: Any) -> None:
+    (run,) = drive(bench, peer("")).runs
+    loop = run.cases[0].loop
+    assert run.cases[0].bills["openai"].tokens == sum(run.cases[0].calls)
+    # Its results are gone before the last step: both are fetched again once, and gone again.
+    assert (loop.steps, loop.refetched, loop.without) == (2, 2, 1)

@@ -28,6 +28,8 @@ def make(variant):
 
         if variant == "clear":
             ClearToolUsesEdit(trigger=tokens).apply(known, count_tokens=count)
+        elif variant == "clear fitted":
+            known = _fitted(messages, tokens, known, count)
         else:
             start = {"start_on": "human"} if variant == "trim from human" else {}
             known = trim_messages(
@@ -41,6 +43,16 @@ def make(variant):
         return [_from_langchain(message, messages) for message in known]
 
     return shorten
+
+
+def _fitted(messages, tokens, known, count):
+    """Cleared with the most results kept that leave the history within the budget, or with none."""
+    for keep in range(sum(message["role"] == "tool" for message in messages), -1, -1):
+        cleared = [message.model_copy() for message in known]
+        ClearToolUsesEdit(trigger=tokens, keep=keep).apply(cleared, count_tokens=count)
+        if count(cleared) <= tokens:
+            break
+    return cleared
 
 
 def _size(message, messages, sizes, counter):
