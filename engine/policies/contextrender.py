@@ -28,7 +28,8 @@ def contextrender(view: View) -> Plan:
         recency_decay=parameters.recency_decay,
         reuse_rate=parameters.reuse_rate,
     )
-    calls = np.asarray(view.history.results.call_tokens, dtype=np.int64)
+    # A copy: while anybody holds a view, a failed call say, the array could not grow.
+    calls = np.array(view.history.results.call_tokens, dtype=np.int64)
     free = view.budget - view.retained.tokens
     costs = np.where(view.oversized, calls + view.replacement_limit, view.costs)
     replaceable = view.eligible & view.oversized & (view.replacement_limit > 0)

@@ -26,7 +26,7 @@ def _before_recent_turns(view: View) -> int:
     history, results = view.history, view.history.results
     text = text_within_share(view)
     free = view.budget - text.tokens - int(SUMMARY_SHARE * view.budget) - call_reserve(view)
-    turns = np.asarray(results.turn, dtype=np.int64)
+    turns = np.array(results.turn, dtype=np.int64)
     asked = np.asarray(results.call_event, dtype=np.int64) != NO_CALL
     boundary, used = len(history), 0
     for turn in reversed(np.unique(turns[asked]).tolist()):

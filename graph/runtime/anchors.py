@@ -1,6 +1,6 @@
 """What walkers need of the runtime below the language: node ids, owners, and batched loads."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 from uuid import UUID
 
@@ -33,9 +33,25 @@ def owned_node(identity: UUID) -> object | None:
     return cast(object, anchor.archetype)
 
 
+def joined(source: object, target: object) -> bool:
+    """Whether both nodes hold one edge: an id finds a node, that proves where it belongs."""
+    held = {edge.id for edge in cast(Any, source).__jac__.edges}
+    return any(edge.id in held for edge in cast(Any, target).__jac__.edges)
+
+
 def load_nodes(identities: Iterable[UUID]) -> None:
     """Loads nodes in one read, so that visiting them costs no read each."""
     _context().mem.batch_get(list(identities))
+
+
+def stand_in(kind: Any, identity: UUID, fields: Mapping[str, object]) -> Any:
+    """A stored node of the caller's by what is known of it, not read: for visiting, 10 µs instead
+    of 60. What is written to it is lost; its edges are read when they are asked for.
+    """
+    node, anchor = kind.__new__(kind), NodeAnchor.__new__(NodeAnchor)
+    vars(node).update(fields, __jac__=anchor)
+    vars(anchor).update(id=identity, archetype=node)
+    return node
 
 
 def join(source: object, edge: object, target: UUID) -> None:

@@ -4,7 +4,8 @@
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from contextlib import ExitStack
+from typing import Any, cast
 from uuid import UUID
 
 from contextrender_bridge.errors import ContextRenderError
@@ -40,6 +41,8 @@ class RequestMemory(ScaleTieredMemory):
         else:
             setattr(self.l3, "apply", _all_or_error(self.l3.apply))  # noqa: B010
         self.owner: UUID | None = None
+        # Left when the request ends, with its failure if it has one.
+        self.held = ExitStack()
         self.wrote = False
         self._has_changes = False
         self._failure: BaseException | None = None
@@ -106,6 +109,16 @@ class RequestMemory(ScaleTieredMemory):
         for intent in self.changes.intents.values():
             intent.anchor = self.__mem__.get(intent.anchor.id, intent.anchor)
         super()._post_apply(report)
+
+
+def request_memory() -> RequestMemory:
+    """The current request's."""
+    return cast(RequestMemory, Jac.get_context().mem)
+
+
+def hold_until_done(lock: Any) -> None:
+    """Takes a lock that the current request gives back when it ends."""
+    request_memory().held.enter_context(lock)
 
 
 def fetch_fields(ids: Iterable[str]) -> dict[str, dict[str, Any]]:

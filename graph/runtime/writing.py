@@ -1,4 +1,4 @@
-"""Blocks that read or write one session, holding its lock."""
+"""A session that a request has for itself: from its walker's first step until all is on disk."""
 
 from contextlib import ExitStack
 from types import TracebackType
@@ -9,7 +9,7 @@ from contextrender_bridge.settings import current_settings
 from engine.history.working_set import Key, SessionState, WorkingSet
 from graph.runtime.anchors import caller_root
 from graph.runtime.locks import LOCKS
-from graph.runtime.memory import commit_now
+from graph.runtime.memory import request_memory
 
 # No session has this key.
 NO_SESSION = ""
@@ -17,16 +17,37 @@ NO_SESSION = ""
 WORKING_SET = WorkingSet(current_settings().working_set_mb * 2**20)
 
 
-class Reading:
-    """Holds the lock of the caller's session for the block, then keeps `state` in process."""
+class Hold:
+    """The lock of the caller's session, and its `state`, which is kept in process afterwards.
+
+    A walk goes through many abilities, so no block can hold the lock: the request does, and gives
+    it back once it has written, or failed. A state that is ahead of the database is forgotten.
+    """
 
     def __init__(self, key: str) -> None:
+        """Waits for the session of that key."""
         self.place: Key = (str(caller_root()), key)
         self.state: SessionState | None = None
-        self._lock = ExitStack()
+        self._memory = request_memory()
+        self._locks = ExitStack()
+        self._released = False
+        self._memory.held.enter_context(self)
+
+    def hold_library(self) -> None:
+        """Be the only one to add or remove sessions of the caller until the request ends.
+
+        Call it before reading what lists them.
+        """
+        owner, _ = self.place
+        self._locks.enter_context(LOCKS.hold(owner, NO_SESSION))
+
+    def release(self) -> None:
+        """Give the session back already: nothing of it was changed."""
+        self.__exit__(None, None, None)
+        self._released = True
 
     def __enter__(self) -> Self:
-        self._lock.enter_context(LOCKS.hold(*self.place))
+        self._locks.enter_context(LOCKS.hold(*self.place))
         return self
 
     def __exit__(
@@ -35,35 +56,12 @@ class Reading:
         failure: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with self._lock:
-            self._finish(failure)
-
-    def _finish(self, failure: BaseException | None) -> None:
-        if failure is None and self.state is not None:
-            WORKING_SET.put(self.place, self.state)
-
-
-class Writing(Reading):
-    """Holds the lock of the caller's session for the block, then commits, then keeps `state`.
-
-    When the block or the commit fails nothing is written, and a changed state is forgotten.
-    """
-
-    def hold_library(self) -> None:
-        """Be the only one to add or remove sessions of the caller until the block ends.
-
-        Call it before reading what lists them.
-        """
-        owner, _ = self.place
-        self._lock.enter_context(LOCKS.hold(owner, NO_SESSION))
-
-    def _finish(self, failure: BaseException | None) -> None:
-        try:
-            if failure is None:
-                commit_now()
-                if self.state is not None:
-                    self.state.changed = False
-                    WORKING_SET.put(self.place, self.state)
-        finally:
-            if self.state is None or self.state.changed:
+        if self._released:
+            return
+        with self._locks:
+            failed = failure is not None or not self._memory.wrote
+            if self.state is None or (self.state.changed and failed):
                 WORKING_SET.drop(self.place)
+            elif failure is None:
+                self.state.changed = False
+                WORKING_SET.put(self.place, self.state)

@@ -134,7 +134,8 @@ class Runtime:
             if root is not None:
                 context.set_user_root(root)
                 memory.owner = context.user_root.id
-            yield memory
+            with memory.held:
+                yield memory
         finally:
             JacRuntime.reset_request_context(token)
             memory.close()
@@ -150,6 +151,8 @@ class Runtime:
         with self.unit_of_work(root) as memory:
             try:
                 walker = self.walkers[name](**fields)
+                # It and its anchor are a circle: left so, what it held outlives the request.
+                memory.held.callback(vars(walker).clear)
                 Jac.spawn(walker, Jac.get_context().get_root())
                 reply = encode({"reports": walker.reports})
                 memory.flush()
