@@ -1,8 +1,8 @@
 // Where the user is, in the address's fragment: #/session/KEY/VIEW/ITEM?branch=N
 import { useEffect, useState } from "preact/hooks";
 
-export type View = "timeline" | "call" | "graph" | "result" | "savings";
-export const VIEWS: View[] = ["timeline", "call", "graph", "result", "savings"];
+export type View = "misses" | "timeline" | "call" | "graph" | "result" | "savings";
+export const VIEWS: View[] = ["misses", "timeline", "call", "graph", "result", "savings"];
 
 export interface Place {
   page: "sessions" | "overall" | "session";
@@ -19,7 +19,7 @@ export function readPlace(hash: string): Place {
   return {
     page: page === "session" && session ? "session" : page === "overall" ? "overall" : "sessions",
     session: decode(session),
-    view: VIEWS.includes(view as View) ? (view as View) : "timeline",
+    view: VIEWS.includes(view as View) ? (view as View) : "misses",
     item: /^\d+$/.test(item) ? Number(item) : null,
     branch: branch !== null && /^\d+$/.test(branch) ? Number(branch) : null,
   };
@@ -27,7 +27,7 @@ export function readPlace(hash: string): Place {
 
 export function address(
   session: string,
-  view: View = "timeline",
+  view: View = "misses",
   item: number | null = null,
   branch: number | null = null,
 ): string {

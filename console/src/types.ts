@@ -239,3 +239,37 @@ export interface RecallView {
   session: string;
   results: { position: number; turn: number; name: string; tokens: number; score: number | null }[];
 }
+
+export interface MissView {
+  turn: number;
+  result: number;
+  position: number;
+  name: string;
+  values: string[];
+  again: boolean;
+  shown: string;
+  cost: number;
+  reason: string;
+  left: number | null;
+  after: number | null;
+}
+
+export interface MissesView {
+  session: string;
+  branch: number;
+  last: number;
+  turns: number;
+  misses: MissView[];
+  next: number | null;
+}
+
+export interface RemediesView {
+  session: string;
+  branch: number;
+  turn: number;
+  position: number;
+  tried: number[];
+  budget: number | null;
+  policies: string[];
+  complete: boolean;
+}

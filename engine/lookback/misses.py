@@ -85,7 +85,10 @@ def remedies_of(
     policies: Sequence[str],
     deadline: float,
 ) -> Remedies:
-    """Tries budgets above the call's own, then other policies, until `deadline` (`monotonic`)."""
+    """Tries budgets above the call's own, then other policies, until `deadline` (`monotonic`).
+
+    The policy `full` is not tried: it helps always, and keeps to no budget.
+    """
     messages = past.messages_before(turn)
     assert messages is not None
     history = past.history_before(messages)
@@ -105,7 +108,7 @@ def remedies_of(
     for policy in policies:
         if time.monotonic() > deadline:
             return Remedies(smallest, tuple(helpful), False)
-        if policy != settings.policy and helps({"policy": policy}):
+        if policy not in (settings.policy, "full") and helps({"policy": policy}):
             helpful.append(policy)
     return Remedies(smallest, tuple(helpful), True)
 

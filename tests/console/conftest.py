@@ -21,6 +21,8 @@ COMMAND = [
 ]
 PASSWORD = "correct horse battery"
 ORDERS = "orders-2026-q1"
+PATIENCE_MS = 60_000
+"""Machines that run tests are busy ones."""
 LARGE = "claims-backlog"
 HOSTILE = "<img src=x onerror=hacked=1> & co"
 BUDGET = 6000
@@ -70,6 +72,16 @@ class Service:
         while not (view := self(walker, **fields))["complete"]:
             pass
         return view
+
+    def first_miss(self, session: str) -> Json:
+        """The first of a session's misses, from as many pages as that takes."""
+        start = 1
+        while True:
+            view = self("misses", session=session, start=start)
+            if view["misses"]:
+                found: Json = view["misses"][0]
+                return found
+            start = view["next"]
 
     def timeline(self, session: str) -> list[Json]:
         turns: list[Json] = []
@@ -165,7 +177,7 @@ def visit(browser: Any, service: Service) -> Iterator[Callable[..., Console]]:
         context = browser.new_context(
             **{"viewport": {"width": 1440, "height": 900}, "color_scheme": "light", **options}
         )
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(PATIENCE_MS)
         console = Console(context.new_page(), service)
         opened.append((context, console))
         return console

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.console.conftest import ORDERS, Console
+from tests.console.conftest import ORDERS, PATIENCE_MS, Console
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
+expect.set_options(timeout=PATIENCE_MS)
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "images"
 VIEWS: dict[str, tuple[str, int | None, str]] = {

@@ -7,9 +7,10 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.console.conftest import HOSTILE, ORDERS, PASSWORD, Console, Service
+from tests.console.conftest import HOSTILE, ORDERS, PASSWORD, PATIENCE_MS, Console, Service
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
+expect.set_options(timeout=PATIENCE_MS)
 
 Visit = Callable[..., Console]
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.console.conftest import LARGE, ORDERS, Console, Service
+from tests.console.conftest import LARGE, ORDERS, PATIENCE_MS, Console, Service
 from tests.console.transcripts import make_run
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
+expect.set_options(timeout=PATIENCE_MS)
 
 
 def rows(console: Console) -> Any:

@@ -1,13 +1,15 @@
 """The views on one session."""
 
+import os
 import re
 from typing import Any
 
 import pytest
 
-from tests.console.conftest import BUDGET, LARGE, ORDERS, Console, Service
+from tests.console.conftest import BUDGET, LARGE, ORDERS, PATIENCE_MS, Console, Service
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
+expect.set_options(timeout=PATIENCE_MS)
 
 
 def drawn(console: Console, selector: str, colours: int) -> bool:
@@ -351,3 +353,29 @@ def test_an_unknown_session_is_told(console: Console) -> None:
     console.page.evaluate("location.hash = '#/session/nothing/timeline'")
     expect(console.page.get_by_text("There is no such session")).to_be_visible()
     console.problems.clear()
+
+
+def test_a_session_opens_on_what_its_calls_lacked(console: Console, service: Service) -> None:
+    first = service.first_miss(LARGE)
+    console.page.evaluate("where => { location.hash = where }", f"#/session/{LARGE}")
+    page = console.page
+    expect(page.get_by_role("link", name="Misses")).to_have_attribute("aria-current", "page")
+    table = page.get_by_role("region", name="Misses")
+    row = table.get_by_role("row").nth(1)
+    expect(row).to_contain_text(f"#{first['position']} {first['name']}")
+    expect(row).to_contain_text((*first["values"], "called again")[0])
+    expect(row).to_contain_text(first["reason"])
+    row.get_by_role("button", name="Find out").click()
+    found = service("remedies", session=LARGE, turn=first["turn"], position=first["position"])
+    expect(row).to_contain_text(f"a budget of {found['budget']:,}")
+    if shot := os.environ.get("SCREENSHOT"):
+        page.screenshot(path=shot)
+    row.get_by_role("link", name=str(first["turn"]), exact=True).click()
+    expect(page.locator(".answer")).to_contain_text(f"#{first['position']} {first['name']}")
+
+
+def test_a_session_that_lacked_nothing_says_so(console: Console) -> None:
+    console.open(ORDERS, "misses")
+    expect(console.page.locator("main")).to_contain_text(
+        re.compile("No call lacked anything|needed what was out of view")
+    )

@@ -200,13 +200,7 @@ def test_the_misses_of_a_session_are_those_of_its_timeline(service: Service) -> 
 
 
 def test_a_miss_has_remedies(service: Service) -> None:
-    every: list[dict[str, Any]] = []
-    start: int | None = 1
-    while start is not None and not every:
-        view = service("misses", session=LARGE, start=start)
-        every += view["misses"]
-        start = view["next"]
-    miss = every[0]
+    miss = service.first_miss(LARGE)
     told = service("explain", session=LARGE, turn=miss["turn"])
     (row,) = [row for row in told["results"] if row["position"] == miss["position"]]
     assert {name: row[name] for name in ("shown", "reason", "left", "after", "cost", "name")} == {

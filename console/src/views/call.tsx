@@ -8,6 +8,7 @@ import { address, go } from "../route";
 import type { CallView } from "../types";
 import { BudgetBar } from "./call/budget";
 import { Histories } from "./call/histories";
+import { Outcome } from "./call/outcome";
 import { Scores } from "./call/scores";
 import { type Asked, WhatIf } from "./call/whatif";
 import type { ViewProps } from "./session";
@@ -91,6 +92,7 @@ export function Call({ place, data }: ViewProps) {
         <div class={own.busy || (changed && other.busy) ? "stale" : ""}>
           <BudgetBar view={shown ?? own.value!} tools={tools} />
           <Notes view={shown ?? own.value!} />
+          {!changed && <Outcome data={data} turn={turn} session={place.session} branch={place.branch} />}
           <Histories view={shown ?? own.value!} session={place.session} branch={place.branch} />
           <Scores view={shown ?? own.value!} session={place.session} branch={place.branch} difference={difference} />
         </div>

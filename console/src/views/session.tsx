@@ -9,12 +9,14 @@ import { type SessionData, useSession } from "../session";
 import type { InspectView } from "../types";
 import { Call } from "./call";
 import { Graph } from "./graph";
+import { Misses } from "./misses";
 import { Results } from "./result";
 import { Savings } from "./savings";
 import { exportSession } from "./sessions";
 import { Timeline } from "./timeline";
 
 const TABS: [View, string][] = [
+  ["misses", "Misses"],
   ["timeline", "Timeline"],
   ["call", "One call"],
   ["graph", "Reuse graph"],
@@ -123,6 +125,7 @@ function Content(props: ViewProps) {
     if (data.complete) return <Empty title="The model has not been called yet" />;
     return data.error ? null : <Loading what="Recomputing what each call showed…" />;
   }
+  if (place.view === "misses") return <Misses {...props} />;
   if (place.view === "call") return <Call {...props} />;
   if (place.view === "graph") return <Graph {...props} />;
   if (place.view === "result") return <Results {...props} />;

@@ -2,6 +2,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { decimals, number, plural } from "../../format";
 import { Icon } from "../../parts/icon";
+import { room } from "../../parts/room";
 import { address } from "../../route";
 import type { CallView, ResultView } from "../../types";
 import type { Difference } from "../call";
@@ -91,13 +92,6 @@ interface RowProps {
   change: string;
   link: string;
   toggle: () => void;
-}
-
-/** What room there was for a result that is left out. */
-function room(row: ResultView): string {
-  if (row.left === null) return "";
-  const after = row.after === null ? "in the end" : row.after ? `after the first ${row.after} taken` : "from the start";
-  return `: it needs ${number(row.cost)} tokens, ${number(row.left)} were left ${after}`;
 }
 
 function Row({ row, open, change, link, toggle }: RowProps) {
