@@ -16,15 +16,38 @@ from contextrender_bridge.wrap.usage import Usage, usage_of
 
 SOURCE = "Claude Code"
 SYNTHETIC = "<synthetic>"
-# fmt: off
-SKIPPED = frozenset({
-    "agent-name", "agent-color", "ai-title", "attachment", "bridge-session",
-    "content-replacement", "custom-title", "deferred-tools-delta", "file-history-snapshot",
-    "invoked-skills", "last-prompt", "mode", "permission-mode", "pr-link", "progress",
-    "queue-operation", "saved_hook_context", "speculation-accept", "summary", "tag",
-    "task-summary", "worktree-state",
-})
-# fmt: on
+SKIPPED = frozenset(
+    {
+        "agent-color",
+        "agent-name",
+        "ai-title",
+        "api-request",
+        "api-request-blob",
+        "api-request-shape",
+        "atis-latch",
+        "attachment",
+        "bridge-session",
+        "content-replacement",
+        "cost-state",
+        "custom-title",
+        "deferred-tools-delta",
+        "file-history-snapshot",
+        "invoked-skills",
+        "last-prompt",
+        "mode",
+        "permission-mode",
+        "pr-link",
+        "progress",
+        "queue-operation",
+        "saved_hook_context",
+        "speculation-accept",
+        "summary",
+        "tag",
+        "task-summary",
+        "tools-used",
+        "worktree-state",
+    }
+)
 
 
 @dataclass
