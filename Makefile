@@ -48,7 +48,11 @@ check: .venv/ready
 	.ci/check-jac $(BIN)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	PYTHONPATH=.:py_bridge $(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/python -m pytest tests/test_layers.py
 	$(BIN)/mypy
+	cd console && ../$(BIN)/biome lint --error-on-warnings
+	.ci/check-console
 
 # Rewrites what ruff and jac can mend themselves.
 fix: .venv/ready

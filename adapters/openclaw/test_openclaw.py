@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contextrender_bridge.client.replies import SessionView
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
@@ -115,7 +116,7 @@ def is_internal(item: Json) -> bool:
     return text.startswith(INTERNAL)
 
 
-def recorded(loopback: Loopback, questions: Sequence[str]) -> Json:
+def recorded(loopback: Loopback, questions: Sequence[str]) -> SessionView:
     """The one session: one history, with all findings, and as the user's words only the user's."""
     (session,) = loopback.sessions()
     (branch,) = loopback.client.export_session(session["session"])["branches"]

@@ -12,7 +12,7 @@ UNCHANGED = "history sent unchanged"
 
 
 def run(
-    command: Sequence[str | Path],
+    command: Sequence[object],
     environment: Mapping[str, str],
     folder: Path | None = None,
     *,

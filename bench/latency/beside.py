@@ -22,9 +22,9 @@ FEWEST, MOST = 3, 20
 def measure_peers(sizes: Sequence[int], done: Callable[[], None]) -> list[dict[str, Any]]:
     """What each makes of runs of these sizes under the default budget, and how long it takes."""
     sys.path.append(str(PEERS))
-    from catalogue import PEERS as CATALOGUE  # type: ignore[import-not-found]
-    from driving import Worker  # type: ignore[import-not-found]
-    from environments import Unavailable, python_of  # type: ignore[import-not-found]
+    from catalogue import PEERS as CATALOGUE
+    from driving import Worker
+    from environments import Unavailable, python_of
 
     rows: list[dict[str, Any]] = []
     for peer in (peer for peer in CATALOGUE if peer.name in BESIDE):

@@ -92,7 +92,7 @@ def measure_round_trip(server: Server) -> dict[str, Any]:
     times = Times()
     for _ in range(HEALTH_SAMPLES):
         times.measure(lambda: server.http.get("/healthz"))
-    return times.to_json()
+    return dict(times.to_json())
 
 
 def measure_client(server: Server, results: int) -> dict[str, Any]:

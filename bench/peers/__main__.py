@@ -122,7 +122,12 @@ def _print(rows: Sequence[Row], runs: Sequence[Run], budget: int) -> None:
         *("with\norphans", "task not\nin full", "ms\nmedian", "ms\np99"),
         folds="",
     )
-    shares = ("result_recall", "value_recall", "turns_with_all_values", "openai_prompts")
+    shares: tuple[str, ...] = (
+        "result_recall",
+        "value_recall",
+        "turns_with_all_values",
+        "openai_prompts",
+    )
     shares += ("openai_loop", "refetches")
     counts = ("over_budget", "with_orphans", "without_task")
     for row in rows:

@@ -18,7 +18,8 @@ class Unavailable(Exception):
 def python_of(peer: Peer, folder: Path) -> Path:
     """The peer's Python, installing it first where it is not. Raises Unavailable."""
     home = folder / peer.environment
-    python, stamp = home / "bin" / "python", home / STAMP
+    python: Path = home / "bin" / "python"
+    stamp = home / STAMP
     wanted = hashlib.sha256(" ".join([*peer.requirements, *COUNTING]).encode()).hexdigest()
     if stamp.is_file() and stamp.read_text() == wanted:
         return python

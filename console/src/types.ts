@@ -1,4 +1,5 @@
-// What the walkers report: the files of views/.
+// What the walkers report: the files of views/. Long because it lists every shape; a test compares
+// them with those that are served.
 
 export interface SessionView {
   session: string;
@@ -26,12 +27,19 @@ export interface BranchView {
   tokens: number;
 }
 
+export interface ToolView {
+  name: string;
+  results: number;
+  tokens: number;
+  reused: number;
+}
+
 export interface InspectView {
   session: SessionView;
   head: number;
   settings: Record<string, unknown>;
   lines: BranchView[];
-  tools: { name: string; results: number; tokens: number; reused: number }[];
+  tools: ToolView[];
   uses: number;
   embedded: number;
 }
@@ -122,11 +130,16 @@ export interface CompareView {
   policies: PolicyView[];
 }
 
+export interface ValueView {
+  value: string;
+  results: number;
+}
+
 export interface UseView {
   turn: number;
   position: number;
   name: string;
-  values: { value: string; results: number }[];
+  values: ValueView[];
 }
 
 export interface ResultView {
@@ -148,13 +161,19 @@ export interface ResultView {
   uses: UseView[];
 }
 
+export interface TokenView {
+  before: number;
+  after: number;
+  outside: number;
+}
+
 export interface ExplainView {
   session: string;
   branch: number;
   turn: number;
   budget: number;
   policy: string;
-  tokens: { before: number; after: number; outside: number };
+  tokens: TokenView;
   retained: number;
   left_turns: number[];
   warnings: string[];
@@ -221,6 +240,11 @@ export interface ValueTraceView {
   uses: OperationView[];
 }
 
+export interface UsedValue {
+  value: string;
+  uses: OperationView[];
+}
+
 export interface ContentView {
   session: string;
   position: number;
@@ -232,12 +256,23 @@ export interface ContentView {
   start: number;
   length: number;
   text: string;
-  used: { value: string; uses: OperationView[] }[];
+  used: UsedValue[];
+}
+
+export interface RecalledView {
+  branch: number;
+  position: number;
+  turn: number;
+  name: string;
+  arguments: string;
+  tokens: number;
+  score: number | null;
+  message: Record<string, unknown>;
 }
 
 export interface RecallView {
   session: string;
-  results: { position: number; turn: number; name: string; tokens: number; score: number | null }[];
+  results: RecalledView[];
 }
 
 export interface MissView {

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.history.growing import Growing
-from engine.plan.greedy import Floats
+
+Floats = NDArray[np.float64]
 
 SATURATION = 1.2
 LENGTH_SHARE = 0.75

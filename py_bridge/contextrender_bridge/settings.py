@@ -15,77 +15,26 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import urlsplit
 
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.setting_kinds import (
+    Unfit,
+    as_address,
+    as_base_address,
+    as_folder,
+    as_mode,
+    as_names,
+    as_seconds,
+    as_secret,
+    as_switch,
+    as_whole,
+)
 
 CONFIG = "CONTEXTRENDER_CONFIG"
 OPENAI = "https://api.openai.com/v1"
 ANTHROPIC = "https://api.anthropic.com/v1"
-MODES = ("render", "observe", "bypass")
 DEADLINE = 2.0
 """Seconds a model call may wait for its plan."""
-
-
-class Unfit(ValueError):
-    """A value that a setting cannot have; its text says what it must be."""
-
-
-def base_address(text: str) -> str:
-    """A provider's base address; `/v1` where it names a host alone. Raises Unfit."""
-    parts = urlsplit(text.rstrip("/"))
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Unfit("must begin with http:// or https://")
-    return text.rstrip("/") if parts.path else f"{text.rstrip('/')}/v1"
-
-
-def _whole(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise Unfit("must be a whole number above 0")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < 3600:
-        raise Unfit("must be a number of seconds above 0, below 3600")
-    return seconds
-
-
-def _switch(text: str) -> bool:
-    if text.lower() in ("1", "true", "yes", "on"):
-        return True
-    if text.lower() in ("0", "false", "no", "off"):
-        return False
-    raise Unfit("must be on or off")
-
-
-def names(text: str) -> frozenset[str]:
-    """The names in a list with commas, in lower case."""
-    return frozenset(name.strip().lower() for name in text.split(",") if name.strip())
-
-
-def _mode(text: str) -> str:
-    if text not in MODES:
-        raise Unfit(f"must be one of {', '.join(MODES)}")
-    return text
-
-
-def _secret(text: str) -> str:
-    if len(text.encode()) < 32:
-        raise Unfit("must have at least 32 bytes")
-    return text
-
-
-def _address(text: str) -> str:
-    return text.rstrip("/")
-
-
-def _folder(text: str) -> Path:
-    return Path(text).expanduser()
 
 
 def own_folder(kind: str) -> Path:
@@ -123,8 +72,8 @@ def _row(
 class Settings:
     """What is in force. Names in capitals after `CONTEXTRENDER_` are the environment's."""
 
-    data: Path = _row(_data, "data folder, as `--data`", _folder)
-    url: str = _row("", "for clients: the service's address (else the local server's)", _address)
+    data: Path = _row(_data, "data folder, as `--data`", as_folder)
+    url: str = _row("", "for clients: the service's address (else the local server's)", as_address)
     token: str = _row("", "for clients: their token (else the local server's)", secret=True)
     model: str = _row(
         "",
@@ -138,34 +87,36 @@ class Settings:
         also="CTXGRAPH_EMBED_MODEL",
     )
     acon_guideline: str = _row("", "file with the guideline text of the policy `acon`")
-    working_set_mb: int = _row(256, "memory for sessions kept in process", _whole)
-    max_body_mb: int = _row(64, "largest request", _whole)
-    max_messages: int = _row(20_000, "most messages in one request", _whole)
-    threads: int = _row(32, "requests at work at once", _whole)
-    connections: int = _row(1024, "most connections at once", _whole)
-    head_seconds: float = _row(15.0, "seconds that a request's head may take", _seconds)
-    body_seconds: float = _row(300.0, "seconds that its body may take", _seconds)
-    jwt_secret: str = _row("", "signs tokens (else made at first start)", _secret, secret=True)
-    debug: bool = _row(False, "logs may quote what was sent", _switch)
-    upstream: str = _row(OPENAI, "proxy: an OpenAI-compatible provider", base_address)
-    anthropic_upstream: str = _row(ANTHROPIC, "proxy: an Anthropic-compatible one", base_address)
-    budget: int | None = _row(None, "proxy: tokens of history (else the session's)", _whole)
+    working_set_mb: int = _row(256, "memory for sessions kept in process", as_whole)
+    max_body_mb: int = _row(64, "largest request", as_whole)
+    max_messages: int = _row(20_000, "most messages in one request", as_whole)
+    threads: int = _row(32, "requests at work at once", as_whole)
+    connections: int = _row(1024, "most connections at once", as_whole)
+    head_seconds: float = _row(15.0, "seconds that a request's head may take", as_seconds)
+    body_seconds: float = _row(300.0, "seconds that its body may take", as_seconds)
+    jwt_secret: str = _row("", "signs tokens (else made at first start)", as_secret, secret=True)
+    debug: bool = _row(False, "logs may quote what was sent", as_switch)
+    upstream: str = _row(OPENAI, "proxy: an OpenAI-compatible provider", as_base_address)
+    anthropic_upstream: str = _row(ANTHROPIC, "proxy: an Anthropic-compatible one", as_base_address)
+    budget: int | None = _row(None, "proxy: tokens of history (else the session's)", as_whole)
     policy: str | None = _row(None, "proxy: how to choose what is shown (else the session's)")
-    mode: str = _row("render", "proxy: `render`, `observe` or `bypass`", _mode)
-    recall: bool = _row(False, "proxy: offer the model a tool to recall", _switch)
+    mode: str = _row("render", "proxy: `render`, `observe` or `bypass`", as_mode)
+    recall: bool = _row(False, "proxy: offer the model a tool to recall", as_switch)
     providers: frozenset[str] = _row(
-        frozenset(), "proxy: others, or models of theirs, to reach through LiteLLM", names
+        frozenset(), "proxy: others, or models of theirs, to reach through LiteLLM", as_names
     )
     provider_users: frozenset[str] = _row(
-        frozenset({"local"}), "`serve`: who may use its keys for other providers", names
+        frozenset({"local"}), "`serve`: who may use its keys for other providers", as_names
     )
-    provider_timeout: float = _row(600.0, "proxy: seconds a provider may say nothing", _seconds)
+    provider_timeout: float = _row(600.0, "proxy: seconds a provider may say nothing", as_seconds)
     allowed_hosts: frozenset[str] = _row(
-        frozenset(), "host names, and pages' `host:port`, to answer to on loopback", names
+        frozenset(), "host names, and pages' `host:port`, to answer to on loopback", as_names
     )
-    deadline: float = _row(DEADLINE, "proxy: seconds a model call may wait for its plan", _seconds)
+    deadline: float = _row(
+        DEADLINE, "proxy: seconds a model call may wait for its plan", as_seconds
+    )
     linger: float = _row(
-        600.0, "seconds that the service which `wrap` started goes on without use", _seconds
+        600.0, "seconds that the service which `wrap` started goes on without use", as_seconds
     )
 
 
@@ -216,7 +167,7 @@ def variables(name: str) -> list[str]:
 def config_file() -> Path:
     """The configuration file, which need not exist unless `CONTEXTRENDER_CONFIG` names it."""
     named = os.environ.get(CONFIG, "")
-    return _folder(named) if named else own_folder("config") / "config.toml"
+    return as_folder(named) if named else own_folder("config") / "config.toml"
 
 
 def set_for_library(name: str, value: str, *, unless: str = "") -> None:

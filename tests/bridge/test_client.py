@@ -71,7 +71,7 @@ def test_the_answer_is_that_of_sending_everything(client: ContextRender, session
 def test_a_plan_leaves_out_the_messages(client: ContextRender, session: str) -> None:
     reply = client.render(session, history(), want="plan")
     assert not reply["messages"]
-    assert [shown["message"] for shown in reply["plan"]] == list(range(7))
+    assert [shown["message"] for shown in reply["plan"] or ()] == list(range(7))
 
 
 def test_a_past_rewritten_in_place_is_sent_again(

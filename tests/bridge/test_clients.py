@@ -55,7 +55,7 @@ class Watched(httpx.AsyncBaseTransport):
 def test_the_async_client_sends_what_is_new(service: Credentials, session: str) -> None:
     watched = Watched()
 
-    async def talk(client: AsyncContextRender) -> Json:
+    async def talk(client: AsyncContextRender) -> Any:
         messages = history(1)
         await client.render(session, messages)
         messages += history(2)[3:]
@@ -74,7 +74,7 @@ def test_the_async_client_sends_what_is_new(service: Credentials, session: str) 
 def test_both_clients_give_the_same(service: Credentials, session: str) -> None:
     messages = history(12)
 
-    async def talk(client: AsyncContextRender) -> list[Json]:
+    async def talk(client: AsyncContextRender) -> list[Any]:
         rendered = await client.render(session, messages, budget=900)
         explained = await client.explain(session, budget=900)
         recalled = await client.recall(session, results=[2])
@@ -95,7 +95,7 @@ def test_both_clients_give_the_same(service: Credentials, session: str) -> None:
 
 
 def test_a_session_comes_and_goes_whole(service: Credentials, session: str) -> None:
-    async def talk(client: AsyncContextRender) -> Json:
+    async def talk(client: AsyncContextRender) -> Any:
         await client.sync(session, history(2), settings={"budget": 700})
         kept = await client.export_session(session)
         await client.delete_session(session)
@@ -133,7 +133,7 @@ def test_tries_are_bounded(service: Credentials) -> None:
 
 def test_a_login_gets_tokens_and_gets_them_again() -> None:
     expired = {"error": {"code": "unauthorized", "message": "x"}}
-    listed = {"reports": [{"sessions": []}]}
+    listed: Json = {"reports": [{"sessions": []}]}
     answers = [
         (401, expired),
         (200, {"token": "one"}),

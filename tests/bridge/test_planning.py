@@ -1,6 +1,7 @@
 """What adapters share: nothing that fails around a model call reaches the agent."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from contextrender_bridge import ContextRender
@@ -42,13 +43,13 @@ def test_what_cannot_be_read_goes_through_whole(
 
 
 def test_what_stays_of_a_message() -> None:
-    messages = [
+    messages: list[Any] = [
         *MESSAGES,
         {"role": "assistant", "content": "Two at once.", "tool_calls": CALLS},
         {"role": "tool", "tool_call_id": "c0", "content": "Fast."},
         {"role": "tool", "tool_call_id": "c1", "content": "Slow."},
     ]
-    some = [{"message": 0, "calls": []}, {"message": 1, "calls": [1], "text": ""}]
+    some: list[Any] = [{"message": 0, "calls": []}, {"message": 1, "calls": [1], "text": ""}]
     plan = Plan(messages, [*some, {"message": 3, "calls": [], "text": "S…"}])
     # The second of the runtime's own messages is none that was read.
     shown = Shown(plan, [0, None, 1, 2, 3])

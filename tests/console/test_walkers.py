@@ -59,7 +59,7 @@ def test_a_recorded_session_agrees_with_explain(service: Service) -> None:
 
 
 def test_show_call_is_explain_with_every_message(service: Service) -> None:
-    fields = {"session": ORDERS, "turn": 33, "budget": 2500, "policy": "reuse"}
+    fields: dict[str, Any] = {"session": ORDERS, "turn": 33, "budget": 2500, "policy": "reuse"}
     view = service("show_call", **fields)
     assert view["explain"] == service("explain", **fields)
     own = service.runs[ORDERS]

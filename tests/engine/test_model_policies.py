@@ -70,7 +70,7 @@ def test_within_budget_and_never_an_orphan_at_any_call(
 ) -> None:
     script, store = Script(text_of), SummariesInMemory()
     history = History()
-    outside: frozenset[int] = frozenset()
+    outside: set[int] = set()
     for stop in range(1, len(messages) + 1):
         script.fails = fails and stop % 2 == 0
         history.extend(messages[len(history) : stop], COUNTER)
@@ -303,7 +303,7 @@ def test_a_result_recalled_by_the_model_does_not_displace_the_summary() -> None:
         for item in rendered.items
     ]
     replaced = [{"position": position, "kind": "summary"}]
-    reply = {"plan": plan, "replaced": replaced, "omitted": rendered.omitted}
+    reply: Any = {"plan": plan, "replaced": replaced, "omitted": rendered.omitted}
     body = {"messages": messages, "tools": [{}]}
     transcript = DIALECTS["chat"].read(body)
     left = fitted(body, transcript, reply, also=[position, 5]).body["messages"]

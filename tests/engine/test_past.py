@@ -108,7 +108,7 @@ def test_settings_together_give_what_each_gives_alone() -> None:
 def test_a_deadline_ends_the_work_and_the_next_call_goes_on() -> None:
     past = past_of(make_run(12, 4))
     settings = [Called(RenderSettings(budget=2000))]
-    seen = []
+    seen: list[int] = []
     while not seen or seen[-1] < past.turns:
         seen.append(len(past.steps.up_to(settings, past.turns, time.monotonic())[0]))
     assert seen == list(range(1, past.turns + 1))

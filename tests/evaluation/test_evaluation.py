@@ -32,7 +32,7 @@ def a_run(number: int) -> Run:
     for turn in range(6):
         about = f"OWNER_{number}_{max(0, turn - 1 - number % 3)}"
         arguments = json.dumps({"id": about})
-        call = {"id": f"c{turn}", "type": "function"}
+        call: Json = {"id": f"c{turn}", "type": "function"}
         call |= {"function": {"name": "look", "arguments": arguments}}
         messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
         text = f"OWNER_{number}_{turn} " + "filler " * (20 + 9 * number)
@@ -136,7 +136,7 @@ def test_a_case_has_parameters_of_its_own_or_everyones() -> None:
 
 def test_a_replay_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     replayed: list[tuple[str, int]] = []
-    real = workers.replay_run
+    real = vars(workers)["replay_run"]
 
     def counted(run: Run, cases: Any, *rest: Any, **more: Any) -> Any:
         replayed.append((run.id, len(cases)))

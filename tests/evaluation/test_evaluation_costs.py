@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from contextrender_bridge.errors import CommandError
 
@@ -38,7 +39,8 @@ def score_of(
 
 
 def sums_over(*runs: RunScore) -> Sums:
-    return Sums(sum((sums_of(run, run.cases[0], Prices()) for run in runs), 0))
+    each = [sums_of(run, run.cases[0], Prices()) for run in runs]
+    return Sums(np.sum(each, axis=0))
 
 
 def value(name: str, sums: Sums) -> float:

@@ -44,13 +44,18 @@ class Server:
 
     def add_user(self, name: str, *, password: str | None = None) -> str:
         """The token of a new user."""
-        command = [BIN / "contextrender", "user", "add", name, "--data", self.data]
+        command: list[object] = [BIN / "contextrender", "user", "add", name, "--data", self.data]
         if password is not None:
             command.append("--password-stdin")
         made = subprocess.run(
-            command, input=password, capture_output=True, text=True, check=True, timeout=60
+            [str(word) for word in command],
+            input=password,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
         )
-        return made.stdout.strip()
+        return str(made.stdout).strip()
 
     def stop(self, number: signal.Signals = signal.SIGINT) -> int:
         """The exit code after that signal."""

@@ -19,7 +19,8 @@ def error(response: httpx.Response) -> dict[str, Any]:
     body = response.json()
     assert set(body) == {"error"}
     assert body["error"]["message"].endswith(".")
-    return body["error"]
+    told: dict[str, Any] = body["error"]
+    return told
 
 
 def test_success_is_the_reports_alone(client: httpx.Client) -> None:

@@ -51,7 +51,13 @@ def wrap(tmp_path: Path, environment: dict[str, str]) -> Iterator[Callable[..., 
 
     def start(name: str) -> tuple[subprocess.Popen[bytes], Path]:
         there = tmp_path / name
-        command = [BIN / "contextrender", "wrap", "--base-url-env", "OPENAI_BASE_URL", "--"]
+        command: list[str | Path] = [
+            BIN / "contextrender",
+            "wrap",
+            "--base-url-env",
+            "OPENAI_BASE_URL",
+            "--",
+        ]
         command += [sys.executable, "-c", AGENT, str(there)]
         with (tmp_path / f"{name}.err").open("wb") as errors:
             process = subprocess.Popen(command, env=environment, stderr=errors)
@@ -100,7 +106,7 @@ def test_an_agent_that_dies_of_a_signal(environment: dict[str, str], tmp_path: P
 
 def test_an_agent_that_is_not_installed(environment: dict[str, str], tmp_path: Path) -> None:
     environment["PATH"] = str(tmp_path)
-    command = [BIN / "contextrender", "wrap", "claude"]
+    command: list[str | Path] = [BIN / "contextrender", "wrap", "claude"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 127
     assert done.stderr.count("\n") == 1 and "npm install" in done.stderr
@@ -140,7 +146,7 @@ def test_a_data_folder_that_cannot_be(tmp_path: Path, kind: str) -> None:
     data = place if kind == "file" else place / "data"
     if kind == "not ours":
         data = Path("/proc/nothing")
-    command = [BIN / "contextrender", "serve", "--port", "0", "--data", str(data)]
+    command: list[str | Path] = [BIN / "contextrender", "serve", "--port", "0", "--data", str(data)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1 and str(data) in done.stderr

@@ -7,11 +7,12 @@ import { Failure, Loading } from "../parts/notes";
 import { address, go } from "../route";
 import type { CallView } from "../types";
 import { BudgetBar } from "./call/budget";
+import type { Difference } from "./call/difference";
 import { Histories } from "./call/histories";
 import { Outcome } from "./call/outcome";
 import { Scores } from "./call/scores";
 import { type Asked, WhatIf } from "./call/whatif";
-import type { ViewProps } from "./session";
+import type { ViewProps } from "./props";
 
 export function Call({ place, data }: ViewProps) {
   const last = Math.max(data.last, data.turns.length);
@@ -99,12 +100,6 @@ export function Call({ place, data }: ViewProps) {
       )}
     </div>
   );
-}
-
-export interface Difference {
-  added: number[];
-  removed: number[];
-  after: number;
 }
 
 function compare(own: CallView, other: CallView): Difference {

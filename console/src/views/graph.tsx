@@ -10,7 +10,7 @@ import { address } from "../route";
 import type { SessionData } from "../session";
 import { colour, toolColour, useDark } from "../theme";
 import type { GraphView } from "../types";
-import type { ViewProps } from "./session";
+import type { ViewProps } from "./props";
 
 interface Camera {
   x: number;

@@ -7,7 +7,7 @@ import { Empty, Failure, Loading } from "../parts/notes";
 import { address } from "../route";
 import { COMPLETE, type SessionData } from "../session";
 import type { MissesView, MissView, RemediesView } from "../types";
-import type { ViewProps } from "./session";
+import type { ViewProps } from "./props";
 
 const FILTERS = ["all", "never shown", "dropped and used later", "restored"] as const;
 type Filter = (typeof FILTERS)[number];

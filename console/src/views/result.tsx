@@ -11,7 +11,7 @@ import { Trace } from "../parts/trace";
 import { address } from "../route";
 import { OMITTED, type Result, type SessionData } from "../session";
 import type { ContentView, RecallView } from "../types";
-import type { ViewProps } from "./session";
+import type { ViewProps } from "./props";
 
 const PART = 1 << 17;
 const LAID_OUT_AT_MOST = 1 << 21;

@@ -6,7 +6,7 @@ import { Chart } from "../parts/chart";
 import { Failure, Figure, Loading } from "../parts/notes";
 import type { SessionData } from "../session";
 import type { CompareView, PolicyView, SavingsView } from "../types";
-import type { ViewProps } from "./session";
+import type { ViewProps } from "./props";
 
 /** Asks again while the answer is not complete, and whenever `stamp` changes. */
 function useWhole<T extends { complete: boolean }>(walker: string, fields: object, stamp: number): { value: T | null; error: unknown } {

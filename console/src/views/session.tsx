@@ -5,8 +5,9 @@ import { date, number, plural, short } from "../format";
 import { useAsk, useInterval } from "../parts/load";
 import { Empty, Failure, Figure, Loading } from "../parts/notes";
 import { address, go, type Place, type View } from "../route";
-import { type SessionData, useSession } from "../session";
+import { useSession } from "../session";
 import type { InspectView } from "../types";
+import type { ViewProps } from "./props";
 import { Call } from "./call";
 import { Graph } from "./graph";
 import { Misses } from "./misses";
@@ -23,11 +24,6 @@ const TABS: [View, string][] = [
   ["result", "Results"],
   ["savings", "Savings"],
 ];
-
-export interface ViewProps {
-  place: Place;
-  data: SessionData;
-}
 
 export function Session({ place }: { place: Place }) {
   const { session, branch } = place;

@@ -6,7 +6,7 @@ import { Icon } from "../parts/icon";
 import { address, go } from "../route";
 import { COMPLETE, OMITTED, REPLACED, type SessionData } from "../session";
 import { colour, useDark } from "../theme";
-import type { ViewProps } from "./session";
+import type { ViewProps } from "./props";
 
 const ZOOMS = [1, 2, 3, 4, 6, 8, 11, 15, 20];
 const UNKNOWN = "not recomputed yet";

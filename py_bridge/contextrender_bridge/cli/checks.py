@@ -18,7 +18,7 @@ from contextrender_bridge.client.credentials import FILE_NAME, load_credentials
 from contextrender_bridge.errors import CommandError, NoCredentials
 from contextrender_bridge.paths import data_dir
 from contextrender_bridge.server_state import answers
-from contextrender_bridge.settings import config_file, read_settings
+from contextrender_bridge.settings import config_file, environment_without, read_settings
 from contextrender_bridge.wrap.agents import AGENTS
 from contextrender_bridge.wrap.agents.base import Agent, Given
 from contextrender_bridge.wrap.doors import Doors
@@ -110,7 +110,7 @@ def models() -> Iterator[Finding]:
         yield Finding("embedder", f"{settings.embed_model}, asked over the network")
     told = settings.model or "none: results larger than the budget become excerpts"
     yield Finding("model", told)
-    keys = [name for name in KEYS if os.environ.get(name)]
+    keys = [name for name in KEYS if environment_without().get(name)]
     yield Finding("keys", f"set: {', '.join(keys)}" if keys else "none in the environment")
 
 
@@ -164,7 +164,7 @@ def _agent(agent: Agent) -> Finding:
     if program is None:
         return Finding(agent.name, "not installed", "note", agent.install)
     doors = Doors.imagined()
-    given = Given((), dict(os.environ), Path.cwd(), Path())
+    given = Given((), environment_without(), Path.cwd(), Path())
     try:
         agent.redirect(given, doors)
     except CommandError as refused:

@@ -10,7 +10,8 @@ from typing import cast
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.listening import address, listen
 from contextrender_bridge.paths import data_dir
-from contextrender_bridge.settings import MODES, base_address, checked, current_settings, names
+from contextrender_bridge.setting_kinds import MODES, as_base_address, as_names
+from contextrender_bridge.settings import checked, current_settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
     settings = current_settings()
     given = {
-        "providers": names(args.providers or ""),
+        "providers": as_names(args.providers or ""),
         "budget": args.budget,
         "policy": args.policy,
         "mode": args.mode,
@@ -83,4 +84,4 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _base(option: str, text: str | None) -> str | None:
-    return text and cast(str, checked(base_address, text, option))
+    return text and cast(str, checked(as_base_address, text, option))

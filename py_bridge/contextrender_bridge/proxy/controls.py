@@ -9,7 +9,8 @@ from typing import Any
 
 from contextrender_bridge.client.session_names import digest_of, name_of
 from contextrender_bridge.proxy.headers import Headers, first
-from contextrender_bridge.settings import MODES, Settings
+from contextrender_bridge.setting_kinds import MODES
+from contextrender_bridge.settings import Settings
 
 _SESSION_HEADERS = (
     b"x-contextrender-session",

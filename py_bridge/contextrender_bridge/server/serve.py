@@ -51,7 +51,6 @@ def serve(
 
     from contextrender_bridge.server.announce import announced
     from contextrender_bridge.server.app import build_app
-    from contextrender_bridge.server.background import background
     from contextrender_bridge.server.connections import guarded
     from contextrender_bridge.server.console import console_link
     from contextrender_bridge.server.idle import Idle, stopped_when_idle
@@ -90,7 +89,6 @@ def serve(
     server = Announcing(config)
     with announced(url, token, data), stopped_when_idle(server, use, idle):
         server.run(sockets=[listener])
-    background.drain()
     return 0
 
 

@@ -7,7 +7,6 @@ contextrender wrap --base-url-env NAME -- COMMAND. No file of yours is changed.
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import shutil
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 from contextrender_bridge.cli.look.asking import print_json
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.paths import data_dir, make_private
+from contextrender_bridge.settings import environment_without
 from contextrender_bridge.wrap.agents import AGENTS
 from contextrender_bridge.wrap.agents.base import Agent, Given, Redirect
 from contextrender_bridge.wrap.agents.command import Command
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     if program is None:
         how = f": {agent.install}" if agent.install else "."
         raise CommandError(f"{agent.program} is not installed{how}", NOT_FOUND)
-    given = Given(words, dict(os.environ), Path.cwd(), Path())
+    given = Given(words, environment_without(), Path.cwd(), Path())
     plain = _plain(agent, given)
     if plain is not None:
         return end_like(run_child([program, *plain.arguments], given.environment))
@@ -92,7 +92,7 @@ def _plain(agent: Agent, given: Given) -> Redirect | None:
 
 def _show(agent: Agent, words: list[str], *, as_json: bool) -> int:
     doors = Doors.imagined()
-    given = Given(words, dict(os.environ), Path.cwd(), make_private(data_dir()))
+    given = Given(words, environment_without(), Path.cwd(), make_private(data_dir()))
     made = agent.redirect(given, doors)
     command = [agent.program, *made.arguments]
     if as_json:

@@ -5,7 +5,7 @@ import { Icon } from "../../parts/icon";
 import { room } from "../../parts/room";
 import { address } from "../../route";
 import type { CallView, ResultView } from "../../types";
-import type { Difference } from "../call";
+import type { Difference } from "./difference";
 
 type Column = "position" | "name" | "age" | "reuse" | "relevance" | "usefulness" | "score" | "tokens" | "order";
 

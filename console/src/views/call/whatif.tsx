@@ -1,7 +1,7 @@
 // The same call under another budget, policy or weights. Nothing is stored.
 import { number, plural } from "../../format";
 import type { CallView } from "../../types";
-import type { Difference } from "../call";
+import type { Difference } from "./difference";
 
 export interface Asked {
   budget?: number;

@@ -1,0 +1,76 @@
+"""How settings are read from a text; what cannot be one of its kind is `Unfit`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+MODES = ("render", "observe", "bypass")
+
+
+class Unfit(ValueError):
+    """A value that a setting cannot have; its text says what it must be."""
+
+
+def as_base_address(text: str) -> str:
+    """A provider's base address; `/v1` where it names a host alone. Raises Unfit."""
+    parts = urlsplit(text.rstrip("/"))
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Unfit("must begin with http:// or https://")
+    return text.rstrip("/") if parts.path else f"{text.rstrip('/')}/v1"
+
+
+def as_whole(text: str) -> int:
+    """A whole number above 0."""
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise Unfit("must be a whole number above 0")
+    return int(text)
+
+
+def as_seconds(text: str) -> float:
+    """A time in seconds, below an hour."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 3600:
+        raise Unfit("must be a number of seconds above 0, below 3600")
+    return seconds
+
+
+def as_switch(text: str) -> bool:
+    """Whether it is on."""
+    if text.lower() in ("1", "true", "yes", "on"):
+        return True
+    if text.lower() in ("0", "false", "no", "off"):
+        return False
+    raise Unfit("must be on or off")
+
+
+def as_names(text: str) -> frozenset[str]:
+    """The names in a list with commas, in lower case."""
+    return frozenset(name.strip().lower() for name in text.split(",") if name.strip())
+
+
+def as_mode(text: str) -> str:
+    """What the proxy does with histories."""
+    if text not in MODES:
+        raise Unfit(f"must be one of {', '.join(MODES)}")
+    return text
+
+
+def as_secret(text: str) -> str:
+    """A text long enough to sign with."""
+    if len(text.encode()) < 32:
+        raise Unfit("must have at least 32 bytes")
+    return text
+
+
+def as_address(text: str) -> str:
+    """An address without its last slash."""
+    return text.rstrip("/")
+
+
+def as_folder(text: str) -> Path:
+    """A path; `~` is this user's."""
+    return Path(text).expanduser()

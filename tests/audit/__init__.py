@@ -1,1 +1,0 @@
-"""`contextrender audit`; its readers meet the agents' own output in adapters/wrap."""

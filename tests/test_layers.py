@@ -1,0 +1,109 @@
+"""Who may import whom in the Jac files (import-linter holds the same of the Python), and sizes."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+OWN = {"contextrender_bridge", "engine", "evaluation", "graph", "nodes", "views", "walkers"}
+RUNTIME = {"byllm", "jac_scale", "jaclang"}
+LONGEST = 250
+
+MAY = {
+    "contextrender.jac": {"walkers"},
+    "nodes": {"nodes"},
+    "engine": {"engine", "contextrender_bridge.errors", "contextrender_bridge.settings"},
+    "views": {"views", "engine"},
+    "graph": {
+        "contextrender_bridge.errors",
+        "contextrender_bridge.settings",
+        "engine",
+        "graph",
+        "nodes",
+        "views",
+    },
+    "walkers": {
+        "contextrender_bridge.errors",
+        "contextrender_bridge.settings",
+        "engine",
+        "graph",
+        "nodes",
+        "views",
+    },
+}
+"""What each room may import of ours. Walkers are endpoints: none imports another."""
+
+# The model that writes compactions and summaries is byllm's.
+RUNTIME_DOORS = {"engine/models/compaction.jac": {"byllm"}}
+
+# Each is to be taken apart; nothing may join them.
+TOO_LONG = {
+    "adapters/opencode/src/transcript.js",
+    "console/src/parts/grid.ts",
+    "console/src/views/graph.tsx",
+    "console/src/views/result.tsx",
+    "console/src/views/timeline.tsx",
+    "evaluation/plots.py",
+    "py_bridge/contextrender_bridge/proxy/recall/driver.py",
+}
+
+
+def listed(*patterns: str) -> list[str]:
+    command = ["git", "ls-files", *patterns]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [path for path in ran.stdout.splitlines() if (ROOT / path).is_file()]
+
+
+JAC = [path for path in listed("*.jac") if path.split("/")[0] in MAY]
+
+
+def imports_of(path: str) -> list[str]:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    return re.findall(r"^\s*import (?:from )?([\w.]+)", text, re.M)
+
+
+@pytest.mark.parametrize("path", JAC)
+def test_a_jac_file_imports_only_from_below(path: str) -> None:
+    may = MAY[path.split("/")[0]]
+    for module in imports_of(path):
+        top = module.split(".")[0]
+        if top in RUNTIME:
+            allowed = RUNTIME_DOORS.get(path, set())
+            assert path.startswith("graph/runtime/") or top in allowed, f"{path}: {module}"
+        elif top in OWN:
+            assert any(module == one or module.startswith(f"{one}.") for one in may), (
+                f"{path} imports {module}; this room may import {', '.join(sorted(may))}"
+            )
+
+
+def test_the_files_import_without_circles() -> None:
+    modules = {path.removesuffix(".jac").replace("/", "."): path for path in JAC}
+    below = {
+        name: [to for to in imports_of(path) if to in modules] for name, path in modules.items()
+    }
+    done: set[str] = set()
+
+    def visit(name: str, way: tuple[str, ...]) -> None:
+        assert name not in way, " -> ".join([*way[way.index(name) :], name])
+        if name not in done:
+            for to in below[name]:
+                visit(to, (*way, name))
+            done.add(name)
+
+    for name in modules:
+        visit(name, ())
+
+
+def test_a_long_file_says_why() -> None:
+    sources = listed("*.py", "*.jac", "*.ts", "*.tsx", "*.js", "*.mjs")
+    built = "py_bridge/contextrender_bridge/console/"
+    long = set()
+    for path in sources:
+        tests = path.startswith("tests/") or "/test/" in path or "/test_" in path
+        lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
+        excused = any("long because" in line.lower() for line in lines[:5])
+        if len(lines) > LONGEST and not (tests or excused or path.startswith(built)):
+            long.add(path)
+    assert long <= TOO_LONG, "above 250 lines: say in the first lines `Long because ...`, or split"
