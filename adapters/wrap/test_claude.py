@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from contextrender_bridge.audit.claude import read_claude
 
 from adapters.claude_code.test_claude_code import as_its_own
 from adapters.conftest import Loopback
@@ -11,6 +12,7 @@ from adapters.testing import hosts
 from adapters.testing.commands import run
 from adapters.testing.installs import environment, node_modules_of
 from adapters.testing.scripted import Call, Say, Script
+from adapters.wrap.recorded import check_recorded
 from adapters.wrap.wrapped import Wrapped
 
 
@@ -46,6 +48,7 @@ def test_a_continued_session(claude: Wrapped) -> None:
     hosts.check(script)
     assert settings.read_bytes() == before
     claude.check_left_nothing()
+    check_recorded(read_claude, claude.home / ".claude")
     asked = [one for one in claude.loopback.model.asked if one.method == "POST"]
     assert {one.header("x-api-key") for one in asked} == {"sk-own"}
     # A custom address would have it send every tool with every call.

@@ -4,12 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
+from contextrender_bridge.audit.codex import read_codex
 
 from adapters.codex.test_codex import Code, as_its_own, is_agents, spoken
 from adapters.conftest import Loopback
 from adapters.testing import hosts
 from adapters.testing.installs import node_modules_of
 from adapters.testing.scripted import Call, Say, Script
+from adapters.wrap.recorded import check_recorded
 from adapters.wrap.wrapped import Wrapped
 from tests.proxy.doubles import Asked, Reply
 
@@ -78,6 +80,7 @@ def test_a_continued_session(
         assert {one.header("x-mine") for one in asked} == {"yes"}
     assert file.read_bytes() == before
     codex.check_left_nothing()
+    check_recorded(read_codex, codex.folder / "codex")
 
 
 def test_it_recalls(codex: Wrapped) -> None:

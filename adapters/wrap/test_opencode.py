@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+from contextrender_bridge.audit.opencode import read_opencode
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
 from adapters.testing.installs import node_modules_of
 from adapters.testing.scripted import Call, Say, Script, Step
+from adapters.wrap.recorded import check_recorded
 from adapters.wrap.wrapped import Json, Wrapped
 
 
@@ -54,6 +56,7 @@ def test_a_continued_session(opencode: Wrapped) -> None:
     assert names == {first[0]["sessionID"]}
     assert file.read_bytes() == before
     opencode.check_left_nothing()
+    check_recorded(read_opencode, opencode.home / "data" / "opencode")
 
 
 def test_it_recalls(opencode: Wrapped) -> None:

@@ -13,12 +13,12 @@ from xml.etree import ElementTree
 import pytest
 from contextrender_bridge.cli import main
 
-from tests.console.conftest import COMMAND, HOSTILE, ORDERS, Service
+from tests.console.conftest import COMMAND, HOSTILE, LARGE, ORDERS, Service
 
 
-def run(service: Service, *arguments: str, status: int = 0) -> str:
-    """What the command prints, 140 columns wide."""
-    environment = {"CONTEXTRENDER_DATA": str(service.server.data), "COLUMNS": "140"}
+def run(service: Service, *arguments: str, status: int = 0, columns: int = 140) -> str:
+    """What the command prints, so many columns wide."""
+    environment = {"CONTEXTRENDER_DATA": str(service.server.data), "COLUMNS": str(columns)}
     printed = io.StringIO()
     with patch.dict(os.environ, environment), redirect_stdout(printed), redirect_stderr(printed):
         assert main(arguments) == status, printed.getvalue()
@@ -58,6 +58,24 @@ def test_a_call_is_explained(service: Service) -> None:
     assert shown.splitlines()[2].startswith(f"{first['position']}  {first['name']}")
     used = next(row for row in told["results"] if row["uses"])
     assert used["uses"][0]["values"][0]["value"] in shown
+
+
+def test_reasons_are_readable_in_eighty_columns(service: Service) -> None:
+    shown = run(service, "explain", ORDERS, "--turn", "30", "--budget", "2000", columns=80)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "too large for what those taken before it had left" in " ".join(
+        " ".join(line[52:].split()) for line in shown.splitlines()
+    )
+
+
+def test_what_calls_lacked_is_listed(service: Service) -> None:
+    view = json.loads(run(service, "show", LARGE, "--misses", "--json"))
+    assert view["turns"] == view["last"] and view["next"] is None
+    first = service.first_miss(LARGE)
+    assert first == view["misses"][0]
+    shown = run(service, "show", LARGE, "--misses")
+    assert f"({len(view['misses'])} results)" in shown
+    assert f"#{first['position']} {first['name']}" in shown and first["reason"] in shown
 
 
 def test_the_graph_is_drawn_in_every_format(service: Service, tmp_path: Path) -> None:

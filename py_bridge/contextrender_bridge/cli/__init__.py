@@ -45,6 +45,9 @@ SUBCOMMANDS = {
     "proxy": Subcommand("make model calls fit", f"{HERE}.proxy.command"),
     "config": Subcommand("show the settings in force", f"{HERE}.cli.config"),
     "wrap": Subcommand("run an agent through it", f"{HERE}.wrap.command"),
+    "audit": Subcommand(
+        "say what your runs cost, and would have", f"{HERE}.audit.command", server=True
+    ),
     "mcp": Subcommand("serve recall to MCP clients", f"{HERE}.cli.mcp"),
 }
 

@@ -57,7 +57,8 @@ class Gate:
         elif door == "mcp" and self._mcp is not None:
             await self._recall({**scope, **_below(scope, f"{PREFIX}{secret}")}, receive, send)
         elif door in self._proxies:
-            inner = {**scope, **_below(scope, f"{PREFIX}{secret}/{door}")}
+            # As a link with a secret: the proxy need not ask whose process this is.
+            inner = {**scope, **_below(scope, f"{PREFIX}{secret}/{door}", f"/k/{secret}")}
             await self._pass(self._proxies[door], inner, receive, send)
         else:
             await send_error(send, 404, "not_found", f"There is no {slash}{path} here.", [])
@@ -91,12 +92,12 @@ class Gate:
             listening.end()
 
 
-def _below(scope: Scope, prefix: str) -> dict[str, Any]:
-    """The request's path without a prefix."""
+def _below(scope: Scope, prefix: str, link: str = "") -> dict[str, Any]:
+    """The request's path, `link` in place of a prefix."""
     raw = scope.get("raw_path") or scope["path"].encode()
     return {
-        "path": scope["path"][len(prefix) :] or "/",
-        "raw_path": raw[len(prefix) :] or b"/",
+        "path": link + (scope["path"][len(prefix) :] or "/"),
+        "raw_path": link.encode() + (raw[len(prefix) :] or b"/"),
     }
 
 

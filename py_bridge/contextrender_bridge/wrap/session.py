@@ -121,6 +121,8 @@ def _gate(
         name: Proxy(
             Settings(upstream=upstream, anthropic_upstream=upstream, **options),
             AsyncContextRender(known.url, known.token),
+            secret=doors.secret,
+            spends=lambda _: False,
         )
         for name, upstream in doors.upstreams.items()
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -17,6 +17,10 @@ from contextrender_bridge.cli.look.asking import (
     plain,
     present,
 )
+from contextrender_bridge.cli.look.misses import room
+
+WIDE = 100
+"""Columns from which there is room for s and U beside the reasons."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,17 +54,19 @@ def draw(view: Json, args: argparse.Namespace) -> RenderableType:
         f" ({view['tokens']['before']} in all, {view['retained']} of text), {view['policy']}",
     )
     table = Table(box=None, header_style="dim", pad_edge=False)
-    for name in ("#", "tool", "age", "c", "s", "U", "score", "tokens", "taken"):
+    wide = Console().width >= WIDE
+    numbers = ("relevance", "usefulness", "score") if wide else ("score",)
+    for name in ("#", "tool", "age", "c", *("s", "U") * wide, "score", "tokens", "taken"):
         kind = "left" if name == "tool" else "right"
         table.add_column(name, justify="left" if kind == "left" else "right", no_wrap=True)
     table.add_column("", ratio=1)
     for row in sorted(view["results"], key=_place):
         table.add_row(
             str(row["position"]),
-            plain(row["name"], longest=28),
+            plain(row["name"], longest=28 if wide else 16),
             str(row["age"]),
             f"{row['reuse']:.2f}",
-            *(_number(row[name]) for name in ("relevance", "usefulness", "score")),
+            *(_number(row[name]) for name in numbers),
             str(row["tokens"]),
             "" if row["order"] is None else str(row["order"]),
             _why(row),
@@ -70,7 +76,7 @@ def draw(view: Json, args: argparse.Namespace) -> RenderableType:
             for use in row["uses"]:
                 values = ", ".join(f"{one['value']} (1/{one['results']})" for one in use["values"])
                 said = f"turn {use['turn']} {use['name'] or 'text'}: {values}"
-                table.add_row(*[""] * 9, plain(said, "cyan"))
+                table.add_row(*[""] * (6 + len(numbers)), plain(said, "cyan"))
     return Group(head, *(plain(warning, "yellow") for warning in view["warnings"]), table)
 
 
@@ -81,16 +87,8 @@ def _place(row: Json) -> tuple[float, int]:
 def _why(row: Json) -> Text:
     said = [row["shown"]] if row["shown"] not in ("complete", "omitted") else []
     if row["reason"] != "selected":
-        said.append(row["reason"] + _room(row))
+        said.append(row["reason"] + room(row))
     return plain("; ".join(said))
-
-
-def _room(row: Json) -> str:
-    """What room there was for a result that is left out."""
-    if row["left"] is None:
-        return ""
-    after = "in the end" if row["after"] is None else f"after {row['after']} taken"
-    return f": needs {row['cost']}, {row['left']} left {after}"
 
 
 def _number(value: float | None) -> str:

@@ -9,6 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from contextrender_bridge.cli.look import misses
 from contextrender_bridge.cli.look.asking import (
     Json,
     Service,
@@ -31,13 +32,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender show`."""
     add_session(parser)
     parser.add_argument("--turn", type=int, metavar="N", help="one model call: what it got")
+    parser.add_argument("--misses", action="store_true", help="what its calls lacked")
     add_json(parser)
     add_watch(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the session, or one call."""
+    """Print the session, what its calls lacked, or one call."""
     with Service() as service:
+        if args.misses:
+            return present(
+                args,
+                lambda: misses.look(service, args.session, args.branch),
+                lambda view: misses.draw(view, args.session),
+            )
         if args.turn is None:
             return present(
                 args,
@@ -119,8 +127,10 @@ def _line(results: Json, turns: list[Json], number: int) -> Text:
         mark = COMPLETE if _within(turn["complete"], number) else OMITTED
         if _within(turn["replaced"], number):
             mark = REPLACED
-        if number in turn["uses"]:
-            mark = MISSED if mark == OMITTED else USED
+        if number in turn["missed"]:
+            mark = MISSED
+        elif number in turn["uses"]:
+            mark = USED
         line.append(mark, STYLES[mark])
     return line
 

@@ -64,7 +64,7 @@ class Agent(Protocol):
         ...
 
     def passes(self, body: bytes) -> bool:
-        """Whether a model call goes through unread: a title, a status, a compaction."""
+        """Whether a model call goes through unread: a title, a status."""
         ...
 
 

@@ -124,10 +124,8 @@ class Claude:
         return made
 
     def passes(self, body: bytes) -> bool:
-        """Titles and job status have no tools; a compaction says so at its end."""
-        return (
-            b'"tools"' not in body or b"Your task is to create a detailed summary" in body[-32768:]
-        )
+        """Titles and job status have no tools."""
+        return b'"tools"' not in body
 
     def _organisation(self) -> list[Json]:
         return [read_json(self._managed)]

@@ -1,0 +1,123 @@
+"""Claude Code's sessions: `projects/**/*.jsonl`, subagents included.
+
+A streamed answer is a record for each block, with the usage so far: blocks are put together again
+by the message's id, and the last usage counts. System prompt, tools, titles and compactions are
+not recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from contextrender_bridge.audit.recorded import Found, Json, Recorded, items, mapping, second_of
+from contextrender_bridge.wrap.usage import Usage, usage_of
+
+SOURCE = "Claude Code"
+SYNTHETIC = "<synthetic>"
+SKIPPED = frozenset(
+    {
+        "agent-color",
+        "agent-name",
+        "ai-title",
+        "api-request",
+        "api-request-blob",
+        "api-request-shape",
+        "atis-latch",
+        "attachment",
+        "bridge-session",
+        "content-replacement",
+        "cost-state",
+        "custom-title",
+        "deferred-tools-delta",
+        "file-history-snapshot",
+        "invoked-skills",
+        "last-prompt",
+        "mode",
+        "permission-mode",
+        "pr-link",
+        "progress",
+        "queue-operation",
+        "saved_hook_context",
+        "speculation-accept",
+        "summary",
+        "tag",
+        "task-summary",
+        "tools-used",
+        "worktree-state",
+    }
+)
+
+
+@dataclass
+class Entry:
+    """A message of the API, put together of its records."""
+
+    role: str
+    time: float
+    uuids: list[str] = field(default_factory=list)
+    blocks: list[Json] = field(default_factory=list)
+
+
+def read_claude(home: Path, found: Found) -> None:
+    """Every session below `home`, Claude Code's own folder."""
+    for path in sorted((home / "projects").rglob("*.jsonl")):
+        _read(path, found)
+
+
+def _read(path: Path, found: Found) -> None:
+    entries: dict[str, Entry] = {}
+    usage: dict[str, Usage] = {}
+    part = 1
+
+    def end(kept: set[str]) -> None:
+        nonlocal part, usage
+        run = Recorded(f"{path.stem}#{part}", SOURCE, path.stem)
+        for entry in entries.values():
+            if entry.blocks:
+                run.add("messages", {"role": entry.role, "content": entry.blocks}, entry.time)
+        for id, used in usage.items():
+            found.bill(run, id, used)
+        found.keep(run)
+        part, usage = part + 1, {}
+        for key in [key for key, entry in entries.items() if not kept & set(entry.uuids)]:
+            del entries[key]
+
+    for record in found.lines(path):
+        kind = record.get("type")
+        if kind == "system":
+            if record.get("subtype") == "compact_boundary":
+                end(set(_preserved(record)))
+        elif kind in ("user", "assistant"):
+            _take(record, str(kind), entries, usage, found)
+        elif kind not in SKIPPED:
+            found.unknown()
+    end(set())
+
+
+def _take(
+    record: Json, role: str, entries: dict[str, Entry], usage: dict[str, Usage], found: Found
+) -> None:
+    message = mapping(record.get("message"))
+    if message.get("model") == SYNTHETIC:
+        return
+    uuid = str(record.get("uuid") or len(entries))
+    id = str(message.get("id") or uuid) if role == "assistant" else uuid
+    entry = entries.setdefault(id, Entry(role, second_of(record.get("timestamp"))))
+    entry.uuids.append(uuid)
+    content = message.get("content")
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else items(content)
+    if not blocks:
+        found.unknown()
+    entry.blocks += [b for b in blocks if isinstance(b, dict) and b not in entry.blocks]
+    if role == "assistant":
+        used = usage_of(str(message.get("model") or ""), mapping(message.get("usage")))
+        if used is not None:
+            usage[id] = used
+
+
+def _preserved(record: Json) -> Iterator[str]:
+    """What of the history before a compaction stays."""
+    told = mapping(record.get("compactMetadata"))
+    yield from map(str, items(mapping(told.get("preservedMessages")).get("uuids")))

@@ -1,0 +1,87 @@
+"""What your agents' runs cost, and would have cost with ContextRender: read from this machine.
+
+Without FILE, what Claude Code, Codex and opencode have left here. FILEs are histories or requests
+of OpenAI's and Anthropic's APIs, or OpenTelemetry spans of model calls. Nothing leaves the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from rich.console import Console
+
+from contextrender_bridge.audit.bills import bills_of
+from contextrender_bridge.audit.claude import read_claude
+from contextrender_bridge.audit.codex import read_codex
+from contextrender_bridge.audit.files import read_files
+from contextrender_bridge.audit.opencode import read_opencode
+from contextrender_bridge.audit.recorded import Found
+from contextrender_bridge.audit.told import Audit, as_json, as_page, as_text
+from contextrender_bridge.cli.look.asking import print_json
+from contextrender_bridge.errors import CommandError
+
+MOST = 100
+READERS: Mapping[str, Callable[[Path, Found], None]] = {
+    "claude": read_claude,
+    "codex": read_codex,
+    "opencode": read_opencode,
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `contextrender audit`."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="a file, or a folder")
+    parser.add_argument("--agent", choices=list(READERS), help="only this agent's sessions")
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=MOST,
+        metavar="N",
+        help="replay the N newest runs (%(default)s)",
+    )
+    parser.add_argument("--workers", type=int, metavar="N", help="processes (one a processor)")
+    parser.add_argument("--html", type=Path, metavar="OUT", help="write it as a page")
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Reads, adds up, replays and tells."""
+    found = Found()
+    if args.files:
+        for path in args.files:
+            read_files(path, found)
+    else:
+        for name, home in homes().items():
+            if args.agent in (None, name):
+                READERS[name](home, found)
+    if not found.runs:
+        where = ", ".join(map(str, args.files or homes().values()))
+        raise CommandError(f"there are no runs in {where}.")
+    from contextrender_bridge.audit.replayed import replay
+
+    replayed = replay(found.runs, max(args.limit, 1), args.workers)
+    audit = Audit(found, bills_of(found.runs), replayed)
+    if args.html:
+        try:
+            args.html.write_text(as_page(audit), encoding="utf-8")
+        except OSError as error:
+            raise CommandError(f"cannot write {args.html}: {error.strerror}.") from None
+    if args.json:
+        return print_json(as_json(audit))
+    Console(highlight=False).print(as_text(audit))
+    return 0
+
+
+def homes() -> dict[str, Path]:
+    """The folders where agents keep their sessions, by the agent's name."""
+    home = Path.home()
+    data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
+    return {
+        "claude": Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude").expanduser(),
+        "codex": Path(os.environ.get("CODEX_HOME") or home / ".codex").expanduser(),
+        "opencode": data / "opencode",
+    }

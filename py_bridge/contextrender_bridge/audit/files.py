@@ -1,0 +1,131 @@
+"""Files of other programs: requests or histories of OpenAI's and Anthropic's APIs, and traces.
+
+A file is JSON or JSON Lines, plain or gzipped: a list of messages, an object with `messages` or
+`input`, runs as `contextrender replay` reads them, or OpenTelemetry spans of model calls
+(semantic conventions for GenAI), as OTLP's JSON or one span a line.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from contextrender_bridge.audit.recorded import Found, Json, Recorded, items, mapping
+from contextrender_bridge.audit.spans import Traces, spans_in
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.wrap.usage import usage_of
+
+SUFFIXES = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
+BLOCKS = frozenset({"tool_use", "tool_result"})
+
+
+def read_files(path: Path, found: Found) -> None:
+    """A file, or those in a folder. Raises CommandError when there is none."""
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES))
+    else:
+        files = [path]
+    if not path.exists() or not files:
+        raise CommandError(f"there is no {' or '.join(SUFFIXES)} file at {path}.")
+    for file in files:
+        _read(file, found)
+
+
+def _read(path: Path, found: Found) -> None:
+    found.counts["files"] += 1
+    try:
+        raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError, zlib.error):
+        found.counts["unreadable files"] += 1
+        return
+    traces = Traces(path.name)
+    for number, value in enumerate(_objects(raw, found)):
+        spans = list(spans_in(value))
+        if spans:
+            for span in spans:
+                traces.add(span)
+            continue
+        run = _run(value, f"{path.name}#{number}")
+        if run is None:
+            found.unknown()
+        else:
+            _bill(run, value, found)
+            found.keep(run)
+    traces.end(found)
+
+
+def _objects(raw: bytes, found: Found) -> Iterator[Json]:
+    """The whole file as one value, or its lines."""
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError):
+        for line in raw.splitlines():
+            if line.strip():
+                yield from found.parsed(line)
+        return
+    found.counts["lines"] += 1
+    if isinstance(value, dict):
+        yield value
+    elif isinstance(value, list) and value and all(_is_message(one) for one in value):
+        yield {"messages": value}
+    elif isinstance(value, list):
+        yield from (one for one in value if isinstance(one, dict))
+
+
+def _run(value: Json, name: str) -> Recorded | None:
+    """A request, with its response where that is beside it."""
+    request = (
+        value if "messages" in value or "input" in value else dict(mapping(value.get("request")))
+    )
+    model = str(request.get("model") or value.get("model") or "")
+    task = str(value.get("task") or value.get("id") or name)
+    run = Recorded(str(value.get("id") or name), str(value.get("source") or "file"), task, model)
+    if isinstance(request.get("messages"), list):
+        _add_messages(run, request)
+    elif isinstance(request.get("input"), list):
+        for item in request["input"]:
+            run.add("responses", item)
+    else:
+        return None
+    _add_response(run, mapping(value.get("response")))
+    return run
+
+
+def _add_messages(run: Recorded, request: Json) -> None:
+    dialect = "messages" if request.get("system") or _has_blocks(request["messages"]) else "chat"
+    system = request.get("system")
+    if isinstance(system, str):
+        run.add("chat", {"role": "system", "content": system})
+    for message in request["messages"]:
+        if isinstance(message, dict):
+            run.add(dialect, message)
+
+
+def _add_response(run: Recorded, response: Mapping[str, object]) -> None:
+    run.model = run.model or str(response.get("model") or "")
+    for choice in items(response.get("choices"))[:1]:
+        run.add("chat", dict(mapping(mapping(choice).get("message"))))
+    for item in items(response.get("output")):
+        run.add("responses", item)
+    if response.get("role") == "assistant":
+        run.add("messages", {"role": "assistant", "content": response.get("content")})
+
+
+def _bill(run: Recorded, value: Json, found: Found) -> None:
+    told = mapping(mapping(value.get("response")).get("usage") or value.get("usage"))
+    found.bill(run, "", usage_of(run.model, told))
+
+
+def _is_message(value: object) -> bool:
+    return isinstance(value, dict) and "role" in value
+
+
+def _has_blocks(messages: list[Json]) -> bool:
+    return any(
+        mapping(block).get("type") in BLOCKS
+        for message in messages
+        for block in items(mapping(message).get("content"))
+    )

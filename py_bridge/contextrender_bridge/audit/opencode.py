@@ -1,0 +1,96 @@
+"""opencode's sessions: its SQLite store, opened for reading alone.
+
+A tool's call and its result are one part there; a compaction begins the history anew with the
+message that sums it up.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import groupby
+from pathlib import Path
+
+from contextrender_bridge.audit.recorded import Found, Json, Recorded, mapping, second_of
+from contextrender_bridge.wrap.usage import Usage
+
+SOURCE = "opencode"
+QUERY = """
+select m.session_id, m.id, m.data, p.data from message m left join part p on p.message_id = m.id
+order by m.session_id, m.time_created, m.id, p.id
+"""
+
+
+def read_opencode(home: Path, found: Found) -> None:
+    """Every session in `home`'s store."""
+    path = home / "opencode.db"
+    if not path.exists():
+        return
+    found.counts["files"] += 1
+    run = Recorded("", SOURCE, "")
+    try:
+        for (session, id, told), rows in groupby(_rows(path), key=lambda row: row[:3]):
+            info = next(found.parsed(told), {})
+            summary = info.get("summary") is True and info.get("role") == "assistant"
+            if session != run.task or summary:
+                found.keep(run)
+                run = Recorded(f"{session}#{id}" if summary else session, SOURCE, session)
+            parts = [next(found.parsed(part), {}) for *_, part in rows if part]
+            _bill(run, id, info, found)
+            _add(run, info, parts)
+    except sqlite3.Error:
+        found.counts["unreadable files"] += 1
+    found.keep(run)
+
+
+def _rows(path: Path) -> Iterator[tuple[str, str, str, str | None]]:
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as store:
+        yield from store.execute(QUERY)
+
+
+def _add(run: Recorded, info: Json, parts: list[Json]) -> None:
+    """One message: its text and calls, and behind it the calls' results."""
+    time = second_of(mapping(info.get("time")).get("created"))
+    texts = [str(part.get("text") or "") for part in parts if part.get("type") == "text"]
+    tools = [part for part in parts if part.get("type") == "tool"]
+    message: Json = {
+        "role": str(info.get("role")),
+        "content": "\n".join(filter(None, texts)) or None,
+    }
+    if tools:
+        message["tool_calls"] = [_call(part) for part in tools]
+    if message["content"] or tools:
+        run.add("chat", message, time)
+    for part in tools:
+        state = mapping(part.get("state"))
+        output = state.get("output") or state.get("error") or ""
+        content = output if isinstance(output, str) else json.dumps(output)
+        id = str(part.get("callID"))
+        run.add("chat", {"role": "tool", "tool_call_id": id, "content": content}, time)
+
+
+def _call(part: Json) -> Json:
+    arguments = json.dumps(mapping(part.get("state")).get("input") or {})
+    function = {"name": str(part.get("tool")), "arguments": arguments}
+    return {"id": str(part.get("callID")), "type": "function", "function": function}
+
+
+def _bill(run: Recorded, id: str, info: Json, found: Found) -> None:
+    told = mapping(info.get("tokens"))
+    if info.get("role") != "assistant" or not told:
+        return
+
+    def count(of: object) -> int:
+        return int(of) if isinstance(of, (int, float)) else 0
+
+    cache = mapping(told.get("cache"))
+    usage = Usage(
+        str(info.get("modelID") or ""),
+        count(told.get("input")),
+        count(cache.get("read")),
+        count(cache.get("write")),
+        output=count(told.get("output")) + count(told.get("reasoning")),
+    )
+    found.bill(run, id, usage)

@@ -1,0 +1,122 @@
+"""What the readers find: runs with their usage, and how much could not be read."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from contextrender_bridge.dialects import DIALECTS
+from contextrender_bridge.wrap.usage import Usage
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Recorded:
+    """One history of an agent, as its last model call saw it, and all its calls' usage.
+
+    `messages` are canonical chat messages and `times` the second of each, 0 where it is not
+    known. A session that was compacted is several of them with one `task`.
+    """
+
+    id: str
+    source: str
+    task: str
+    model: str = ""
+    messages: list[Json] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    usage: list[Usage] = field(default_factory=list)
+
+    def add(self, dialect: str, item: Json, time: float = 0.0) -> None:
+        """Appends what one item of a request in that dialect is as messages."""
+        field_name = "input" if dialect == "responses" else "messages"
+        found = DIALECTS[dialect].read({field_name: [item]}).messages
+        self.messages += found
+        self.times += [time] * len(found)
+
+    @property
+    def calls(self) -> int:
+        """The model's answers."""
+        return sum(message["role"] == "assistant" for message in self.messages)
+
+    @property
+    def results(self) -> int:
+        """The tools' answers."""
+        return sum(message["role"] == "tool" for message in self.messages)
+
+
+@dataclass
+class Found:
+    """All runs, and counts of what was read: files, lines, damaged and unknown ones."""
+
+    runs: list[Recorded] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    seen: set[str] = field(default_factory=set)
+    """Ids of billed answers: a fork of a session copies them."""
+
+    def lines(self, path: Path) -> Iterator[Json]:
+        """The JSON objects of a file's lines; others are counted as damaged."""
+        self.counts["files"] += 1
+        try:
+            with path.open("rb") as lines:
+                for line in lines:
+                    if line.strip():
+                        yield from self.parsed(line)
+        except OSError:
+            self.counts["unreadable files"] += 1
+
+    def parsed(self, text: bytes | str) -> Iterator[Json]:
+        """The JSON object that a text is, if it is one."""
+        self.counts["lines"] += 1
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict):
+            yield value
+        else:
+            self.counts["damaged lines"] += 1
+
+    def unknown(self) -> None:
+        """A line of a kind that the reader does not know."""
+        self.counts["unknown lines"] += 1
+
+    def bill(self, run: Recorded, id: str, usage: Usage | None) -> None:
+        """A call's usage, once over all files."""
+        if usage is None or (id and id in self.seen):
+            return
+        self.seen.add(id)
+        run.usage.append(usage)
+        run.model = run.model or usage.model
+
+    def keep(self, run: Recorded) -> None:
+        """A run, if a model was called in it."""
+        if run.calls or run.usage:
+            self.runs.append(run)
+
+
+def second_of(stamp: object) -> float:
+    """A time stamp as seconds; 0 if it is none."""
+    if isinstance(stamp, (int, float)):
+        return float(stamp) / (1000 if stamp > 1e11 else 1)
+    if not isinstance(stamp, str):
+        return 0.0
+    try:
+        return datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """The value if it is an object, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def items(value: object) -> Sequence[Any]:
+    """The value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else ()

@@ -1,0 +1,63 @@
+"""The runs replayed: what the recommended setting would have cost, and put out of sight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from contextrender_bridge.audit.recorded import Recorded
+from contextrender_bridge.errors import ContextRenderError
+from engine.text.transcript import check_messages
+from evaluation.advice import BUDGETS, POLICIES, advise
+from evaluation.cases import Case, cases_of
+from evaluation.prices import Prices
+from evaluation.progress import progress
+from evaluation.runs import Run
+from evaluation.scores import RunScore
+from evaluation.verdict import Verdict
+from evaluation.workers import replay_runs
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """The verdict on `runs` of those with tool results; None where there is none."""
+
+    verdict: Verdict | None
+    runs: int
+    calls: int
+    left_out: int
+
+
+def replay(found: Sequence[Recorded], most: int, workers: int | None) -> Replayed:
+    """Replays the newest runs that have tool results, with a progress bar."""
+    useful = [run for run in found if run.results and run.calls > 1]
+    useful.sort(key=lambda run: max(run.times, default=0.0), reverse=True)
+    runs = [made for one in useful[:most] if (made := _run(one))]
+    if not runs:
+        return Replayed(None, 0, 0, len(useful))
+
+    def replayed(runs: Sequence[Run], cases: Sequence[Case]) -> list[RunScore]:
+        total = sum(run.invocations for run in runs) * len(cases)
+        with progress("Replaying model calls", total) as advance:
+            return replay_runs(runs, cases, workers, advance, closed_loop=True)
+
+    verdict = advise(runs, cases_of(POLICIES, BUDGETS), Prices(), replayed)
+    calls = sum(run.invocations for run in runs)
+    return Replayed(verdict, len(runs), calls, len(useful) - len(runs))
+
+
+def _run(one: Recorded) -> Run | None:
+    try:
+        check_messages(one.messages, 0)
+    except ContextRenderError:
+        return None
+    times = _never_back(one.times) if all(one.times) else []
+    return Run(one.id, one.source, one.model, one.messages, one.task, times=times)
+
+
+def _never_back(times: Sequence[float]) -> list[float]:
+    reached, found = 0.0, []
+    for time in times:
+        reached = max(reached, time)
+        found.append(reached)
+    return found

@@ -1,0 +1,123 @@
+"""Spans of model calls by OpenTelemetry's semantic conventions for GenAI.
+
+Calls of one conversation (`gen_ai.conversation.id`, else of one trace) are one run: the history is
+that of the last call, the usage that of all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from contextrender_bridge.audit.recorded import Found, Json, Recorded, items, mapping, second_of
+from contextrender_bridge.wrap.usage import Usage
+
+SOURCE = "OpenTelemetry"
+
+
+def spans_in(value: Json) -> Iterator[Json]:
+    """The model calls' spans in OTLP's JSON, or the one span that it is, attributes made plain."""
+    for resource in items(value.get("resourceSpans")):
+        for scope in items(mapping(resource).get("scopeSpans")):
+            for span in items(mapping(scope).get("spans")):
+                yield from _span(dict(mapping(span)))
+    if "resourceSpans" not in value:
+        yield from _span(value)
+
+
+class Traces:
+    """Collects spans into runs."""
+
+    def __init__(self, name: str) -> None:
+        """`name` is the file's."""
+        self._name = name
+        self._calls: dict[str, list[Json]] = {}
+
+    def add(self, span: Json) -> None:
+        """A call."""
+        told = span["attributes"]
+        key = told.get("gen_ai.conversation.id") or span.get("traceId") or span.get("trace_id")
+        self._calls.setdefault(str(key or self._name), []).append(span)
+
+    def end(self, found: Found) -> None:
+        """Makes the runs."""
+        for key, calls in self._calls.items():
+            calls.sort(key=_time)
+            last = max(calls, key=lambda call: len(_messages(call, "input")))
+            run = Recorded(f"{self._name}:{key}", SOURCE, key)
+            for kind in ("input", "output"):
+                for message in _messages(last, kind):
+                    for made in _as_chat(message):
+                        run.add("chat", made, 0.0)
+            for call in calls:
+                found.bill(run, str(call.get("spanId") or call.get("span_id") or ""), _usage(call))
+            found.keep(run)
+
+
+def _span(span: Json) -> Iterator[Json]:
+    told = span.get("attributes")
+    if isinstance(told, list):  # OTLP: keys, and values by their type
+        told = {
+            str(mapping(one).get("key")): next(
+                iter(mapping(mapping(one).get("value")).values()), None
+            )
+            for one in told
+        }
+    plain = dict(mapping(told))
+    if any(name.startswith("gen_ai.usage.") or name == "gen_ai.input.messages" for name in plain):
+        yield {**span, "attributes": plain}
+
+
+def _messages(span: Json, kind: str) -> list[Any]:
+    value = span["attributes"].get(f"gen_ai.{kind}.messages")
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return []
+    return list(items(value))
+
+
+def _as_chat(message: Any) -> Iterator[Json]:
+    """A message of parts, as chat messages: one for each result in it."""
+    role, texts, calls = mapping(message).get("role"), [], []
+    for part in map(mapping, items(mapping(message).get("parts"))):
+        if part.get("type") == "text":
+            texts.append(str(part.get("content") or ""))
+        elif part.get("type") == "tool_call":
+            calls.append(_call(part))
+        elif part.get("type") == "tool_call_response":
+            content = part.get("result", part.get("response"))
+            text = content if isinstance(content, str) else json.dumps(content)
+            yield {"role": "tool", "tool_call_id": str(part.get("id")), "content": text}
+    if texts or calls:
+        made: Json = {"role": role, "content": "\n".join(texts) or None}
+        yield {**made, "tool_calls": calls} if calls else made
+
+
+def _call(part: Mapping[str, Any]) -> Json:
+    told = part.get("arguments")
+    arguments = told if isinstance(told, str) else json.dumps(told)
+    function = {"name": str(part.get("name")), "arguments": arguments}
+    return {"id": str(part.get("id")), "type": "function", "function": function}
+
+
+def _usage(span: Json) -> Usage:
+    told = span["attributes"]
+
+    def count(name: str) -> int:
+        value = told.get(f"gen_ai.usage.{name}")
+        return int(value) if isinstance(value, int) or str(value or "").isdecimal() else 0
+
+    read, written = count("cache_read.input_tokens"), count("cache_creation.input_tokens")
+    model = told.get("gen_ai.response.model") or told.get("gen_ai.request.model") or ""
+    fresh = max(count("input_tokens") - read - written, 0)
+    return Usage(str(model), fresh, read, written, output=count("output_tokens"))
+
+
+def _time(span: Json) -> float:
+    nanoseconds = span.get("startTimeUnixNano")
+    if nanoseconds is not None and str(nanoseconds).isdecimal():
+        return int(nanoseconds) / 1e9
+    return second_of(span.get("start_time"))

@@ -1,0 +1,59 @@
+"""What a session's calls lacked: the view behind `contextrender show --misses`."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from contextrender_bridge.cli.look.asking import Json, Service, plain
+
+VALUES = 4
+
+
+def look(service: Service, session: str, branch: int | None) -> Json:
+    """All misses as one report."""
+    whole = page = service.ask("misses", session=session, branch=branch)
+    while page["next"] is not None:
+        page = service.ask("misses", session=session, branch=branch, start=page["next"])
+        whole["misses"] += page["misses"]
+        whole["turns"] += page["turns"]
+    return whole | {"next": None}
+
+
+def draw(view: Json, session: str) -> RenderableType:
+    """A row for each result that an answer needed and its call did not have in view."""
+    turns = len({miss["turn"] for miss in view["misses"]})
+    head = Text.assemble(
+        plain(session, "bold"),
+        f"  {turns} of {view['last']} turns needed what was out of view"
+        f" ({len(view['misses'])} results)",
+    )
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    table.add_column("turn", justify="right", no_wrap=True)
+    table.add_column("result", ratio=2)
+    table.add_column("needed", ratio=2)
+    table.add_column("why it was out", ratio=3)
+    for miss in view["misses"]:
+        table.add_row(
+            str(miss["turn"]),
+            plain(f"#{miss['position']} {miss['name']}", longest=40),
+            plain(_needed(miss), "bold red"),
+            plain(miss["reason"] + room(miss)),
+        )
+    return Group(head, table) if view["misses"] else head
+
+
+def room(row: Json) -> str:
+    """What room there was for a result that is left out; `row` is of `explain` or `misses`."""
+    if row["left"] is None:
+        return ""
+    after = "in the end" if row["after"] is None else f"after {row['after']} taken"
+    return f": needs {row['cost']}, {row['left']} left {after}"
+
+
+def _needed(miss: Json) -> str:
+    values = ", ".join(miss["values"][:VALUES])
+    if len(miss["values"]) > VALUES:
+        values += f" and {len(miss['values']) - VALUES} more"
+    return "; ".join(filter(None, ["called again" if miss["again"] else "", values]))

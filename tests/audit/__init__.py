@@ -1,0 +1,1 @@
+"""`contextrender audit`; its readers meet the agents' own output in adapters/wrap."""

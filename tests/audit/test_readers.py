@@ -1,0 +1,212 @@
+"""Traps of session formats, and files of other programs."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contextrender_bridge.audit.bills import bills_of
+from contextrender_bridge.audit.claude import read_claude
+from contextrender_bridge.audit.codex import read_codex
+from contextrender_bridge.audit.files import read_files
+from contextrender_bridge.audit.recorded import Found
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.wrap.usage import Usage
+
+Json = dict[str, Any]
+
+
+def write(path: Path, *lines: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    path.write_text("\n".join(texts) + "\n")
+    return path
+
+
+def said(uuid: str, id: str, block: Json, output: int) -> Json:
+    usage = {"input_tokens": 3, "cache_read_input_tokens": 7, "output_tokens": output}
+    message = {"id": id, "model": "claude-x", "role": "assistant", "content": [block]}
+    return {"type": "assistant", "uuid": uuid, "message": {**message, "usage": usage}}
+
+
+def heard(uuid: str, content: object) -> Json:
+    return {"type": "user", "uuid": uuid, "message": {"role": "user", "content": content}}
+
+
+def use(id: str) -> Json:
+    return {"type": "tool_use", "id": id, "name": "look", "input": {"at": id}}
+
+
+def result(id: str) -> Json:
+    return {"type": "tool_result", "tool_use_id": id, "content": f"seen {id}"}
+
+
+def read(home: Path) -> Found:
+    found = Found()
+    read_claude(home, found)
+    return found
+
+
+def test_claudes_parallel_calls_are_one_answer_billed_by_its_last_record(tmp_path: Path) -> None:
+    write(
+        tmp_path / "projects" / "p" / "s.jsonl",
+        heard("1", "Look."),
+        said("2", "m1", use("a"), 1),
+        heard("3", [result("a")]),
+        said("4", "m1", use("b"), 40),
+        heard("5", [result("b")]),
+        "{broken",
+        {"type": "never heard of"},
+        said("6", "<x>", {"type": "text", "text": "Done."}, 5),
+    )
+    found = read(tmp_path)
+    (run,) = found.runs
+    assert [message["role"] for message in run.messages] == [
+        *("user", "assistant", "tool", "tool", "assistant")
+    ]
+    assert [call["id"] for call in run.messages[1]["tool_calls"]] == ["a", "b"]
+    assert [used.output for used in run.usage] == [40, 5]
+    assert found.counts["damaged lines"] == found.counts["unknown lines"] == 1
+
+
+def test_claudes_forks_are_billed_once_and_compactions_begin_anew(tmp_path: Path) -> None:
+    first = [heard("1", "Look."), said("2", "m1", use("a"), 1), heard("3", [result("a")])]
+    boundary = {
+        "type": "system",
+        "subtype": "compact_boundary",
+        "compactMetadata": {"preservedMessages": {"uuids": ["3"]}},
+    }
+    after = [boundary, heard("4", "So far: all is well."), said("5", "m2", use("b"), 1)]
+    write(tmp_path / "projects" / "p" / "s.jsonl", *first, *after)
+    write(tmp_path / "projects" / "p" / "t.jsonl", *first, said("6", "m3", use("c"), 1))
+    found = read(tmp_path)
+    assert [(run.task, run.calls, len(run.usage)) for run in found.runs] == [
+        ("s", 1, 1),
+        ("s", 1, 1),
+        ("t", 2, 1),
+    ]
+    assert [m["role"] for m in found.runs[1].messages] == ["tool", "user", "assistant"]
+
+
+def test_codexs_copied_history_is_not_billed_and_cached_tokens_are_part_of_input(
+    tmp_path: Path,
+) -> None:
+    def count(total: int) -> Json:
+        last = {"input_tokens": 100, "cached_input_tokens": 60, "output_tokens": 2}
+        info = {"last_token_usage": last, "total_token_usage": {"total_tokens": total}}
+        return {"type": "event_msg", "payload": {"type": "token_count", "info": info}}
+
+    call = {"type": "function_call", "call_id": "a", "name": "look", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "a", "output": "seen"}
+    write(
+        tmp_path / "sessions" / "2026" / "rollout-x.jsonl",
+        {"type": "session_meta", "payload": {"id": "x", "subagent_history_start_ordinal": 3}},
+        {"type": "turn_context", "payload": {"model": "gpt-x"}},
+        count(1),
+        {"type": "response_item", "payload": call},
+        {"type": "response_item", "payload": output},
+        count(2),
+        count(2),
+    )
+    found = Found()
+    read_codex(tmp_path, found)
+    (run,) = found.runs
+    assert run.usage == [Usage("gpt-x", 40, 60, output=2)]
+    assert [message["role"] for message in run.messages] == ["assistant", "tool"]
+
+
+CHAT = [
+    {"role": "user", "content": "Look."},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        ],
+    },
+    {"role": "tool", "tool_call_id": "a", "content": "seen a"},
+    {"role": "assistant", "content": "Done."},
+]
+BLOCKS = [
+    {"role": "user", "content": "Look."},
+    {"role": "assistant", "content": [use("a")]},
+    {"role": "user", "content": [result("a")]},
+    {"role": "assistant", "content": "Done."},
+]
+PARTS = [
+    {"role": "user", "parts": [{"type": "text", "content": "Look."}]},
+    {
+        "role": "assistant",
+        "parts": [{"type": "tool_call", "id": "a", "name": "look", "arguments": {}}],
+    },
+    {"role": "tool", "parts": [{"type": "tool_call_response", "id": "a", "result": "seen a"}]},
+]
+ANSWER = [{"role": "assistant", "parts": [{"type": "text", "content": "Done."}]}]
+
+
+def span(conversation: str, **attributes: object) -> Json:
+    told = {"gen_ai.conversation.id": conversation, "gen_ai.request.model": "gpt-x", **attributes}
+    values = [
+        {"key": key, "value": {"intValue" if isinstance(v, int) else "stringValue": v}}
+        for key, v in told.items()
+    ]
+    return {"spanId": str(len(attributes)), "attributes": values}
+
+
+SPANS = {
+    "resourceSpans": [
+        {
+            "scopeSpans": [
+                {
+                    "spans": [
+                        span("c", **{"gen_ai.usage.input_tokens": 5}),
+                        span(
+                            "c",
+                            **{
+                                "gen_ai.usage.input_tokens": 9,
+                                "gen_ai.usage.output_tokens": 2,
+                                "gen_ai.usage.cache_read.input_tokens": 4,
+                                "gen_ai.input.messages": json.dumps(PARTS),
+                                "gen_ai.output.messages": json.dumps(ANSWER),
+                            },
+                        ),
+                    ]
+                }
+            ]
+        }
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [CHAT, {"model": "m", "messages": CHAT}, {"system": "Be.", "messages": BLOCKS}, BLOCKS, SPANS],
+)
+def test_files_of_every_kind(tmp_path: Path, value: object) -> None:
+    found = Found()
+    read_files(write(tmp_path / "file.json", value), found)
+    (run,) = found.runs
+    roles = [message["role"] for message in run.messages if message["role"] != "system"]
+    assert roles == ["user", "assistant", "tool", "assistant"]
+    assert run.messages[-2]["content"] in ("seen a", [{"type": "text", "text": "seen a"}])
+    if value == SPANS:
+        assert run.usage == [Usage("gpt-x", 5), Usage("gpt-x", 5, 4, output=2)]
+
+
+def test_lines_with_responses_are_billed(tmp_path: Path) -> None:
+    usage = {"prompt_tokens": 1000, "completion_tokens": 10}
+    response = {"model": "gpt-5.1", "choices": [{"message": CHAT[-1]}], "usage": usage}
+    request = {"model": "gpt-5.1", "messages": CHAT[:-1]}
+    path = tmp_path / "log.jsonl.gz"
+    line = json.dumps({"request": request, "response": response})
+    path.write_bytes(gzip.compress(f"{line}\nnot json\n\n".encode()))
+    found = Found()
+    read_files(path, found)
+    (run,) = found.runs
+    assert run.calls == 2 and found.counts["damaged lines"] == 1
+    (bill,) = bills_of(found.runs)
+    assert (bill.calls, bill.prompt, bill.output) == (1, 1000, 10)
+    assert bill.dollars is not None and bill.dollars > 0
+    with pytest.raises(CommandError, match="there is no"):
+        read_files(tmp_path / "nothing", found)
