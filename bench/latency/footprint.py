@@ -53,10 +53,13 @@ def measure_server(server: Server, results: int) -> dict[str, Any]:
 
 def measure_database(data: Path, results: int) -> dict[str, Any]:
     """Rows and bytes by kind, and the whole file with its log folded in, per result."""
-    connection = sqlite3.connect(data / "graph.db")
+    connection = sqlite3.connect(data / "store.db")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     kinds = connection.execute(
-        "SELECT arch_type, count(*), sum(length(CAST(data AS BLOB))) FROM anchors GROUP BY 1"
+        "SELECT name, count(*), sum(bytes) FROM ("
+        "SELECT kind, length(data) + 32 AS bytes FROM nodes UNION ALL "
+        "SELECT kind, coalesce(length(data), 0) + 48 FROM edges"
+        ") JOIN kinds ON number = kind GROUP BY name"
     ).fetchall()
     pages = connection.execute("PRAGMA page_count").fetchone()[0]
     size = pages * connection.execute("PRAGMA page_size").fetchone()[0]

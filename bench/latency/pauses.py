@@ -17,7 +17,7 @@ class Pauses:
     """Watches calls in this process over one database."""
 
     def __init__(self, data: Path) -> None:
-        self._log = data / "graph.db-wal"
+        self._log = data / "store.db-wal"
         self._started = 0.0
         self._collecting = 0.0
         self._full = 0

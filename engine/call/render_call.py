@@ -65,7 +65,7 @@ class Rendered:
         return self.plan.retained.tokens + shown
 
     @property
-    def encoded_vectors(self) -> dict[int, str]:
+    def encoded_vectors(self) -> dict[int, bytes]:
         """The vectors not stored yet, as they are stored, by result number."""
         table, count = self.view.history.vectors, len(self.view.history.results)
         rows = table.matrix(count)

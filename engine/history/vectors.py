@@ -1,7 +1,5 @@
 """Embedding vectors as values: unit length, float32, and their stored form."""
 
-import base64
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,11 +16,11 @@ def unit(vector: Vectors) -> Vectors:
     return (wide / length).astype(np.float32)
 
 
-def encode_vector(vector: Vectors) -> str:
-    """`vector` of shape (d,) as base64 of little-endian float32."""
-    return base64.b64encode(vector.astype("<f4").tobytes()).decode("ascii")
+def encode_vector(vector: Vectors) -> bytes:
+    """`vector` of shape (d,) as little-endian float32."""
+    return vector.astype("<f4").tobytes()
 
 
-def decode_vector(text: str) -> Vectors:
+def decode_vector(stored: bytes) -> Vectors:
     """The vector `encode_vector` wrote; raises ValueError for anything else."""
-    return np.frombuffer(base64.b64decode(text, validate=True), dtype="<f4").astype(np.float32)
+    return np.frombuffer(stored, dtype="<f4").astype(np.float32)

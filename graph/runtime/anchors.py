@@ -7,12 +7,10 @@ from uuid import UUID
 from jaclang.jac0core.archetype import EdgeAnchor, NodeAnchor
 from jaclang.jac0core.runtime import JacRuntime
 
-from graph.runtime.memory import RequestMemory
+from graph.runtime.owner import caller_root
+from graph.runtime.store import Place
 
-
-def caller_root() -> UUID:
-    """The id of the root of the user on whose behalf the current walker runs."""
-    return cast(UUID, _context().user_root.id)
+__all__ = ["caller_root"]
 
 
 def set_id(node: object, identity: UUID) -> None:
@@ -27,21 +25,35 @@ def node_id(node: object) -> UUID:
 
 def owned_node(identity: UUID) -> object | None:
     """The node of that id, if there is one and it belongs to the caller."""
-    anchor = _context().mem.get(identity)
-    if anchor is None or anchor.root != caller_root():
-        return None
-    return cast(object, anchor.archetype)
+    anchor = _memory().get(identity)
+    return None if anchor is None else cast(object, anchor.archetype)
 
 
 def joined(source: object, target: object) -> bool:
-    """Whether both nodes hold one edge: an id finds a node, that proves where it belongs."""
-    held = {edge.id for edge in cast(Any, source).__jac__.edges}
-    return any(edge.id in held for edge in cast(Any, target).__jac__.edges)
+    """Whether an edge joins them: an id finds a node, that proves where it belongs.
+
+    It is looked for at the target: a root has an edge to each of its owner's sessions.
+    """
+    start = node_id(source)
+    edges = cast(Any, target).__jac__.edges
+    return any(start in (edge.source.id, edge.target.id) for edge in edges)
 
 
 def load_nodes(identities: Iterable[UUID]) -> None:
     """Loads nodes in one read, so that visiting them costs no read each."""
-    _context().mem.batch_get(list(identities))
+    _memory().batch_get(list(identities))
+
+
+def list_nodes(kind: type, before: Place | None, limit: int) -> list[object]:
+    """The caller's newest nodes of a type that stand before a place, newest first.
+
+    It is read from an index: no node lists them. The type has a field `created_at`.
+    """
+    memory = _memory()
+    number = memory.store.kinds.number(kind)
+    found = memory.store.listed(memory.owner, number, before, limit)
+    loaded = memory.batch_get(found)
+    return [loaded[id].archetype for id in found if id in loaded]
 
 
 def stand_in(kind: Any, identity: UUID, fields: Mapping[str, object]) -> Any:
@@ -55,23 +67,25 @@ def stand_in(kind: Any, identity: UUID, fields: Mapping[str, object]) -> Any:
 
 
 def join(source: object, edge: object, target: UUID) -> None:
-    """Connects a node to one of the caller's own, which may have thousands of edges.
+    """Connects a node to one of the caller's own, which need not be loaded.
 
-    It is what `source +>: edge :+> target` is, without loading the target and writing it anew.
+    It is what `source +>: edge :+> target` is.
     """
-    memory = _context().mem
-    if not (isinstance(memory, RequestMemory) and memory.appends_edges(target)):
-        JacRuntime.connect(source, memory.get(target).archetype, edge)
-        return
+    memory = _memory()
     start = cast(Any, source).__jac__
-    stub = NodeAnchor.__new__(NodeAnchor)
-    stub.id = target
-    anchor = EdgeAnchor(archetype=edge, source=start, target=stub, is_undirected=False)
+    loaded = memory.__mem__.get(target)
+    if loaded is None:
+        end = NodeAnchor.__new__(NodeAnchor)
+        end.id = target
+    else:
+        end = loaded
+    anchor = EdgeAnchor(archetype=edge, source=start, target=end, is_undirected=False)
     cast(Any, edge).__jac__ = anchor
     start.edges.append(anchor)
+    if loaded is not None:
+        loaded.edges.append(anchor)
     JacRuntime.save(anchor)
-    memory.append_edge(target, anchor.id)
 
 
-def _context() -> Any:
-    return JacRuntime.get_context()
+def _memory() -> Any:
+    return JacRuntime.get_context().mem

@@ -101,3 +101,12 @@ def _byte_of(name: str) -> int:
 
 
 LOCKS = SessionLocks()
+
+
+@contextmanager
+def starting(folder: Path) -> Iterator[None]:
+    """Be the only process that opens the store of this folder, for the block."""
+    with (folder / "start.lock").open("ab") as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

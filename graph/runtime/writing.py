@@ -7,12 +7,10 @@ from typing import Self
 from contextrender_bridge.settings import current_settings
 
 from engine.history.working_set import Key, SessionState, WorkingSet
-from graph.runtime.anchors import caller_root
+from graph.runtime.identity import session_id
 from graph.runtime.locks import LOCKS
 from graph.runtime.memory import request_memory
-
-# No session has this key.
-NO_SESSION = ""
+from graph.runtime.owner import caller_root
 
 WORKING_SET = WorkingSet(current_settings().working_set_mb * 2**20)
 
@@ -32,14 +30,8 @@ class Hold:
         self._locks = ExitStack()
         self._released = False
         self._memory.held.enter_context(self)
-
-    def hold_library(self) -> None:
-        """Be the only one to add or remove sessions of the caller until the request ends.
-
-        Call it before reading what lists them.
-        """
-        owner, _ = self.place
-        self._locks.enter_context(LOCKS.hold(owner, NO_SESSION))
+        # Whatever the request writes, it writes to the session that it read.
+        self._memory.fence(session_id(key))
 
     def release(self) -> None:
         """Give the session back already: nothing of it was changed."""

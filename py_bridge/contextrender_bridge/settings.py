@@ -94,6 +94,15 @@ class Settings:
     connections: int = _row(1024, "most connections at once", as_whole)
     head_seconds: float = _row(15.0, "seconds that a request's head may take", as_seconds)
     body_seconds: float = _row(300.0, "seconds that its body may take", as_seconds)
+    database: str = _row(
+        "",
+        "`postgresql://...` for many processes and machines (else a file in the data folder)",
+        secret=True,
+    )
+    database_connections: int = _row(8, "PostgreSQL: most connections of a process", as_whole)
+    database_connect_timeout: float = _row(2.0, "PostgreSQL: wait for a connection", as_seconds)
+    database_statement_timeout: float = _row(30.0, "PostgreSQL: wait for a statement", as_seconds)
+    database_lock_timeout: float = _row(5.0, "PostgreSQL: wait for another's write", as_seconds)
     jwt_secret: str = _row("", "signs tokens (else made at first start)", as_secret, secret=True)
     debug: bool = _row(False, "logs may quote what was sent", as_switch)
     upstream: str = _row(OPENAI, "proxy: an OpenAI-compatible provider", as_base_address)

@@ -1,29 +1,35 @@
-"""The graph as it is in the SQLite file, read without the service."""
+"""The graph as it is in the database, read without the service."""
 
-import json
+import os
 import sqlite3
 from collections import Counter
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import UUID
+
+import psycopg
+
+from graph.runtime import rows
+
+TABLES = ("nodes", "edges", "quarantine")
 
 
 @dataclass
 class Node:
-    """A stored node: its type, fields and the ids of its edges."""
+    """A stored node: its type and fields."""
 
     id: str
     kind: str
     fields: dict[str, Any]
-    edges: set[str]
 
 
 @dataclass
 class Edge:
     """A stored edge between two nodes."""
 
-    id: str
     kind: str
     source: str
     target: str
@@ -42,13 +48,16 @@ class Graph:
         """What is committed now."""
         nodes: dict[str, Node] = {}
         edges: list[Edge] = []
-        for row in _rows(data, root):
-            fields = {k: v for k, v in row["archetype"].items() if not k.startswith("__")}
-            kind = row["archetype"]["__type__"]
-            if row["__type__"] == "NodeAnchor":
-                nodes[row["id"]] = Node(row["id"], kind, fields, set(row["edges"]))
-            else:
-                edges.append(Edge(row["id"], kind, row["source"], row["target"], fields))
+        owner = UUID(root)
+        with reading(data) as read:
+            kinds = dict(read("SELECT number, name FROM kinds"))
+            for id, kind, held in read("SELECT id, kind, data FROM nodes WHERE owner = ?", owner):
+                if kinds[kind] != "Root":
+                    nodes[str(_uuid(id))] = Node(str(_uuid(id)), kinds[kind], _fields(held))
+            query = "SELECT source, kind, target, data FROM edges WHERE owner = ?"
+            for source, kind, target, held in read(query, owner):
+                ends = str(_uuid(source)), str(_uuid(target))
+                edges.append(Edge(kinds[kind], *ends, _fields(held)))
         return cls(nodes, edges)
 
     @property
@@ -71,28 +80,40 @@ class Graph:
         ]
 
     def check(self) -> None:
-        """Every edge joins two nodes that know it, and no node knows another edge."""
-        known = {edge.id for edge in self.edges}
+        """Every edge joins two nodes that are there; every node but the sessions hangs on one."""
+        ends = set()
         for edge in self.edges:
-            if edge.kind != "Owns":
-                assert edge.id in self.nodes[edge.source].edges
-            assert edge.id in self.nodes[edge.target].edges
-        for node in self.nodes.values():
-            assert node.edges <= known
+            assert edge.kind == "Owns" or edge.source in self.nodes
+            assert edge.target in self.nodes
+            ends |= {edge.source, edge.target}
+        assert ends >= self.nodes.keys()
 
 
 def count_rows(data: Path) -> dict[str, int]:
     """Rows of every table."""
-    with closing(sqlite3.connect(data / "graph.db")) as database:
-        tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master")]
-        return {
-            name: database.execute(f"SELECT count(*) FROM {name}").fetchone()[0]
-            for name in tables
-            if not name.startswith(("sqlite_", "idx_"))
-        }
+    with reading(data) as read:
+        return {name: read(f"SELECT count(*) FROM {name}")[0][0] for name in TABLES}
 
 
-def _rows(data: Path, root: str) -> list[dict[str, Any]]:
-    query = "SELECT data FROM anchors WHERE json_extract(data, '$.root') = ?"
-    with closing(sqlite3.connect(data / "graph.db")) as database:
-        return [json.loads(text) for (text,) in database.execute(query, (root,))]
+@contextmanager
+def reading(data: Path) -> Iterator[Callable[..., list[Any]]]:
+    """A connection to the database of a service that keeps its data there, to read by."""
+    if address := os.environ.get("CONTEXTRENDER_DATABASE"):
+        with psycopg.connect(address, autocommit=True) as remote:
+            yield (
+                lambda query, *values: remote.execute(query.replace("?", "%s"), values).fetchall()  # type: ignore[arg-type]
+            )
+        return
+    with closing(sqlite3.connect(data / "store.db")) as local:
+        local.text_factory = str
+        yield lambda query, *values: local.execute(
+            query, [value.bytes if isinstance(value, UUID) else value for value in values]
+        ).fetchall()
+
+
+def _uuid(value: Any) -> UUID:
+    return value if isinstance(value, UUID) else UUID(bytes=value)
+
+
+def _fields(data: Any) -> dict[str, Any]:
+    return {} if data is None else rows.parse(rows.unpack(bytes(data)))[0]

@@ -130,7 +130,6 @@ def test_sessions_made_and_deleted_at_once_are_all_there_and_all_gone(
         list(threads.map(make, range(WRITERS)))
         graph = alice.graph()
         graph.check()
-        assert [shelf.fields["held"] for shelf in graph.of("Shelf")] == [64, 8]
         listed = alice.api("list_sessions", limit=200)["sessions"]
         assert len({row["session"] for row in listed}) == len(listed) == 9 * WRITERS
         list(threads.map(remove, range(WRITERS)))

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from graph.runtime import sqlite
+from graph.runtime.store import Store
+from graph.runtime.unit import Unit
 from tests.api.client import Conversation, Json
 from tests.api.conftest import Service, User
 from tests.api.servers import Servers
@@ -31,7 +31,7 @@ sys.stdin.read()
 def store_locked(data: Path) -> Iterator[None]:
     """Another process holds the store's write lock for the block."""
     with subprocess.Popen(
-        [sys.executable, "-c", LOCKS_THE_STORE, str(data / "graph.db")],
+        [sys.executable, "-c", LOCKS_THE_STORE, str(data / "store.db")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as process:
@@ -157,13 +157,13 @@ def test_what_an_early_answer_could_not_write_is_asked_for_again(impatient: NewU
 def test_a_call_writes_to_the_store_once(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second time would be after the session's lock is let go."""
     written: list[int] = []
-    apply = sqlite.StrictSqlite.apply
+    write = Store.write
 
-    def counting(self: sqlite.StrictSqlite, changes: Any) -> Any:
-        written.append(len(changes.intents))
-        return apply(self, changes)
+    def counting(self: Store, unit: Unit) -> None:
+        written.append(len(unit.insert))
+        write(self, unit)
 
-    monkeypatch.setattr(sqlite.StrictSqlite, "apply", counting)
+    monkeypatch.setattr(Store, "write", counting)
     for case in WRITES:
         alice = service.new_user()
         alice.api("sync", session="s", messages=RUN[:8])

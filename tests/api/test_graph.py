@@ -24,16 +24,12 @@ def test_a_session_is_messages_calls_and_complete_results(alice: User) -> None:
     graph = alice.graph()
     graph.check()
     assert graph.counts == {
-        "Library": 1,
-        "Shelf": 1,
         "Session": 1,
         "Branch": 1,
         "Message": 5,
         "ToolCall": 3,
         "ToolResult": 3,
         "Owns": 1,
-        "HasShelf": 1,
-        "Holds": 1,
         "HasBranch": 1,
         "Begins": 1,
         "Next": 10,
@@ -109,7 +105,7 @@ def test_labels_tell_what_a_node_is_and_never_its_contents(alice: User) -> None:
     labels = {label(node.kind, node.fields) for node in graph.nodes.values()}
     assert CANARY in str(graph.nodes)
     assert not [text for text in labels if CANARY in text or len(text) > 100]
-    assert {"Library · 1 shelves", "Shelf 0 · 1 sessions", "Session s · 1 branches"} <= labels
+    assert {"Session s · 1 branches"} <= labels
     assert "Branch 0 · 4 messages, 2 turns" in labels
     assert [text for text in labels if text.startswith("user message 0 · turn 1 · ")]
     assert [text for text in labels if text.startswith("call look · turn 1 · ")]

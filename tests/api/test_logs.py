@@ -50,7 +50,7 @@ def test_nothing_sent_is_printed_whatever_goes_wrong(service: Service, servers: 
                 api.post(CANARY).status_code,
             ]
             assert statuses == [422, 422, 422, 409, 422, 400, 404]
-            with closing(sqlite3.connect(service.data / "graph.db", isolation_level=None)) as store:
+            with closing(sqlite3.connect(service.data / "store.db", isolation_level=None)) as store:
                 store.execute("BEGIN IMMEDIATE")
                 for walker, fields in (
                     ("sync", session | {"messages": [*RUN, *UNUSUAL[2:], user(CANARY)]}),

@@ -1,7 +1,5 @@
 """A result that every later step draws on: joined each time without being loaded."""
 
-import sqlite3
-from contextlib import closing
 from typing import Any
 
 from tests.api.conftest import User
@@ -44,6 +42,4 @@ def test_it_can_be_recalled_and_deleted(alice: User) -> None:
     (found,) = alice.api("recall", session="s", results=[2])["results"]
     assert (found["message"]["content"], found["arguments"]) == ("user_4711", "{}")
     alice.api("delete_session", session="s")
-    with closing(sqlite3.connect(alice.data / "graph.db")) as database:
-        query = "SELECT count(*) FROM anchors WHERE json_extract(data, '$.root') = ? AND id != ?"
-        assert database.execute(query, (alice.root, alice.root)).fetchone() == (0,)
+    assert alice.graph().counts == {}

@@ -184,4 +184,4 @@ def test_a_session_name_may_be_any_printable_text(alice: User) -> None:
         assert alice.api("sync", session=name, messages=RUN[:2])["session"] == name
     listed = alice.api("list_sessions")["sessions"]
     assert [session["session"] for session in listed] == names[::-1]
-    assert count_rows(alice.data)["anchors_quarantine"] == 0
+    assert count_rows(alice.data)["quarantine"] == 0

@@ -41,7 +41,7 @@ def test_only_a_good_token_gets_in(server: Server) -> None:
 def test_everything_kept_is_the_owners_alone(server: Server) -> None:
     assert stat.S_IMODE(server.data.stat().st_mode) == 0o700
     files = {path.name: stat.S_IMODE(path.stat().st_mode) for path in server.data.iterdir()}
-    assert {"credentials.json", "graph.db", "jwt_secret", "users.db"} <= set(files)
+    assert {"credentials.json", "jwt_secret", "store.db"} <= set(files)
     assert set(files.values()) == {0o600}
 
 

@@ -6,18 +6,16 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import bcrypt
 import jwt
-from jac_scale.config_loader import get_scale_config
-from jac_scale.db import get_mongo_client
-from jac_scale.identity_storage import MongoIdentityStorage, SqliteIdentityStorage
+from sqlalchemy.exc import IntegrityError
 
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.paths import write_private
 from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.settings import current_settings
+from graph.runtime.identities import Identities
 
 LOCAL_USER = "local"
 TOKEN_SECONDS = 365 * 24 * 3600
@@ -37,10 +35,10 @@ class Accounts:
     """Users and tokens. Nobody can register: users are added by whoever runs the server."""
 
     def __init__(self, runtime: Runtime, data: Path) -> None:
-        """Keeps users in `data`, unless jac-scale is set up for MongoDB."""
+        """Keeps users in the runtime's store, the secret of their tokens in `data`."""
         self._runtime = runtime
         self._secret = _secret(data)
-        self._users = _user_store(data)
+        self._users = Identities(runtime.store.engine())
         self._callers: dict[str, Caller] = {}
         self._decoy = bcrypt.hashpw(b"", bcrypt.gensalt())
 
@@ -51,10 +49,13 @@ class Accounts:
         if password is not None and not 8 <= len(password.encode()) <= PASSWORD_BYTES:
             raise CommandError(f"a password has 8 to {PASSWORD_BYTES} bytes.")
         with self._runtime.unit_of_work() as memory:
-            made = self._users.create_user(
-                [{"type": "username", "value": name}],
-                {"type": "password", "password": password or secrets.token_urlsafe(32)},
-            )
+            try:
+                made = self._users.create_user(
+                    [{"type": "username", "value": name}],
+                    {"type": "password", "password": password or secrets.token_urlsafe(32)},
+                )
+            except IntegrityError:  # somebody was faster
+                made = {"error": name}
             memory.flush()
         if "error" in made:
             raise CommandError(f"there is a user '{name}' already.")
@@ -120,13 +121,3 @@ def _secret(data: Path) -> str:
             path.hardlink_to(fresh)
         fresh.unlink()
     return path.read_text(encoding="utf-8")
-
-
-def _user_store(data: Path) -> Any:
-    if get_scale_config().get_database_config()["mongodb_uri"]:
-        store = MongoIdentityStorage(users_col=get_mongo_client()["jac_db"]["users"])
-        store.ensure_indexes()
-        return store
-    path = data / "users.db"
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    return SqliteIdentityStorage(db_path=str(path))

@@ -1,6 +1,5 @@
 """Every reply's shape: `{"reports": [...]}`, or `{"error": {"code", "message", ...}}`."""
 
-import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,11 +32,10 @@ def error_response(error: ContextRenderError) -> Response:
 def refusal(failure: BaseException, where: str) -> ContextRenderError:
     """What a client learns of `failure`: the app's own errors as they are, of others no detail."""
     if isinstance(failure, ContextRenderError):
+        if failure.__cause__ is not None:
+            log_failure(where, failure.__cause__)
         return failure
     log_failure(where, failure)
-    if isinstance(failure, sqlite3.Error):
-        sentence = "The store did not take the change; nothing was written."
-        return ServerError(sentence, code="storage", status=503)
     return ServerError("The server failed on this request; nothing was written.")
 
 

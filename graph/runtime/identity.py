@@ -1,0 +1,46 @@
+"""Ids that follow from what they name: a node is found without a search, under its owner's root."""
+
+from uuid import UUID, uuid5
+
+from engine.history.branches import BranchInfo, owners
+from graph.runtime.owner import caller_root
+
+
+def session_id(key: str) -> UUID:
+    """The id of the caller's session of that key."""
+    return uuid5(caller_root(), f"session/{key}")
+
+
+def branch_id(session: UUID, number: int) -> UUID:
+    """The id of a session's branch."""
+    return uuid5(session, f"branch/{number}")
+
+
+def event_ids(
+    session: UUID, branches: list[BranchInfo], branch: int, start: int, stop: int
+) -> list[UUID]:
+    """The ids of events `start` to `stop` of a branch's whole line, in order."""
+    return [
+        uuid5(session, f"event/{owner}/{number}")
+        for owner, number in owners(branches, branch, start, stop)
+    ]
+
+
+def frozen_id(session: UUID, branch: int, key: str) -> UUID:
+    """The id of what a branch's calls showed under settings `key`."""
+    return uuid5(session, f"frozen/{branch}/{key}")
+
+
+def compaction_id(session: UUID, event: UUID, limit: int, model: str) -> UUID:
+    """The id of a result's stand-in of at most `limit` tokens by that model."""
+    return uuid5(session, f"compaction/{event}/{limit}/{model}")
+
+
+def summary_shelf_id(session: UUID, way: str) -> UUID:
+    """The id of the shelf of summaries made one way."""
+    return uuid5(session, f"summaries/{way}")
+
+
+def summary_id(session: UUID, way: str, digest: str) -> UUID:
+    """The id of one way's summary of a transcript with that digest."""
+    return uuid5(session, f"summary/{way}/{digest}")

@@ -1,0 +1,157 @@
+"""The store in PostgreSQL: many processes and machines, one truth.
+
+psycopg 3 and its pool. Nothing is kept on a connection between two transactions, so PgBouncer may
+hand each to another server connection (`prepare_threshold=None`, no startup options).
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, override
+from uuid import UUID
+
+import psycopg
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.settings import Settings
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg_pool import ConnectionPool
+from sqlalchemy import Engine, create_engine
+from sqlalchemy.pool import NullPool
+
+from graph.runtime.schema import TABLES, statements
+from graph.runtime.store import Store
+from graph.runtime.unit import Raced, StoreUnavailable
+
+SAID: Final = "The database does not answer; try again."
+NOT_LASTING: Final = "canceling wait for synchronous replication"
+OPENING_LOCK: Final = 7_391_002
+CREATE = statements(
+    TABLES,
+    serial="SMALLINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    uuid="UUID",
+    integer="BIGINT",
+    small="SMALLINT",
+    real="DOUBLE PRECISION",
+    bytes="BYTEA",
+    without_rowid="",
+    partition="",
+)
+# Of two that wait for each other's rows, one runs again.
+RACES: Final = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
+
+
+class PostgresStore(Store):
+    """A pool of connections to one database, or to whichever of several hosts takes writes."""
+
+    def __init__(self, address: str, limits: Settings) -> None:
+        """Connects, and brings the tables up to date. Raises CommandError where it cannot."""
+        super().__init__()
+        known = conninfo_to_dict(address)
+        wait = limits.database_connect_timeout
+        self._conninfo = make_conninfo(
+            address,
+            connect_timeout=int(max(wait, 1)),
+            application_name="contextrender",
+            target_session_attrs=known.get("target_session_attrs", "read-write"),
+        )
+        self._place = f"postgresql://{known.get('host', '')}/{known.get('dbname', '')}"
+        self._limits = (
+            f"SET statement_timeout = {int(limits.database_statement_timeout * 1000)};"
+            f"SET lock_timeout = {int(limits.database_lock_timeout * 1000)}"
+        )
+        self._pool: ConnectionPool[Any] = ConnectionPool(
+            self._conninfo,
+            min_size=1,
+            max_size=limits.database_connections,
+            timeout=wait,
+            reconnect_timeout=wait,
+            kwargs={"prepare_threshold": None, "autocommit": True},
+            configure=self._configure,
+            open=True,
+        )
+        try:
+            with self.transaction() as cursor:
+                cursor.execute(f"SELECT pg_advisory_xact_lock({OPENING_LOCK})")
+                self.migrate(cursor, CREATE)
+        except StoreUnavailable as failure:
+            self._pool.close()
+            raise CommandError(f"{self._place}: {failure.__cause__ or failure}") from None
+
+    @property
+    @override
+    def place(self) -> str:
+        return self._place
+
+    @override
+    def query(self, text: str) -> str:
+        return text.replace("?", "%s")
+
+    @override
+    def row(self, values: Sequence[Any]) -> Sequence[Any]:
+        return values
+
+    @override
+    def uuid(self, value: Any) -> UUID:
+        assert isinstance(value, UUID)
+        return value
+
+    @override
+    def read(self, query: str, params: Sequence[Any] = ()) -> list[Any]:
+        text = self.query(query)
+        try:
+            return self._read(text, params)
+        except psycopg.OperationalError:
+            # The connection may have been to a server that is no longer there: once more.
+            try:
+                return self._read(text, params)
+            except psycopg.Error as failure:
+                raise self.told(failure) from failure
+        except psycopg.Error as failure:
+            raise self.told(failure) from failure
+
+    @override
+    @contextmanager
+    def transaction(self) -> Iterator[psycopg.Cursor[Any]]:
+        notices: list[str] = []
+
+        def note(said: psycopg.errors.Diagnostic) -> None:
+            notices.append(said.message_primary or "")
+
+        try:
+            with self._pool.connection() as connection:
+                connection.add_notice_handler(note)
+                try:
+                    with connection.transaction(), connection.cursor() as cursor:
+                        yield cursor
+                finally:
+                    connection.remove_notice_handler(note)
+        except RACES as lost:
+            raise Raced from lost
+        except psycopg.Error as failure:
+            raise self.told(failure) from failure
+        if any(NOT_LASTING in said for said in notices):
+            raise StoreUnavailable("No standby confirmed the write; it may not last. Try again.")
+
+    @override
+    def engine(self) -> Engine:
+        return create_engine(
+            "postgresql+psycopg://",
+            creator=lambda: psycopg.connect(self._conninfo, prepare_threshold=None),
+            poolclass=NullPool,
+        )
+
+    @override
+    def told(self, failure: Exception) -> Exception:
+        if isinstance(failure, RACES):
+            return Raced()
+        return StoreUnavailable(SAID) if isinstance(failure, psycopg.Error) else failure
+
+    @override
+    def close(self) -> None:
+        self._pool.close()
+
+    def _read(self, text: str, params: Sequence[Any]) -> list[Any]:
+        with self._pool.connection() as connection:
+            return list(connection.execute(text, params).fetchall())
+
+    def _configure(self, connection: psycopg.Connection[Any]) -> None:
+        connection.execute(self._limits)

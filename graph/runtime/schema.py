@@ -1,0 +1,65 @@
+"""The tables, the same in every database, and how older ones are brought up to date.
+
+A node's edges are found by index; no row lists them, so joining two nodes rewrites neither. Every
+key begins with the owner: the id of the root of the user whose graph it is.
+"""
+
+from typing import Final
+
+VERSION: Final = 2
+"""Of the layout below. 1 was jaclang's own: one table of JSON (graph/runtime/carry_over.py)."""
+
+TABLES: Final = """
+CREATE TABLE IF NOT EXISTS meta (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS kinds (
+    number {serial},
+    module TEXT NOT NULL,
+    name TEXT NOT NULL,
+    UNIQUE (module, name)
+);
+CREATE TABLE IF NOT EXISTS nodes (
+    owner {uuid} NOT NULL,
+    id {uuid} NOT NULL,
+    rev {integer} NOT NULL,
+    kind {small} NOT NULL,
+    listed {real},
+    data {bytes} NOT NULL,
+    PRIMARY KEY (owner, id)
+){partition};
+CREATE INDEX IF NOT EXISTS nodes_listed ON nodes (owner, kind, listed, id) WHERE listed IS NOT NULL;
+CREATE TABLE IF NOT EXISTS edges (
+    owner {uuid} NOT NULL,
+    source {uuid} NOT NULL,
+    kind {small} NOT NULL,
+    target {uuid} NOT NULL,
+    data {bytes},
+    PRIMARY KEY (owner, source, kind, target)
+){without_rowid}{partition};
+CREATE INDEX IF NOT EXISTS edges_target ON edges (owner, target);
+CREATE TABLE IF NOT EXISTS quarantine (
+    id TEXT PRIMARY KEY,
+    owner {uuid} NOT NULL,
+    rev {integer} NOT NULL,
+    kind {small} NOT NULL,
+    listed {real},
+    data {bytes} NOT NULL,
+    error TEXT NOT NULL,
+    quarantined_at TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS aliases (
+    old_name TEXT PRIMARY KEY,
+    new_name TEXT NOT NULL,
+    created_at TEXT NOT NULL
+);
+"""
+
+MIGRATIONS: Final[dict[int, list[str]]] = {}
+"""Statements that bring version n to n + 1, by n, run in the transaction that notes it."""
+
+
+def statements(script: str, **types: str) -> list[str]:
+    """The single statements of a script with a database's own types filled in."""
+    return [part.strip() for part in script.format(**types).split(";") if part.strip()]

@@ -1,0 +1,244 @@
+"""A database of nodes and edges: what SQLite and PostgreSQL have in common.
+
+Statements are written once, with `?` for values; a driver turns them into its own. Every statement
+on nodes and edges binds the owner, so that rows can be spread over machines by owner.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from itertools import batched
+from typing import Any, Final, Protocol
+from uuid import UUID
+
+from sqlalchemy import Engine
+
+from graph.runtime.kinds import Kinds
+from graph.runtime.queue import WriteQueue
+from graph.runtime.schema import MIGRATIONS, VERSION
+from graph.runtime.unit import Raced, StoreUnavailable, Unit
+
+IDS_PER_SELECT: Final = 500
+
+INSERT = (
+    "INSERT INTO nodes (owner, id, rev, kind, listed, data) VALUES (?, ?, 1, ?, ?, ?) "
+    "ON CONFLICT DO NOTHING"
+)
+UPDATE = (
+    "UPDATE nodes SET rev = rev + 1, listed = ?, data = ? WHERE owner = ? AND id = ? AND rev = ?"
+)
+FENCE = "UPDATE nodes SET rev = rev + 1 WHERE owner = ? AND id = ? AND rev = ?"
+REMOVE = "DELETE FROM nodes WHERE owner = ? AND id = ? AND rev = ?"
+JOIN = (
+    "INSERT INTO edges (owner, source, kind, target, data) VALUES (?, ?, ?, ?, ?) "
+    "ON CONFLICT (owner, source, kind, target) DO UPDATE SET data = excluded.data"
+)
+PART = "DELETE FROM edges WHERE owner = ? AND source = ? AND kind = ? AND target = ?"
+PART_OUT = "DELETE FROM edges WHERE owner = ? AND source = ?"
+PART_IN = "DELETE FROM edges WHERE owner = ? AND target = ?"
+
+NodeRow = tuple[UUID, int, int, bytes]
+"""Id, revision, kind, data."""
+
+Place = tuple[float, UUID]
+"""Where a node stands among those listed: what it is listed by, and its id."""
+
+EdgeRow = tuple[UUID, int, UUID, bytes | None]
+"""Source, kind, target, data."""
+
+
+class Cursor(Protocol):
+    """What both databases' cursors do."""
+
+    @property
+    def rowcount(self) -> int:
+        """Rows changed."""
+
+    def execute(self, query: Any, params: Any = ..., /) -> Any:
+        """Runs one statement."""
+
+    def executemany(self, query: Any, params: Any, /) -> Any:
+        """Runs one statement for many rows; `rowcount` is then that of all."""
+
+    def fetchall(self) -> Any:
+        """Every row."""
+
+
+class TooNew(Exception):
+    """The database was written by a later version of the program."""
+
+
+class Store(ABC):
+    """Reads, and a queue of writes."""
+
+    def __init__(self) -> None:
+        """Subclasses open the database first, then call this."""
+        self.kinds = Kinds(
+            lambda: self.read("SELECT number, module, name FROM kinds"), self._add_kind
+        )
+        self._queue = WriteQueue(self._write_all)
+
+    # A driver's part.
+
+    @abstractmethod
+    def read(self, query: str, params: Sequence[Any] = ()) -> list[Any]:
+        """Rows of what is committed. Raises StoreUnavailable."""
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[Cursor]:
+        """A cursor in a write transaction, committed (and on disk) where the block ends well.
+
+        Raises StoreUnavailable where it did not, or may not have, become lasting.
+        """
+
+    @abstractmethod
+    def query(self, text: str) -> str:
+        """A statement as the driver wants it."""
+
+    @abstractmethod
+    def row(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Values as the driver wants them."""
+
+    @abstractmethod
+    def uuid(self, value: Any) -> UUID:
+        """An id as the driver gives it."""
+
+    @abstractmethod
+    def told(self, failure: Exception) -> Exception:
+        """What callers are told of the driver's own failures; others as they are."""
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """Where it is, for people; without a password."""
+
+    @abstractmethod
+    def engine(self) -> Engine:
+        """SQLAlchemy's way to it: for accounts, which are not read in every call."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Closes every connection."""
+
+    def reclaim(self) -> None:  # noqa: B027
+        """Give back what deleted rows took, where the database does not do so by itself."""
+
+    # Reading.
+
+    def nodes(self, owner: UUID, ids: Iterable[UUID]) -> Iterator[NodeRow]:
+        """Those of the owner's nodes that are there, in any order."""
+        for some in batched(ids, IDS_PER_SELECT):
+            marks = ",".join("?" * len(some))
+            query = f"SELECT id, rev, kind, data FROM nodes WHERE owner = ? AND id IN ({marks})"
+            for id, rev, kind, data in self.read(query, (owner, *some)):
+                yield self.uuid(id), rev, kind, bytes(data)
+
+    def edges(self, owner: UUID, ids: Iterable[UUID]) -> Iterator[EdgeRow]:
+        """The edges from and to some of the owner's nodes; one between two of them comes twice."""
+        for some in batched(ids, IDS_PER_SELECT):
+            marks = ",".join("?" * len(some))
+            columns = "SELECT source, kind, target, data FROM edges WHERE owner = ?"
+            query = f"{columns} AND source IN ({marks}) UNION ALL {columns} AND target IN ({marks})"
+            for source, kind, target, data in self.read(query, (owner, *some, owner, *some)):
+                yield self.uuid(source), kind, self.uuid(target), data and bytes(data)
+
+    def listed(self, owner: UUID, kind: int, before: Place | None, limit: int) -> list[UUID]:
+        """The newest of the owner's nodes of a kind that are listed before a place."""
+        when, id = before or (float("inf"), owner)
+        rows = self.read(
+            "SELECT id FROM nodes WHERE owner = ? AND kind = ? AND (listed, id) < (?, ?) "
+            "ORDER BY listed DESC, id DESC LIMIT ?",
+            (owner, kind, when, id, limit),
+        )
+        return [self.uuid(id) for (id,) in rows]
+
+    # Writing.
+
+    def write(self, unit: Unit) -> None:
+        """All of it, on disk when this returns. Raises Raced or StoreUnavailable, having written
+        nothing (or, where the answer of a remote database was lost, perhaps everything: a repeated
+        write is harmless)."""
+        self._queue.write(unit)
+
+    def apply(self, cursor: Cursor, unit: Unit) -> None:
+        """A unit within a transaction. Raises Raced."""
+        self._each(cursor, INSERT, unit.insert)
+        self._each(cursor, UPDATE, unit.update)
+        self._each(cursor, FENCE, unit.fence)
+        self._each(cursor, REMOVE, unit.remove)
+        gone = [(owner, id) for owner, id, _ in unit.remove]
+        self._many(cursor, PART_OUT, gone)
+        self._many(cursor, PART_IN, gone)
+        self._many(cursor, PART, unit.part)
+        self._many(cursor, JOIN, unit.join)
+
+    def _each(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Every row must be found, or be new: else somebody was faster."""
+        if rows and self._many(cursor, query, rows) != len(rows):
+            raise Raced
+
+    def _many(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> int:
+        if rows:
+            cursor.executemany(self.query(query), [self.row(row) for row in rows])
+            return cursor.rowcount
+        return 0
+
+    def _write_all(self, units: Sequence[Unit]) -> list[Exception | None]:
+        """One transaction, a savepoint each: one that fails takes no other with it."""
+        failures: list[Exception | None] = []
+        with self.transaction() as cursor:
+            if len(units) == 1:
+                self.apply(cursor, units[0])
+                failures.append(None)
+            else:
+                failures += [self._write_one(cursor, unit) for unit in units]
+        if any(unit.remove for unit in units):
+            self.reclaim()
+        return failures
+
+    def _write_one(self, cursor: Cursor, unit: Unit) -> Exception | None:
+        cursor.execute("SAVEPOINT one")
+        try:
+            self.apply(cursor, unit)
+        except Exception as failure:
+            cursor.execute("ROLLBACK TO SAVEPOINT one")
+            cursor.execute("RELEASE SAVEPOINT one")
+            told = self.told(failure)
+            told.__cause__ = None if told is failure else failure
+            return told
+        cursor.execute("RELEASE SAVEPOINT one")
+        return None
+
+    def _add_kind(self, module: str, name: str) -> None:
+        with self.transaction() as cursor:
+            cursor.execute(
+                self.query("INSERT INTO kinds (module, name) VALUES (?, ?) ON CONFLICT DO NOTHING"),
+                self.row((module, name)),
+            )
+
+    def migrate(self, cursor: Cursor, create: Sequence[str]) -> None:
+        """Makes the tables, or brings them up to date. Raises TooNew."""
+        cursor.execute(create[0])
+        cursor.execute("SELECT value FROM meta WHERE name = 'layout'")
+        found = cursor.fetchall()
+        if not found:
+            for statement in create[1:]:
+                cursor.execute(statement)
+            insert = self.query("INSERT INTO meta (name, value) VALUES ('layout', ?)")
+            cursor.execute(insert, (str(VERSION),))
+            return
+        version = int(found[0][0])
+        if version > VERSION:
+            raise TooNew(
+                f"{self.place} has layout {version}; this version knows {VERSION}. "
+                "Use the version that wrote it, or a later one."
+            )
+        for number in range(version, VERSION):
+            for statement in MIGRATIONS[number]:
+                cursor.execute(statement)
+        if version < VERSION:
+            update = self.query("UPDATE meta SET value = ? WHERE name = 'layout'")
+            cursor.execute(update, (str(VERSION),))
+
+
+__all__ = ["Cursor", "Store", "StoreUnavailable", "TooNew"]

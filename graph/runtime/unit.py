@@ -1,0 +1,40 @@
+"""What one request writes, as rows; and why a store may refuse it."""
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from contextrender_bridge.errors import ServerError
+
+End = tuple[UUID, UUID, int, UUID]
+"""An edge: owner, source, kind, target. There is one of a kind between two nodes."""
+
+
+class StoreUnavailable(ServerError):
+    """The database does not answer, is busy for too long or refused the write."""
+
+    code = "storage"
+    status = 503
+
+
+class Raced(Exception):
+    """Another request wrote first: what this one read is no longer so. Nothing was written."""
+
+
+@dataclass(slots=True)
+class Unit:
+    """Rows to write together or not at all, each with its owner first.
+
+    `update`, `fence` and `remove` name the revision that was read; a row that has another by now,
+    and an `insert` of a node that is there, make the whole unit `Raced`.
+    """
+
+    insert: list[tuple[UUID, UUID, int, float | None, bytes]] = field(default_factory=list)
+    update: list[tuple[float | None, bytes, UUID, UUID, int]] = field(default_factory=list)
+    fence: list[tuple[UUID, UUID, int]] = field(default_factory=list)
+    remove: list[tuple[UUID, UUID, int]] = field(default_factory=list)
+    join: list[tuple[UUID, UUID, int, UUID, bytes | None]] = field(default_factory=list)
+    part: list[End] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to write; a fence alone protects nothing."""
+        return bool(self.insert or self.update or self.remove or self.join or self.part)
