@@ -79,7 +79,7 @@ lock: .venv/ready
 	$(BIN)/uv pip compile py_bridge/pyproject.toml --extra server --extra proxy --extra mcp \
 		--constraint requirements/lock.txt $(LOCKED) --output-file requirements/service.txt
 
-LOCKED := --universal --python-version 3.12 --generate-hashes --no-annotate --no-header --quiet
+LOCKED := --extra postgres --universal --python-version 3.12 --generate-hashes --no-annotate --no-header --quiet
 
 clean:
 	rm -rf .venv .venv-lowest .jac dist
