@@ -7,7 +7,6 @@ of OpenAI's and Anthropic's APIs, or OpenTelemetry spans of model calls. Nothing
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from contextrender_bridge.audit.recorded import Found
 from contextrender_bridge.audit.told import Audit, as_json, as_page, as_text
 from contextrender_bridge.cli.look.asking import print_json
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.settings import environment_without
 
 MOST = 100
 READERS: Mapping[str, Callable[[Path, Found], None]] = {
@@ -79,9 +79,10 @@ def run(args: argparse.Namespace) -> int:
 def homes() -> dict[str, Path]:
     """The folders where agents keep their sessions, by the agent's name."""
     home = Path.home()
-    data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
+    variables = environment_without()
+    data = Path(variables.get("XDG_DATA_HOME") or home / ".local" / "share")
     return {
-        "claude": Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude").expanduser(),
-        "codex": Path(os.environ.get("CODEX_HOME") or home / ".codex").expanduser(),
+        "claude": Path(variables.get("CLAUDE_CONFIG_DIR") or home / ".claude").expanduser(),
+        "codex": Path(variables.get("CODEX_HOME") or home / ".codex").expanduser(),
         "opencode": data / "opencode",
     }
