@@ -18,10 +18,16 @@ from contextrender_bridge.errors import ContextRenderError, InvalidRequest, NotF
 from contextrender_bridge.own_hosts import OwnHosts
 from contextrender_bridge.paths import app_dir, make_private
 from contextrender_bridge.proxy.mounted import MountedProxy
-from contextrender_bridge.server.accounts import Accounts, Caller
+from contextrender_bridge.server.accounts import LOCAL_USER, Accounts, Caller
 from contextrender_bridge.server.console import console_routes
 from contextrender_bridge.server.endpoints import Fields
 from contextrender_bridge.server.limits import LOGIN_BYTES, BodyLimit
+from contextrender_bridge.server.metrics import (
+    CONTENT_TYPE,
+    Metered,
+    Metrics,
+    is_of_this_machine,
+)
 from contextrender_bridge.server.replies import encode, error_response, json_response, refusal
 from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.settings import Settings, current_settings
@@ -35,6 +41,8 @@ class Service:
         """Loads the Jac app over the store in `data`."""
         self.runtime = Runtime(app, data)
         self.accounts = Accounts(self.runtime, data)
+        self.metrics = Metrics(data, self.runtime.walkers)
+        self.runtime.on_reports = self.metrics.rendered
         self._fields = {name: Fields(walker) for name, walker in self.runtime.walkers.items()}
         self._login_fields = Fields(_Login)
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="walker")
@@ -43,8 +51,7 @@ class Service:
 
     async def call_walker(self, request: Request) -> Response:
         """`POST /walker/{name}`: run it for the bearer of the token."""
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        caller = self._caller(token.strip() if scheme.lower() == "bearer" else "")
+        caller = self._caller(bearer_of(request))
         return await self._run_walker(request.path_params["name"], await request.body(), caller)
 
     async def login(self, request: Request) -> Response:
@@ -62,6 +69,14 @@ class Service:
     async def healthz(self, request: Request) -> Response:
         """`GET /healthz`: the service is up."""
         return json_response(b'{"status":"ok"}')
+
+    async def show_metrics(self, request: Request) -> Response:
+        """`GET /metrics`: to this machine's programs, or the local user from elsewhere."""
+        if not is_of_this_machine(request.scope):
+            token = bearer_of(request)
+            if self.accounts.name_of(token) != LOCAL_USER:
+                raise Unauthorized("From elsewhere, send the local user's token.")
+        return Response(self.metrics.page(), media_type=CONTENT_TYPE)
 
     def close(self) -> None:
         """Finish running walkers and close the store."""
@@ -84,6 +99,12 @@ class Service:
         if caller is None:
             raise Unauthorized("Send a token: `Authorization: Bearer TOKEN`.")
         return caller
+
+
+def bearer_of(request: Request) -> str:
+    """The token that a request brings, or nothing."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def build_app(
@@ -111,10 +132,12 @@ def build_app(
             walkers,
             Route("/user/login", service.login, methods=["POST"]),
             Route("/healthz", service.healthz, methods=["GET"]),
+            Route("/metrics", service.show_metrics, methods=["GET"]),
             *console_routes(),
             *proxy.routes(),
         ],
         middleware=[
+            Middleware(Metered, metrics=service.metrics),
             Middleware(OwnHosts),
             Middleware(
                 BodyLimit,

@@ -66,6 +66,7 @@ class Runtime:
     def __init__(self, app: Path, data: Path) -> None:
         """Loads the app over the store of `data`, or the one that the environment names."""
         self.walkers = load_app(app)
+        self.on_reports: Callable[[str, list[Any]], None] = lambda name, reports: None
         LOCKS.share(data)
         self.store = open_store(data)
         self._turnstiles = [threading.Lock() for _ in range(TURNSTILES)]
@@ -137,6 +138,7 @@ class Runtime:
                 reply = encode({"reports": walker.reports})
                 memory.flush()
                 Jac.get_context().run_pending_effects()
+                self.on_reports(name, walker.reports)
                 return reply
             except Raced:
                 raise (_lost_race() if memory.wrote else _RunAgain()) from None

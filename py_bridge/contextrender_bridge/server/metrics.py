@@ -1,0 +1,115 @@
+"""What an operator watches, for Prometheus: `GET /metrics`. Numbers and names of ours, no contents.
+
+Answered on loopback to programs of this machine; from elsewhere only to the local user's token.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+RENDERS = ("render",)
+
+
+class Metrics:
+    """The figures of one service."""
+
+    def __init__(self, data: Path, walkers: Iterable[str]) -> None:
+        """`data` is the folder whose files are counted as stored bytes."""
+        self._walkers = frozenset(walkers)
+        self._registry = CollectorRegistry()
+        self._registry.register(_Stored(data))
+        self.calls = Counter(
+            "contextrender_calls", "Requests answered", ["route", "status"], registry=self._registry
+        )
+        self.seconds = Histogram(
+            "contextrender_call_seconds",
+            "Time to answer",
+            ["route"],
+            buckets=SECONDS,
+            registry=self._registry,
+        )
+        self.tokens = Counter(
+            "contextrender_render_tokens",
+            "Tokens of histories before and after rendering",
+            ["policy", "side"],
+            registry=self._registry,
+        )
+        self.in_flight = Gauge(
+            "contextrender_calls_in_flight", "Requests being answered", registry=self._registry
+        )
+
+    def page(self) -> bytes:
+        """All figures as Prometheus reads them."""
+        return generate_latest(self._registry)
+
+    def rendered(self, walker: str, reports: list[Any]) -> None:
+        """Counts the tokens of what a walker reported, where it rendered."""
+        for view in reports if walker in RENDERS else ():
+            self.tokens.labels(view.policy, "before").inc(view.tokens.before)
+            self.tokens.labels(view.policy, "after").inc(view.tokens.after)
+
+    def route_of(self, path: str) -> str:
+        """A path's name among the figures: few, whatever callers make up."""
+        first, _, rest = path.strip("/").partition("/")
+        if first == "walker":
+            return rest if rest in self._walkers else "unknown"
+        return first if first in ("user", "healthz", "metrics", "console", "v1", "s") else "unknown"
+
+
+class Metered:
+    """ASGI middleware: every request is counted and timed."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        """Counts into `metrics`."""
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, watching its answer."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        route = self._metrics.route_of(scope["path"])
+        status = 500
+        started = time.perf_counter()
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        self._metrics.in_flight.inc()
+        try:
+            await self._app(scope, receive, watched)
+        finally:
+            self._metrics.in_flight.dec()
+            self._metrics.calls.labels(route, str(status)).inc()
+            self._metrics.seconds.labels(route).observe(time.perf_counter() - started)
+
+
+def is_of_this_machine(scope: Mapping[str, Any]) -> bool:
+    """Whether the request came over loopback."""
+    host, *_ = scope.get("client") or ("",)
+    return host.startswith("127.") or host == "::1"
+
+
+class _Stored(Collector):
+    """The bytes of a data folder's files, looked up when asked."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The one figure."""
+        found = GaugeMetricFamily("contextrender_stored_bytes", "Size of the data folder's files")
+        found.add_metric([], sum(one.stat().st_size for one in self._data.glob("*.db*")))
+        yield found
