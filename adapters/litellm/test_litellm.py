@@ -16,6 +16,7 @@ from adapters.conftest import Loopback
 from adapters.testing import hosts
 from adapters.testing.commands import run
 from adapters.testing.installs import environment, python_of
+from adapters.testing.plain_agent import goes_on, work
 from adapters.testing.scripted import Script
 
 Json = dict[str, Any]
@@ -23,8 +24,6 @@ Json = dict[str, Any]
 HERE = Path(__file__).parent
 KEY = "sk-gateway"
 START_SECONDS = 90
-FINDING = "It answers in {} ms; {}.\n" + "All is well here and nothing else is to be told. " * 12
-TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 
 RETRIEVE = """
 import asyncio, json, sys
@@ -94,19 +93,11 @@ def _answers(url: str) -> bool:
 def test_the_gateway(loopback: Loopback, tmp_path: Path, config: str) -> None:
     """A plain agent (a double) that keeps its whole history, through the gateway."""
     script = Script(loopback.model, hosts.steps())
-    tasks = ["Find out which of the first six hosts are slow.", "And of the next three?"]
-    messages: list[Json] = []
     with (
         gateway(loopback, tmp_path, config) as url,
         httpx.Client(base_url=url, headers={"authorization": f"Bearer {KEY}"}, timeout=60) as http,
     ):
-        for task, answer in zip(tasks, hosts.ANSWERS, strict=True):
-            messages.append({"role": "user", "content": task})
-            while messages[-1].get("content") != answer:
-                body = {"model": "gpt-4o-mini", "messages": messages, "tools": [TOOL]}
-                got = http.post("/v1/chat/completions", json=body)
-                assert got.status_code == 200, got.text
-                messages += _goes_on(got.json()["choices"][0]["message"])
+        work(http)
     assert loopback.failures() == {}
     if config == "config.yaml":
         hosts.check(script)
@@ -122,26 +113,13 @@ def test_the_gateway(loopback: Loopback, tmp_path: Path, config: str) -> None:
         assert len(results) == sum(len(m.get("tool_calls") or ()) for m in asked["messages"])
 
 
-def _goes_on(said: Json) -> list[Json]:
-    """What the model said, and what came of it."""
-    message = {"role": "assistant", "content": said["content"]}
-    if not said.get("tool_calls"):
-        return [message]
-    (call,) = said["tool_calls"]
-    name, host = call["function"]["name"], json.loads(call["function"]["arguments"])["host"]
-    number = int(host.split("_")[1])
-    told = FINDING.format(number * 17 + 5, hosts.MARKS[number]) if name == "look" else "Done."
-    result = {"role": "tool", "tool_call_id": call["id"], "content": told}
-    return [{**message, "tool_calls": [call]}, result]
-
-
 def test_what_was_taken_out_is_retrieved(loopback: Loopback) -> None:
     """With the guardrail alone, which keeps the ids that it may ask for."""
     messages: list[Json] = [{"role": "user", "content": "Find out which hosts are slow."}]
     for number in range(9):
         function = {"name": "look", "arguments": json.dumps({"host": f"host_{number}_X"})}
         call = {"id": f"c{number}", "type": "function", "function": function}
-        messages += _goes_on({"content": None, "tool_calls": [call]})
+        messages += goes_on({"content": None, "tool_calls": [call]})
     own = environment(LITELLM_LOCAL_MODEL_COST_MAP="True")
     command = [python_of("litellm"), "-c", RETRIEVE, loopback.proxy]
     done = run(command, own, typed=json.dumps(messages))

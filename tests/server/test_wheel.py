@@ -1,5 +1,6 @@
 """A built wheel, alone in an empty environment, serves and evaluates from anywhere."""
 
+import gzip
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.packaging.documents import of_the_distribution
 from tests.server.servers import REPOSITORY, running
 
 pytestmark = pytest.mark.slow
@@ -38,7 +40,29 @@ def test_an_installed_wheel_serves(data: Path) -> None:
     demo = subprocess.run(shown, cwd=place, env=environment, capture_output=True, text=True)
     assert demo.returncode == 0, demo.stderr
     assert "One call explained" in demo.stdout
+    _run_what_is_documented(place, python.with_name("contextrender"))
     assert _files(place / "venv") == before
+
+
+def _run_what_is_documented(place: Path, program: Path) -> None:
+    """The documents' commands on recorded runs, on those of the demo under the documents' names."""
+    runs = (REPOSITORY / "py_bridge/contextrender_bridge/data/demo.jsonl").read_bytes()
+    (place / "runs").mkdir()
+    for name in ("runs.jsonl.gz", "runs/one.jsonl.gz"):
+        (place / name).write_bytes(gzip.compress(runs))
+    told = [one for one in of_the_distribution() if one.words[1] in ("replay", "eval")]
+    assert any(not one.needs_recorded_runs for one in told)
+    for one in told:
+        if one.needs_recorded_runs:
+            continue
+        done = subprocess.run(
+            [program, *one.words[1:]],
+            cwd=place,
+            env={**os.environ, "PYTHONPATH": ""},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, f"{one.document}: {' '.join(one.words)}\n{done.stderr}"
 
 
 def _files(folder: Path) -> set[str]:

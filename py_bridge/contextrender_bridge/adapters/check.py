@@ -52,6 +52,7 @@ RUNTIMES = {
     "openai_agents_js": Runtime("javascript", "node"),
     "openclaw": Runtime("proxy", "openclaw"),
     "opencode": Runtime("javascript", "opencode"),
+    "portkey": Runtime("proxy", "node"),
     "pydantic_ai": Runtime("module", "pydantic-ai-slim"),
     "smolagents": Runtime("module", "smolagents"),
 }

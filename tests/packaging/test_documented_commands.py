@@ -1,0 +1,25 @@
+"""Every `contextrender` command of the documents is one: its options exist, with such values."""
+
+import argparse
+import importlib
+
+import pytest
+from contextrender_bridge.cli import SUBCOMMANDS
+from contextrender_bridge.paths import make_app_importable
+
+from tests.packaging.documents import Told, of_the_distribution
+
+TOLD = of_the_distribution()
+
+
+def test_there_are_some() -> None:
+    assert {"serve", "proxy", "wrap", "replay", "eval", "explain"} <= {one.words[1] for one in TOLD}
+
+
+@pytest.mark.parametrize("one", TOLD, ids=lambda one: f"{one.document}: {' '.join(one.words)}")
+def test_a_documented_command_is_understood(one: Told) -> None:
+    make_app_importable()
+    module = importlib.import_module(SUBCOMMANDS[one.words[1]].module)
+    parser = argparse.ArgumentParser(prog=one.words[1])
+    module.add_arguments(parser)
+    parser.parse_args(one.words[2:])
