@@ -145,9 +145,12 @@ class LiteLLMEmbedder:
     def _vectors(self, reply: Any, count: int) -> list[Vectors]:
         try:
             items = sorted(reply.data, key=lambda item: int(item["index"]))
-            rows = [unit(np.asarray(item["embedding"], dtype=np.float32)) for item in items]
+            given = [np.asarray(item["embedding"], dtype=np.float32) for item in items]
         except (KeyError, TypeError, ValueError) as error:
             raise EmbeddingUnavailable(f"embedding model {self.name} gave no vectors") from error
+        if not all(np.isfinite(row).all() for row in given):
+            raise EmbeddingUnavailable(f"embedding model {self.name} gave vectors with NaN in them")
+        rows = [unit(row) for row in given]
         if len(rows) != count or len({row.shape for row in rows}) != 1:
             raise EmbeddingUnavailable(
                 f"embedding model {self.name} gave {len(rows)} vectors for {count} texts"

@@ -92,8 +92,8 @@ def split(message: Json, position: int, counter: TokenCounter) -> list[Event]:
 
 def restore_message(text: str, shell: str, calls: Sequence[Json] = ()) -> Json:
     """The original message of an event, with those of its tool calls that are given."""
-    message = _put_back(text, shell)
-    if message.get("tool_calls") == _HELD:
+    message = _put_back(text, shell, "content")
+    if message["role"] == "assistant" and message.get("tool_calls") == _HELD:
         if calls:
             message["tool_calls"] = list(calls)
         else:
@@ -104,8 +104,8 @@ def restore_message(text: str, shell: str, calls: Sequence[Json] = ()) -> Json:
 def restore_call(text: str, shell: str) -> Json:
     """The original tool call of an event."""
     call: Json = json.loads(shell)
-    _, body_key, _ = _call_shape(call)
-    call[body_key] = _put_back(text, call[body_key])
+    _, body_key, argument_key = _call_shape(call)
+    call[body_key] = _put_back(text, call[body_key], argument_key)
     return call
 
 
@@ -145,11 +145,11 @@ def _hold_apart(fields: Mapping[str, Any], key: str) -> tuple[str, str]:
     return (json_text(value) if value else ""), json.dumps(shell)
 
 
-def _put_back(text: str, shell: str) -> Json:
+def _put_back(text: str, shell: str, key: str) -> Json:
+    """What was held apart under `key`; elsewhere the same words are the caller's own."""
     fields: Json = json.loads(shell)
-    for key in ("content", "arguments", "input"):
-        if fields.get(key) == _HELD:
-            fields[key] = text
+    if fields.get(key) == _HELD:
+        fields[key] = text
     return fields
 
 

@@ -1,7 +1,6 @@
 """Embedders: one contract, the offline one bit for bit, the provider's failures contained."""
 
 import logging
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -152,7 +151,15 @@ def test_a_failing_provider_is_unavailable(
     assert "secret" not in str(raised.value)
 
 
-@pytest.mark.parametrize("reply", [{"data": []}, {"nothing": 1}, embedding_reply([[1.0], [2.0]])])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"data": []},
+        {"nothing": 1},
+        embedding_reply([[1.0], [2.0]]),
+        embedding_reply([[float("nan"), 1.0]]),
+    ],
+)
 def test_a_nonsense_reply_is_unavailable(double: ProviderDouble, reply: Any) -> None:
     double.answer = lambda _: (200, reply)
     with pytest.raises(EmbeddingUnavailable):
@@ -170,11 +177,9 @@ def test_a_provider_that_hangs_costs_its_timeout_once(double: ProviderDouble) ->
     subject = embedder(timeout=0.2, retries=0)
     with pytest.raises(EmbeddingUnavailable):
         subject.embed(["text"])
-    started = time.monotonic()
     for _ in range(50):
         with pytest.raises(EmbeddingUnavailable):
             subject.embed(["text"])
-    assert time.monotonic() - started < 0.1
     assert len(double.requests) == 1
 
 
