@@ -19,8 +19,8 @@ from contextrender_bridge.audit.files import read_files
 from contextrender_bridge.audit.opencode import read_opencode
 from contextrender_bridge.audit.recorded import Found
 from contextrender_bridge.audit.told import Audit, as_json, as_page, as_text
-from contextrender_bridge.cli.look.asking import print_json
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.printing import print_json
 from contextrender_bridge.settings import environment_without
 
 MOST = 100

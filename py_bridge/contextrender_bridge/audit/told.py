@@ -11,7 +11,7 @@ from typing import Any
 from contextrender_bridge.audit.bills import Bill
 from contextrender_bridge.audit.recorded import Found
 from contextrender_bridge.audit.replayed import Replayed
-from contextrender_bridge.cli.look.asking import printable
+from contextrender_bridge.printing import printable
 
 TITLES = ("model", "calls", "prompt", "from cache", "written to it", "output", "dollars")
 NOT_SEEN = (

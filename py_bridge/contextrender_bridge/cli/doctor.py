@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from contextrender_bridge.cli.checks import CHECKS, Finding
-from contextrender_bridge.cli.look.asking import add_json, print_json
+from contextrender_bridge.printing import add_json, print_json
 
 MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
 

@@ -12,9 +12,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from contextrender_bridge.cli.look.asking import print_json
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.paths import data_dir, make_private
+from contextrender_bridge.printing import print_json
 from contextrender_bridge.settings import environment_without
 from contextrender_bridge.wrap.agents import AGENTS
 from contextrender_bridge.wrap.agents.base import Agent, Given, Redirect

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -17,6 +16,7 @@ from rich.text import Text
 
 from contextrender_bridge.client.credentials import LOOPBACK, resolve_credentials
 from contextrender_bridge.errors import CommandError, NoCredentials
+from contextrender_bridge.printing import print_json, printable
 
 Json = dict[str, Any]
 TIMEOUT = 60.0
@@ -86,17 +86,6 @@ def add_watch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--watch", action="store_true", help="follow until interrupted")
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """The option for programs."""
-    parser.add_argument("--json", action="store_true", help="for programs: the reply as JSON")
-
-
-def print_json(value: object) -> int:
-    """One JSON document on standard output."""
-    print(json.dumps(value, ensure_ascii=False, indent=1))
-    return 0
-
-
 def present(
     args: argparse.Namespace,
     view: Callable[[], Json],
@@ -116,12 +105,6 @@ def present(
         while True:
             time.sleep(seconds)
             live.update(draw(view()), refresh=True)
-
-
-def printable(text: str, longest: int | None = None) -> str:
-    """One line of a text without characters that a terminal would act on."""
-    line = "".join(char if char.isprintable() else "·" for char in " ".join(text.split()))
-    return line if longest is None or len(line) <= longest else line[: longest - 1] + "…"
 
 
 def plain(text: str, style: str = "", longest: int | None = None) -> Text:

@@ -11,13 +11,13 @@ from rich.text import Text
 from contextrender_bridge.cli.look.asking import (
     Json,
     Service,
-    add_json,
     add_session,
     add_watch,
     plain,
     present,
 )
 from contextrender_bridge.cli.look.misses import room
+from contextrender_bridge.printing import add_json
 
 WIDE = 100
 """Columns from which there is room for s and U beside the reasons."""

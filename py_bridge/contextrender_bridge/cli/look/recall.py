@@ -7,13 +7,11 @@ import argparse
 from contextrender_bridge.cli.look.asking import (
     Json,
     Service,
-    add_json,
     add_session,
-    print_json,
-    printable,
 )
 from contextrender_bridge.dialects.contents import plain_text
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.printing import add_json, print_json, printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

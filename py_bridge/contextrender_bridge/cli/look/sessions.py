@@ -12,12 +12,12 @@ from rich.text import Text
 from contextrender_bridge.cli.look.asking import (
     Json,
     Service,
-    add_json,
     add_watch,
     plain,
     present,
     thousands,
 )
+from contextrender_bridge.printing import add_json
 
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 

@@ -13,14 +13,13 @@ from contextrender_bridge.cli.look import misses
 from contextrender_bridge.cli.look.asking import (
     Json,
     Service,
-    add_json,
     add_session,
     add_watch,
     plain,
     present,
-    printable,
     thousands,
 )
+from contextrender_bridge.printing import add_json, printable
 
 COMPLETE, REPLACED, OMITTED, USED, MISSED = "█", "▒", "·", "●", "○"
 STYLES = {COMPLETE: "blue", REPLACED: "yellow", OMITTED: "dim", USED: "bold", MISSED: "bold red"}

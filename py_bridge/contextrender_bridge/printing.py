@@ -1,0 +1,23 @@
+"""What commands print: JSON for programs, and texts of agents that no terminal acts on."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """The option for programs."""
+    parser.add_argument("--json", action="store_true", help="for programs: the reply as JSON")
+
+
+def print_json(value: object) -> int:
+    """One JSON document on standard output."""
+    print(json.dumps(value, ensure_ascii=False, indent=1))
+    return 0
+
+
+def printable(text: str, longest: int | None = None) -> str:
+    """One line of a text without characters that a terminal would act on."""
+    line = "".join(char if char.isprintable() else "·" for char in " ".join(text.split()))
+    return line if longest is None or len(line) <= longest else line[: longest - 1] + "…"
