@@ -75,7 +75,7 @@ def service() -> Iterator[Credentials]:
 
 @contextmanager
 def proxying(
-    service: Credentials, upstream: str, budget: int = BUDGET, policy: str | None = None
+    service: Credentials, upstream: str, budget: int = BUDGET, policy: str = "contextrender"
 ) -> Iterator[str]:
     """A proxy to a model at `upstream`, such as `http://127.0.0.1:9/v1`; its address."""
     settings = Settings(

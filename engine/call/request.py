@@ -25,6 +25,13 @@ class RenderSettings:
 
         Raises InvalidRequest for an unknown name or a value that is not what it should be.
         """
+        try:
+            return self._updated(changes)
+        except InvalidRequest as wrong:
+            # For clients that let a model call go on whatever is wrong with it, but for this.
+            raise InvalidRequest(wrong.message, setting=True) from None
+
+    def _updated(self, changes: Mapping[str, Any]) -> Self:
         unknown = set(changes) - {"budget", "policy", "parameters"}
         if unknown:
             raise InvalidRequest(
@@ -43,3 +50,7 @@ class RenderSettings:
                 raise InvalidRequest("parameters must be an object of numbers by name")
             settings = replace(settings, parameters=settings.parameters.updated(parameters))
         return settings
+
+
+LIVE = RenderSettings(budget=24_000, policy="contextrender_frozen")
+"""What serves a live agent best (`docs/policies.md`): the default of `fit`, proxy and adapters."""

@@ -9,6 +9,7 @@ import threading
 from functools import cache
 from typing import Any
 
+from contextrender_bridge.errors import CommandError
 from contextrender_bridge.settings import set_for_library
 
 from engine.costs import Usage
@@ -37,6 +38,16 @@ def _load() -> Any:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     return module
+
+
+def check_model(setting: str, model: str) -> None:
+    """Imports LiteLLM now rather than in a request. Raises CommandError for a model of nobody's."""
+    try:
+        litellm().get_llm_provider(model)
+    except ImportError:
+        raise CommandError(f"{setting} needs LiteLLM, which is not installed.") from None
+    except Exception:  # litellm's own, of a class that its versions differ in
+        raise CommandError(f"{setting} {model!r} is no model that LiteLLM knows.") from None
 
 
 def input_limit(model: str, default: int) -> int:

@@ -6,6 +6,26 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 MODES = ("render", "observe", "bypass")
+POLICIES = (
+    "contextrender",
+    "recency",
+    "reuse",
+    "relevance",
+    "recency_relevance",
+    "prune",
+    "full",
+    "semantic_retrieval",
+    "reuse_density",
+    "contextrender_plus",
+    "contextrender_frozen",
+    "compact",
+    "recency_summary",
+    "acon",
+)
+"""The engine's, which is not installed where the proxy alone is."""
+
+SMALLEST_BUDGET = 64
+LONGEST_NUMBER = 9
 
 
 class Unfit(ValueError):
@@ -25,6 +45,28 @@ def as_whole(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text)):
         raise Unfit("must be a whole number above 0")
     return int(text)
+
+
+def as_budget(text: str) -> int:
+    """A budget in tokens."""
+    budget = budget_of(text)
+    if budget is None:
+        raise Unfit(f"must be a whole number of tokens, at least {SMALLEST_BUDGET}")
+    return budget
+
+
+def budget_of(text: str) -> int | None:
+    """A budget in tokens, as the service takes it; None when it is no such number."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER):
+        return None
+    return int(text) if int(text) >= SMALLEST_BUDGET else None
+
+
+def as_policy(text: str) -> str:
+    """A policy's name."""
+    if text not in POLICIES:
+        raise Unfit(f"must be one of {', '.join(POLICIES)}")
+    return text
 
 
 def as_seconds(text: str) -> float:

@@ -21,9 +21,11 @@ from contextrender_bridge.setting_kinds import (
     Unfit,
     as_address,
     as_base_address,
+    as_budget,
     as_folder,
     as_mode,
     as_names,
+    as_policy,
     as_seconds,
     as_secret,
     as_switch,
@@ -107,8 +109,14 @@ class Settings:
     debug: bool = _row(False, "logs may quote what was sent", as_switch)
     upstream: str = _row(OPENAI, "proxy: an OpenAI-compatible provider", as_base_address)
     anthropic_upstream: str = _row(ANTHROPIC, "proxy: an Anthropic-compatible one", as_base_address)
-    budget: int | None = _row(None, "proxy: tokens of history (else the session's)", as_whole)
-    policy: str | None = _row(None, "proxy: how to choose what is shown (else the session's)")
+    budget: int | None = _row(
+        None, "proxy: tokens of history (else the session's, else 24,000)", as_budget
+    )
+    policy: str | None = _row(
+        None,
+        "proxy: how to choose what is shown (else the session's, else `contextrender_frozen`)",
+        as_policy,
+    )
     mode: str = _row("render", "proxy: `render`, `observe` or `bypass`", as_mode)
     recall: bool = _row(False, "proxy: offer the model a tool to recall", as_switch)
     providers: frozenset[str] = _row(

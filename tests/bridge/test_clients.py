@@ -190,10 +190,13 @@ def test_what_is_not_json_is_refused_before_it_is_sent(service: Credentials) -> 
 def test_fit_keeps_the_callers_own_messages(service: Credentials, session: str, kind: str) -> None:
     messages = history(12)
     if kind == "async":
-        made = run(service, lambda client: client.fit(session, messages, budget=900))
+        made = run(
+            service,
+            lambda client: client.fit(session, messages, budget=900, policy="contextrender"),
+        )
     else:
         with ContextRender(service.url, service.token) as client:
-            made = client.fit(session, messages, budget=900)
+            made = client.fit(session, messages, budget=900, policy="contextrender")
     assert made.changed
     assert not made.failure
     assert len(made.messages) < len(messages)

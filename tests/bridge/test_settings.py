@@ -9,13 +9,18 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pytest
+from contextrender_bridge import setting_kinds
 from contextrender_bridge.cli import main
-from contextrender_bridge.errors import CommandError
+from contextrender_bridge.errors import CommandError, InvalidRequest
 from contextrender_bridge.settings import Settings, current_settings, in_force, variables
+
+import engine.policies
+from engine.models.providers import check_model
+from engine.parameters import check_budget
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = {row.name: row for row in fields(Settings)}
-PROXY = [name for name, row in ROWS.items() if row.metadata["what"].startswith("proxy: ")]
+PROXY = [name for name, row in ROWS.items() if row.metadata["what"].startswith("proxy")]
 
 Configure = Callable[[str], Path]
 
@@ -143,3 +148,31 @@ def _reads_environment(path: Path) -> bool:
         )
         for found in ast.walk(ast.parse(text))
     )
+
+
+def test_the_policies_are_the_engines() -> None:
+    assert set(engine.policies.POLICIES) == set(setting_kinds.POLICIES)
+    with pytest.raises(InvalidRequest):
+        check_budget(setting_kinds.SMALLEST_BUDGET - 1)
+    assert check_budget(setting_kinds.SMALLEST_BUDGET) == setting_kinds.SMALLEST_BUDGET
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["proxy", "--policy", "nope"], "--policy must be one of contextrender, "),
+        (["proxy", "--budget", "5"], "--budget must be a whole number of tokens, at least 64."),
+        (["proxy", "--budget", "9" * 5000], "--budget must be a whole number of tokens"),
+    ],
+)
+def test_wrong_options_stop_a_start(
+    capsys: pytest.CaptureFixture[str], options: list[str], sentence: str
+) -> None:
+    assert main(options) == 1
+    assert sentence in capsys.readouterr().err
+
+
+def test_an_unknown_embedder_stops_a_start() -> None:
+    check_model("CONTEXTRENDER_EMBED_MODEL", "text-embedding-3-small")
+    with pytest.raises(CommandError, match="CONTEXTRENDER_EMBED_MODEL 'nope' is no model"):
+        check_model("CONTEXTRENDER_EMBED_MODEL", "nope")

@@ -65,6 +65,7 @@ def start_all(credentials: Credentials) -> Iterator[Start]:
                 "upstream": f"{model.url}/v1",
                 "anthropic_upstream": f"{model.url}/v1",
                 "budget": 600,
+                "policy": "contextrender",
                 "deadline": 10.0,
                 **settings,
             }

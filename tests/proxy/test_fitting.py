@@ -55,7 +55,9 @@ def test_results_are_omitted_and_come_back(
     assert setup.service.inspect_session(session)["session"]["branches"] == 1
     for body in [*sent, *back]:
         for item in body[agent.key]:
-            assert item in agent.items or "cache_control" in str(item)
+            text = item.get("content")
+            merged = str(text).split("\n\nThought") if item.get("role") == "assistant" else []
+            assert item in agent.items or "cache_control" in str(item) or len(merged) > 1
 
 
 @pytest.mark.parametrize("kind", AGENTS)
@@ -288,7 +290,7 @@ def test_a_request_does_not_end_with_the_assistants_words() -> None:
     transcript = OBSERVATIONS.read({"messages": messages})
     plan = Plan(transcript.messages, [{"message": n, "calls": []} for n in (0, 1, 3)])
     *before, last = transcript.apply(plan)["messages"]
-    assert before == [messages[0], *said]
+    assert before == [messages[0], {"role": "assistant", "content": "I look.\n\nAgain."}]
     assert last == {"role": "user", "content": NOT_SHOWN}
 
 

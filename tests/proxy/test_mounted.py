@@ -22,6 +22,7 @@ def mounted() -> Iterator[tuple[Credentials, Model]]:
         patch.setenv("CONTEXTRENDER_UPSTREAM", url)
         patch.setenv("CONTEXTRENDER_ANTHROPIC_UPSTREAM", url)
         patch.setenv("CONTEXTRENDER_BUDGET", "600")
+        patch.setenv("CONTEXTRENDER_POLICY", "contextrender")
         assert os.environ["CONTEXTRENDER_UPSTREAM"] == url
         with temporary_service() as credentials:
             yield credentials, model

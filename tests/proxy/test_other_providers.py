@@ -44,7 +44,16 @@ def command(credentials: Credentials) -> Iterator[tuple[str, Model]]:
             "OPENAI_API_BASE": f"{url}/v1",
             "OPENAI_API_KEY": "sk-operators",
         }
-        options = ["--port", "0", "--budget", "600", "--upstream", "http://127.0.0.1:9/v1"]
+        options = [
+            "--port",
+            "0",
+            "--budget",
+            "600",
+            "--policy",
+            "contextrender",
+            "--upstream",
+            "http://127.0.0.1:9/v1",
+        ]
         options += ["--providers", "openai,anthropic/claude-1"]
         process = subprocess.Popen(
             [sys.executable, "-c", RUN, "proxy", *options],

@@ -16,6 +16,7 @@ from contextrender_bridge.client.fitting import (
     Fitted,
     dialect_of,
     fitted,
+    is_callers_mistake,
     reason_of,
 )
 from contextrender_bridge.client.flow import Flow
@@ -61,6 +62,7 @@ class Core(Connection):
         model: str | None = None,
         want: str = "messages",
         early: bool = False,
+        live: bool = False,
         token: str | None = None,
         line: str = "",
     ) -> Flow[RenderView]:
@@ -69,11 +71,13 @@ class Core(Connection):
         `budget`, `policy` and `parameters` are this call's, otherwise the session's; `model`, on
         the first call, is the model whose tokens are counted. `want` "plan" leaves out the
         messages: what to show is then in `plan`. `early`: it answers before what is new is on disk;
-        should that fail, the next call sends it again. `token` is that of another user for this
+        should that fail, the next call sends it again. `live`: where neither call nor session says,
+        `contextrender_frozen` at 24,000 tokens, as for `fit`. `token` is another user's for this
         call, and `line` tells histories of one session apart that go on side by side.
         """
         asked = {"budget": budget, "policy": policy, "parameters": parameters, "model": model}
-        fields = {"session": session, **asked, "want": want, "early": early or None}
+        how = {"want": want, "early": early or None, "live": live or None}
+        fields = {"session": session, **asked, **how}
         return cast(
             RenderView, (yield from self._send_new("render", messages, fields, token, line))
         )
@@ -95,6 +99,8 @@ class Core(Connection):
     ) -> Flow[Fitted]:
         """What to send to the model in place of `messages`; the original when anything goes wrong.
 
+        But for a budget, policy or parameters that cannot be: they raise InvalidRequest.
+
         `messages` are chat messages, or a whole request body of `dialect` (chat, responses,
         messages, observations). The items that stay are the caller's own objects. `deadline` is in
         seconds; without `fail_open` it raises what went wrong. Without a session, how the history
@@ -108,11 +114,11 @@ class Core(Connection):
                 return Fitted(body)
             session = name_of(transcript.messages) if session is None else session
             asked = {"budget": budget, "policy": policy, "parameters": parameters, "model": model}
-            fields = {**asked, "want": "plan", "session": session, "early": True}
+            fields = {**asked, "want": "plan", "session": session, "early": True, "live": True}
             send = self._send_new("render", transcript.messages, fields, token, line, until)
             return fitted(body, transcript, cast(RenderView, (yield from send)))
         except Exception as failure:
-            if not fail_open:
+            if not fail_open or is_callers_mistake(failure):
                 raise
             self.failures.add(reason_of(failure))
             return Fitted(body, failure=reason_of(failure))

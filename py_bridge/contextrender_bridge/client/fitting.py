@@ -17,7 +17,7 @@ from typing import Any
 from contextrender_bridge.client.replies import RenderView
 from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, Dialect, Plan, Transcript
 from contextrender_bridge.dialects.observations import has_observations
-from contextrender_bridge.errors import ContextRenderError
+from contextrender_bridge.errors import ContextRenderError, InvalidRequest
 
 Body = Mapping[str, Any]
 
@@ -96,3 +96,8 @@ def reason_of(failure: BaseException) -> str:
     if type(failure).__name__ == "TimeoutError":  # a caller's own deadline, asyncio's or another
         return "late"
     return type(failure).__name__
+
+
+def is_callers_mistake(failure: Exception) -> bool:
+    """Whether a budget, policy or parameter cannot be: no later call would go better."""
+    return isinstance(failure, InvalidRequest) and bool(failure.details.get("setting"))

@@ -12,6 +12,7 @@ from contextrender_bridge.dialects.contents import (
     history_end,
     with_text,
 )
+from contextrender_bridge.dialects.merging import Placed, join_chat, merged
 from contextrender_bridge.dialects.plan import Plan
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
@@ -45,12 +46,13 @@ class ChatTranscript:
 
     def apply(self, plan: Plan) -> Json:
         """The body with only the messages and calls that the plan shows."""
-        kept = []
-        for item, place in zip(self._items, self.places, strict=True):
+        kept: list[Placed] = []
+        for index, (item, place) in enumerate(zip(self._items, self.places, strict=True)):
             left = item if place is None else self._applied(item, place, plan)
             if left is not None:
-                kept.append(left)
-        return {**self._body, **({"messages": kept} if "messages" in self._body else {})}
+                kept.append((index, left))
+        left_items = {"messages": merged(kept, join_chat)} if "messages" in self._body else {}
+        return {**self._body, **left_items}
 
     def result(self, message: int) -> Any:
         """The content of the tool message."""

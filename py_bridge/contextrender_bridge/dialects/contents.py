@@ -65,17 +65,25 @@ def plain_text(content: Any) -> str:
     return canonical or ""
 
 
+def whole_text(content: Any) -> str:
+    """The text of content, with what is neither text nor media as JSON."""
+    canonical = canonical_content(content)
+    if isinstance(canonical, list):
+        return "\n".join(part["text"] for part in canonical if "text" in part)
+    return canonical or ""
+
+
 def with_text(content: Any, text: str, kind: str = "text") -> Any:
-    """`content` with `text` in place of its own text; parts that are not text stay."""
+    """`content` with `text` in place of its own text; parts that hold none stay."""
     if not isinstance(content, list):
         return text
     kept: list[Any] = []
     pending = bool(text)
     for part in content:
-        if not is_text(part):
+        if not holds_text(part):
             kept.append(part)
         elif pending:
-            kept.append({**part, "text": text} if isinstance(part, dict) else text)
+            kept.append(part_with(part, text, kind))
             pending = False
     return [{"type": kind, "text": text}, *kept] if pending else kept
 
@@ -89,6 +97,22 @@ def is_text(part: Any) -> bool:
         and part.get("type") in TEXT_TYPES
         and isinstance(part.get("text"), str)
     )
+
+
+def holds_text(part: Any) -> bool:
+    """Whether a content part is text, or a document that is: its text is the message's, too."""
+    if is_text(part):
+        return True
+    if not isinstance(part, Mapping):
+        return False
+    return part.get("type") == "search_result" or _is_text_document(part)
+
+
+def part_with(part: Any, text: str, kind: str = "text") -> Any:
+    """A part that holds text, with another text."""
+    if isinstance(part, str):
+        return text
+    return {**part, "text": text} if is_text(part) else {"type": kind, "text": text}
 
 
 def history_end(items: Sequence[Any]) -> int:

@@ -13,12 +13,17 @@ from contextrender_bridge.dialects.contents import (
     canonical_content,
     clean_text,
     history_end,
-    is_text,
+    holds_text,
+    part_with,
     plain_text,
+    whole_text,
     with_text,
 )
+from contextrender_bridge.dialects.merging import Placed, join_blocks, merged
 from contextrender_bridge.dialects.plan import Plan
 
+_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+_POINTERS = frozenset({"web_search_result_location", "search_result_location"})
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 # Claude Code's first system block holds a hash that differs in every request.
 _BILLING = "x-anthropic-billing-header:"
@@ -48,6 +53,7 @@ class MessagesTranscript:
         self.messages: list[Json] = []
         self._parts: list[list[_Part]] = []
         self._results: dict[int, Json] = {}
+        self._served: set[int] = set()
         self._read_system(body.get("system"))
         end = history_end(self._items)
         for index, item in enumerate(self._items):
@@ -57,19 +63,22 @@ class MessagesTranscript:
 
     def apply(self, plan: Plan) -> Json:
         """The body with only the blocks that the plan shows; a message without any is left out."""
-        kept = []
-        for item, parts in zip(self._items, self._parts, strict=True):
+        kept: list[Placed] = []
+        uncited = any(not plan.shows(message) for message in self._served)
+        for index, (item, parts) in enumerate(zip(self._items, self._parts, strict=True)):
             left = _applied(item, parts, plan) if parts else item
             if left is not None:
-                kept.append(left)
+                kept.append((index, _without_citations(left) if uncited else left))
         if len(kept) < len(self._items):
-            end = history_end(kept)
+            end = history_end([item for _, item in kept])
             kept[:end] = _in_place(kept[:end])
-        return {**self._body, **({"messages": kept} if "messages" in self._body else {})}
+        left_items = {"messages": merged(kept, join_blocks)} if "messages" in self._body else {}
+        return {**self._body, **left_items}
 
     def result(self, message: int) -> Any:
-        """The content of the `tool_result` block."""
-        return self._results[message].get("content")
+        """The content of the `tool_result` block; of a tool that the provider ran, as text."""
+        content = self._results[message].get("content")
+        return whole_text(content) if message in self._served else content
 
     def _read_system(self, system: Any) -> None:
         if isinstance(system, list):
@@ -83,24 +92,42 @@ class MessagesTranscript:
         return self._read_user(item["role"], blocks)
 
     def _read_assistant(self, blocks: Sequence[Any]) -> list[_Part]:
-        place = len(self.messages)
+        """One message; where the provider ran a tool, its result and another one follow."""
         parts: list[_Part] = []
         spoken: list[Any] = []
         calls: list[Json] = []
         for block in blocks:
-            kind = _kind(block)
-            if kind == "call":
+            place, kind = len(self.messages), _kind(block)
+            if kind == "served":
+                if spoken or calls:
+                    self._finish_assistant(spoken, calls)
+                parts.append(_Part("served", len(self.messages)))
+                self._served.add(len(self.messages))
+                self._add_result(block)
+            elif kind == "call":
                 parts.append(_Part("call", place, len(calls)))
                 calls.append(_call(block))
-                continue
-            parts.append(_Part(kind, place))
-            if kind != "thinking":
-                spoken.append(block)
-        message: Json = {"role": "assistant", "content": canonical_content(spoken) or None}
-        if calls:
-            message["tool_calls"] = calls
-        self.messages.append(message)
+            else:
+                parts.append(_Part(kind, place))
+                if kind != "thinking":
+                    spoken.append(block)
+        if spoken or calls or not (parts and parts[-1].kind == "served"):
+            self._finish_assistant(spoken, calls)
         return parts
+
+    def _finish_assistant(self, spoken: list[Any], calls: list[Json]) -> None:
+        message: Json = {"role": "assistant", "content": canonical_content(list(spoken)) or None}
+        if calls:
+            message["tool_calls"] = list(calls)
+        self.messages.append(message)
+        spoken.clear()
+        calls.clear()
+
+    def _add_result(self, block: Json) -> None:
+        self._results[len(self.messages)] = block
+        content = canonical_content(block.get("content"))
+        call_id = clean_text(block["tool_use_id"])
+        self.messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
 
     def _read_user(self, role: str, blocks: Sequence[Any]) -> list[_Part]:
         parts: list[_Part] = []
@@ -110,10 +137,7 @@ class MessagesTranscript:
             if kind == "result":
                 self._finish_user(role, spoken)
                 parts.append(_Part("result", len(self.messages)))
-                self._results[len(self.messages)] = block
-                content = canonical_content(block.get("content"))
-                call_id = clean_text(block["tool_use_id"])
-                self.messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
+                self._add_result(block)
             else:
                 parts.append(_Part(kind, len(self.messages)))
                 spoken.append(block)
@@ -134,22 +158,22 @@ class _Messages:
 MESSAGES = _Messages()
 
 
-def _in_place(items: Sequence[Any]) -> list[Any]:
+def _in_place(items: Sequence[Placed]) -> list[Placed]:
     """`items` with each system message where the API takes one: after a user's message, and
     before the model's or at the end. One whose model message has left waits for the next.
     """
-    placed: list[Any] = []
-    waiting: list[Any] = []
+    placed: list[Placed] = []
+    waiting: list[Placed] = []
     last = None
-    for item in items:
+    for place, item in items:
         role = _role(item)
         if role == "system":
-            waiting.append(item)
+            waiting.append((place, item))
             continue
         if role == "assistant" and last == "user":
             placed += waiting
             waiting = []
-        placed.append(item)
+        placed.append((place, item))
         last = role
     return placed + waiting
 
@@ -185,12 +209,32 @@ def _applied_block(block: Any, part: _Part, plan: Plan, written: set[int]) -> An
     text = plan.text(part.message)
     if text is None or part.kind == "media":
         return block
-    if part.kind == "result":
+    if part.kind == "served" and block["type"] != "mcp_tool_result":
+        return block  # What the provider's own tools found, it takes back only as it was.
+    if part.kind in ("result", "served"):
         return {**block, "content": with_text(block.get("content"), text)}
     if not text or part.message in written:
         return GONE
     written.add(part.message)
-    return {**block, "text": text}
+    return part_with(block, text)
+
+
+def _without_citations(item: Any) -> Any:
+    """The model's message without pointers into search results: some are no longer there."""
+    if _role(item) != "assistant" or not isinstance(item.get("content"), list):
+        return item
+    blocks = [
+        {key: block[key] for key in block if key != "citations"} if _cites(block) else block
+        for block in item["content"]
+    ]
+    return {**item, "content": blocks}
+
+
+def _cites(block: Any) -> bool:
+    cited = block.get("citations") if isinstance(block, Mapping) else None
+    return isinstance(cited, list) and any(
+        isinstance(each, Mapping) and each.get("type") in _POINTERS for each in cited
+    )
 
 
 def _blocks(item: Any) -> Sequence[Any] | None:
@@ -211,13 +255,13 @@ def _kind(block: Any) -> str:
     if not isinstance(block, Mapping):
         return "other"
     kind = block.get("type")
-    if kind == "tool_use" and _is_id(block.get("id")) and isinstance(block.get("name"), str):
+    if kind in _CALLS and _is_id(block.get("id")) and isinstance(block.get("name"), str):
         return "call"
-    if kind == "tool_result" and _is_id(block.get("tool_use_id")):
-        return "result"
+    if isinstance(kind, str) and kind.endswith("tool_result") and _is_id(block.get("tool_use_id")):
+        return "result" if kind == "tool_result" else "served"
     if kind in _THINKING:
         return "thinking"
-    if is_text(block):
+    if holds_text(block):
         return "text"
     return "media" if isinstance(kind, str) and kind in MEDIA else "other"
 

@@ -20,6 +20,7 @@ from contextrender_bridge.dialects.contents import (
     plain_text,
     with_text,
 )
+from contextrender_bridge.dialects.merging import Placed, join_chat, merged
 from contextrender_bridge.dialects.plan import Plan
 
 _OBSERVATION = re.compile(
@@ -75,11 +76,11 @@ class ObservationTranscript:
 
     def apply(self, plan: Plan) -> Json:
         """The body with only the messages that the plan shows."""
-        kept: list[Any] = []
+        kept: list[Placed] = []
         last = len(self.messages) - 1
-        for item, place in zip(self._items, self.places, strict=True):
+        for index, (item, place) in enumerate(zip(self._items, self.places, strict=True)):
             if place is None:
-                kept.append(item)
+                kept.append((index, item))
                 continue
             text = plan.text(place)
             if not plan.shows(place):
@@ -87,10 +88,11 @@ class ObservationTranscript:
                 if self.messages[place]["role"] != "tool":
                     continue
             if text is None:
-                kept.append(item)
+                kept.append((index, item))
             elif text:
-                kept.append({**item, "content": with_text(item.get("content"), text)})
-        return {**self._body, **({"messages": kept} if "messages" in self._body else {})}
+                kept.append((index, {**item, "content": with_text(item.get("content"), text)}))
+        left_items = {"messages": merged(kept, join_chat)} if "messages" in self._body else {}
+        return {**self._body, **left_items}
 
     def result(self, message: int) -> Any:
         """The content of the observation."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,12 +13,16 @@ from contextrender_bridge.dialects.contents import (
     clean_text,
     history_end,
     is_volatile,
+    whole_text,
     with_text,
 )
 from contextrender_bridge.dialects.plan import Plan
 
 _CALLS = {"function_call": ("function", "arguments"), "custom_tool_call": ("custom", "input")}
-_OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
+_SHELLS = {"local_shell_call": "action", "shell_call": "action", "apply_patch_call": "operation"}
+_OUTPUTS = frozenset(f"{kind}_output" for kind in (*_CALLS, *_SHELLS))
+# Tools that the provider runs: call and result are one item, its result in this field.
+_SERVED = {"mcp_call": "output", "code_interpreter_call": "outputs", "file_search_call": "results"}
 _ROLES = frozenset({"system", "developer", "user", "assistant"})
 _UNKNOWN = -1
 
@@ -76,8 +81,12 @@ class ResponsesTranscript:
         return {**self._body, "input": kept}
 
     def result(self, message: int) -> Any:
-        """The `output` of the item."""
-        return self._results[message].get("output")
+        """The `output` of the item; of a tool that the provider ran, as text."""
+        item = self._results[message]
+        if item["type"] in _SERVED:
+            return whole_text(item.get(_SERVED[item["type"]]))
+        output = item.get("output")
+        return whole_text(output) if item["type"] == "shell_call_output" else output
 
     def _read(self, item: Any) -> _Part:
         # It stays behind the user's latest message while calls and outputs follow.
@@ -98,18 +107,35 @@ class ResponsesTranscript:
             calls = self.messages[self._place()].setdefault("tool_calls", [])
             calls.append(_call(item))
             return _Part(kind, self._place(), len(calls) - 1, self._group)
+        if kind == "served":
+            return self._read_served(item)
         self._run = None
         self._group += 1
         place = len(self.messages)
         if kind == "result":
             self._results[place] = item
             content = canonical_content(item.get("output"))
-            call_id = clean_text(item["call_id"])
+            call_id = clean_text(_call_id(item))
             self.messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
         else:
             content = canonical_content(item.get("content"))
             self.messages.append({"role": item["role"], "content": content})
         return _Part(kind, place)
+
+    def _read_served(self, item: Any) -> _Part:
+        """A call and its result in one: what the model says next is another message."""
+        calls = self.messages[self._place()].setdefault("tool_calls", [])
+        asked = {key: item[key] for key in item if key not in (*_SERVED.values(), "type", "id")}
+        name = item["name"] if isinstance(item.get("name"), str) else item["type"]
+        body = {"name": clean_text(name), "arguments": clean_text(json.dumps(asked))}
+        call_id = clean_text(item["id"])
+        calls.append({"id": call_id, "type": "function", "function": body})
+        self._run = None
+        place = len(self.messages)
+        self._results[place] = item
+        content = canonical_content(item.get(_SERVED[item["type"]]))
+        self.messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
+        return _Part("served", place, group=self._group)
 
     def _place(self) -> int:
         """The position of the assistant message that the current run of model items is."""
@@ -138,8 +164,10 @@ def _applied(item: Any, part: _Part, plan: Plan, written: set[int]) -> Any:
     text = plan.text(part.message)
     if text is None:
         return item
+    if part.kind == "served":
+        return {**item, "output": text} if item["type"] == "mcp_call" else item
     if part.kind == "result":
-        return {**item, "output": with_text(item.get("output"), text, "input_text")}
+        return {**item, "output": _output_with(item, text)}
     if not text or part.message in written:
         return GONE
     written.add(part.message)
@@ -157,15 +185,43 @@ def _kind(item: Any) -> str:
         if not isinstance(item.get("content"), (str, list)):
             return "other"
         return "spoken" if item["role"] == "assistant" else "input"
-    if not (isinstance(item.get("call_id"), str) and item["call_id"]):
+    if kind in _SERVED:
+        served = _is_text(item.get("id")) and item.get(_SERVED[kind]) is not None
+        return "served" if served else "other"
+    if not _is_text(_call_id(item)):
         return "other"
     if kind in _OUTPUTS:
         return "result"
+    if kind in _SHELLS:
+        return "call" if isinstance(item.get(_SHELLS[kind]), Mapping) else "other"
     known = kind in _CALLS and isinstance(item.get("name"), str)
     return "call" if known and isinstance(item.get(_CALLS[kind][1]), str) else "other"
 
 
+def _call_id(item: Mapping[str, Any]) -> Any:
+    """Outputs of local shells name their call by `id`."""
+    is_shells = item.get("type") == "local_shell_call_output"
+    return item.get("call_id") or (item.get("id") if is_shells else None)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _output_with(item: Mapping[str, Any], text: str) -> Any:
+    """An output with a text in place of its own."""
+    output = item.get("output")
+    if item["type"] != "shell_call_output" or not isinstance(output, list):
+        return with_text(output, text, "input_text")
+    first = output[0] if output and isinstance(output[0], Mapping) else {}
+    return [{**first, "stdout": text, "stderr": ""}]
+
+
 def _call(item: Mapping[str, Any]) -> Json:
+    if item["type"] in _SHELLS:
+        asked = clean_text(json.dumps(item[_SHELLS[item["type"]]]))
+        body = {"name": item["type"].removesuffix("_call"), "arguments": asked}
+        return {"id": clean_text(item["call_id"]), "type": "function", "function": body}
     kind, argument = _CALLS[item["type"]]
     body = {"name": clean_text(item["name"]), argument: clean_text(item[argument])}
     return {"id": clean_text(item["call_id"]), "type": kind, kind: body}

@@ -59,11 +59,12 @@ class Proxy:
         *,
         own_token: bool = True,
         secret: str = "",
+        gated: bool = False,
         spends: Spends | None = None,
         connections: httpx.AsyncClient | None = None,
     ) -> None:
         """`client` reaches the service; its token also serves this user's programs (`own_token`),
-        and callers with the link's `secret`.
+        and callers with the link's `secret`; `gated`: whoever comes has shown a secret before.
 
         `spends` says who reaches models of other providers; unless given, those trusted so.
         """
@@ -74,6 +75,7 @@ class Proxy:
         self._compression = Compression(self.histories)
         self._own_token = own_token
         self._secret = secret
+        self._gated = gated
         self._spends = spends
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -117,7 +119,7 @@ class Proxy:
             return False
         if self._secret and target.secret:
             return secrets.compare_digest(target.secret.encode(), self._secret.encode())
-        return is_same_user(scope)
+        return self._gated or is_same_user(scope)
 
     async def _compress(
         self,

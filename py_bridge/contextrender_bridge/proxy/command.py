@@ -10,7 +10,13 @@ from typing import cast
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.listening import address, listen
 from contextrender_bridge.paths import data_dir
-from contextrender_bridge.setting_kinds import MODES, as_base_address, as_names
+from contextrender_bridge.setting_kinds import (
+    MODES,
+    as_base_address,
+    as_budget,
+    as_names,
+    as_policy,
+)
 from contextrender_bridge.settings import checked, current_settings
 
 
@@ -20,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=8700, help="port to listen on (%(default)s)")
     parser.add_argument("--upstream", metavar="URL", help="an OpenAI-compatible provider")
     parser.add_argument("--anthropic-upstream", metavar="URL", help="an Anthropic-compatible one")
-    parser.add_argument("--budget", type=int, metavar="N", help="tokens of history")
+    parser.add_argument("--budget", metavar="N", help="tokens of history")
     parser.add_argument("--policy", metavar="NAME", help="how to choose what is shown")
     parser.add_argument("--mode", choices=MODES, help="what to do with histories")
     parser.add_argument(
@@ -46,8 +52,8 @@ def run(args: argparse.Namespace) -> int:
     settings = current_settings()
     given = {
         "providers": as_names(args.providers or ""),
-        "budget": args.budget,
-        "policy": args.policy,
+        "budget": args.budget and checked(as_budget, args.budget, "--budget"),
+        "policy": args.policy and checked(as_policy, args.policy, "--policy"),
         "mode": args.mode,
         "recall": args.recall or None,
         "upstream": _base("--upstream", args.upstream),

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from contextrender_bridge.client.fitting import reason_of
 from contextrender_bridge.client.replies import RenderView
 from contextrender_bridge.dialects import Plan
 from contextrender_bridge.dialects.contents import plain_text
@@ -21,6 +22,7 @@ from contextrender_bridge.errors import ContextRenderError
 from contextrender_bridge.proxy.controls import Controls
 from contextrender_bridge.proxy.headers import Headers
 from contextrender_bridge.proxy.histories import Histories
+from contextrender_bridge.setting_kinds import budget_of
 
 Json = dict[str, Any]
 
@@ -53,9 +55,24 @@ class Compression:
         messages = body.get("messages")
         if not isinstance(messages, list):
             raise Refused(422, "invalid_request", "Field 'messages' must be a list.")
-        budget = body.get("budget", body.get("token_budget"))
-        if isinstance(budget, int) and budget > 0:
+        budget = budget_of(str(body.get("budget", body.get("token_budget"))))
+        if budget is not None:
             asked = replace(asked, budget=budget)
+        try:
+            return await self._compress(path, headers, body, messages, asked)
+        except (LookupError, TypeError, AttributeError, ValueError) as failure:
+            # Messages that are none: the provider says so better than we.
+            self._histories.failures.add(reason_of(failure))
+            return {**_report(messages, 0, 0, [], ""), "fail_open": "malformed"}
+
+    async def _compress(
+        self,
+        path: str,
+        headers: Headers,
+        body: Mapping[str, Any],
+        messages: list[Any],
+        asked: Controls,
+    ) -> Json:
         dialect = "messages" if _has_blocks(messages) else "chat"
         added, whole = (set(), messages) if dialect == "messages" else _with_calls(messages)
         request = {**body, "messages": whole}
@@ -182,17 +199,17 @@ def _with_calls(messages: list[Any]) -> tuple[set[int], list[Any]]:
     Guardrails hold assistant messages back: what they send is results alone.
     """
     called = {
-        call.get("id")
+        str(call.get("id"))
         for message in messages
-        if isinstance(message, Mapping)
-        for call in message.get("tool_calls") or ()
+        if isinstance(message, Mapping) and isinstance(message.get("tool_calls"), list)
+        for call in message["tool_calls"]
         if isinstance(call, Mapping)
     }
     added: set[int] = set()
     whole: list[Any] = []
     for message in messages:
         is_result = isinstance(message, Mapping) and message.get("role") == "tool"
-        if is_result and message.get("tool_call_id") not in called:
+        if is_result and str(message.get("tool_call_id")) not in called:
             function = {"name": str(message.get("name") or "tool"), "arguments": ""}
             call = {"id": message.get("tool_call_id"), "type": "function", "function": function}
             added.add(len(whole))

@@ -9,7 +9,7 @@ from typing import Any
 
 from contextrender_bridge.client.session_names import digest_of, name_of
 from contextrender_bridge.proxy.headers import Headers, first
-from contextrender_bridge.setting_kinds import MODES
+from contextrender_bridge.setting_kinds import MODES, budget_of
 from contextrender_bridge.settings import Settings
 
 _SESSION_HEADERS = (
@@ -21,9 +21,6 @@ _SESSION_HEADERS = (
 )
 _CALLER_HEADERS = (b"authorization", b"x-api-key", b"api-key")
 LONGEST_NAME = 200
-LONGEST_NUMBER = 9
-SMALLEST_BUDGET = 64
-"""As in `engine.parameters`, which is not installed where the proxy alone is."""
 
 
 class InvalidControl(ValueError):
@@ -67,13 +64,6 @@ class Controls:
             token=first(headers, b"x-contextrender-token") or None,
             trusted=trusted,
         )
-
-
-def budget_of(text: str) -> int | None:
-    """A budget in tokens, as the service takes it; None when it is no such number."""
-    if not (text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER):
-        return None
-    return int(text) if int(text) >= SMALLEST_BUDGET else None
 
 
 def _budget(text: str) -> int:

@@ -112,6 +112,7 @@ class Histories:
                 model=model if isinstance(model, str) else None,
                 want="plan",
                 early=True,
+                live=True,
                 token=asked.token,
                 line=name,
             )

@@ -98,10 +98,15 @@ def warm_up() -> None:
     A collection that looks through the runtime's 90,000 objects stops every request for 20 ms.
     """
     from engine.models.embeddings import load_embedder
+    from engine.models.providers import check_model
     from engine.text.tokens import counter_for
 
     counter_for(None).text("")
-    embedder = load_embedder(current_settings().embed_model)
+    settings = current_settings()
+    for name, model in (("EMBED_MODEL", settings.embed_model), ("MODEL", settings.model)):
+        if model and model not in ("wordllama", "none"):
+            check_model(f"CONTEXTRENDER_{name}", model)
+    embedder = load_embedder(settings.embed_model)
     if embedder.name == "wordllama":  # others ask a provider
         embedder.embed([""])
     gc.collect()

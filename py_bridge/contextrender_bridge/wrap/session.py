@@ -17,6 +17,7 @@ from contextrender_bridge.client.credentials import Credentials
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.leases import held
 from contextrender_bridge.listening import address, listen
+from contextrender_bridge.own_hosts import OwnHosts
 from contextrender_bridge.paths import data_dir, make_private
 from contextrender_bridge.wrap.agents.base import Agent, Given
 from contextrender_bridge.wrap.child import run_child
@@ -79,7 +80,7 @@ def _proxying(
     except ImportError:
         raise CommandError("wrap needs `pip install 'contextrender[proxy]'`.") from None
 
-    app = _gate(agent, doors, known, options, tally)
+    app = OwnHosts(_gate(agent, doors, known, options, tally))
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -121,7 +122,7 @@ def _gate(
         name: Proxy(
             Settings(upstream=upstream, anthropic_upstream=upstream, **options),
             AsyncContextRender(known.url, known.token),
-            secret=doors.secret,
+            gated=True,
             spends=lambda _: False,
         )
         for name, upstream in doors.upstreams.items()
