@@ -189,19 +189,35 @@ def test_what_is_not_json_is_refused_before_it_is_sent(service: Credentials) -> 
 @pytest.mark.parametrize("kind", ["async", "sync"])
 def test_fit_keeps_the_callers_own_messages(service: Credentials, session: str, kind: str) -> None:
     messages = history(12)
+    asked: dict[str, Any] = {"budget": 900, "policy": "contextrender"}
     if kind == "async":
-        made = run(
-            service,
-            lambda client: client.fit(session, messages, budget=900, policy="contextrender"),
-        )
+        made = run(service, lambda client: client.fit(session, messages, **asked))
     else:
         with ContextRender(service.url, service.token) as client:
-            made = client.fit(session, messages, budget=900, policy="contextrender")
+            made = client.fit(session, messages, **asked)
     assert made.changed
     assert not made.failure
     assert len(made.messages) < len(messages)
     assert all(any(one is own for own in messages) for one in made.messages)
     assert made.reply["tokens"]["after"] <= 900
+
+
+@pytest.mark.parametrize("wrong", [{"policy": "nope"}, {"budget": 5}, {"parameters": {"x": 1}}])
+def test_fit_says_what_cannot_be(service: Credentials, session: str, wrong: dict[str, Any]) -> None:
+    """It would never shorten anything: that is no failure to go on in spite of."""
+    with ContextRender(service.url, service.token) as client:
+        with pytest.raises(InvalidRequest):
+            client.fit(session, history(3), **wrong)
+        assert client.fit(session, [{"role": "tool"}, {"role": "user"}]).messages
+
+
+def test_fit_renders_for_a_live_agent_unless_told(service: Credentials, session: str) -> None:
+    with ContextRender(service.url, service.token) as client:
+        made = client.fit(session, history(3))
+        assert (made.reply["policy"], made.reply["budget"]) == ("contextrender_frozen", 24_000)
+        client.sync(session, history(3), settings={"budget": 900})
+        assert client.fit(session, history(3)).reply["budget"] == 900
+        assert client.render(session, history(3))["policy"] == "contextrender"
 
 
 def test_fit_takes_whole_bodies(service: Credentials, session: str) -> None:
