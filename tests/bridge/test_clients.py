@@ -214,9 +214,11 @@ def test_fit_says_what_cannot_be(service: Credentials, session: str, wrong: dict
 def test_fit_renders_for_a_live_agent_unless_told(service: Credentials, session: str) -> None:
     with ContextRender(service.url, service.token) as client:
         made = client.fit(session, history(3))
+        assert made.reply is not None
         assert (made.reply["policy"], made.reply["budget"]) == ("contextrender_frozen", 24_000)
         client.sync(session, history(3), settings={"budget": 900})
-        assert client.fit(session, history(3)).reply["budget"] == 900
+        own = client.fit(session, history(3)).reply
+        assert own is not None and own["budget"] == 900
         assert client.render(session, history(3))["policy"] == "contextrender"
 
 
