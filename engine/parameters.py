@@ -7,7 +7,7 @@ from typing import Any, Self
 from contextrender_bridge.errors import InvalidRequest
 
 SMALLEST_BUDGET = 64
-_SHARES = ("query_task_share", "oversized_share", "newest_share", "frozen_share", "eager")
+_SHARES = ("query_task_share", "oversized_share", "newest_share", "frozen_share", "thrifty")
 
 
 @dataclass(slots=True, frozen=True)
@@ -26,7 +26,7 @@ class Parameters:
     oversized_share: float = 0.125
     newest_share: float = 0.5
     frozen_share: float = 0.5
-    eager: float = 1.0
+    thrifty: float = 0.0
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
         """These with some changed. Raises InvalidRequest for an unknown name or a bad number."""

@@ -10,6 +10,7 @@ from engine.history.vectors import Vectors, encode_vector
 from engine.models.embeddings import Embedder
 from engine.models.summaries import Summaries
 from engine.parameters import Parameters
+from engine.plan.cut_calls import with_arguments
 from engine.plan.plan import Plan, Shown, shown_items
 from engine.plan.relevance import Relevance
 from engine.plan.retained import TextOf
@@ -58,6 +59,7 @@ class Rendered:
         """The same of what is shown; at most the budget, except for the policy `full`."""
         results, counter = self.view.history.results, self.view.counter
         shown = sum(results.tokens[r] + results.call_tokens[r] for r in self.plan.taken)
+        shown += sum(made.tokens - results.call_tokens[r] for r, made in self.plan.calls.items())
         for result in self.plan.replaced:
             made = self.plan.texts.get(result)
             text = made.tokens if made else counter.message({"content": self.texts[result]})
@@ -141,6 +143,12 @@ def assemble(message: Json, item: Shown) -> Json:
             shown["tool_calls"] = [calls[index] for index in item.calls]
         else:
             del shown["tool_calls"]
+    if calls and item.arguments:
+        cut = dict(item.arguments)
+        shown["tool_calls"] = [
+            with_arguments(calls[index], cut[index]) if index in cut else calls[index]
+            for index in item.calls
+        ]
     if item.text is not None:
         shown["content"] = item.text
     return shown

@@ -8,38 +8,57 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+from engine.history.kept_text import ALL_TEXT, KeptText
 from engine.history.replacement import Replacement
 from engine.parameters import Parameters
 
-FORMAT: Final = "1"
+FORMAT: Final = "2"
 """Of what is kept; what was kept in another format is made anew."""
+
+Texts = Mapping[int, Replacement]
 
 
 @dataclass(slots=True, frozen=True)
 class Frozen:
     """What was shown at the invocation that had the first `messages` messages.
 
-    `left` are the turns that left, `complete` and `excerpts` the results shown, by number. All of
-    it is empty while everything fits. `since` is `messages` as it was when all was last selected
-    anew, 0 if it never was.
+    `text` is what stayed of the text, `complete` and `excerpts` the results shown, by number, and
+    `calls` those of their calls that are shortened. All of it is empty while everything fits.
+    `since` is `messages` as it was when all was last selected anew, `changed` when anything but the
+    end last changed; 0 if it never did. `breakpoints` are positions at about the quarters of the
+    prompt as it was then: what stands up to one of them has not changed since.
     """
 
     messages: int
     over: bool = False
-    left: tuple[int, ...] = ()
+    text: KeptText = ALL_TEXT
     complete: tuple[int, ...] = ()
-    excerpts: dict[int, Replacement] = field(default_factory=dict)
+    excerpts: Texts = field(default_factory=dict)
+    calls: Texts = field(default_factory=dict)
     since: int = 0
+    changed: int = 0
+    breakpoints: tuple[int, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """A close estimate of the memory held, in bytes."""
+        texts = (self.excerpts, self.calls, self.text.cut)
+        held = sum(len(made.text) + 200 for each in texts for made in each.values())
+        return 300 + held + 40 * (len(self.complete) + len(self.text.left))
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
         return {
             "messages": self.messages,
             "over": self.over,
-            "left": list(self.left),
+            "left": list(self.text.left),
+            "cut": _texts_to_json(self.text.cut),
             "complete": list(self.complete),
-            "excerpts": [[r, made.text, made.tokens] for r, made in self.excerpts.items()],
+            "excerpts": _texts_to_json(self.excerpts),
+            "calls": _texts_to_json(self.calls),
             "since": self.since,
+            "changed": self.changed,
+            "breakpoints": list(self.breakpoints),
         }
 
     @classmethod
@@ -48,10 +67,13 @@ class Frozen:
         return cls(
             data["messages"],
             data["over"],
-            tuple(data["left"]),
+            KeptText(tuple(data["left"]), _texts_from_json(data["cut"])),
             tuple(data["complete"]),
-            {result: Replacement(text, tokens) for result, text, tokens in data["excerpts"]},
+            _texts_from_json(data["excerpts"]),
+            _texts_from_json(data["calls"]),
             data["since"],
+            data["changed"],
+            tuple(data["breakpoints"]),
         )
 
 
@@ -71,9 +93,7 @@ class FrozenTrail:
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
-        held = (self.answered, self.latest)
-        texts = sum(len(made.text) + 200 for one in held for made in one.excerpts.values())
-        return 600 + texts + sum(40 * (len(one.complete) + len(one.left)) for one in held)
+        return self.answered.nbytes + self.latest.nbytes
 
     def before(self, messages: int) -> "FrozenTrail":
         """What of it an earlier invocation, with that many messages, may know."""
@@ -94,5 +114,13 @@ class FrozenTrail:
 
 def frozen_key(budget: int, parameters: Parameters) -> str:
     """What a trail is kept under: a rendering is frozen under one budget and one set of shares."""
-    shares = (parameters.frozen_share, parameters.eager, parameters.newest_share)
+    shares = (parameters.frozen_share, parameters.thrifty, parameters.newest_share)
     return "/".join([FORMAT, str(budget), *map(repr, shares)])
+
+
+def _texts_to_json(texts: Texts) -> list[list[Any]]:
+    return [[key, made.text, made.tokens] for key, made in texts.items()]
+
+
+def _texts_from_json(data: list[list[Any]]) -> dict[int, Replacement]:
+    return {key: Replacement(text, tokens) for key, text, tokens in data}

@@ -3,33 +3,39 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.history.kept_text import KeptText
 from engine.history.replacement import Replacement
 from engine.plan.greedy import Floats
 from engine.plan.marking import excerpt_of
 from engine.plan.moment import Moment
-from engine.plan.text_cap import text_without
+from engine.plan.text_cap import sizes_of
 
 
 class Choice:
     """What is shown of a moment's results, while it is being chosen; `used` are its tokens.
 
     `free` is what retained text leaves of the budget. `segments` are those of each result shown in
-    part, in the order added; `kept` are excerpts made earlier. Results of the turns that left are
-    not available, nor those that no call asked for.
+    part, in the order added; `kept` are excerpts as they will be, `cut_calls` calls whose arguments
+    are shortened. What no call asked for is not available.
     """
 
-    def __init__(self, moment: Moment, left: tuple[int, ...]) -> None:
+    def __init__(self, moment: Moment, text: KeptText) -> None:
         self.moment = moment
-        self.left = left
+        self.text = text
         self.used = 0
         self.complete: list[int] = []
         self.kept: dict[int, Replacement] = {}
+        self.cut_calls: dict[int, Replacement] = {}
         self.segments: dict[int, list[int]] = {}
         self.available: NDArray[np.bool_] = moment.asked.copy()
-        if left:
-            self.available &= ~np.isin(moment.result_turns, left)
+        self.calls: list[int] = moment.calls.tolist()
         self.costs: list[int] = moment.costs.tolist()
-        self.free = moment.view.budget - text_without(moment, left)
+        self.free = moment.view.budget - int(sizes_of(text, moment).sum())
+
+    @property
+    def left_over(self) -> int:
+        """Tokens that nothing takes yet."""
+        return self.free - self.used
 
     def take(self, result: int) -> None:
         """Shows a result complete."""
@@ -39,15 +45,40 @@ class Choice:
 
     def keep(self, result: int, excerpt: Replacement) -> None:
         """Shows an excerpt as it is."""
-        self.used += int(self.moment.calls[result]) + excerpt.tokens
+        self.used += self.calls[result] + excerpt.tokens
         self.kept[result] = excerpt
         self.available[result] = False
+
+    def cut_call(self, result: int, made: Replacement) -> None:
+        """Has a result's call in a shorter form. Do it before the result is shown."""
+        self.costs[result] += made.tokens - self.calls[result]
+        self.calls[result] = made.tokens
+        self.cut_calls[result] = made
 
     def add_segment(self, result: int, segment: int, tokens: int) -> None:
         """Shows one more segment of a result, at a cost of `tokens`."""
         self.used += tokens
         self.segments.setdefault(result, []).append(segment)
         self.available[result] = False
+
+    def settle(self, result: int, estimate: int) -> None:
+        """Makes a result's segments, counted as `estimate`, the text it will be, within the budget.
+
+        Complete, if that costs no more. Segments that do not fit go, the last first.
+        """
+        chosen = self.segments.pop(result)
+        self.used -= estimate
+        while chosen:
+            excerpt = excerpt_of(self.moment, result, chosen)
+            cost = self.calls[result] + excerpt.tokens
+            if self.costs[result] <= min(cost, self.left_over):
+                self.take(result)
+                return
+            if cost <= self.left_over:
+                self.keep(result, excerpt)
+                return
+            chosen.pop()
+        self.available[result] = True
 
     def take_greedily(self, scores: Floats, limit: float) -> None:
         """Complete results by score while `used` stays within `limit`; ties go to the older."""
@@ -63,15 +94,14 @@ class Choice:
 
         A result that costs no more complete than its excerpt is then complete.
         """
-        calls = self.moment.calls
         texts = {result: self._text(result) for result in self.segments}
         for result, excerpt in list(texts.items()):
-            if self.costs[result] <= calls[result] + excerpt.tokens:
+            if self.costs[result] <= self.calls[result] + excerpt.tokens:
                 del self.segments[result], texts[result]
                 self.complete.append(result)
         made = self.kept | texts
         used = sum(self.costs[result] for result in self.complete)
-        used += sum(int(calls[result]) + excerpt.tokens for result, excerpt in made.items())
+        used += sum(self.calls[result] + excerpt.tokens for result, excerpt in made.items())
         while used > self.free and self.segments:
             result = next(reversed(self.segments))
             used -= made.pop(result).tokens
@@ -80,7 +110,7 @@ class Choice:
                 made[result] = self._text(result)
                 used += made[result].tokens
             else:
-                used -= int(calls[result])
+                used -= self.calls[result]
                 del self.segments[result]
         self.used = used
         return made

@@ -3,7 +3,7 @@
 from engine.plan.choice import Choice
 from engine.plan.density import Density
 from engine.plan.plan import Plan, ScoreTable
-from engine.plan.text_cap import retained_without
+from engine.plan.text_cap import retained_with
 
 IN_PART = "the parts that say what is shown nowhere else"
 
@@ -12,10 +12,11 @@ def plan_of(choice: Choice, density: Density) -> Plan:
     """The plan of a choice made for the next invocation."""
     texts = choice.excerpts()
     return Plan(
-        retained_without(choice.moment, choice.left),
+        retained_with(choice.moment, choice.text),
         choice.complete,
         {result: made.tokens for result, made in texts.items()},
         ScoreTable(None, density.scores, density.scores),
         texts=texts,
+        calls=choice.cut_calls,
         reasons=dict.fromkeys(texts, IN_PART),
     )

@@ -38,6 +38,17 @@ def density_of(moment: Moment) -> Density:
     return Density(scores, overlap_latest + overlap_question, overlap_task)
 
 
+def worth_of(moment: Moment) -> Floats:
+    """About how likely each result is to be used again, whatever its size, up to a factor."""
+    tracking = moment.tracking
+    worth: Floats = (
+        (1 + tracking.introduced.values) ** 0.374
+        * (1 + tracking.uses.values) ** 0.597
+        / since_use(tracking, moment) ** 0.94
+    )
+    return worth
+
+
 def since_use(tracking: Tracking, moment: Moment) -> Ints:
     """Turns since each result was last used, else since its own; at least 1."""
     turns: Ints = np.maximum(moment.turn - tracking.last_use.values, 1)

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.plan.choice import Choice
-from engine.plan.density import Density, since_use
+from engine.plan.density import Density, worth_of
 from engine.plan.marking import GAP, mark_tokens
 from engine.plan.moment import Ints
-from engine.plan.text_cap import leaving
+from engine.plan.text_cap import gone_from
 from engine.text.tokens import MESSAGE_OVERHEAD
 
 HEAD_SHARE: Final = 0.5
@@ -39,12 +39,7 @@ class Excerpting:
         fresh = ~self._seen[ids]
         new = _sums(fresh, at)
         new_used = _sums(fresh & used[ids], at)
-        odds = (
-            np.exp(-2.73)
-            * (1 + tracking.introduced.values) ** 0.374
-            * (1 + tracking.uses.values) ** 0.597
-            / since_use(tracking, moment) ** 0.94
-        )
+        odds = np.exp(-2.73) * worth_of(moment)
         of_result = (odds / np.diff(tracking.first_segment.values)) ** 0.4
         overlap = (1 + density.overlap_latest) * (1 + density.overlap_task)
         self._base = (
@@ -59,7 +54,10 @@ class Excerpting:
         self._is_used = memoryview(used.view(np.uint8))
 
     def one(self, result: int, size: float) -> None:
-        """An excerpt of a result in `size` tokens: half its head, the rest its best segments."""
+        """An excerpt of a result, in `size` tokens with its call: half its head, then its best.
+
+        Settled at once, so that what comes later never takes of it.
+        """
         first, stop = self._first[result], self._first[result + 1]
         at = first
         while at < stop:
@@ -72,6 +70,7 @@ class Excerpting:
         if at > first:
             candidates = np.arange(at, stop)
             self._add_best(candidates, lambda: size - self._spent[result], PATIENCE_FOR_ONE)
+            self._choice.settle(result, self._spent.pop(result))
 
     def fill_up(self, limit: float) -> None:
         """The best segments of all available results, while the choice is within `limit`."""
@@ -135,7 +134,7 @@ class Excerpting:
     def _opening(self, result: int) -> int:
         moment = self._choice.moment
         mark = mark_tokens(moment.view, result)
-        return int(moment.calls[result]) + MESSAGE_OVERHEAD + mark + self._gap
+        return self._choice.calls[result] + MESSAGE_OVERHEAD + mark + self._gap
 
     def _add(self, segment: int, tokens: int) -> None:
         result = int(self._tracking.segment_result.values[segment])
@@ -149,16 +148,18 @@ def _visible(choice: Choice) -> NDArray[np.bool_]:
     moment, tracking = choice.moment, choice.moment.tracking
     history = moment.view.history
     results = history.results
-    stays = ~leaving(moment, choice.left)
+    stays = ~gone_from(choice.text, moment)
     events = np.zeros(tracking.events, np.bool_)
     events[np.array(history.first_events[: moment.messages], np.int64)[stays]] = True
     events[np.array(results.event[: moment.results], np.int64)] = False
     events[[results.event[result] for result in choice.complete]] = True
     shown = [*choice.complete, *choice.kept, *choice.segments]
-    events[[results.call_event[result] for result in shown]] = True
+    whole = [result for result in shown if result not in choice.cut_calls]
+    events[[results.call_event[result] for result in whole]] = True
     seen = tracking.tokens_of_events(events)
-    for excerpt in choice.kept.values():
-        seen[tracking.known(excerpt.text)] = True
+    shortened = (choice.kept, choice.cut_calls, choice.text.cut)
+    for made in chain.from_iterable(texts.values() for texts in shortened):
+        seen[tracking.known(made.text)] = True
     for segment in chain.from_iterable(choice.segments.values()):
         seen[tracking.ids_of_segment(segment)] = True
     return seen

@@ -90,8 +90,12 @@ class Moment:
     @cached_property
     def costs(self) -> Ints:
         """Tokens of each result together with its call."""
-        tokens = np.array(self.view.history.results.tokens[: self.results], np.int64)
-        return tokens + self.calls
+        return self.sizes + self.calls
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """Tokens of each result without its call."""
+        return np.array(self.view.history.results.tokens[: self.results], np.int64)
 
     @cached_property
     def asked(self) -> NDArray[np.bool_]:
@@ -102,8 +106,11 @@ class Moment:
 
     @cached_property
     def newest(self) -> list[int]:
-        """The results of the latest turn."""
-        return [int(r) for r in np.flatnonzero(self.asked & (self.result_turns == self.turn - 1))]
+        """The results of the latest turn, and those that have come in since, however late."""
+        late = bisect_left(self.view.history.results.message, self.last_assistant)
+        newest = self.result_turns == self.turn - 1
+        newest[late:] = True
+        return [int(r) for r in np.flatnonzero(self.asked & newest)]
 
     @cached_property
     def tracking(self) -> Tracking:

@@ -30,7 +30,9 @@ class Plan:
     `replaced` maps a result to the most tokens its replacement text may have. `order` is that of
     both kinds together, where it is not simply `taken` then `replaced`. `usage` are the tokens of
     model calls the policy itself made. `texts` are replacements it made itself, `reasons` its own
-    words on why a result is shown or not.
+    words on why a result is shown or not. `calls` are the arguments in place of those too large to
+    show, by result, with the call's tokens; `breakpoints` positions up to which the prompt stays as
+    it is for some calls.
     """
 
     retained: Retained
@@ -41,6 +43,8 @@ class Plan:
     usage: Usage = NOTHING_USED
     texts: dict[int, Replacement] = field(default_factory=dict)
     reasons: dict[int, str] = field(default_factory=dict)
+    calls: dict[int, Replacement] = field(default_factory=dict)
+    breakpoints: tuple[int, ...] = ()
 
     @property
     def shown_order(self) -> list[int]:
@@ -53,32 +57,37 @@ class Shown:
     """One message of the rendering: which of its calls stay, and the text put in place of its own.
 
     `result` is the result's number when the text replaced is an oversized result's, else -1.
+    `arguments` are put in place of those of the calls they are given for, in order.
     """
 
     message: int
     calls: tuple[int, ...] = ()
     text: str | None = None
     result: int = -1
+    arguments: tuple[tuple[int, str], ...] = ()
 
 
 def shown_items(history: History, plan: Plan) -> list[Shown]:
     """The messages of a plan's rendering in transcript order; replacement texts not yet filled."""
     results = history.results
     visible = {*plan.taken, *plan.replaced}
+    left, texts = plan.retained.left_messages, plan.retained.excerpts
     calls: dict[int, list[int]] = {}
+    arguments: dict[int, list[tuple[int, str]]] = {}
     for result in visible:
         message = results.call_message[result]
-        calls.setdefault(message, []).append(
-            results.call_event[result] - history.first_events[message] - 1
-        )
-    texts = plan.retained.excerpts
-    items = [
-        Shown(message, tuple(sorted(calls.pop(message, ()))), texts.get(message))
-        for message in history.spoken
-        if message not in plan.retained.left_messages
-        and (texts.get(message) != "" or message in calls)
-    ]
-    items += [Shown(message, tuple(sorted(kept))) for message, kept in calls.items()]
+        call = results.call_event[result] - history.first_events[message] - 1
+        calls.setdefault(message, []).append(call)
+        if result in plan.calls:
+            arguments.setdefault(message, []).append((call, plan.calls[result].text))
+
+    def spoken(message: int) -> Shown:
+        text = "" if message in left else texts.get(message)
+        shortened = tuple(sorted(arguments.get(message, ())))
+        return Shown(message, tuple(sorted(calls.get(message, ()))), text, -1, shortened)
+
+    standing = {m for m in history.spoken if m not in left and texts.get(m) != ""}
+    items = [spoken(message) for message in standing | calls.keys()]
     items += [
         Shown(results.message[result], result=result if result in plan.replaced else -1)
         for result in visible

@@ -4,7 +4,7 @@ When it alone exceeds the budget, whole oldest turns leave first, never the firs
 the last turn (`docs/method.md`, Retained text).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from engine.history.history import History
@@ -19,8 +19,8 @@ class Retained:
     """What stays of the text: `tokens` inside the budget, what left, and what is cut short.
 
     `outside` are the positions never charged: the system prompt and the current user message.
-    `left_turns` are the turns that left whole; `left_messages` every message of theirs;
-    `excerpts` the texts cut short because nothing else was left to leave.
+    `left_turns` are the turns that left whole; `left_messages` every message whose text left, with
+    its turn or alone; `excerpts` the texts cut short because nothing else was left to leave.
     """
 
     tokens: int
@@ -67,11 +67,18 @@ def cut_short(
 ) -> tuple[int, dict[int, str]]:
     """Excerpts of the texts that may not leave, so that together they fit; smallest keep whole."""
     sizes = history.text_tokens
-    staying = [p for p in range(len(history)) if p not in settled and sizes[p]]
+    staying = {p: sizes[p] for p in range(len(history)) if p not in settled and sizes[p]}
+    return excerpts_of(staying, budget, text_of, counter)
+
+
+def excerpts_of(
+    sizes: Mapping[int, int], budget: int, text_of: TextOf, counter: TokenCounter
+) -> tuple[int, dict[int, str]]:
+    """What the texts of these sizes take together, and excerpts of those above their share."""
     excerpts: dict[int, str] = {}
     free = budget
-    for rank, position in enumerate(sorted(staying, key=lambda p: (sizes[p], -p))):
-        share = free // (len(staying) - rank)
+    for rank, position in enumerate(sorted(sizes, key=lambda p: (sizes[p], -p))):
+        share = free // (len(sizes) - rank)
         used = sizes[position]
         if used > share:
             excerpts[position] = excerpt(text_of(position), share - MESSAGE_OVERHEAD, counter)

@@ -1,27 +1,25 @@
 """The last rendering repeated and appended to (docs/policies.md, contextrender_frozen)."""
 
-from bisect import bisect_left
 from collections.abc import Callable
 from typing import Final
 
 from engine.history.frozen import Frozen, FrozenTrail, frozen_key
 from engine.history.history import History
 from engine.history.tracking import Tracking
+from engine.plan.appending import appended
 from engine.plan.choice import Choice
 from engine.plan.chosen_plan import IN_PART
 from engine.plan.density import density_of
-from engine.plan.excerpts import Excerpting
 from engine.plan.in_parts import select_in_parts
+from engine.plan.late import NO_CUT, Selected, selected_late
 from engine.plan.moment import Moment, present, tracking_of
+from engine.plan.newest import small_excerpt
 from engine.plan.plan import Plan
-from engine.plan.text_cap import retained_without, turns_to_leave
+from engine.plan.text_cap import retained_with, text_at
 from engine.plan.view import View
 
 SELECT_EVERY: Final = 128
 """Invocations after which all is selected anew in any case, so that no more need be followed."""
-
-LEAST_EXCERPT: Final = 200
-"""Tokens under which a newcomer's excerpt is not worth it: then all is selected anew."""
 
 
 def contextrender_frozen(view: View) -> Plan:
@@ -33,11 +31,13 @@ def contextrender_frozen(view: View) -> Plan:
         trail = history.frozen[key] = _follow(view, trail)
     frozen = trail.latest
     return Plan(
-        retained_without(present(view), frozen.left),
+        retained_with(present(view), frozen.text),
         list(frozen.complete),
         {result: made.tokens for result, made in frozen.excerpts.items()},
-        texts=frozen.excerpts,
+        texts=dict(frozen.excerpts),
+        calls=dict(frozen.calls),
         reasons=_reasons(view, frozen),
+        breakpoints=frozen.breakpoints,
     )
 
 
@@ -70,52 +70,42 @@ def _unanswered(history: History, known: int) -> list[int]:
 def _step(moment: Moment, last: Frozen) -> Frozen:
     if not last.over and moment.fits:
         return Frozen(moment.messages)
-    choice, since = _appended(moment, last) if moment.turn % SELECT_EVERY else None, last.since
-    if choice is None:
-        left, share = turns_to_leave(moment), moment.view.parameters.frozen_share
-        choice = select_in_parts(moment, left, density_of(moment), share)
-        since = moment.messages
+    if moment.turn % SELECT_EVERY:
+        choice = appended(moment, last)
+        if choice is not None:
+            return _frozen(choice, last.since, last.changed, last.breakpoints)
+    made = _selected(moment, last)
+    late = made.cut != NO_CUT
+    since = last.since if late else moment.messages
+    return _frozen(made.choice, since, moment.messages, ())
+
+
+def _selected(moment: Moment, last: Frozen) -> Selected:
+    """What is shown when something must leave: late, else all anew."""
+    density, share = density_of(moment), moment.view.parameters.frozen_share
+    text = text_at(moment, last.text)
+    anew = Choice(moment, text)
+    select_in_parts(anew, density, share=share, most=small_excerpt(moment.view.budget))
+    if moment.turn % SELECT_EVERY and text == last.text:
+        late = selected_late(moment, last, anew, density, share)
+        if late is not None:
+            return late
+    return Selected(anew)
+
+
+def _frozen(choice: Choice, since: int, changed: int, breakpoints: tuple[int, ...]) -> Frozen:
     excerpts = choice.excerpts()
-    complete = tuple(choice.complete)
-    return Frozen(moment.messages, True, choice.left, complete, excerpts, since)
-
-
-def _appended(moment: Moment, last: Frozen) -> Choice | None:
-    """The last rendering and what is new since; None if that exceeds the budget.
-
-    A newcomer that takes too much is appended as an excerpt.
-    """
-    choice, parameters = Choice(moment, last.left), moment.view.parameters
-    free = choice.free
-    seen = bisect_left(moment.view.history.results.message, last.messages)
-    for result in last.complete if last.over else range(seen):
-        if choice.available[result]:
-            choice.take(result)
-    for result, excerpt in last.excerpts.items():
-        choice.keep(result, excerpt)
-    most = min(
-        parameters.newest_share * free,
-        max((free - choice.used) / 2, parameters.eager * free),
+    return Frozen(
+        choice.moment.messages,
+        True,
+        choice.text,
+        tuple(choice.complete),
+        excerpts,
+        choice.cut_calls,
+        since,
+        changed,
+        breakpoints,
     )
-    large: list[int] = []
-    for result in range(seen, moment.results):
-        if not choice.available[result]:
-            continue
-        if choice.costs[result] > most:
-            large.append(result)
-        else:
-            choice.take(result)
-    left_over = free - choice.used
-    if left_over < 0:
-        return None
-    if large:
-        size = left_over / 2 / len(large)
-        if size < LEAST_EXCERPT:
-            return None
-        excerpting = Excerpting(choice, density_of(moment))
-        for result in large:
-            excerpting.one(result, size)
-    return choice
 
 
 def _tracker(view: View) -> Callable[[int], Tracking]:

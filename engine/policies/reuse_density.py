@@ -1,21 +1,22 @@
 """Complete results by reuse for their size (docs/policies.md, reuse_density)."""
 
+import math
+
 from engine.plan.choice import Choice
 from engine.plan.chosen_plan import plan_of
 from engine.plan.density import density_of
-from engine.plan.in_parts import take_newest
 from engine.plan.moment import present
+from engine.plan.newest import take_newest
 from engine.plan.plan import Plan
-from engine.plan.text_cap import turns_to_leave
+from engine.plan.text_cap import text_at
 from engine.plan.view import View
 
 
 def reuse_density(view: View) -> Plan:
     """The newest turn's results first, then complete ones greedily by S."""
     moment = present(view)
-    left = turns_to_leave(moment)
-    choice, density = Choice(moment, left), density_of(moment)
+    choice, density = Choice(moment, text_at(moment)), density_of(moment)
     free = max(0, choice.free)
-    take_newest(choice, view.parameters.newest_share * free, density)
+    take_newest(choice, view.parameters.newest_share * free, density, math.inf)
     choice.take_greedily(density.scores, free)
     return plan_of(choice, density)

@@ -1,0 +1,97 @@
+"""Late re-selection: what a cache holds of the last prompt stays as far as it is worth its room.
+
+(docs/policies.md, contextrender_frozen)
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from engine.history.frozen import Frozen
+from engine.plan.appending import first_new, repeated, shown_before
+from engine.plan.choice import Choice
+from engine.plan.density import Density, worth_of
+from engine.plan.greedy import Floats
+from engine.plan.in_parts import select_in_parts
+from engine.plan.moment import Moment
+from engine.plan.newest import small_excerpt
+
+LOSS: Final = 0.1
+"""The share of worth that keeping the prompt's beginning may cost."""
+
+NO_CUT: Final = -1
+
+
+@dataclass(slots=True, frozen=True)
+class Selected:
+    """A choice, and the position of the last message of the prompt's beginning that it keeps."""
+
+    choice: Choice
+    cut: int = NO_CUT
+
+
+def selected_late(
+    moment: Moment, last: Frozen, anew: Choice, density: Density, share: float
+) -> Selected | None:
+    """The last prompt up to the latest cut where that is nearly as good as `anew`, if there is one.
+
+    Of what stands before the cut nothing changes; what is behind it is selected anew.
+    """
+    worth = worth_of(moment)
+    least = (1 - LOSS) * _worth(anew, worth)
+    for cut, kept in _cuts(moment, last, share * max(0, anew.free)):
+        choice = repeated(moment, last, kept)
+        _block(choice, cut, first_new(moment, last))
+        most = small_excerpt(moment.view.budget)
+        select_in_parts(choice, density, share=share, most=most)
+        if _worth(choice, worth) >= least and _newest_as_well(choice, anew):
+            return Selected(choice, cut)
+    return None
+
+
+def _cuts(moment: Moment, last: Frozen, room: float) -> Iterator[tuple[int, list[int]]]:
+    """Where the last prompt may be cut, from the end: behind an assistant message and its results.
+
+    With what stays of it, which is within `room`.
+    """
+    results, newest = moment.view.history.results, {*moment.newest}
+    shown = [r for r in shown_before(moment, last) if r not in newest]
+    shown.sort(key=lambda r: (results.call_message[r], r))
+    costs = [_cost(moment, last, result) for result in shown]
+    used = sum(costs)
+    while shown:
+        cut = results.call_message[shown[-1]]
+        if used <= room:
+            yield cut, list(shown)
+        while shown and results.call_message[shown[-1]] == cut:
+            shown.pop()
+            used -= costs.pop()
+
+
+def _cost(moment: Moment, last: Frozen, result: int) -> int:
+    call = last.calls[result].tokens if result in last.calls else int(moment.calls[result])
+    size = last.excerpts[result].tokens if result in last.excerpts else int(moment.sizes[result])
+    return call + size
+
+
+def _block(choice: Choice, cut: int, new: int) -> None:
+    """What was out before the cut stays out."""
+    called = np.array(choice.moment.view.history.results.call_message[:new], np.int64)
+    choice.available[:new] &= called > cut
+
+
+def _worth(choice: Choice, worth: Floats) -> float:
+    """What a choice is worth: a result in part is half of one complete."""
+    complete = worth[choice.complete].sum()
+    return float(complete + worth[[*choice.kept, *choice.segments]].sum() / 2)
+
+
+def _newest_as_well(choice: Choice, anew: Choice) -> bool:
+    complete = {*choice.complete}
+    shown = complete | {*choice.kept}
+    return all(
+        (r in complete or r not in anew.complete) and (r in shown or r not in anew.kept)
+        for r in choice.moment.newest
+    )

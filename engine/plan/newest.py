@@ -1,0 +1,113 @@
+"""Results that must be in view: complete, else in part, else at least their beginning.
+
+The newest turn's always, and before all others (docs/policies.md, Newest first).
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from engine.history.replacement import Replacement
+from engine.plan.choice import Choice
+from engine.plan.cut_calls import cut_call
+from engine.plan.density import Density
+from engine.plan.excerpts import Excerpting
+from engine.plan.marking import GAP, mark
+from engine.plan.moment import Moment
+from engine.text.tokens import MESSAGE_OVERHEAD, call_parts
+
+LEAST_EXCERPT: Final = 200
+"""Tokens under which an excerpt is not worth it where there is a choice."""
+
+LEAST_SHOWN: Final = 60
+"""Tokens set aside for each result that must be in view and has not had its turn."""
+
+SMALL_SHARE: Final = 0.125
+
+
+def small_excerpt(budget: int) -> float:
+    """The most tokens an excerpt has, its call not counted, where what is appended must stay."""
+    return max(LEAST_EXCERPT, SMALL_SHARE * budget)
+
+
+def take_newest(choice: Choice, room: float, density: Density, most: float) -> None:
+    """The newest turn's results, the smallest first, while they fit `room` complete.
+
+    The others are excerpts of at most `most` tokens beside their calls.
+    """
+    waiting = [r for r in choice.moment.newest if choice.available[r]]
+    others: list[int] = []
+    for result in sorted(waiting, key=lambda r: (choice.costs[r], r)):
+        if choice.costs[result] <= min(room, choice.left_over):
+            room -= choice.costs[result]
+            choice.take(result)
+        else:
+            others.append(result)
+    if others:
+        show_in_part(choice, others, room, density, most)
+
+
+def show_in_part(
+    choice: Choice, results: Sequence[int], room: float, density: Density, most: float
+) -> None:
+    """An excerpt of each, which share evenly what their calls leave of `room`.
+
+    Where that is too little: complete if it fits what is free, else shortened as far as it must be.
+    """
+    excerpting = Excerpting(choice, density)
+    for index, result in enumerate(results):
+        rest = results[index:]
+        set_aside = sum(min(choice.costs[r], LEAST_SHOWN) for r in rest[1:])
+        within = choice.left_over - set_aside
+        share = (room - sum(choice.calls[r] for r in rest)) / len(rest)
+        if share < LEAST_SHOWN:
+            share = LEAST_EXCERPT
+        before = choice.used
+        excerpting.one(result, min(share, most, within) + choice.calls[result])
+        if choice.available[result]:
+            _show_somehow(choice, result, within, most)
+        room -= choice.used - before
+
+
+def _show_somehow(choice: Choice, result: int, within: int, most: float) -> None:
+    """Complete within so many tokens, else the call shortened and the result's first line."""
+    if choice.costs[result] <= within:
+        choice.take(result)
+        return
+    opening = None
+    size = int(choice.moment.sizes[result])
+    if size > within // 2:
+        opening = _opening(choice.moment, result, min(within // 2, int(most)))
+        if opening is None:
+            return
+        size = opening.tokens
+    if choice.calls[result] + size > within:
+        made = _shortened_call(choice.moment, result, min(within - size, max(int(most), size)))
+        if made is None:
+            return
+        choice.cut_call(result, made)
+    if opening is None:
+        choice.take(result)
+    else:
+        choice.keep(result, opening)
+
+
+def _opening(moment: Moment, result: int, limit: int) -> Replacement | None:
+    """A result's first line, marked, in at most `limit` tokens; None where no word fits."""
+    view = moment.view
+    position, size = view.history.results.message[result], int(moment.sizes[result])
+    text = view.text_of(position).lstrip()
+    line = text.partition("\n")[0]
+    for before in (mark(position, size, size), ""):
+        room = limit - MESSAGE_OVERHEAD - view.counter.text(before + GAP)
+        if room > 0:
+            shown = before + view.counter.cut(line, room) + GAP
+            return Replacement(shown, view.counter.text(shown) + MESSAGE_OVERHEAD)
+    return None
+
+
+def _shortened_call(moment: Moment, result: int, limit: int) -> Replacement | None:
+    view, results = moment.view, moment.view.history.results
+    message = results.call_message[result]
+    number = results.call_event[result] - view.history.first_events[message] - 1
+    call = view.originals(message, message + 1)[0]["tool_calls"][number]
+    return cut_call(*call_parts(call), limit, view.counter)
