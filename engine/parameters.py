@@ -27,6 +27,7 @@ class Parameters:
     newest_share: float = 0.5
     frozen_share: float = 0.5
     thrifty: float = 0.0
+    cache_minutes: float = 60.0
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
         """These with some changed. Raises InvalidRequest for an unknown name or a bad number."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 NO_EXCERPTS = "oversized_share=0"
 FROZEN_WIDE = "contextrender_frozen:frozen_share=0.4"
-FROZEN_EAGER = "contextrender_frozen:frozen_share=0.6:eager=0.2"
+FROZEN_THRIFTY = "contextrender_frozen:thrifty=1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ OTHERS = (
     *(f"contextrender:{NO_EXCERPTS}@{budget}" for budget in (6000, 12000)),
     "reuse_density:newest_share=0@6000",
     f"{FROZEN_WIDE}@24000",
-    *(f"{FROZEN_EAGER}@{budget}" for budget in BUDGETS),
+    *(f"{FROZEN_THRIFTY}@{budget}" for budget in BUDGETS),
 )
 
 COMPARED = (
@@ -63,7 +63,7 @@ COMPARED = (
     *(("reuse_density", f"contextrender_plus@{b}") for b in BUDGETS),
     *(("contextrender", f"contextrender_frozen@{b}") for b in BUDGETS),
     *(("contextrender_plus", f"contextrender_frozen@{b}") for b in BUDGETS),
-    *((FROZEN_EAGER, f"contextrender_frozen@{b}") for b in BUDGETS),
+    *((FROZEN_THRIFTY, f"contextrender_frozen@{b}") for b in BUDGETS),
     ("contextrender_frozen@12000", "contextrender@6000"),
 )
 """Pairs of policies; a first one without a budget has the second one's."""

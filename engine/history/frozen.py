@@ -24,9 +24,8 @@ class Frozen:
 
     `text` is what stayed of the text, `complete` and `excerpts` the results shown, by number, and
     `calls` those of their calls that are shortened. All of it is empty while everything fits.
-    `since` is `messages` as it was when all was last selected anew, `changed` when anything but the
-    end last changed; 0 if it never did. `breakpoints` are positions at about the quarters of the
-    prompt as it was then: what stands up to one of them has not changed since.
+    `since` is `messages` as it was when something last had to leave, 0 if nothing ever had.
+    `breakpoints` are positions up to which nothing has changed since anything but the end last did.
     """
 
     messages: int
@@ -36,7 +35,6 @@ class Frozen:
     excerpts: Texts = field(default_factory=dict)
     calls: Texts = field(default_factory=dict)
     since: int = 0
-    changed: int = 0
     breakpoints: tuple[int, ...] = ()
 
     @property
@@ -57,7 +55,6 @@ class Frozen:
             "excerpts": _texts_to_json(self.excerpts),
             "calls": _texts_to_json(self.calls),
             "since": self.since,
-            "changed": self.changed,
             "breakpoints": list(self.breakpoints),
         }
 
@@ -72,7 +69,6 @@ class Frozen:
             _texts_from_json(data["excerpts"]),
             _texts_from_json(data["calls"]),
             data["since"],
-            data["changed"],
             tuple(data["breakpoints"]),
         )
 
@@ -114,7 +110,8 @@ class FrozenTrail:
 
 def frozen_key(budget: int, parameters: Parameters) -> str:
     """What a trail is kept under: a rendering is frozen under one budget and one set of shares."""
-    shares = (parameters.frozen_share, parameters.thrifty, parameters.newest_share)
+    names = ("frozen_share", "thrifty", "newest_share", "cache_minutes")
+    shares = [getattr(parameters, name) for name in names]
     return "/".join([FORMAT, str(budget), *map(repr, shares)])
 
 

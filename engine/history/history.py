@@ -74,6 +74,7 @@ class History:
         self.text_tokens = array("l")
         self.totals = array("l")
         self.first_events = array("l")
+        self.times = array("d")
         self.spoken = array("l")
         self.results = Results()
         self.reuse = ReuseIndex()
@@ -123,6 +124,11 @@ class History:
         """The turn that called a result."""
         return self.results.turn[result]
 
+    def call_of(self, result: int) -> tuple[int, int]:
+        """The message that called a result and the number of the call in it, or -1 twice."""
+        event, message = self.results.call_event[result], self.results.call_message[result]
+        return (message, event - self.first_events[message] - 1) if event != NO_CALL else (-1, -1)
+
     def messages_before(self, turn: int) -> int | None:
         """How many messages there were before a model invocation; None if there was none such."""
         for position, role in enumerate(self.roles):
@@ -134,10 +140,13 @@ class History:
         """How many tool calls have no result yet."""
         return sum(len(calls) for calls in self._open.values())
 
-    def append(self, events: Sequence[Event], digest: str, message: Json | None) -> None:
+    def append(
+        self, events: Sequence[Event], digest: str, message: Json | None, time: float = 0.0
+    ) -> None:
         """Adds the next message as its events (from `transcript.split`), without tracing reuse.
 
-        `message` is the original, or None to leave its text out of memory.
+        `message` is the original, or None to leave its text out of memory; `time` is when it came,
+        in seconds since 1970.
         """
         head = events[0]
         position = len(self.roles)
@@ -156,6 +165,7 @@ class History:
         self.messages.append(message)
         self.digests.append(digest)
         self.first_events.append(self.events)
+        self.times.append(time)
         if message is not None:
             self.text_bytes += sum(len(event.text) for event in events)
         for offset, event in enumerate(events):
@@ -174,14 +184,16 @@ class History:
         self.total_tokens += tokens + sum(e.tokens for e in events if e.kind != "message")
         self.totals.append(self.total_tokens)
 
-    def take(self, message: Json, digest: str, counter: TokenCounter) -> Appended:
+    def take(
+        self, message: Json, digest: str, counter: TokenCounter, time: float = 0.0
+    ) -> Appended:
         """Appends the next checked message, without tracing reuse: its events, for the graph.
 
-        `digest` is the transcript's with it.
+        `digest` is the transcript's with it; `time` is when it came, in seconds since 1970.
         """
         position, first = len(self.roles), self.events
         events = split(message, position, counter)
-        self.append(events, digest, message)
+        self.append(events, digest, message, time)
         return Appended(position, first, events, digest)
 
     def trace(self, first: int, events: Sequence[Event]) -> None:
@@ -192,10 +204,16 @@ class History:
             elif event.role == "assistant":
                 self.reuse.observe_operation(number, operation_text(event))
 
-    def extend(self, messages: Sequence[Json], counter: TokenCounter) -> None:
-        """Appends and traces checked messages, where no graph is to learn of them."""
-        for message in messages:
-            taken = self.take(message, digest_after(self.digest, message), counter)
+    def extend(
+        self, messages: Sequence[Json], counter: TokenCounter, times: Sequence[float] = ()
+    ) -> None:
+        """Appends and traces checked messages, where no graph is to learn of them.
+
+        `times` are when each came, where that is known.
+        """
+        for index, message in enumerate(messages):
+            time = times[index] if times else 0.0
+            taken = self.take(message, digest_after(self.digest, message), counter, time)
             self.trace(taken.first, taken.events)
 
     def earlier(self, messages: int, counter: TokenCounter) -> Self | None:
@@ -204,7 +222,7 @@ class History:
         if len(originals) < messages:
             return None
         past = type(self)()
-        past.extend(originals, counter)
+        past.extend(originals, counter, self.times[:messages])
         past.vectors = self.vectors.first(len(past.results))
         return past
 

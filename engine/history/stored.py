@@ -27,7 +27,8 @@ def append_stored(history: History, stored: Iterable[Fields], embed_model: str) 
         rows = list(group)
         events = [_event(fields, index) for index, fields in enumerate(rows, -1)]
         first = history.events
-        history.append(events, rows[0]["digest"], _message(events))
+        time = rows[0].get("timestamp", 0.0)
+        history.append(events, rows[0]["digest"], _message(events), time)
         history.trace(first, events)
         if rows[0].get("embedding") and rows[0]["embedding_model"] == embed_model:
             history.vectors.put(len(history.results) - 1, decode_vector(rows[0]["embedding"]))

@@ -42,6 +42,9 @@ class Turns(Protocol):
     def turn_of(self, result: int) -> int:
         """The turn that called a result."""
 
+    def call_of(self, result: int) -> tuple[int, int]:
+        """The message that called a result and the number of the call in it, or -1 twice."""
+
 
 MOST_CHARACTERS: Final = 1_000_000
 """How much of one text is looked at; what is beyond is shown only with all of it."""
@@ -60,7 +63,8 @@ class Tracking:
 
     A tracked token belongs to the first result that holds it. Of each result: `introduced` counts
     the tokens that belong to it, `uses` the assistant turns that said one of them since, and
-    `last_use` is the latest of these turns, or else the result's own.
+    `last_use` is the latest of these turns, or else the result's own. `answered` are the tokens of
+    the largest earlier result of the same call, word for word.
 
     Segments are numbered along all results; those of result r start at `first_segment[r]`, and
     `first_segment` has one entry more. `task`, `question` and `latest` are the words of the first
@@ -74,6 +78,7 @@ class Tracking:
         self.latest: tuple[str, ...] = ()
         self.words = WordIndex()
         self.introduced, self.uses, self.last_use = Growing(), Growing(), Growing()
+        self.answered = Growing()
         self.first_segment = Growing()
         self.first_segment.append(0)
         self.segment_end, self.segment_tokens = Growing(np.int32), Growing(np.int32)
@@ -83,6 +88,8 @@ class Tracking:
         self.used = Growing(np.bool_)
         self._owner = Growing(np.int32)
         self._ids: dict[str, int] = {}
+        self._asked: dict[tuple[int, int], int] = {}
+        self._sizes: dict[int, int] = {}
         self._event_ids, self._event_ids_at = Growing(np.int32), Growing()
         self._event_ids_at.append(0)
 
@@ -90,7 +97,7 @@ class Tracking:
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
         arrays = sum(held.nbytes for held in vars(self).values() if isinstance(held, Growing))
-        return arrays + self.words.nbytes + 150 * len(self._ids)
+        return arrays + self.words.nbytes + 150 * len(self._ids) + 80 * len(self._sizes)
 
     @property
     def tokens(self) -> int:
@@ -136,7 +143,10 @@ class Tracking:
             result = history.result_at(position)
             self._add_result(history, result, text, len(whole) - len(text), counter)
         elif role == "assistant":
-            self._add_turn(history.turns[position], text, message.get("tool_calls") or ())
+            calls = message.get("tool_calls") or ()
+            for number, call in enumerate(calls):
+                self._asked[position, number] = hash(call_parts(call))
+            self._add_turn(history.turns[position], text, calls)
         else:
             self._note(tracked_tokens(text))
             if role == "user":
@@ -174,6 +184,7 @@ class Tracking:
         ends = segment_ends(text)
         parts = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
         sizes = [counter.text(part) for part in parts]
+        self._answer(history.call_of(result), sum(sizes))
         if beyond:
             ends.append(len(text) + beyond)
             parts.append("")
@@ -187,6 +198,14 @@ class Tracking:
         self.segment_tokens.extend(sizes)
         self.segment_result.extend([result] * len(parts))
         self.first_segment.append(len(self.segment_end))
+
+    def _answer(self, call: tuple[int, int], tokens: int) -> None:
+        """Notes how large the results of this very call were before."""
+        asked = self._asked.pop(call, None)
+        known = self._sizes.get(asked, 0) if asked is not None else 0
+        self.answered.append(known)
+        if asked is not None:
+            self._sizes[asked] = max(known, tokens)
 
     def _note(self, tokens: Iterable[str], result: int = -1) -> tuple[Ids, int]:
         """Numbers the next event's tokens; also how many of them now belong to `result`."""

@@ -67,7 +67,8 @@ def _is_large(choice: Choice, result: int) -> bool:
 
 
 def _is_repeated(moment: Moment, result: int) -> bool:
-    return False
+    """Whether the very same call gave about as much before: asked again, it should be seen."""
+    return bool(moment.tracking.answered.values[result] > moment.sizes[result] / 2)
 
 
 def _show_large(choice: Choice, large: list[int]) -> bool:

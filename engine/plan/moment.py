@@ -66,6 +66,11 @@ class Moment:
         """Tokens of what the budget does not charge."""
         return sum(self.view.history.text_tokens[position] for position in self.outside)
 
+    def seconds_since(self, messages: int) -> float:
+        """Seconds since the earlier invocation that had so many messages, as far as is known."""
+        times = self.view.history.times
+        return times[self.messages - 1] - times[messages - 1] if messages else 0.0
+
     @property
     def fits(self) -> bool:
         """Whether everything there is fits the budget."""

@@ -32,8 +32,11 @@ def small_excerpt(budget: int) -> float:
 def take_newest(choice: Choice, room: float, density: Density, most: float) -> None:
     """The newest turn's results, the smallest first, while they fit `room` complete.
 
-    The others are excerpts of at most `most` tokens beside their calls.
+    The others are excerpts of at most `most` tokens beside their calls. With a `newest_share` of 0
+    they have to compete.
     """
+    if not choice.moment.view.parameters.newest_share:
+        return
     waiting = [r for r in choice.moment.newest if choice.available[r]]
     others: list[int] = []
     for result in sorted(waiting, key=lambda r: (choice.costs[r], r)):
@@ -62,13 +65,14 @@ def show_in_part(
         if share < LEAST_SHOWN:
             share = LEAST_EXCERPT
         before = choice.used
-        excerpting.one(result, min(share, most, within) + choice.calls[result])
+        size = min(share, most, within)
+        excerpting.one(result, size + choice.calls[result])
         if choice.available[result]:
-            _show_somehow(choice, result, within, most)
+            _show_somehow(choice, result, within, int(min(most, within)))
         room -= choice.used - before
 
 
-def _show_somehow(choice: Choice, result: int, within: int, most: float) -> None:
+def _show_somehow(choice: Choice, result: int, within: int, most: int) -> None:
     """Complete within so many tokens, else the call shortened and the result's first line."""
     if choice.costs[result] <= within:
         choice.take(result)
@@ -76,12 +80,12 @@ def _show_somehow(choice: Choice, result: int, within: int, most: float) -> None
     opening = None
     size = int(choice.moment.sizes[result])
     if size > within // 2:
-        opening = _opening(choice.moment, result, min(within // 2, int(most)))
+        opening = _opening(choice.moment, result, min(within // 2, most))
         if opening is None:
             return
         size = opening.tokens
     if choice.calls[result] + size > within:
-        made = _shortened_call(choice.moment, result, min(within - size, max(int(most), size)))
+        made = _shortened_call(choice.moment, result, min(within - size, max(most, size)))
         if made is None:
             return
         choice.cut_call(result, made)
@@ -100,14 +104,15 @@ def _opening(moment: Moment, result: int, limit: int) -> Replacement | None:
     for before in (mark(position, size, size), ""):
         room = limit - MESSAGE_OVERHEAD - view.counter.text(before + GAP)
         if room > 0:
-            shown = before + view.counter.cut(line, room) + GAP
+            line = view.counter.cut(line, room)
+            left_out = max(1, size - MESSAGE_OVERHEAD - view.counter.text(line))
+            shown = (before and mark(position, size, left_out)) + line + GAP
             return Replacement(shown, view.counter.text(shown) + MESSAGE_OVERHEAD)
     return None
 
 
 def _shortened_call(moment: Moment, result: int, limit: int) -> Replacement | None:
-    view, results = moment.view, moment.view.history.results
-    message = results.call_message[result]
-    number = results.call_event[result] - view.history.first_events[message] - 1
+    view = moment.view
+    message, number = view.history.call_of(result)
     call = view.originals(message, message + 1)[0]["tool_calls"][number]
     return cut_call(*call_parts(call), limit, view.counter)

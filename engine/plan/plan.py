@@ -75,8 +75,7 @@ def shown_items(history: History, plan: Plan) -> list[Shown]:
     calls: dict[int, list[int]] = {}
     arguments: dict[int, list[tuple[int, str]]] = {}
     for result in visible:
-        message = results.call_message[result]
-        call = results.call_event[result] - history.first_events[message] - 1
+        message, call = history.call_of(result)
         calls.setdefault(message, []).append(call)
         if result in plan.calls:
             arguments.setdefault(message, []).append((call, plan.calls[result].text))

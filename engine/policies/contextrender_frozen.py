@@ -5,13 +5,15 @@ from typing import Final
 
 from engine.history.frozen import Frozen, FrozenTrail, frozen_key
 from engine.history.history import History
+from engine.history.replacement import Replacement
 from engine.history.tracking import Tracking
 from engine.plan.appending import appended
+from engine.plan.breakpoints import breakpoints_of
 from engine.plan.choice import Choice
 from engine.plan.chosen_plan import IN_PART
 from engine.plan.density import density_of
 from engine.plan.in_parts import select_in_parts
-from engine.plan.late import NO_CUT, Selected, selected_late
+from engine.plan.late import Selected, selected_late
 from engine.plan.moment import Moment, present, tracking_of
 from engine.plan.newest import small_excerpt
 from engine.plan.plan import Plan
@@ -70,31 +72,37 @@ def _unanswered(history: History, known: int) -> list[int]:
 def _step(moment: Moment, last: Frozen) -> Frozen:
     if not last.over and moment.fits:
         return Frozen(moment.messages)
-    if moment.turn % SELECT_EVERY:
-        choice = appended(moment, last)
-        if choice is not None:
-            return _frozen(choice, last.since, last.changed, last.breakpoints)
-    made = _selected(moment, last)
-    late = made.cut != NO_CUT
-    since = last.since if late else moment.messages
-    return _frozen(made.choice, since, moment.messages, ())
+    cached = moment.turn % SELECT_EVERY and not _is_expired(moment, last)
+    if cached and (choice := appended(moment, last)):
+        return _frozen(choice, choice.excerpts(), last.since, last.breakpoints)
+    made = _selected(moment, last, bool(cached))
+    excerpts = made.choice.excerpts()
+    breakpoints = breakpoints_of(made.choice, excerpts, made.cut, last.breakpoints)
+    return _frozen(made.choice, excerpts, moment.messages, breakpoints)
 
 
-def _selected(moment: Moment, last: Frozen) -> Selected:
+def _is_expired(moment: Moment, last: Frozen) -> bool:
+    """Whether no cache can hold the last prompt any more."""
+    minutes = moment.view.parameters.cache_minutes
+    return bool(minutes) and last.over and moment.seconds_since(last.messages) > 60 * minutes
+
+
+def _selected(moment: Moment, last: Frozen, cached: bool) -> Selected:
     """What is shown when something must leave: late, else all anew."""
     density, share = density_of(moment), moment.view.parameters.frozen_share
     text = text_at(moment, last.text)
     anew = Choice(moment, text)
     select_in_parts(anew, density, share=share, most=small_excerpt(moment.view.budget))
-    if moment.turn % SELECT_EVERY and text == last.text:
+    if cached and text == last.text:
         late = selected_late(moment, last, anew, density, share)
         if late is not None:
             return late
     return Selected(anew)
 
 
-def _frozen(choice: Choice, since: int, changed: int, breakpoints: tuple[int, ...]) -> Frozen:
-    excerpts = choice.excerpts()
+def _frozen(
+    choice: Choice, excerpts: dict[int, Replacement], since: int, breakpoints: tuple[int, ...]
+) -> Frozen:
     return Frozen(
         choice.moment.messages,
         True,
@@ -103,7 +111,6 @@ def _frozen(choice: Choice, since: int, changed: int, breakpoints: tuple[int, ..
         excerpts,
         choice.cut_calls,
         since,
-        changed,
         breakpoints,
     )
 
@@ -124,12 +131,12 @@ def _tracker(view: View) -> Callable[[int], Tracking]:
 
 def _reasons(view: View, frozen: Frozen) -> dict[int, str]:
     positions = view.history.results.message
-    reasons = dict.fromkeys(range(len(positions)), "left out when all was last selected")
+    reasons = dict.fromkeys(range(len(positions)), "left out when something last had to leave")
     for result in frozen.complete:
         if positions[result] >= frozen.since:
-            reasons[result] = "appended since all was last selected"
+            reasons[result] = "appended since something last had to leave"
         elif frozen.since < frozen.messages:
-            reasons[result] = "kept from when all was last selected"
+            reasons[result] = "kept from when something last had to leave"
         else:
             reasons[result] = "selected"
     reasons |= dict.fromkeys(frozen.excerpts, IN_PART)

@@ -35,10 +35,10 @@ IN_PARTS = ("reuse_density", "contextrender_plus", "contextrender_frozen")
 PARAMETERS = st.sampled_from(
     [
         Parameters(),
-        Parameters(frozen_share=0.8, eager=0.1),
+        Parameters(frozen_share=0.8, thrifty=1),
         Parameters(newest_share=0),
         Parameters(newest_share=1, frozen_share=1),
-        Parameters(frozen_share=0, eager=0),
+        Parameters(frozen_share=0, thrifty=1, cache_minutes=0),
     ]
 )
 MARK = re.compile(
@@ -292,7 +292,7 @@ def test_tracking_knows_about_how_much_memory_it_holds() -> None:
     assert bare + tracking.nbytes < history.nbytes < bare + tracking.nbytes + 100_000
 
 
-@pytest.mark.parametrize("name", ["newest_share", "frozen_share", "eager"])
+@pytest.mark.parametrize("name", ["newest_share", "frozen_share", "thrifty"])
 def test_a_share_is_at_most_one(name: str) -> None:
     assert getattr(Parameters().updated({name: 1}), name) == 1.0
     with pytest.raises(InvalidRequest, match=f"{name} must be at most 1"):

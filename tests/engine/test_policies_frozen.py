@@ -18,7 +18,7 @@ from tests.support.strategies import COUNTER, DEFAULTS, render
 
 POLICY = "contextrender_frozen"
 contextrender_frozen = importlib.import_module("engine.policies.contextrender_frozen")
-EAGER = Parameters(frozen_share=0.6, eager=0.2)
+THRIFTY = Parameters(frozen_share=0.6, thrifty=1)
 
 
 def prompts(
@@ -38,7 +38,7 @@ def prompts(
     return made
 
 
-@pytest.mark.parametrize("parameters", [Parameters(), EAGER, Parameters(frozen_share=0.2)])
+@pytest.mark.parametrize("parameters", [Parameters(), THRIFTY, Parameters(frozen_share=0.2)])
 @pytest.mark.parametrize("budget", [4_000, 8_000])
 def test_between_selections_each_prompt_begins_with_the_last(
     budget: int, parameters: Parameters
@@ -59,20 +59,6 @@ def test_a_smaller_share_selects_anew_less_often() -> None:
         for share in (0.8, 0.3)
     )
     assert seldom < often
-
-
-def test_eager_shows_fewer_large_newcomers_complete() -> None:
-    def complete(eager: float) -> int:
-        found = 0
-        messages = agent_run(60)
-        for size in turns_of(messages):
-            rendered, _ = render(messages[:size], 2_500, POLICY, Parameters(eager=eager))
-            newest = {r for r, age in enumerate(rendered.view.ages) if age == 1}
-            found += not rendered.view.fits and newest <= {*rendered.plan.taken}
-        return found
-
-    assert complete(0.1) < complete(1.0)
-    assert prompts(agent_run(30), 2_500) == prompts(agent_run(30), 2_500, Parameters(eager=0.5))
 
 
 def test_what_was_kept_goes_on_as_if_it_had_never_been_away() -> None:
@@ -117,7 +103,7 @@ def test_calls_under_other_settings_do_not_disturb_it() -> None:
     history = History()
     for size in turns_of(messages):
         history.extend(messages[len(history) : size], COUNTER)
-        for budget, parameters in ((1_500, Parameters()), (900, Parameters()), (1_500, EAGER)):
+        for budget, parameters in ((1_500, Parameters()), (900, Parameters()), (1_500, THRIFTY)):
             one, _ = render(messages[:size], budget, POLICY, parameters, history=history)
             alone, _ = render(messages[:size], budget, POLICY, parameters)
             assert decided(one) == decided(alone)
@@ -136,10 +122,10 @@ def test_the_reasons_say_what_was_kept_and_what_is_new() -> None:
     assert {
         ("complete", "the whole history fits"),
         ("complete", "selected"),
-        ("complete", "kept from when all was last selected"),
-        ("complete", "appended since all was last selected"),
+        ("complete", "kept from when something last had to leave"),
+        ("complete", "appended since something last had to leave"),
         ("excerpt", "the parts that say what is shown nowhere else"),
-        ("omitted", "left out when all was last selected"),
+        ("omitted", "left out when something last had to leave"),
     } <= reasons
 
 

@@ -180,15 +180,37 @@ def test_text_above_half_the_budget_leaves_until_it_is_three_tenths(policy: str)
     kept = rendered.plan.retained
     assert 600 - 105 < kept.tokens <= (600 if policy != "contextrender_frozen" else 1_000)
     assert rendered.plan.taken
-    assert kept.left_turns == tuple(range(1, len(kept.left_turns) + 1))
+    assert sorted(kept.left_messages) == list(range(1, 1 + 2 * len(kept.left_messages), 2))
     assert not kept.left_messages & {0, len(messages) - 3, len(messages) - 1}
-    gone = {
-        r for r, turn in enumerate(rendered.view.history.results.turn) if turn in kept.left_turns
-    }
-    assert gone
-    assert not gone & {*rendered.plan.taken, *rendered.plan.replaced}
+    gone = {r for r, message in enumerate(results_of(rendered)) if message in kept.left_messages}
+    assert gone & {*rendered.plan.taken, *rendered.plan.replaced}
+    calls = [item for item in rendered.items if item.message in kept.left_messages]
+    assert calls
+    assert all(item.calls and item.text == "" for item in calls)
     roomy, _ = render(talk(turns=8), 1_700, policy)
-    assert roomy.plan.retained.left_turns == ()
+    assert roomy.plan.retained.left_messages == frozenset()
+
+
+def results_of(rendered: Any) -> list[int]:
+    """The message that called each result."""
+    return list(rendered.view.history.results.call_message)
+
+
+def test_demonstrations_leave_one_by_one_and_not_with_the_first_turn() -> None:
+    shots = [{"role": "user", "content": f"Example_{n} " + "word " * 100} for n in range(12)]
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages = [
+        *shots,
+        {"role": "user", "content": "the task"},
+        {"role": "assistant", "content": "ok", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "Item_1 " + "row " * 200},
+    ]
+    for policy in ("reuse_density", "contextrender_plus", "contextrender_frozen"):
+        rendered, _ = render(messages, 1_200, policy)
+        kept = rendered.plan.retained
+        assert sorted(kept.left_messages) == list(range(len(kept.left_messages)))
+        assert 0.3 * 1_200 - 107 < kept.tokens <= 0.3 * 1_200
+        assert rendered.plan.taken == [0]
 
 
 def test_a_long_first_message_leaves_like_other_text_and_a_short_one_stays() -> None:
@@ -196,7 +218,7 @@ def test_a_long_first_message_leaves_like_other_text_and_a_short_one_stays() -> 
     assert 0 in demonstration.plan.retained.left_messages
     task, _ = render(talk(task="word " * 140), 1_000, "contextrender_plus")
     assert 0 not in task.plan.retained.left_messages
-    assert task.plan.retained.left_turns
+    assert task.plan.retained.left_messages
 
 
 def test_text_that_may_not_leave_is_cut_short() -> None:
