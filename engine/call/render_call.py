@@ -79,6 +79,14 @@ class Rendered:
         return sorted(self.view.history.results.message[r] for r in self.plan.taken)
 
     @property
+    def shortened(self) -> list[int]:
+        """Positions of messages whose text or calls are cut short, or whose text alone left."""
+        retained, results = self.plan.retained, self.view.history.results
+        alone = () if retained.left_turns else retained.left_messages
+        calls = (results.call_message[result] for result in self.plan.calls)
+        return sorted({*retained.excerpts, *alone, *calls})
+
+    @property
     def omitted(self) -> list[int]:
         """Positions of the results not shown at all, in transcript order."""
         shown = {*self.plan.taken, *self.plan.replaced}

@@ -68,16 +68,17 @@ def show_in_part(
         size = min(share, most, within)
         excerpting.one(result, size + choice.calls[result])
         if choice.available[result]:
-            _show_somehow(choice, result, within, int(min(most, within)))
+            _show_somehow(choice, result, within)
         room -= choice.used - before
 
 
-def _show_somehow(choice: Choice, result: int, within: int, most: int) -> None:
+def _show_somehow(choice: Choice, result: int, within: int) -> None:
     """Complete within so many tokens, else the call shortened and the result's first line."""
     if choice.costs[result] <= within:
         choice.take(result)
         return
     opening = None
+    most = int(small_excerpt(choice.moment.view.budget))
     size = int(choice.moment.sizes[result])
     if size > within // 2:
         opening = _opening(choice.moment, result, min(within // 2, most))

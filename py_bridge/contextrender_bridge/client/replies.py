@@ -36,11 +36,15 @@ class ReplacedView(TypedDict):
 
 
 class ShownView(TypedDict):
-    """One message of a plan: which of its calls stay, and a text in place of its own."""
+    """One message of a plan: which of its calls stay, and a text in place of its own.
+
+    `arguments` has for each call that stays those in place of its own, where any are.
+    """
 
     message: int
     calls: list[int]
     text: str | None
+    arguments: list[str | None] | None
 
 
 class RenderView(TypedDict):
@@ -59,6 +63,7 @@ class RenderView(TypedDict):
     replaced: list[ReplacedView]
     left_turns: list[int]
     shortened: list[int]
+    breakpoints: list[int]
     warnings: list[str]
     usage: UsageView
     messages: list[Json] | None

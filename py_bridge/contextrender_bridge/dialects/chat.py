@@ -67,12 +67,15 @@ class ChatTranscript:
         text = plan.text(place)
         if not shown and not staying:
             return None
-        if shown and text is None and len(staying) == len(calls):
+        cut = any(plan.arguments(place, n) is not None for n in staying)
+        if shown and text is None and len(staying) == len(calls) and not cut:
             return item
         left = dict(item)
-        if calls and len(staying) < len(calls):
+        if calls and (cut or len(staying) < len(calls)):
             if staying:
-                left["tool_calls"] = [item["tool_calls"][n] for n in staying]
+                left["tool_calls"] = [
+                    _shown_call(item["tool_calls"][n], plan.arguments(place, n)) for n in staying
+                ]
             else:
                 del left["tool_calls"]
         if not shown or text is not None:
@@ -114,6 +117,14 @@ def canonical_message(item: Any) -> Json | None:
             return None
         message["tool_calls"] = canonical
     return message
+
+
+def _shown_call(call: Json, arguments: str | None) -> Json:
+    """The call, with these arguments if there are any."""
+    if arguments is None:
+        return call
+    body, key = ("custom", "input") if call.get("type") == "custom" else _FUNCTION
+    return {**call, body: {**call[body], key: arguments}}
 
 
 def _are_plain(calls: Any) -> bool:

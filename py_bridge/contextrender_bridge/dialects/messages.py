@@ -203,7 +203,10 @@ def _applied_block(block: Any, part: _Part, plan: Plan, written: set[int]) -> An
     if part.kind in ("thinking", "other"):
         return block
     if part.kind == "call":
-        return block if plan.shows_call(part.message, part.call) else GONE
+        if not plan.shows_call(part.message, part.call):
+            return GONE
+        arguments = plan.arguments(part.message, part.call)
+        return block if arguments is None else {**block, "input": json.loads(arguments)}
     if not plan.shows(part.message):
         return GONE
     text = plan.text(part.message)

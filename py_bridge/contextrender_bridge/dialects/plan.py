@@ -17,7 +17,10 @@ class Plan:
     """What a rendering shows of canonical messages, by their position."""
 
     def __init__(self, messages: Sequence[Message], shown: Iterable[Mapping[str, Any]]) -> None:
-        """`shown` is the `plan` of a render reply: `message`, `calls` that stay, `text` instead."""
+        """`shown` is the `plan` of a render reply.
+
+        Of each message: `message`, the `calls` that stay, `text` and `arguments` for its own.
+        """
         self._messages = messages
         self._calls_of, self._unanswered = pairs(messages)
         self._silent = {
@@ -25,10 +28,14 @@ class Plan:
         }
         self._texts: dict[int, str | None] = {}
         self._calls: set[Call] = set()
+        self._arguments: dict[Call, str] = {}
         for item in shown:
             position = item["message"]
             self._texts[position] = item.get("text")
             self._calls.update((position, call) for call in item["calls"])
+            for call, text in zip(item["calls"], item.get("arguments") or (), strict=False):
+                if text is not None:
+                    self._arguments[position, call] = text
 
     @classmethod
     def everything(cls, messages: Sequence[Message]) -> Plan:
@@ -55,6 +62,10 @@ class Plan:
         """Whether the call stays that is the message's number `call`."""
         return (message, call) in self._calls or (message, call) in self._unanswered
 
+    def arguments(self, message: int, call: int) -> str | None:
+        """The arguments in place of a call's own; None: its own."""
+        return self._arguments.get((message, call))
+
     def text(self, message: int) -> str | None:
         """The text in place of the message's own; None: its own. Empty: its text is left out."""
         return self._texts.get(message)
@@ -65,6 +76,7 @@ class Plan:
         if call is None:
             return False
         self._calls.add(call)
+        self._arguments.pop(call, None)
         if call[0] not in self._texts:
             # Only the call comes back: of a message that left, the text stays left out.
             self._texts[call[0]] = ""

@@ -158,7 +158,11 @@ def _applied(item: Any, part: _Part, plan: Plan, written: set[int]) -> Any:
     if part.kind == "other":
         return item
     if part.kind == "call":
-        return item if plan.shows_call(part.message, part.call) else GONE
+        if not plan.shows_call(part.message, part.call):
+            return GONE
+        arguments = plan.arguments(part.message, part.call)
+        key = "arguments" if "arguments" in item else "input"
+        return item if arguments is None else {**item, key: arguments}
     if not plan.shows(part.message):
         return GONE
     text = plan.text(part.message)

@@ -1,0 +1,116 @@
+"""The newest call and its result are always in view, shortened if they must be."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.call.render_call import Rendered
+from engine.plan.cut_calls import cut_call
+from engine.text.transcript import Json
+from tests.engine.test_policies import IN_PARTS, agent_run, turns_of
+from tests.support.strategies import COUNTER, modest, render, transcripts
+
+
+def write(words: int, answer: str = "written") -> list[Json]:
+    """A call that carries a whole file, and its short answer."""
+    text = " ".join(f"line_{n}" for n in range(words // 3))
+    arguments = json.dumps({"path": "src/App_1.py", "content": text})
+    call = {"id": "w", "type": "function", "function": {"name": "write", "arguments": arguments}}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "w", "content": answer},
+    ]
+
+
+def newest_of(rendered: Rendered) -> set[int]:
+    """The results that came after the last assistant message, and have a call."""
+    history = rendered.view.history
+    return {
+        result
+        for result, message in enumerate(history.results.message)
+        if message > history.last_assistant and history.results.call_event[result] >= 0
+    }
+
+
+def shown_in(rendered: Rendered) -> set[int]:
+    return {*rendered.plan.taken, *rendered.plan.replaced}
+
+
+@pytest.mark.parametrize("policy", IN_PARTS)
+@pytest.mark.parametrize(("budget", "words"), [(6_000, 5_200), (10_000, 5_200), (20_000, 22_000)])
+def test_a_large_write_and_its_answer_stay(policy: str, budget: int, words: int) -> None:
+    messages = [*agent_run(40), *write(words)]
+    rendered, shown = render(messages, budget, policy)
+    assert shown[-1] == messages[-1]
+    assert shown[-2]["tool_calls"][0]["id"] == "w"
+    written = json.loads(shown[-2]["tool_calls"][0]["function"]["arguments"])
+    assert written["path"] == "src/App_1.py"
+    assert rendered.tokens_after <= budget
+    whole = COUNTER.message(messages[-2])
+    if whole > budget:
+        assert "characters left out …]" in written["content"]
+        assert written["content"].startswith("line_0 line_1 ")
+        assert len(written["content"]) < 22_000
+
+
+@pytest.mark.parametrize("policy", IN_PARTS)
+def test_a_large_call_with_a_large_result_shows_both_shortened(policy: str) -> None:
+    answer = "\n".join(f"Order_{n} was moved to hub_{n}" for n in range(900))
+    rendered, shown = render([*agent_run(20), *write(9_000, answer)], 4_000, policy)
+    assert shown[-2]["tool_calls"][0]["id"] == "w"
+    assert "characters left out" in shown[-2]["tool_calls"][0]["function"]["arguments"]
+    assert "Order_0 was moved to hub_0" in shown[-1]["content"]
+    assert shown[-1]["content"].startswith("[Excerpt: ")
+    assert rendered.tokens_after <= 4_000
+
+
+@pytest.mark.parametrize("policy", IN_PARTS)
+def test_no_call_of_a_run_hides_its_newest_results(policy: str) -> None:
+    messages = [*agent_run(15), *write(1_500), *agent_run(12, seed=3)[1:]]
+    for size in turns_of(messages)[4:]:
+        for budget in (1_500, 3_000):
+            rendered, _ = render(messages[:size], budget, policy)
+            assert newest_of(rendered) <= shown_in(rendered)
+
+
+def test_a_result_that_comes_late_is_new_when_it_comes() -> None:
+    call = {"id": "slow", "type": "function", "function": {"name": "wait", "arguments": "{}"}}
+    messages: list[Json] = [
+        {"role": "user", "content": "Run it."},
+        {"role": "assistant", "content": "It runs.", "tool_calls": [call]},
+        *agent_run(30)[1:],
+        {"role": "tool", "tool_call_id": "slow", "content": "It ended with Code_7."},
+    ]
+    for policy in IN_PARTS:
+        rendered, shown = render(messages, 1_500, policy)
+        assert not rendered.view.fits
+        assert shown[-1] == messages[-1]
+
+
+@given(transcripts(), st.sampled_from([400, 700, 1_500]), st.sampled_from(IN_PARTS))
+@modest
+def test_the_newest_results_are_always_in_view(
+    messages: list[Json], budget: int, policy: str
+) -> None:
+    rendered, _ = render(messages, budget, policy)
+    assert newest_of(rendered) <= shown_in(rendered)
+
+
+@given(st.dictionaries(st.text(max_size=9), st.text(max_size=400), max_size=9), st.integers(0, 300))
+@modest
+def test_a_shortened_call_is_json_of_the_same_shape_within_its_limit(
+    arguments: dict[str, Any], limit: int
+) -> None:
+    text = json.dumps(arguments)
+    made = cut_call("write", text, limit, COUNTER)
+    if made is None:
+        assert limit < 8
+        return
+    assert made.tokens <= limit
+    assert made.tokens == COUNTER.call({"function": {"name": "write", "arguments": made.text}})
+    assert isinstance(json.loads(made.text), dict)
+    if COUNTER.call({"function": {"name": "write", "arguments": text}}) * 2 <= limit:
+        assert json.loads(made.text) == arguments
