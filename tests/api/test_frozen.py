@@ -100,10 +100,10 @@ def test_explaining_a_turn_says_what_it_was_shown_and_keeps_nothing(
         assert {r["reason"] for r in told["results"]} <= {
             "the whole history fits",
             "selected",
-            "kept from when all was last selected",
-            "appended since all was last selected",
+            "kept from when something last had to leave",
+            "appended since something last had to leave",
             "the parts that say what is shown nowhere else",
-            "left out when all was last selected",
+            "left out when something last had to leave",
             "its whole turn left to make room for later text",
         }
     assert frozen(alice) == kept
