@@ -1,6 +1,7 @@
 """What to use for an agent, from runs of it: replays in a closed loop, and the verdict on them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 from engine.models.embeddings import NoEmbedder
@@ -32,13 +33,26 @@ def advise(
     return verdict_on(known, rule_of(run.model for run in runs), bootstrap.tasks)
 
 
-def advise_on_session(messages: Sequence[Mapping[str, Any]], model: str = "") -> Verdict:
+def advise_on_session(
+    messages: Sequence[Mapping[str, Any]], model: str = "", times: Sequence[float] = ()
+) -> Verdict:
     """The verdict on one session, of `advise FILE` where the file holds that session alone.
 
-    There are no intervals: those need several tasks. It takes about 30 ms a recorded call.
+    `times` are the seconds at which messages came, if known. There are no intervals: those need
+    several tasks. It takes about 30 ms a recorded call.
     """
-    run = Run("session", "", model, [dict(message) for message in messages])
+    recorded = [dict(message) for message in messages]
+    in_order = list(accumulate(times, max))
+    run = Run("session", "", model, recorded, times=in_order)
     return advise([run], cases_of(POLICIES, BUDGETS), Prices())
+
+
+def first_calls(
+    messages: Sequence[Mapping[str, Any]], calls: int
+) -> tuple[Sequence[Mapping[str, Any]], int]:
+    """The messages up to the answer of so many model calls, and how many calls there are in all."""
+    answers = [at for at, message in enumerate(messages, 1) if message["role"] == "assistant"]
+    return (messages if len(answers) <= calls else messages[: answers[calls - 1]]), len(answers)
 
 
 def _here(runs: Sequence[Run], cases: Sequence[Case]) -> list[RunScore]:

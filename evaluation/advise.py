@@ -10,11 +10,12 @@ import json
 from collections.abc import Sequence
 
 from evaluation.advice import BUDGETS, POLICIES, advise
+from evaluation.bootstrap import span
 from evaluation.cases import Case, cases_of
 from evaluation.command import add_what_to_replay
 from evaluation.prices import Prices
 from evaluation.progress import progress
-from evaluation.report import console, percent, span, table
+from evaluation.report import console, percent, table
 from evaluation.runs import Run, read_runs
 from evaluation.scores import RunScore
 from evaluation.verdict import Verdict

@@ -47,6 +47,13 @@ class Estimate:
         return {"value": self.value, "low": self.low, "high": self.high}
 
 
+def span(share: Estimate) -> str:
+    """A share's interval in percent; nothing where it has none."""
+    if share.low is None or share.high is None:
+        return ""
+    return f"[{100 * share.low:.1f},{100 * share.high:.1f}]"
+
+
 class Bootstrap:
     """Samples of the tasks of some runs, the same ones for every case: differences are paired."""
 

@@ -48,13 +48,6 @@ def percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.1%}"
 
 
-def span(share: Estimate) -> str:
-    """A share's interval in percent; nothing where it has none."""
-    if share.low is None or share.high is None:
-        return ""
-    return f"[{100 * share.low:.1f},{100 * share.high:.1f}]"
-
-
 def shown(figure: Figure, value: float | None, signed: bool = False) -> str:
     """A figure as it is printed."""
     if value is None:

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from evaluation.bootstrap import Estimate
+from evaluation.bootstrap import Estimate, span
 from evaluation.cases import Case
 from evaluation.figures import RULE_TITLES
-from evaluation.report import span
 
 Known = Sequence[tuple[Case, Mapping[str, Estimate]]]
 

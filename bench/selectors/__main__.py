@@ -48,6 +48,7 @@ def main() -> int:
     parser.add_argument("--resume", type=Path, metavar="DIR", help="keep scores there")
     parser.add_argument("--peers", type=Path, metavar="JSON", help="figures of bench/peers, too")
     parser.add_argument("--loop", choices=LOOPS, help="providers' bills and the closed loop")
+    parser.add_argument("--limit", type=int, metavar="N", help="the first N runs only")
     parser.add_argument("--workers", type=int, metavar="N", help="processes (one a processor)")
     parser.add_argument("--write", type=Path, metavar="DOC", help="replace this page's tables")
     args = parser.parse_args()
@@ -75,7 +76,7 @@ def replaced(page: str, tables: dict[str, str]) -> str:
 
 
 def _scores(args: argparse.Namespace, cases: Sequence[Case]) -> list[RunScore]:
-    runs, loop = read_runs(args.files), bool(args.loop)
+    runs, loop = read_runs(args.files, args.limit), bool(args.loop)
     total = sum(run.invocations for run in runs) * len(cases)
     with progress("Replaying model calls", total) as advance:
         kept = ScoreCache(args.resume, closed_loop=loop) if args.resume else None

@@ -11,7 +11,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "trace_value": {"value": "ORD-1001"},
 }
 LOOKS_AT_A_SESSION = [
-    *("compare_policies", "explain", "export_session", "inspect_session", "read_message"),
+    *("advise", "compare_policies", "explain", "export_session", "inspect_session", "read_message"),
     *("recall", "reuse_graph", "savings", "show_call", "timeline", "trace_value"),
 ]
 
