@@ -9,10 +9,29 @@ from jaclang.cli.registry import get_registry
 from jaclang.jac0core.runtime import hookimpl
 
 from contextrender_bridge.paths import ENTRY, app_dir
+from contextrender_bridge.settings import current_settings, in_force
 
 
 class JacCommands:
     """The plugin that the `jac` command loads."""
+
+    @staticmethod
+    @hookimpl  # type: ignore[untyped-decorator]
+    def get_persistent_memory(config: dict[str, Any]) -> Any:
+        """The service's store, for `jac db`, `jac dot` and `jac enter` on this app or its data.
+
+        Every other app keeps its own: this one is meant in the app's folder, or where
+        `CONTEXTRENDER_DATA` or `CONTEXTRENDER_DATABASE` says which.
+        """
+        place = Path(config.get("base_path") or ".").resolve()
+        if place != app_dir() and not any(map(_is_set, ("data", "database"))):
+            return None
+        if str(app_dir()) not in sys.path:
+            sys.path.append(str(app_dir()))
+        from graph.runtime.opening import open_store
+        from graph.runtime.operator import OperatorMemory
+
+        return OperatorMemory(open_store(current_settings().data))
 
     @staticmethod
     @hookimpl  # type: ignore[untyped-decorator]
@@ -49,3 +68,8 @@ def _refuse_start(context: Any) -> None:
         print("ContextRender has a hardened server of its own: use `jac serve`.", file=sys.stderr)
         context.set_data("cancel_execution", True)
         context.set_data("cancel_return_code", 2)
+
+
+def _is_set(name: str) -> bool:
+    """Whether somebody set it."""
+    return any(row.name == name and row.source != "default" for row in in_force())

@@ -110,7 +110,7 @@ def test_explaining_a_turn_says_what_it_was_shown_and_keeps_nothing(
 
 
 def test_every_setting_and_branch_has_its_own_and_deleting_removes_all(alice: User) -> None:
-    before = count_rows(alice.data)["anchors"]
+    before = count_rows(alice.data)
     prompts(alice.api)
     alice.api("render", session="s", messages=RUN, budget=2_500, policy="contextrender_frozen")
     rewritten = [*RUN[:60], assistant("Or else?"), user("Go on with ORD-1003.")]
@@ -124,7 +124,7 @@ def test_every_setting_and_branch_has_its_own_and_deleting_removes_all(alice: Us
     for session in ("s", "alone"):
         alice.api("delete_session", session=session)
     assert not alice.graph().nodes
-    assert count_rows(alice.data)["anchors"] == before
+    assert count_rows(alice.data) == before
 
 
 def test_nothing_is_kept_while_everything_fits(alice: User) -> None:

@@ -1,0 +1,40 @@
+"""Every store there is: SQLite always, PostgreSQL where it can be had."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+from contextrender_bridge.paths import app_dir
+from contextrender_bridge.server.runtime import load_app
+from contextrender_bridge.settings import Settings
+
+from graph.runtime.postgres import PostgresStore
+from graph.runtime.sqlite import SqliteStore
+from graph.runtime.store import Store
+from tests.support.postgres import cluster, missing
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    if (reason := missing()) is not None:
+        pytest.skip(reason)
+    with cluster() as address:
+        yield address
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """An empty store that knows the app's types."""
+    load_app(app_dir())
+    if request.param == "sqlite":
+        made: Store = SqliteStore(tmp_path / "store.db")
+    else:
+        address = request.getfixturevalue("postgres")
+        name = f"test_{uuid4().hex}"
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        made = PostgresStore(address.replace("/postgres?", f"/{name}?"), Settings())
+    yield made
+    made.close()
