@@ -1,4 +1,4 @@
-"""A PostgreSQL cluster of the tests' own, in a temporary folder, where Debian's package is there."""
+"""A PostgreSQL cluster of the tests' own, in a temporary folder, where the package is there."""
 
 import os
 import pwd
