@@ -6,7 +6,8 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 ACCOUNT = "postgres"
@@ -24,35 +25,55 @@ def missing() -> str | None:
     return None
 
 
+@dataclass
+class Cluster:
+    """One of a test's own; `address` names its empty database."""
+
+    folder: Path
+
+    @property
+    def address(self) -> str:
+        """For whoever connects."""
+        return f"postgresql://{ACCOUNT}@/postgres?host={self.folder}"
+
+    @classmethod
+    @contextmanager
+    def running(cls) -> Iterator["Cluster"]:
+        """A new one until the block ends."""
+        made = cls(Path(tempfile.mkdtemp(prefix="cr-pg-")))
+        if os.geteuid() == 0:
+            shutil.chown(made.folder, ACCOUNT)
+        try:
+            _run("initdb", "-D", made._data, "-A", "trust", "-U", ACCOUNT, "-N")
+            made.start()
+            try:
+                yield made
+            finally:
+                with suppress(subprocess.CalledProcessError):  # it may have been stopped
+                    made.stop()
+        finally:
+            shutil.rmtree(made.folder, ignore_errors=True)
+
+    def start(self) -> None:
+        """Returns once it takes connections."""
+        options = f"-k {self.folder} -c listen_addresses= -c fsync=off"
+        log = str(self.folder / "log")
+        _run("pg_ctl", "-D", self._data, "-o", options, "-l", log, "-w", "start")
+
+    def stop(self) -> None:
+        """As if its machine lost power."""
+        _run("pg_ctl", "-D", self._data, "-m", "immediate", "-w", "stop")
+
+    @property
+    def _data(self) -> str:
+        return str(self.folder / "data")
+
+
 @contextmanager
 def cluster() -> Iterator[str]:
     """The address of an empty database, until the block ends."""
-    programs = _programs()
-    assert programs is not None
-    folder = Path(tempfile.mkdtemp(prefix="cr-pg-"))
-    if os.geteuid() == 0:
-        shutil.chown(folder, ACCOUNT)
-    data = folder / "data"
-    options = f"-k {folder} -c listen_addresses= -c fsync=off"
-    try:
-        _run(programs / "initdb", "-D", str(data), "-A", "trust", "-U", ACCOUNT, "-N")
-        _run(
-            programs / "pg_ctl",
-            "-D",
-            str(data),
-            "-o",
-            options,
-            "-l",
-            str(folder / "log"),
-            "-w",
-            "start",
-        )
-        try:
-            yield f"postgresql://{ACCOUNT}@/postgres?host={folder}"
-        finally:
-            _run(programs / "pg_ctl", "-D", str(data), "-m", "immediate", "-w", "stop")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with Cluster.running() as made:
+        yield made.address
 
 
 def _programs() -> Path | None:
@@ -63,13 +84,15 @@ def _programs() -> Path | None:
     return Path(path).parent if path else None
 
 
-def _run(program: Path, *arguments: str) -> None:
-    user = ACCOUNT if os.geteuid() == 0 else None
+def _run(program: str, *arguments: str) -> None:
+    programs = _programs()
+    assert programs is not None
     subprocess.run(
-        [program, *arguments],
-        user=user,
+        [programs / program, *arguments],
+        user=ACCOUNT if os.geteuid() == 0 else None,
         check=True,
         stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
         cwd="/",
         timeout=120,
     )
