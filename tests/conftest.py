@@ -1,6 +1,7 @@
 """Puts the repository root on the path, so that tests import the sources beside them."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -14,6 +15,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Browser tests last: Playwright keeps an event loop running in the thread that started it."""
     items.sort(key=lambda item: "console" in item.path.parts)
 
+
+# Started in a shell's background, we ignore SIGINT, and whatever we start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A process reads its settings once; tests change the environment. A user's own file stays out.
 os.environ["CONTEXTRENDER_CONFIG"] = os.devnull

@@ -46,6 +46,7 @@ TOO_LONG = {
     "console/src/views/result.tsx",
     "console/src/views/timeline.tsx",
     "evaluation/plots.py",
+    "graph/runtime/memory.py",
     "py_bridge/contextrender_bridge/proxy/recall/driver.py",
 }
 
