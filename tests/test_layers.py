@@ -15,7 +15,7 @@ MAY = {
     "contextrender.jac": {"walkers"},
     "nodes": {"nodes"},
     "engine": {"engine", "contextrender_bridge.errors", "contextrender_bridge.settings"},
-    "views": {"views", "engine"},
+    "views": {"views", "engine", "evaluation.verdict"},
     "graph": {
         "contextrender_bridge.errors",
         "contextrender_bridge.settings",
@@ -28,6 +28,7 @@ MAY = {
         "contextrender_bridge.errors",
         "contextrender_bridge.settings",
         "engine",
+        "evaluation.advice",
         "graph",
         "nodes",
         "views",
@@ -45,8 +46,11 @@ TOO_LONG = {
     "console/src/views/graph.tsx",
     "console/src/views/result.tsx",
     "console/src/views/timeline.tsx",
+    "engine/history/history.py",
     "evaluation/plots.py",
+    "graph/runtime/operator.py",
     "graph/runtime/memory.py",
+    "py_bridge/contextrender_bridge/dialects/messages.py",
     "py_bridge/contextrender_bridge/proxy/recall/driver.py",
 }
 
