@@ -101,3 +101,29 @@ def test_refusals(setup: Setup, method: str, path: str, body: bytes, status: int
     assert got.status_code == status
     assert got.json()["error"]["message"]
     assert isinstance(setup.model, Model)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        None,
+        5,
+        {"role": "assistant", "tool_calls": 5},
+        {"role": "assistant", "tool_calls": [{"id": []}]},
+        {"role": "tool", "tool_call_id": {}},
+        {"role": ["tool"], "content": {"a": 1}},
+    ],
+)
+@pytest.mark.parametrize("budget", [None, 5, "x", True, "9" * 5000, [1]])
+def test_what_is_malformed_comes_back_as_it_came(setup: Setup, message: Any, budget: Any) -> None:
+    messages = [{"role": "user", "content": "hello"}, message]
+    body = {"model": "m", "messages": messages, "budget": budget}
+    got = setup.post("/v1/compress", body)
+    assert (got.status_code, got.json()["messages"]) == (200, messages)
+
+
+def test_a_budget_of_thousands_of_digits_is_none(setup: Setup) -> None:
+    messages = '[{"role": "user", "content": "hello"}]'
+    body = f'{{"model": "m", "messages": {messages}, "budget": {"9" * 5000}}}'
+    got = setup.http.post("/v1/compress", content=body)
+    assert got.status_code in (200, 400)

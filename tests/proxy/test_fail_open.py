@@ -186,3 +186,27 @@ def test_a_refusal_of_the_whole_history_too(start: Start) -> None:
     setup.model.script = [error, error]
     got = setup.post(agent.prefix + agent.path, {"model": "m", "messages": agent.items})
     assert (got.status_code, got.content) == (400, error.body)
+
+
+def test_a_refusal_costs_one_extra_call_not_one_each_time(start: Start) -> None:
+    setup = start()
+    agent = ChatAgent(setup, "refused-once")
+    agent.run(6)
+    refusal = whole({"error": {"message": "not in that place"}}, 400)
+    body = {"model": "m", "messages": agent.items}
+
+    def ask(*replies: Reply) -> list[bool]:
+        """Which of the requests held the whole history."""
+        setup.model.asked.clear()
+        setup.model.script = list(replies)
+        setup.post(agent.prefix + agent.path, body)
+        return [asked.json["messages"] == agent.items for asked in setup.model.asked]
+
+    assert ask(refusal, whole(chat("hello"))) == [False, True]
+    assert ask(whole(chat("hello"))) == [True]
+    # It has outgrown the model: the shortened one after all, and first from then on.
+    assert ask(refusal, whole(chat("hello"))) == [True, False]
+    assert ask(whole(chat("hello"))) == [False]
+    # Wrong either way: nothing is learnt from it.
+    assert ask(refusal, refusal) == [False, True]
+    assert ask(whole(chat("hello"))) == [False]

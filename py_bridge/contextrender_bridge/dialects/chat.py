@@ -49,7 +49,7 @@ class ChatTranscript:
         kept: list[Placed] = []
         for index, (item, place) in enumerate(zip(self._items, self.places, strict=True)):
             left = item if place is None else self._applied(item, place, plan)
-            if left is not None:
+            if left is not None or place is None:
                 kept.append((index, left))
         left_items = {"messages": merged(kept, join_chat)} if "messages" in self._body else {}
         return {**self._body, **left_items}

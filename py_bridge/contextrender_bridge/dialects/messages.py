@@ -67,7 +67,7 @@ class MessagesTranscript:
         uncited = any(not plan.shows(message) for message in self._served)
         for index, (item, parts) in enumerate(zip(self._items, self._parts, strict=True)):
             left = _applied(item, parts, plan) if parts else item
-            if left is not None:
+            if left is not None or not parts:
                 kept.append((index, _without_citations(left) if uncited else left))
         if len(kept) < len(self._items):
             end = history_end([item for _, item in kept])

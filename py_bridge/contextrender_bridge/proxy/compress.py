@@ -22,7 +22,7 @@ from contextrender_bridge.errors import ContextRenderError
 from contextrender_bridge.proxy.controls import Controls
 from contextrender_bridge.proxy.headers import Headers
 from contextrender_bridge.proxy.histories import Histories
-from contextrender_bridge.setting_kinds import budget_of
+from contextrender_bridge.setting_kinds import LONGEST_NUMBER, SMALLEST_BUDGET
 
 Json = dict[str, Any]
 
@@ -55,8 +55,8 @@ class Compression:
         messages = body.get("messages")
         if not isinstance(messages, list):
             raise Refused(422, "invalid_request", "Field 'messages' must be a list.")
-        budget = budget_of(str(body.get("budget", body.get("token_budget"))))
-        if budget is not None:
+        budget = body.get("budget", body.get("token_budget"))
+        if type(budget) is int and SMALLEST_BUDGET <= budget < 10**LONGEST_NUMBER:
             asked = replace(asked, budget=budget)
         try:
             return await self._compress(path, headers, body, messages, asked)
