@@ -121,7 +121,7 @@ def test_a_limit_too_small_for_marks_gives_a_plain_beginning(limit: int) -> None
 def test_megabytes_take_seconds_at_most(line: str) -> None:
     text = line * (2_000_000 // len(line))
     wanted = {f"item_{n}" for n in range(1_000)}
-    started = time.monotonic()
+    started = time.process_time()
     shown = excerpt(text, 1_500, COUNTER, wanted)
-    assert time.monotonic() - started < 8
+    assert time.process_time() - started < 8
     assert COUNTER.text(shown) <= 1_500

@@ -59,10 +59,10 @@ def test_a_long_text_counts_as_tiktoken_does(encoding: str) -> None:
 
 @pytest.mark.parametrize("run", [" ", "\n", "\t ", "a", "=", "中", "\ud800", " x"])
 def test_a_million_characters_count_within_seconds(run: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     text = run * (1_000_000 // len(run)) + "x"
     assert COUNTER.text(text) == COUNTER.text(text) > 0
-    assert time.monotonic() - started < 8
+    assert time.process_time() - started < 8
 
 
 def test_special_tokens_and_lone_surrogates_are_text() -> None:

@@ -72,6 +72,6 @@ def test_values_equal_a_plain_rewrite_of_the_rules(text: str) -> None:
 
 @pytest.mark.parametrize("run", ["a", "_", "a_", "-.", "\\", "Aa1 "])
 def test_a_million_characters_take_no_more_than_a_moment(run: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     extract_values(run * (1_000_000 // len(run)))
-    assert time.monotonic() - started < 3
+    assert time.process_time() - started < 3

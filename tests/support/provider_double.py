@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -89,7 +88,7 @@ def failure(status: int) -> tuple[int, Any]:
     return status, {"error": {"message": "scripted failure", "type": "scripted", "code": status}}
 
 
-def stalled(seconds: float) -> tuple[int, Any]:
-    """Answers too late."""
-    time.sleep(seconds)
+def stalled(released: threading.Event) -> tuple[int, Any]:
+    """Answers only once it is released, or far too late."""
+    released.wait(60)
     return 200, chat_reply("late")
