@@ -162,7 +162,9 @@ def _applied(item: Any, part: _Part, plan: Plan, written: set[int]) -> Any:
             return GONE
         arguments = plan.arguments(part.message, part.call)
         key = "arguments" if "arguments" in item else "input"
-        return item if arguments is None else {**item, key: arguments}
+        if arguments is None or item["type"] in _SHELLS:
+            return item  # What a shell was asked, the provider takes back only as it was.
+        return {**item, key: arguments}
     if not plan.shows(part.message):
         return GONE
     text = plan.text(part.message)
