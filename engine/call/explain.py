@@ -1,10 +1,12 @@
 """Why each result was shown or not in one rendering, and the uses behind its reuse score."""
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.call.render_call import Rendered
 from engine.call.verdicts import Verdict, Verdicts
+from engine.history.reuse import Use
 
 
 @dataclass(slots=True, frozen=True)
@@ -35,13 +37,13 @@ class Row:
     uses: list[UseRow]
 
 
-def explain_results(rendered: Rendered) -> list[Row]:
-    """A row for every result, in transcript order."""
+def explain_results(rendered: Rendered, drawn: Sequence[Use] | None = None) -> list[Row]:
+    """A row for every result, in transcript order; `drawn` are the uses, if not the history's."""
     view, plan = rendered.view, rendered.plan
     history, results = view.history, view.history.results
     scores = plan.scores
     uses: dict[int, list[UseRow]] = {}
-    for use in history.reuse.uses:
+    for use in history.reuse.uses if drawn is None else drawn:
         position = bisect_right(history.first_events, use.operation) - 1
         uses.setdefault(use.result, []).append(
             UseRow(

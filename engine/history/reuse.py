@@ -77,6 +77,15 @@ class ReuseIndex:
         self.uses.extend(uses)
         return uses
 
+    def credit(self, use: Use) -> None:
+        """Credits a use found before, as the graph keeps it."""
+        for value in use.values:
+            known = self._ids[value]
+            self._matches[known] += 1
+            self._credited.setdefault(use.result, set()).add(known)
+        self._stale.add(use.result)
+        self.uses.append(use)
+
     def scores(self) -> list[float]:
         """c of every result before the next invocation: the sum over its matches of 1/n(value).
 

@@ -1,10 +1,12 @@
 """A history from the events stored of it."""
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, cast
 
 from engine.history.history import History
+from engine.history.reuse import Use
 from engine.history.vectors import decode_vector
 from engine.text.transcript import (
     Event,
@@ -17,8 +19,14 @@ from engine.text.transcript import (
 Fields = Mapping[str, Any]
 
 
-def append_stored(history: History, stored: Iterable[Fields], embed_model: str) -> None:
-    """Appends and traces events given by the fields of their nodes, in order.
+Drawn = Mapping[int, Sequence[tuple[int, list[str]]]]
+"""By operation what it drew on, each result by its event's number: a branch's Reuse edges."""
+
+
+def append_stored(
+    history: History, stored: Iterable[Fields], embed_model: str, drawn: Drawn | None = None
+) -> None:
+    """Appends events given by the fields of their nodes, in order; `drawn` or else traced anew.
 
     Vectors of another model than `embed_model` are left out, to be made anew when needed.
     """
@@ -29,9 +37,21 @@ def append_stored(history: History, stored: Iterable[Fields], embed_model: str) 
         first = history.events
         time = rows[0].get("timestamp", 0.0)
         history.append(events, rows[0]["digest"], _message(events), time)
-        history.trace(first, events)
+        if drawn is None:
+            history.trace(first, events)
+        else:
+            _credit(history, first, events, drawn)
         if rows[0].get("embedding") and rows[0]["embedding_model"] == embed_model:
             history.vectors.put(len(history.results) - 1, decode_vector(rows[0]["embedding"]))
+
+
+def _credit(history: History, first: int, events: Sequence[Event], drawn: Drawn) -> None:
+    for number, event in enumerate(events, first):
+        if event.kind == "result":
+            history.reuse.observe_result(event.text)
+        for source, values in sorted(drawn.get(number, ())):
+            result = bisect_left(history.results.event, source)
+            history.reuse.credit(Use(number, result, tuple(values)))
 
 
 def stored_messages(stored: Iterable[Fields]) -> tuple[list[Json], list[float]]:

@@ -16,7 +16,7 @@ from engine.call.render_call import Rendered, render_call
 from engine.call.request import RenderSettings
 from engine.history.history import NO_CALL, History
 from engine.history.reuse import Use
-from engine.history.stored import Fields, append_stored
+from engine.history.stored import Drawn, Fields, append_stored
 from engine.history.vectors import Vectors
 from engine.lookback.measures import recall_events
 from engine.models.embeddings import Embedder
@@ -43,6 +43,7 @@ class Past:
         self._answers: dict[tuple[str, str], list[int]] = {}
         self._answered = 0
         self._earlier = History()
+        self._drawn: Drawn | None = None
 
     @property
     def waiting(self) -> bool:
@@ -54,8 +55,11 @@ class Past:
         """The number of the last call: the next one's, unless the model spoke last."""
         return len(self.invocations) + self.waiting
 
-    def extend(self, stored: Iterable[Fields], first: int) -> None:
-        """Appends the fields of events from number `first` on; those known already are skipped."""
+    def extend(self, stored: Iterable[Fields], first: int, drawn: Drawn | None = None) -> None:
+        """Appends the fields of events from number `first` on; those known already are skipped.
+
+        `drawn` are the uses the graph holds of them; without it they are traced anew.
+        """
         fresh = list(stored)[self.whole.events - first :]
         if not fresh:
             return
@@ -64,7 +68,9 @@ class Past:
             self._rows.append(rows)
             if rows[0].get("role") == "assistant":
                 self.invocations.append(position)
-        append_stored(self.whole, fresh, self._embedder.name)
+        if drawn is not None:
+            self._drawn = {**(self._drawn or {}), **drawn}
+        append_stored(self.whole, fresh, self._embedder.name, self._drawn)
         needed: dict[int, list[int]] = {}
         for event in recall_events([message or {} for message in self.whole.messages]):
             needed.setdefault(event.turn, []).append(event.result)
@@ -170,7 +176,7 @@ class Past:
     def grow(self, history: History, messages: int) -> None:
         """Appends to a history what follows in it, up to its first `messages` messages."""
         for rows in self._rows[len(history) : messages]:
-            append_stored(history, rows, self._embedder.name)
+            append_stored(history, rows, self._embedder.name, self._drawn)
 
     @property
     def nbytes(self) -> int:

@@ -142,6 +142,18 @@ class Store(ABC):
             for source, kind, target, data in self.read(query, (owner, *some, owner, *some)):
                 yield self.uuid(source), kind, self.uuid(target), data and bytes(data)
 
+    def edges_out(
+        self, owner: UUID, ids: Iterable[UUID], kind: int
+    ) -> Iterator[tuple[UUID, UUID, bytes | None]]:
+        """The edges of one kind from some of the owner's nodes: source, target, data."""
+        for some in batched(ids, IDS_PER_SELECT):
+            marks = ",".join("?" * len(some))
+            query = "SELECT source, target, data FROM edges WHERE owner = ? AND kind = ? "
+            for source, target, data in self.read(
+                f"{query} AND source IN ({marks})", (owner, kind, *some)
+            ):
+                yield self.uuid(source), self.uuid(target), data and bytes(data)
+
     def listed(self, owner: UUID, kind: int, before: Place | None, limit: int) -> list[UUID]:
         """The newest of the owner's nodes of a kind that are listed before a place."""
         when, id = before or (float("inf"), owner)

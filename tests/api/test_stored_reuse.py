@@ -1,0 +1,86 @@
+"""The Reuse edges in the database are the truth: a branch comes back from nothing but the graph."""
+
+import sqlite3
+from contextlib import closing
+from math import fsum
+
+import pytest
+
+from engine.text.values import extract_values
+from tests.api.conftest import User
+from tests.api.graph import Graph, Node
+from tests.api.transcripts import agent_run, assistant, user
+
+RUN = agent_run(12)
+VALUE = "ORD-1001"
+
+
+def line_of(graph: Graph, branch: int) -> list[Node]:
+    """A branch's events in order, by Begins and Next alone."""
+    begins = {b.fields["number"]: e for b, e, _ in graph.pairs("Begins")}
+    before = {target.id: source for source, target, _ in graph.pairs("Next")}
+    after: dict[str, list[Node]] = {}
+    for source, target, _ in graph.pairs("Next"):
+        after.setdefault(source.id, []).append(target)
+    line = [begins[branch]]
+    while line[0].id in before:
+        line.insert(0, before[line[0].id])
+    others = {event.id for number, event in begins.items() if number != branch}
+    while ahead := [e for e in after.get(line[-1].id, []) if e.id not in others]:
+        line.append(*ahead)
+    return line
+
+
+@pytest.mark.parametrize("branch", [0, 1])
+def test_a_branch_is_rebuilt_from_nodes_and_edges_alone(alice: User, branch: int) -> None:
+    for stop in range(3, len(RUN) + 1, 4):
+        alice.api("sync", session="s", messages=RUN[:stop])
+    alice.api("sync", session="s", messages=RUN)
+    alice.api("sync", session="s", messages=[*RUN[:9], assistant(RUN[2]["content"]), user("Why?")])
+    told = alice.api("explain", session="s", branch=branch)
+
+    graph = alice.graph()
+    line = line_of(graph, branch)
+    events = {event.id for event in line}
+    results = [event for event in line if event.kind == "ToolResult"]
+    held = [extract_values(event.fields["text"]) for event in results]
+    edges = [
+        (operation, result, fields["values"])
+        for operation, result, fields in graph.pairs("Reuse")
+        if operation.id in events
+    ]
+    assert edges
+    turns = [e for e in line if e.kind == "Message" and e.fields["role"] == "assistant"]
+    assert told["turn"] == len(turns) + 1
+    for result, row in zip(results, told["results"], strict=True):
+        used = [(operation, values) for operation, target, values in edges if target is result]
+        c = fsum(1 / sum(v in some for some in held) for _, values in used for v in values)
+        assert row["reuse"] == pytest.approx(c, rel=1e-14)
+        assert row["age"] == told["turn"] - result.fields["turn"]
+        found = [
+            (operation.fields["position"], operation.fields.get("name", ""), values)
+            for operation, values in sorted(used, key=lambda use: use[0].fields["number"])
+        ]
+        reported = [
+            (u["position"], u["name"], [v["value"] for v in u["values"]]) for u in row["uses"]
+        ]
+        assert reported == found
+
+
+def uses_of(alice: User, session: str) -> list[int]:
+    """How many uses explain, the graph and one value's trace report."""
+    rows = alice.api("explain", session=session)["results"]
+    edges = alice.api("reuse_graph", session=session)["edges"]
+    traced = alice.api("trace_value", session=session, value=VALUE)["uses"]
+    return [sum(len(row["uses"]) for row in rows), len(edges), len(traced)]
+
+
+def test_what_is_reported_of_reuse_is_read_from_the_edges(alice: User) -> None:
+    alice.api("sync", session="s", messages=RUN)
+    with closing(sqlite3.connect(alice.data / "graph.db")) as database:
+        query = "DELETE FROM edges WHERE kind = (SELECT number FROM kinds WHERE name = 'Reuse')"
+        assert database.execute(query).rowcount > 0
+        database.commit()
+    alice.api("sync", session="t", messages=RUN)
+    assert uses_of(alice, "s") == [0, 0, 0]
+    assert min(uses_of(alice, "t")) > 0
