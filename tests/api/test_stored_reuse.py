@@ -1,7 +1,5 @@
 """The Reuse edges in the database are the truth: a branch comes back from nothing but the graph."""
 
-import sqlite3
-from contextlib import closing
 from math import fsum
 
 import pytest
@@ -12,7 +10,6 @@ from tests.api.graph import Graph, Node
 from tests.api.transcripts import agent_run, assistant, user
 
 RUN = agent_run(12)
-VALUE = "ORD-1001"
 
 
 def line_of(graph: Graph, branch: int) -> list[Node]:
@@ -65,22 +62,3 @@ def test_a_branch_is_rebuilt_from_nodes_and_edges_alone(alice: User, branch: int
             (u["position"], u["name"], [v["value"] for v in u["values"]]) for u in row["uses"]
         ]
         assert reported == found
-
-
-def uses_of(alice: User, session: str) -> list[int]:
-    """How many uses explain, the graph and one value's trace report."""
-    rows = alice.api("explain", session=session)["results"]
-    edges = alice.api("reuse_graph", session=session)["edges"]
-    traced = alice.api("trace_value", session=session, value=VALUE)["uses"]
-    return [sum(len(row["uses"]) for row in rows), len(edges), len(traced)]
-
-
-def test_what_is_reported_of_reuse_is_read_from_the_edges(alice: User) -> None:
-    alice.api("sync", session="s", messages=RUN)
-    with closing(sqlite3.connect(alice.data / "graph.db")) as database:
-        query = "DELETE FROM edges WHERE kind = (SELECT number FROM kinds WHERE name = 'Reuse')"
-        assert database.execute(query).rowcount > 0
-        database.commit()
-    alice.api("sync", session="t", messages=RUN)
-    assert uses_of(alice, "s") == [0, 0, 0]
-    assert min(uses_of(alice, "t")) > 0
