@@ -4,13 +4,17 @@ BIN := .venv/bin
 TRACES ?=
 RUNTIMES ?=
 
-.PHONY: demo test test-lowest test-runtimes audit bench eval check fix lock clean
+.PHONY: demo test test-postgres test-lowest test-runtimes audit bench eval check fix lock clean
 
 demo: .venv/ready
 	$(BIN)/contextrender demo $(if $(TRACES),"$(TRACES)")
 
 test: .venv/ready
 	$(BIN)/python -m pytest
+
+# The API's tests over PostgreSQL, on a cluster of their own.
+test-postgres: .venv/ready
+	TEST_STORE=postgres $(BIN)/python -m pytest -rs tests/api tests/graph/runtime
 
 # The same with the lowest versions that the requirements allow: make test-lowest TESTS=tests/api
 TESTS ?= tests

@@ -1,12 +1,14 @@
 """Which database: a file in the data folder, or the one that `CONTEXTRENDER_DATABASE` names."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.paths import make_private
 from contextrender_bridge.settings import read_settings
 
-from graph.runtime.carry_over import carry_over
+from graph.runtime.carry_over import OLD_GRAPH, carry_over
 from graph.runtime.locks import starting
 from graph.runtime.sqlite import SqliteStore
 from graph.runtime.store import Store, TooNew
@@ -19,14 +21,40 @@ def open_store(data: Path) -> Store:
 
     Raises CommandError with a sentence for whoever runs the server.
     """
-    try:
-        settings = read_settings()
-        if settings.database:
-            from graph.runtime.postgres import PostgresStore
+    settings = read_settings()
+    if settings.database:
+        return open_named(settings.database, new=False)
+    return _known(lambda: _open_file(data))
 
-            return PostgresStore(settings.database, settings)
-        with starting(data):
-            carry_over(data, data / FILE)
-            return SqliteStore(data / FILE)
+
+def open_named(name: str, *, new: bool) -> Store:
+    """The store of `sqlite:DIR` or `postgresql://...`; one that is not there only if `new`.
+
+    Raises CommandError.
+    """
+    kind, _, place = name.partition(":")
+    if kind in ("postgresql", "postgres"):
+        from graph.runtime.postgres import PostgresStore
+
+        return _known(lambda: PostgresStore(name, read_settings()))
+    if kind != "sqlite" or not place:
+        raise CommandError(f"{kind!r} is no store: use sqlite:DIR or postgresql://...")
+    folder = Path(place).expanduser()
+    if new:
+        folder = make_private(folder)
+    elif not any((folder / file).is_file() for file in (FILE, OLD_GRAPH)):
+        raise CommandError(f"there is no store in {folder}.")
+    return _known(lambda: _open_file(folder))
+
+
+def _open_file(folder: Path) -> Store:
+    with starting(folder):
+        carry_over(folder, folder / FILE)
+        return SqliteStore(folder / FILE)
+
+
+def _known(opened: Callable[[], Store]) -> Store:
+    try:
+        return opened()
     except TooNew as refusal:
         raise CommandError(str(refusal)) from None

@@ -20,6 +20,7 @@ from contextrender_bridge.server.accounts import Accounts
 from tests.api.client import Api
 from tests.api.graph import Graph
 from tests.api.servers import Servers, started
+from tests.support.postgres import cluster, missing
 
 SETTINGS = ("MODEL", "EMBED_MODEL", "WORKING_SET_MB")
 
@@ -77,7 +78,20 @@ def serving(data: Path) -> Iterator[Service]:
 
 
 @pytest.fixture(scope="session")
-def serve() -> Iterator[Serve]:
+def database() -> Iterator[None]:
+    """SQLite; or, with `TEST_STORE=postgres`, a PostgreSQL of the tests' own."""
+    if os.environ.get("TEST_STORE") != "postgres":
+        yield
+        return
+    if (reason := missing()) is not None:
+        pytest.skip(reason)
+    with cluster() as address, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CONTEXTRENDER_DATABASE", address)
+        yield
+
+
+@pytest.fixture(scope="session")
+def serve(database: None) -> Iterator[Serve]:
     """Makes services, with cheap password hashes: nobody logs in here."""
     salt = bcrypt.gensalt
     logging.getLogger("httpx").setLevel(logging.WARNING)

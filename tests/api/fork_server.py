@@ -52,6 +52,7 @@ def run(order: dict[str, Any]) -> int:
         WORKING_SET.limit = order["working_set"]
     if order["store_patience"] is not None:
         sqlite.LOCK_TIMEOUT_SECONDS = order["store_patience"]
+        os.environ["CONTEXTRENDER_DATABASE_LOCK_TIMEOUT"] = str(order["store_patience"])
     return serve("127.0.0.1", 0, Path(order["data"]))
 
 

@@ -19,9 +19,14 @@ from tests.api.transcripts import agent_run, assistant, user
 
 RUN = agent_run(20, lines=5)
 LOCKS_THE_STORE = """
-import sqlite3, sys
-store = sqlite3.connect(sys.argv[1], isolation_level=None)
-store.execute("BEGIN IMMEDIATE")
+import os, sqlite3, sys
+import psycopg
+if address := os.environ.get("CONTEXTRENDER_DATABASE"):
+    store = psycopg.connect(address)
+    store.execute("LOCK TABLE nodes IN EXCLUSIVE MODE")
+else:
+    store = sqlite3.connect(sys.argv[1], isolation_level=None)
+    store.execute("BEGIN IMMEDIATE")
 print("locked", flush=True)
 sys.stdin.read()
 """
