@@ -50,6 +50,7 @@ def note_of(turn: int, settings: RenderSettings) -> Note:
         "budget": settings.budget,
         "policy": settings.policy,
         "parameters": changed,
+        **({"live": True} if settings.live else {}),
     }
 
 
@@ -87,6 +88,4 @@ def called_of(lines: Sequence[Sequence[Note]], rest: RenderSettings) -> Called:
 
 
 def _settings(note: Note) -> RenderSettings:
-    return RenderSettings().updated(
-        {name: note[name] for name in ("budget", "policy", "parameters")}
-    )
+    return RenderSettings().updated({name: value for name, value in note.items() if name != "turn"})

@@ -106,6 +106,7 @@ def render_call(
     compact: Compact | None = None,
     originals: Originals | None = None,
     summaries: Summaries | None = None,
+    live: bool = False,
 ) -> Rendered:
     """The rendering before the next model invocation.
 
@@ -113,11 +114,12 @@ def render_call(
     `originals(start, stop)` reads whole messages, for policies that track tokens; without it they
     must be in memory. `summaries` are for policies that need a model. `compact` may give a
     model-made text for an oversized result; where it gives none, or one over the limit, an excerpt
-    stands in. Raises InvalidRequest for an unknown policy.
+    stands in. For a `live` agent the newest results are in view under any policy. Raises
+    InvalidRequest for an unknown policy.
     """
     relevance = Relevance(history, embedder, text_of, parameters.query_task_share)
     view = View(history, budget, parameters, counter, text_of, relevance, originals, summaries)
-    plan = plan_for(view, policy_named(policy))
+    plan = plan_for(view, policy_named(policy), live)
     rendered = Rendered(view, plan, shown_items(history, plan), fresh_vectors=relevance.fresh)
     rendered.embedded_tokens = relevance.embedded_tokens
     if relevance.warning:

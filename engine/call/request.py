@@ -14,11 +14,15 @@ DEFAULT_BUDGET = 6_000
 
 @dataclass(slots=True, frozen=True)
 class RenderSettings:
-    """The budget in tokens, the policy by name, and the method's parameters."""
+    """The budget in tokens, the policy by name, and the method's parameters.
+
+    `live` is an agent at work, to whom its newest results are always shown.
+    """
 
     budget: int = DEFAULT_BUDGET
     policy: str = DEFAULT_POLICY
     parameters: Parameters = field(default_factory=Parameters)
+    live: bool = False
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
         """These with some changed: `budget`, `policy`, `parameters` (by name).
@@ -32,7 +36,7 @@ class RenderSettings:
             raise InvalidRequest(wrong.message, setting=True) from None
 
     def _updated(self, changes: Mapping[str, Any]) -> Self:
-        unknown = set(changes) - {"budget", "policy", "parameters"}
+        unknown = set(changes) - {"budget", "policy", "parameters", "live"}
         if unknown:
             raise InvalidRequest(
                 f"no setting {min(unknown)!r:.40}; there are budget, policy, parameters"
@@ -42,6 +46,8 @@ class RenderSettings:
             if isinstance(budget, bool) or not isinstance(budget, int):
                 raise InvalidRequest("budget must be a whole number of tokens")
             settings = replace(settings, budget=check_budget(budget))
+        if changes.get("live") is not None:
+            settings = replace(settings, live=bool(changes["live"]))
         if (policy := changes.get("policy")) is not None:
             policy_named(policy if isinstance(policy, str) else "")
             settings = replace(settings, policy=policy)
@@ -52,5 +58,5 @@ class RenderSettings:
         return settings
 
 
-LIVE = RenderSettings(budget=24_000, policy="contextrender_frozen")
+LIVE = RenderSettings(budget=24_000, policy="contextrender_frozen", live=True)
 """What serves a live agent best (`docs/policies.md`): the default of `fit`, proxy and adapters."""

@@ -167,6 +167,7 @@ class Past:
             budget=settings.budget,
             policy=settings.policy,
             parameters=settings.parameters,
+            live=settings.live,
             counter=self._counter,
             embedder=self._embedder,
             text_of=self.text_of,

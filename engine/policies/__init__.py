@@ -7,6 +7,7 @@ from contextrender_bridge.errors import InvalidRequest
 from engine.parameters import Parameters
 from engine.plan.plan import Plan
 from engine.plan.view import View, everything
+from engine.plan.with_newest import with_newest
 from engine.policies.acon import acon
 from engine.policies.compact import compact
 from engine.policies.contextrender import contextrender, weighted
@@ -46,9 +47,14 @@ def policy_named(name: str) -> Policy:
     return POLICIES[name]
 
 
-def plan_for(view: View, policy: Policy) -> Plan:
-    """The policy's plan, or everything when the whole history is within the budget."""
-    return everything(view) if view.fits else policy(view)
+def plan_for(view: View, policy: Policy, live: bool = False) -> Plan:
+    """The policy's plan, or everything when the whole history is within the budget.
+
+    For a `live` agent the newest results are in it under any policy.
+    """
+    if view.fits or policy is everything:
+        return everything(view)
+    return with_newest(view, policy(view)) if live else policy(view)
 
 
 __all__ = ["DEFAULT_POLICY", "POLICIES", "Parameters", "Policy", "plan_for", "policy_named"]

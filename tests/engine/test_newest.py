@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from engine.call.render_call import Rendered
 from engine.plan.cut_calls import cut_call
+from engine.policies import POLICIES
 from engine.text.transcript import Json
 from tests.engine.test_policies import IN_PARTS, agent_run, turns_of
 from tests.support.strategies import COUNTER, modest, render, transcripts
@@ -114,3 +115,14 @@ def test_a_shortened_call_is_json_of_the_same_shape_within_its_limit(
     assert isinstance(json.loads(made.text), dict)
     if COUNTER.call({"function": {"name": "write", "arguments": text}}) * 2 <= limit:
         assert json.loads(made.text) == arguments
+
+
+@given(transcripts(), st.sampled_from([700, 1_500]), st.sampled_from(sorted(POLICIES)))
+@modest
+def test_a_live_agent_sees_its_newest_results_under_every_policy(
+    messages: list[Json], budget: int, policy: str
+) -> None:
+    rendered, _ = render(messages, budget, policy, live=True)
+    assert newest_of(rendered) <= shown_in(rendered)
+    if policy != "full":
+        assert rendered.tokens_after <= budget

@@ -178,6 +178,7 @@ def render(
     history: History | None = None,
     embedder: Any = None,
     summaries: Summaries | None = None,
+    live: bool = False,
 ) -> tuple[Rendered, list[Json]]:
     """A rendering of `messages` and its messages, from `history` when one is at hand."""
     rendered = render_call(
@@ -189,6 +190,7 @@ def render(
         embedder=embedder or AxisEmbedder(),
         text_of=reader(messages),
         summaries=summaries or scripted(),
+        live=live,
     )
     return rendered, [assemble(messages[item.message], item) for item in rendered.items]
 

@@ -1,0 +1,74 @@
+"""Any policy's plan, with the newest results in view: what a live agent needs (docs/policies.md)."""
+
+from dataclasses import replace
+
+from engine.history.kept_text import KeptText
+from engine.history.replacement import Replacement
+from engine.plan.choice import Choice
+from engine.plan.density import density_of
+from engine.plan.moment import Moment, present
+from engine.plan.newest import small_excerpt, take_newest
+from engine.plan.plan import Plan
+from engine.plan.retained import Retained
+from engine.plan.text_cap import NEWEST_SHARE, retained_with, text_at
+from engine.plan.view import View
+from engine.text.tokens import MESSAGE_OVERHEAD
+
+
+def with_newest(view: View, plan: Plan) -> Plan:
+    """The plan itself if it shows the newest results, else one that has room for them.
+
+    They come first, then what the plan shows, in its order, as far as it still fits.
+    """
+    moment = present(view)
+    if not _hidden(moment, plan):
+        return plan
+    retained, text = plan.retained, _text_of(view, plan.retained)
+    choice = Choice(moment, text)
+    if choice.free < NEWEST_SHARE * view.budget:
+        text = text_at(moment)
+        choice, retained = Choice(moment, text), retained_with(moment, text)
+    share = view.parameters.newest_share * max(0, choice.free)
+    take_newest(choice, share, density_of(moment), small_excerpt(view.budget))
+    first = [*choice.complete, *choice.kept]
+    _take_planned(choice, plan)
+    texts = choice.excerpts()
+    return replace(
+        plan,
+        retained=retained,
+        taken=choice.complete,
+        replaced={result: made.tokens for result, made in texts.items()},
+        order=[
+            *first,
+            *(r for r in plan.shown_order if r in {*choice.complete, *texts} - {*first}),
+        ],
+        texts=texts,
+        calls=choice.cut_calls,
+    )
+
+
+def _hidden(moment: Moment, plan: Plan) -> bool:
+    summaries = {r for r, made in plan.texts.items() if made.kind == "summary"}
+    return not {*moment.newest} <= {*plan.taken, *plan.replaced} - summaries
+
+
+def _take_planned(choice: Choice, plan: Plan) -> None:
+    """What the plan shows, complete or in texts of its own, where there is room."""
+    for result in plan.shown_order:
+        made = plan.texts.get(result)
+        if not choice.available[result]:
+            continue
+        if made is not None and choice.calls[result] + made.tokens <= choice.left_over:
+            choice.keep(result, made)
+        elif result in plan.taken and choice.costs[result] <= choice.left_over:
+            choice.take(result)
+
+
+def _text_of(view: View, retained: Retained) -> KeptText:
+    """A plan's text as policies of our own have it."""
+
+    def cut(text: str) -> Replacement:
+        return Replacement(text, view.counter.text(text) + MESSAGE_OVERHEAD if text else 0)
+
+    left = tuple(sorted(retained.left_messages))
+    return KeptText(left, {p: cut(text) for p, text in retained.excerpts.items()})
