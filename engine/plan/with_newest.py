@@ -1,4 +1,4 @@
-"""Any policy's plan, with the newest results in view: what a live agent needs (docs/policies.md)."""
+"""Any policy's plan with the newest results in view, as a live agent needs (docs/policies.md)."""
 
 from dataclasses import replace
 
