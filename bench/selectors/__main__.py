@@ -48,6 +48,7 @@ def main() -> int:
     parser.add_argument("--resume", type=Path, metavar="DIR", help="keep scores there")
     parser.add_argument("--peers", type=Path, metavar="JSON", help="figures of bench/peers, too")
     parser.add_argument("--loop", choices=LOOPS, help="providers' bills and the closed loop")
+    parser.add_argument("--policy", metavar="A,B", help="of --loop's policies these only")
     parser.add_argument("--limit", type=int, metavar="N", help="the first N runs only")
     parser.add_argument("--workers", type=int, metavar="N", help="processes (one a processor)")
     parser.add_argument("--write", type=Path, metavar="DOC", help="replace this page's tables")
@@ -84,7 +85,7 @@ def _scores(args: argparse.Namespace, cases: Sequence[Case]) -> list[RunScore]:
 
 
 def _loop_tables(args: argparse.Namespace) -> dict[str, str]:
-    cases = cases_of(",".join(LOOPS[args.loop]), ",".join(map(str, LOOP_BUDGETS)))
+    cases = cases_of(args.policy or ",".join(LOOPS[args.loop]), ",".join(map(str, LOOP_BUDGETS)))
     bootstrap = Bootstrap(_scores(args, cases))
     known = {case: bootstrap.estimates(index) for index, case in enumerate(cases)}
     return {args.loop: loop_table(known)}
