@@ -195,3 +195,31 @@ def test_ourselves_as_a_provider_are_refused(user: User) -> None:
 def test_json_with_comments() -> None:
     text = '{"a": "// no /* comment", /* one */ "b": [1, 2,], // two\n}'
     assert parse_json(text, "it") == {"a": "// no /* comment", "b": [1, 2]}
+
+
+def test_openclaws_configuration_is_included_by_one_beside_it(user: User) -> None:
+    user.variables["OPENCLAW_STATE_DIR"] = str(user.home / "claw")
+    messages = {"baseUrl": "https://claude.test", "api": "anthropic-messages"}
+    chat = {"baseUrl": "https://gateway.test/v1", "api": "openai-completions"}
+    config = {
+        "models": {"providers": {"a": messages, "b": chat, "other": {"baseUrl": "https://x.test"}}},
+        "agents": {"defaults": {"model": {"primary": "a/large"}}},
+    }
+    user.write("claw/openclaw.json", config)
+    made = user.runs(AGENTS["openclaw"], "agent", "--local", "-m", "hi")
+    ((path, text),) = made.files.items()
+    assert path.parent == user.home / "claw" and not path.exists()
+    assert made.environment == {"OPENCLAW_CONFIG_PATH": str(path)}
+    told = json.loads(text)
+    assert told["$include"] == "./openclaw.json"
+    assert told["models"]["providers"] == {
+        "a": {"baseUrl": DOOR},
+        "b": {"baseUrl": f"{DOOR[:-1]}1/v1"},
+    }
+    assert user.upstreams == ["https://claude.test/v1", "https://gateway.test/v1"]
+    with pytest.raises(CommandError, match="gateway that runs by itself"):
+        user.runs(AGENTS["openclaw"], "agent", "-m", "hi")
+    config["agents"] = {"defaults": {"model": "other/large"}}
+    user.write("claw/openclaw.json", config)
+    with pytest.raises(CommandError, match="other/large"):
+        user.runs(AGENTS["openclaw"], "agent", "exec", "hi")

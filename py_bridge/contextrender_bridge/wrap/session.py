@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from contextrender_bridge.client.async_client import AsyncContextRender
@@ -18,8 +19,9 @@ from contextrender_bridge.errors import CommandError
 from contextrender_bridge.leases import held
 from contextrender_bridge.listening import address, listen
 from contextrender_bridge.own_hosts import OwnHosts
-from contextrender_bridge.paths import data_dir, make_private
+from contextrender_bridge.paths import data_dir, make_private, write_private
 from contextrender_bridge.wrap.agents.base import Agent, Given
+from contextrender_bridge.wrap.agents.openclaw import sweep
 from contextrender_bridge.wrap.child import run_child
 from contextrender_bridge.wrap.closing import as_json as closing_json
 from contextrender_bridge.wrap.closing import closing_line
@@ -43,7 +45,10 @@ def run_between(
             made = agent.redirect(replace(given, folder=folder), doors)
             for note in made.notes:
                 say(note)
-            with _proxying(agent, doors, known, options, tally, listener):
+            with (
+                _proxying(agent, doors, known, options, tally, listener),
+                _written(made.files),
+            ):
                 status = run_child(
                     [program, *made.arguments], {**given.environment, **made.environment}
                 )
@@ -108,6 +113,20 @@ def _proxying(
     finally:
         server.should_exit = True
         thread.join()
+
+
+@contextmanager
+def _written(files: Mapping[Path, str]) -> Iterator[None]:
+    """The run's own files, for as long as it takes; those of killed runs go now."""
+    for folder in {path.parent for path in files}:
+        sweep(folder)
+    try:
+        for path, text in files.items():
+            write_private(path, text)
+        yield
+    finally:
+        for path in files:
+            path.unlink(missing_ok=True)
 
 
 def _gate(

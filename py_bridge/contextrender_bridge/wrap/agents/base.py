@@ -42,7 +42,8 @@ class Given:
 class Redirect:
     """The same run with the proxy before its provider.
 
-    `environment` holds only what is added. Without `stands_between` it makes no model calls, and
+    `environment` holds only what is added, `files` what is written for as long as the run takes,
+    where the agent reads nothing else. Without `stands_between` it makes no model calls, and
     is run as it is.
     """
 
@@ -50,6 +51,7 @@ class Redirect:
     environment: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     stands_between: bool = True
+    files: dict[Path, str] = field(default_factory=dict)
 
 
 class Agent(Protocol):

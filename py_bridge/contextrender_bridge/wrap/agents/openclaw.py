@@ -1,0 +1,106 @@
+"""OpenClaw: a file beside the user's configuration, which it includes and changes the addresses of.
+
+OpenClaw includes only what is in its configuration's own folder. The file is named by this process,
+is gone when the run ends, and one that a killed run has left goes with the next.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.leases import started_at
+from contextrender_bridge.wrap.agents.base import (
+    Given,
+    Json,
+    Redirect,
+    first_word,
+    read_json,
+    unchanged,
+    value_of,
+)
+from contextrender_bridge.wrap.doors import Doors, with_version
+
+VARIABLE = "OPENCLAW_CONFIG_PATH"
+PREFIX = ".contextrender-"
+MESSAGES = "anthropic-messages"
+SPOKEN = frozenset({"openai-completions", "openai-responses", MESSAGES})
+
+
+class OpenClaw:
+    """OpenClaw."""
+
+    name = "openclaw"
+    program = "openclaw"
+    install = "npm install --global openclaw"
+
+    def redirect(self, given: Given, doors: Doors) -> Redirect:
+        """A door for each provider of the configuration that the proxy reads."""
+        words = list(given.arguments)
+        if first_word(words) != "agent":
+            return unchanged(given)
+        if "--local" not in words and words[1:2] != ["exec"]:
+            raise CommandError(
+                "`openclaw agent` asks a gateway that runs by itself: wrap needs --local, or "
+                "`openclaw agent exec`."
+            )
+        file = _configuration(given)
+        own = read_json(file)
+        providers = _providers(own, file)
+        changed = {
+            name: {"baseUrl": _door(str(provider["baseUrl"]), provider, doors)}
+            for name, provider in providers.items()
+            if provider.get("baseUrl") and provider.get("api") in SPOKEN
+        }
+        _check(own, changed, file)
+        overlay = file.with_name(f"{PREFIX}{os.getpid()}-{started_at(os.getpid())}.json")
+        text = json.dumps({"$include": f"./{file.name}", "models": {"providers": changed}})
+        told = value_of(words, "--config")
+        arguments = [str(overlay) if word == told and told else word for word in words]
+        return Redirect(arguments, {VARIABLE: str(overlay)}, files={overlay: text})
+
+    def passes(self, body: bytes) -> bool:
+        """Every call has its history."""
+        return False
+
+
+def sweep(folder: Path) -> None:
+    """Removes what killed runs have left in a folder."""
+    for path in folder.glob(f"{PREFIX}*.json"):
+        pid, _, start = path.stem.removeprefix(PREFIX).partition("-")
+        if pid.isdecimal() and started_at(int(pid)) != start:
+            with suppress(OSError):
+                path.unlink()
+
+
+def _configuration(given: Given) -> Path:
+    told = value_of(given.arguments, "--config") or given.get(VARIABLE)
+    if told:
+        return given.cwd / Path(told).expanduser()
+    state = Path(given.get("OPENCLAW_STATE_DIR") or given.home / ".openclaw").expanduser()
+    return state / "openclaw.json"
+
+
+def _providers(own: Json, file: Path) -> dict[str, Json]:
+    providers = own.get("models", {}).get("providers", {})
+    if not providers:
+        raise CommandError(f"{file} names no models.providers: wrap knows no address to go to.")
+    found: dict[str, Json] = providers
+    return found
+
+
+def _door(base: str, provider: Json, doors: Doors) -> str:
+    if provider["api"] == MESSAGES and not base.rstrip("/").endswith("/v1"):
+        return doors.open(with_version(base))
+    return f"{doors.open(base)}/v1"
+
+
+def _check(own: Json, changed: Json, file: Path) -> None:
+    """That the model the agent uses has a door."""
+    model = own.get("agents", {}).get("defaults", {}).get("model", {})
+    primary = str(model.get("primary", "") if isinstance(model, dict) else model)
+    if primary.partition("/")[0] not in changed:
+        raise CommandError(f"{file} gives no address that the proxy reads for model {primary!r}.")
