@@ -58,6 +58,16 @@ def test_two_turns_of_a_session(loopback: Loopback, tmp_path: Path, model: str) 
     assert session["turns"] == len(known) - 1
     assert session["branches"] == 1
     assert loopback.failures() == {}
+    # Its own compaction sees all that was ever read, not what was left in view.
+    before = len(script.asked)
+    script.steps = [*script.steps, Say("Summary: hosts were looked at.")]
+    ask("/compact", *again)
+    asked = json.dumps(script.asked[before]["messages"])
+    results = sum(step.name == "look" for step in known if isinstance(step, Call))
+    assert results and asked.count('"tool_result"') >= results
+    assert asked.count('"tool_result"') > json.dumps(script.asked[before - 1]).count(
+        '"tool_result"'
+    )
 
 
 def as_its_own(step: Step, folder: Path) -> Step:
