@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
             raise CommandError(f"cannot write {args.html}: {error.strerror}.") from None
     if args.json:
         return print_json(as_json(audit))
-    Console(highlight=False).print(as_text(audit))
+    Console(highlight=False).print(as_text(audit), soft_wrap=True, markup=False)
     return 0
 
 

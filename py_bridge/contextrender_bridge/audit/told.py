@@ -40,7 +40,7 @@ class Audit:
         by = Counter(run.source for run in runs)
         sources = ", ".join(f"{count:,} of {name}" for name, count in by.most_common())
         calls = sum(max(len(run.usage), run.calls) for run in runs)
-        said = [f"{len(runs):,} runs ({sources}), {calls:,} model calls."]
+        said = [f"Runs: {len(runs):,} ({sources}); model calls: {calls:,}."]
         counts = self.found.counts
         lost = [f"{counts[name]:,} {name}" for name in _LOST if counts[name]]
         if lost:
@@ -53,7 +53,7 @@ class Audit:
         verdict, replayed = self.replayed.verdict, self.replayed
         if verdict is None:
             return ["No run has tool results to leave out: there is nothing to save."]
-        said = [verdict.sentence, f"Replayed: {replayed.runs:,} runs, {replayed.calls:,} calls."]
+        said = [verdict.sentence, f"Replayed: runs {replayed.runs:,}, calls {replayed.calls:,}."]
         if replayed.left_out:
             said.append(f"{replayed.left_out:,} older runs were not replayed; --limit takes more.")
         said.append(NOT_SEEN)
