@@ -21,6 +21,7 @@ from graph.runtime.schema import TABLES, statements
 from graph.runtime.store import Store
 from graph.runtime.unit import Raced, StoreUnavailable
 
+REFUSED: Final = "The store did not take the change; nothing was written."
 SAID: Final = "The database does not answer; try again."
 NOT_LASTING: Final = "canceling wait for synchronous replication"
 OPENING_LOCK: Final = 7_391_002
@@ -143,7 +144,12 @@ class PostgresStore(Store):
     def told(self, failure: Exception) -> Exception:
         if isinstance(failure, RACES):
             return Raced()
-        return StoreUnavailable(SAID) if isinstance(failure, psycopg.Error) else failure
+        if not isinstance(failure, psycopg.Error):
+            return failure
+        # With a code of its own it was refused; without one, or shutting down, it may have lost
+        # the answer to a commit.
+        refused = failure.sqlstate is not None and not failure.sqlstate.startswith("57P")
+        return StoreUnavailable(REFUSED if refused else SAID)
 
     @override
     def close(self) -> None:
