@@ -180,4 +180,5 @@ def test_a_number_beyond_bounds_is_an_answer_not_a_failure(alice: User) -> None:
     assert api.refused("sync", 409, "history_diverged", **fields)["recorded"] == len(RUN)
     api.refused("recall", 422, "invalid_request", session="s", query="x", limit=huge)
     api.refused("list_sessions", 422, "invalid_request", limit=huge)
-    assert api("list_sessions", cursor=f"{huge}/{huge}")["sessions"]
+    last = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+    assert api("list_sessions", cursor=f"{huge}/{last}")["sessions"]
