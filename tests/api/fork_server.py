@@ -18,6 +18,7 @@ sys.path.insert(0, str(REPOSITORY))
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import bcrypt  # noqa: E402
+from contextrender_bridge import settings  # noqa: E402
 from contextrender_bridge.paths import app_dir  # noqa: E402
 from contextrender_bridge.server.runtime import load_app  # noqa: E402
 from contextrender_bridge.server.serve import serve  # noqa: E402
@@ -45,6 +46,7 @@ def run(order: dict[str, Any]) -> int:
         flags = os.O_RDONLY if descriptor == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         os.dup2(os.open(path, flags, 0o600), descriptor)
     os.environ.update(order["environment"])
+    settings._read_once.cache_clear()  # loading the app has read them
     from graph.runtime import sqlite
     from graph.runtime.writing import WORKING_SET
 
