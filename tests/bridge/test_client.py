@@ -224,7 +224,7 @@ def test_a_proxy_does_not_see_local_traffic(
 
 def test_the_client_needs_httpx_alone() -> None:
     program = (
-        "import sys; before = set(sys.modules); import contextrender_bridge; "
+        "import sys; before = set(sys.modules); from contextrender_bridge import ContextRender; "
         "print(*{m.partition('.')[0] for m in set(sys.modules) - before})"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

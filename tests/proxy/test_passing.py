@@ -98,7 +98,8 @@ def test_compressed_replies_stay_compressed(setup: Setup) -> None:
     packed = gzip.compress(json.dumps(chat("hello")).encode())
     headers = [(b"content-type", b"application/json"), (b"content-encoding", b"gzip")]
     setup.model.script = [Reply([packed], 200, headers)]
-    with setup.http.stream("POST", "/v1/chat/completions", json=HELLO) as got:
+    asked = {"accept-encoding": "gzip, deflate"}
+    with setup.http.stream("POST", "/v1/chat/completions", json=HELLO, headers=asked) as got:
         assert b"".join(got.iter_raw()) == packed
     assert setup.model.asked[0].header("accept-encoding") == "gzip, deflate"
 

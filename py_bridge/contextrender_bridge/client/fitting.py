@@ -78,7 +78,7 @@ def fitted(
 
     But not where a summary of the whole history stands in a result's place.
     """
-    plan = Plan(transcript.messages, reply["plan"] or ())
+    plan = Plan(transcript.messages, reply["plan"] or (), reply.get("breakpoints") or ())
     summaries = {shown["position"] for shown in reply["replaced"] if shown["kind"] == "summary"}
     for result in also:
         if result not in summaries:

@@ -1,4 +1,7 @@
-"""Anthropic Messages: `system`, and `messages` of content blocks with `tool_use`/`tool_result`."""
+"""Anthropic Messages: `system`, and `messages` of content blocks with `tool_use`/`tool_result`.
+
+Long because the API's block types are many, and reading and applying must treat each alike.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from contextrender_bridge.dialects.base import Body, Json, Transcript
+from contextrender_bridge.dialects.cache_marks import Shown, marked
 from contextrender_bridge.dialects.contents import (
     GONE,
     MEDIA,
@@ -65,7 +69,9 @@ class MessagesTranscript:
         """The body with only the blocks that the plan shows; a message without any is left out."""
         kept: list[Placed] = []
         uncited = any(not plan.shows(message) for message in self._served)
+        marks = marked(self._body, self._shown(plan), plan.breakpoints) if plan.breakpoints else {}
         for index, (item, parts) in enumerate(zip(self._items, self._parts, strict=True)):
+            item = marks.get(index, item)
             left = _applied(item, parts, plan) if parts else item
             if left is not None or not parts:
                 kept.append((index, _without_citations(left) if uncited else left))
@@ -79,6 +85,15 @@ class MessagesTranscript:
         """The content of the `tool_result` block; of a tool that the provider ran, as text."""
         content = self._results[message].get("content")
         return whole_text(content) if message in self._served else content
+
+    def _shown(self, plan: Plan) -> list[Shown]:
+        """The blocks that stay, or whose shortened text stays in their place."""
+        return [
+            Shown(index, number, part.message, block)
+            for index, (item, parts) in enumerate(zip(self._items, self._parts, strict=True))
+            for number, (block, part) in enumerate(zip(_blocks(item) or (), parts, strict=False))
+            if _stays(part, plan)
+        ]
 
     def _read_system(self, system: Any) -> None:
         if isinstance(system, list):
@@ -220,6 +235,14 @@ def _applied_block(block: Any, part: _Part, plan: Plan, written: set[int]) -> An
         return GONE
     written.add(part.message)
     return part_with(block, text)
+
+
+def _stays(part: _Part, plan: Plan) -> bool:
+    if part.kind == "call":
+        return plan.shows_call(part.message, part.call)
+    if part.kind == "text":
+        return plan.shows_whole(part.message)
+    return part.kind in ("result", "media") and plan.shows(part.message)
 
 
 def _without_citations(item: Any) -> Any:

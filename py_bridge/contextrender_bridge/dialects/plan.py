@@ -16,11 +16,17 @@ Call = tuple[int, int]
 class Plan:
     """What a rendering shows of canonical messages, by their position."""
 
-    def __init__(self, messages: Sequence[Message], shown: Iterable[Mapping[str, Any]]) -> None:
-        """`shown` is the `plan` of a render reply.
+    def __init__(
+        self,
+        messages: Sequence[Message],
+        shown: Iterable[Mapping[str, Any]],
+        breakpoints: Iterable[int] = (),
+    ) -> None:
+        """`shown` is the `plan` of a render reply, `breakpoints` are messages up to which it lasts.
 
         Of each message: `message`, the `calls` that stay, `text` and `arguments` for its own.
         """
+        self.breakpoints = tuple(breakpoints)
         self._messages = messages
         self._calls_of, self._unanswered = pairs(messages)
         self._silent = {

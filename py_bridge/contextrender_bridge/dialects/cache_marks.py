@@ -1,0 +1,81 @@
+"""Breakpoints of a prompt cache in a Messages request, where the service says they are worth one.
+
+A provider takes four in a request, the agent's own included, and reads again only what ends at one
+or shortly before. An agent marks the end of its prompt; when its beginning changes, what is behind
+the last breakpoint that still stands is written anew. Requests without any mark stay without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from contextrender_bridge.dialects.base import Body, Json
+
+MOST = 4
+MARK = "cache_control"
+_MARKABLE = frozenset({"text", "image", "document", "tool_use", "tool_result"})
+
+
+class Shown(NamedTuple):
+    """A block that stays: its item, its number there, and its canonical message."""
+
+    item: int
+    number: int
+    message: int
+    block: Any
+
+
+def marked(body: Body, blocks: Sequence[Shown], breakpoints: Iterable[int]) -> dict[int, Json]:
+    """The items, by number, that get marks: on the last block up to each of `breakpoints`.
+
+    The first ones, as many as are free. Each lives as long as the agent's next one, as the API
+    wants the long-lived first.
+    """
+    items: Sequence[Any] = body["messages"]
+    own = [place for place, item in enumerate(items) for _ in _marks(item)]
+    outer = [mark for part in ("tools", "system") for mark in _marks(body.get(part))]
+    last = [body[MARK]] if isinstance(body.get(MARK), dict) else []
+    if not (own or outer or last):
+        return {}
+    free = MOST - len(own) - len(outer) - len(last)
+    found: dict[int, Json] = {}
+    for place, number in _places(blocks, breakpoints)[: max(free, 0)]:
+        behind = [mark for item in items[place:] for mark in _marks(item)]
+        mark = [*behind, *last, *reversed(outer)][:1] or _marks(items[own[-1]])[-1:]
+        found[place] = _with_mark(found.get(place, items[place]), number, mark[0])
+    return found
+
+
+def _places(blocks: Sequence[Shown], breakpoints: Iterable[int]) -> list[tuple[int, int]]:
+    """The item and number of the block for each breakpoint; those that the agent marked are not."""
+    found: list[tuple[int, int]] = []
+    for position in breakpoints:
+        before = [one for one in blocks if one.message <= position and _can_be_marked(one.block)]
+        if before and not _marks(before[-1].block):
+            place = (before[-1].item, before[-1].number)
+            found += [place] if place not in found else []
+    return found
+
+
+def _can_be_marked(block: Any) -> bool:
+    kind = block.get("type")
+    return kind in _MARKABLE and (kind != "text" or bool(block["text"].strip()))
+
+
+def _with_mark(item: Json, number: int, like: Json) -> Json:
+    mark = {"type": "ephemeral", **({"ttl": like["ttl"]} if "ttl" in like else {})}
+    content = item["content"]
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+    blocks[number] = {**blocks[number], MARK: mark}
+    return {**item, "content": blocks}
+
+
+def _marks(part: Any) -> list[Json]:
+    """The marks in tools, a system prompt, a message or a block, in order."""
+    if isinstance(part, list):
+        return [mark for each in part for mark in _marks(each)]
+    if not isinstance(part, dict):
+        return []
+    own = [part[MARK]] if isinstance(part.get(MARK), dict) else []
+    return [*_marks(part.get("content")), *own]

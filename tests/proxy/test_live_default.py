@@ -1,0 +1,75 @@
+"""What an agent gets that sets nothing: `contextrender_frozen` within 24,000 tokens."""
+
+import json
+import uuid
+from itertools import pairwise
+
+import pytest
+
+from tests.proxy import agents
+from tests.proxy.agents import AGENTS, FILLER, Agent, MessagesAgent, finding
+from tests.proxy.conftest import Setup, Start
+
+BUDGET = 24_000
+TURNS = 24
+
+
+@pytest.fixture
+def live(start: Start, monkeypatch: pytest.MonkeyPatch) -> Setup:
+    """A proxy without settings; every result has some 1,600 tokens."""
+    monkeypatch.setattr(agents, "FILLER", FILLER * 10)
+    return start(budget=None, policy=None)
+
+
+@pytest.mark.parametrize("kind", AGENTS)
+def test_the_newest_result_is_complete_and_the_rest_fits(live: Setup, kind: type[Agent]) -> None:
+    agent = kind(live, uuid.uuid4().hex)
+    for sent in agent.run(TURNS):
+        newest = sum(1 for _ in agent.results(agent.items)) - 1
+        shown = agent.results(sent[agent.key])
+        assert len(shown) <= newest
+    assert finding(TURNS - 2).strip() in shown[-1]
+    headers = agent.got.headers
+    before, after = (int(headers[f"x-contextrender-tokens-{n}"]) for n in ("before", "after"))
+    assert before > BUDGET >= after
+    assert live.proxy.histories.failures.counts() == {}
+
+
+def test_a_prompt_begins_as_the_last_one_but_where_something_leaves(live: Setup) -> None:
+    agent = MessagesAgent(live, uuid.uuid4().hex)
+    sent = [[unmarked(item) for item in body["messages"]] for body in agent.run(TURNS + 8)]
+    kept = [after[: len(before)] == before for before, after in pairwise(sent)]
+    assert 1 <= kept.count(False) <= 4
+
+
+def test_a_shortened_prompt_is_marked_for_the_cache(live: Setup) -> None:
+    agent = MessagesAgent(live, uuid.uuid4().hex)
+    agent.run(1)  # from now on the agent marks its last message
+    sent = [body["messages"] for body in agent.run(TURNS)]
+    marks = [[n for n, item in enumerate(items) if MARK in json.dumps(item)] for items in sent]
+    assert marks[0] == [len(sent[0]) - 1]
+    assert len(marks[-1]) == 4
+    assert marks[-1][-1] == len(sent[-1]) - 1
+    assert marks[-2][:-1] == marks[-1][:-1]
+
+
+def test_an_agent_that_marks_nothing_gets_no_marks(live: Setup) -> None:
+    agent = MessagesAgent(live, uuid.uuid4().hex)
+    for _ in range(TURNS):
+        for item in agent.items:
+            if isinstance(item["content"], list):
+                item["content"][-1].pop("cache_control", None)
+        sent = agent.run(1)[0]["messages"]
+    assert len(sent) < len(agent.items) - 2
+    assert MARK not in json.dumps(sent)
+
+
+MARK = '"cache_control"'
+
+
+def unmarked(item: agents.Json) -> agents.Json:
+    """A message without its marks, its text in a list."""
+    content = item["content"]
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    plain = [{key: block[key] for key in block if key != "cache_control"} for block in blocks]
+    return {**item, "content": plain}
