@@ -159,7 +159,7 @@ def _visible(choice: Choice) -> NDArray[np.bool_]:
     seen = tracking.tokens_of_events(events)
     shortened = (choice.kept, choice.cut_calls, choice.text.cut)
     for made in chain.from_iterable(texts.values() for texts in shortened):
-        seen[tracking.known(made.text)] = True
+        seen[moment.known_in(made.text)] = True
     for segment in chain.from_iterable(choice.segments.values()):
         seen[tracking.ids_of_segment(segment)] = True
     return seen

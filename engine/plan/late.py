@@ -3,7 +3,7 @@
 (docs/policies.md, contextrender_frozen)
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,7 +21,13 @@ from engine.plan.newest import small_excerpt
 LOSS: Final = 0.1
 """The share of worth that keeping the prompt's beginning may cost."""
 
+EVERY_CUT: Final = 8
+"""So many cuts are tried one after another; then every second, fourth, eighth and so on."""
+
 NO_CUT: Final = -1
+
+Cut = tuple[int, list[int]]
+"""A position in the last prompt, and the results that stay with all up to it."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -37,11 +43,12 @@ def selected_late(
 ) -> Selected | None:
     """The last prompt up to the latest cut where that is nearly as good as `anew`, if there is one.
 
-    Of what stands before the cut nothing changes; what is behind it is selected anew.
+    Of what stands before the cut nothing changes; what is behind it is selected anew. Each cut
+    tried is a selection, so of n there are at most `EVERY_CUT` + log2(n) (`tried`).
     """
     worth = worth_of(moment)
     least = (1 - LOSS) * _worth(anew, worth)
-    for cut, kept in _cuts(moment, last, share * max(0, anew.free)):
+    for cut, kept in tried(_cuts(moment, last, share * max(0, anew.free))):
         choice = repeated(moment, last, kept)
         _block(choice, cut, first_new(moment, last))
         most = small_excerpt(moment.view.budget)
@@ -51,7 +58,17 @@ def selected_late(
     return None
 
 
-def _cuts(moment: Moment, last: Frozen, room: float) -> Iterator[tuple[int, list[int]]]:
+def tried(cuts: Iterable[Cut]) -> Iterator[Cut]:
+    """The first `EVERY_CUT` of these, then every second, fourth, eighth and so on."""
+    due, step = 0, 1
+    for number, cut in enumerate(cuts):
+        if number == due:
+            yield cut
+            step *= 1 if number < EVERY_CUT - 1 else 2
+            due += step
+
+
+def _cuts(moment: Moment, last: Frozen, room: float) -> Iterator[Cut]:
     """Where the last prompt may be cut, from the end: behind an assistant message and its results.
 
     With what stays of it, which is within `room`.

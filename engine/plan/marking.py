@@ -1,6 +1,7 @@
 """The text of an excerpt made of segments: marked, its gaps shown, with the id for all of it."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 from engine.history.replacement import Replacement
@@ -51,6 +52,7 @@ def mark_tokens(view: View, result: int) -> int:
     return _mark_words(view.counter) + numbers
 
 
+@cache
 def _mark_words(counter: TokenCounter) -> int:
     return counter.text(mark(1, 1, 1)) - 3
 

@@ -122,6 +122,16 @@ class Moment:
         """Tracked tokens, words and segments as of now."""
         return self.track(self.messages)
 
+    def known_in(self, text: str) -> list[int]:
+        """The tracked tokens of a text put in place of another, by number; read once."""
+        if text not in self._known:
+            self._known[text] = self.tracking.known(text)
+        return self._known[text]
+
+    @cached_property
+    def _known(self) -> dict[str, list[int]]:
+        return {}
+
     def _latest(self, role: str) -> int:
         roles = self.view.history.roles
         return next((p for p in range(self.messages - 1, -1, -1) if roles[p] == role), -1)

@@ -3,14 +3,22 @@
 import importlib
 import itertools
 import json
+import math
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from engine.call.explain import explain_results
-from engine.history.frozen import FrozenTrail, frozen_key
+from engine.history.frozen import Frozen, FrozenTrail, frozen_key
 from engine.history.history import History
+from engine.history.tracking import Tracking
 from engine.parameters import Parameters
+from engine.plan import late
+from engine.plan.appending import shown_before
+from engine.plan.choice import Choice
+from engine.plan.in_parts import select_in_parts
+from engine.plan.moment import Moment
 from engine.plan.view import View
 from engine.text.transcript import Json
 from tests.engine.test_policies import agent_run, decided, turns_of
@@ -153,3 +161,47 @@ def test_every_so_often_all_is_selected_anew_so_that_the_past_need_not_be_follow
     monkeypatch.setattr(contextrender_frozen, "_step", counted)
     render(messages, 8_000, POLICY)
     assert 1 <= len(followed) <= 16
+
+
+def test_a_late_selection_tries_few_cuts_however_many_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    selections: list[int] = []
+    shown: list[int] = []
+
+    def counted(choice: Choice, *args: Any, **options: Any) -> Choice:
+        selections[-1] += 1
+        return select_in_parts(choice, *args, **options)
+
+    def from_the_start(moment: Moment, last: Frozen, *args: Any) -> Any:
+        selections.append(0)
+        shown.append(len(shown_before(moment, last)))
+        return late.selected_late(moment, last, *args)
+
+    monkeypatch.setattr(late, "select_in_parts", counted)
+    monkeypatch.setattr(late, "_newest_as_well", lambda *_: False)
+    monkeypatch.setattr(contextrender_frozen, "selected_late", from_the_start)
+    assert prompts(agent_run(120), 12_000, Parameters(frozen_share=1))
+    assert max(shown) > 40
+    most = [late.EVERY_CUT + math.log2(1 + results) for results in shown]
+    assert all(tries <= limit for tries, limit in zip(selections, most, strict=True))
+    assert max(selections) > late.EVERY_CUT
+
+
+def test_of_many_cuts_the_latest_are_all_tried() -> None:
+    cuts: list[Any] = [(position, []) for position in range(60)]
+    assert [cut for cut, _ in late.tried(cuts)] == [0, 1, 2, 3, 4, 5, 6, 7, 9, 13, 21, 37]
+
+
+def test_a_kept_excerpt_is_read_once_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: Counter[tuple[int, int, str]] = Counter()
+    known = Tracking.known
+
+    def counted(tracking: Tracking, text: str) -> list[int]:
+        read[id(tracking), tracking.messages, text] += 1
+        return known(tracking, text)
+
+    monkeypatch.setattr(Tracking, "known", counted)
+    assert prompts(agent_run(60), 4_000)
+    assert read
+    assert set(read.values()) == {1}
