@@ -1,8 +1,10 @@
 """Why each result was shown or not in one rendering, and the uses behind its reuse score."""
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import fsum
 
 from engine.call.render_call import Rendered
 from engine.call.verdicts import Verdict, Verdicts
@@ -38,7 +40,10 @@ class Row:
 
 
 def explain_results(rendered: Rendered, drawn: Sequence[Use] | None = None) -> list[Row]:
-    """A row for every result, in transcript order; `drawn` are the uses, if not the history's."""
+    """A row for every result, in transcript order; `drawn` are the uses, if not the history's.
+
+    c follows from the uses that are told with it.
+    """
     view, plan = rendered.view, rendered.plan
     history, results = view.history, view.history.results
     scores = plan.scores
@@ -57,7 +62,7 @@ def explain_results(rendered: Rendered, drawn: Sequence[Use] | None = None) -> l
             results.event[r],
             results.turn[r],
             int(view.ages[r]),
-            float(view.reuse[r]),
+            _reuse(uses.get(r, ())),
             float(scores.relevance[r]) if scores and scores.relevance is not None else None,
             float(scores.usefulness[r]) if scores else None,
             float(scores.score[r]) if scores else None,
@@ -68,3 +73,10 @@ def explain_results(rendered: Rendered, drawn: Sequence[Use] | None = None) -> l
         )
         for r in range(len(results))
     ]
+
+
+def _reuse(uses: Sequence[UseRow]) -> float:
+    """c: the sum over all matches of 1/n, rounded as `ReuseIndex.scores` does."""
+    matches = Counter(value for use in uses for value in use.values)
+    holders = {value: n for use in uses for value, n in use.values.items()}
+    return fsum(matches[value] / n for value, n in holders.items())

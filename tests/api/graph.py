@@ -97,18 +97,27 @@ def count_rows(data: Path) -> dict[str, int]:
 
 @contextmanager
 def reading(data: Path) -> Iterator[Callable[..., list[Any]]]:
-    """A connection to the database of a service that keeps its data there, to read by."""
+    """What runs statements in the database of a service that keeps its data there."""
     if address := os.environ.get("CONTEXTRENDER_DATABASE"):
         with psycopg.connect(address, autocommit=True) as remote:
             yield (
-                lambda query, *values: remote.execute(query.replace("?", "%s"), values).fetchall()  # type: ignore[arg-type]
+                lambda query, *values: remote.execute(query.replace("?", "%s"), values).fetchall()
             )
         return
-    with closing(sqlite3.connect(data / "store.db")) as local:
+    with closing(sqlite3.connect(data / "store.db", autocommit=True)) as local:
         local.text_factory = str
         yield lambda query, *values: local.execute(
             query, [value.bytes if isinstance(value, UUID) else value for value in values]
         ).fetchall()
+
+
+def drop_edges(data: Path, root: str, kind: str) -> None:
+    """Deletes a user's edges of a type, behind the service's back."""
+    query = f"""
+        DELETE FROM edges WHERE owner = ?
+        AND kind = (SELECT number FROM kinds WHERE name = '{kind}') RETURNING 1"""
+    with reading(data) as run:
+        assert run(query, UUID(root))
 
 
 def _uuid(value: Any) -> UUID:

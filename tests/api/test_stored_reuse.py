@@ -5,11 +5,13 @@ from math import fsum
 import pytest
 
 from engine.text.values import extract_values
+from graph.runtime.writing import WORKING_SET
 from tests.api.conftest import User
-from tests.api.graph import Graph, Node
+from tests.api.graph import Graph, Node, drop_edges
 from tests.api.transcripts import agent_run, assistant, user
 
 RUN = agent_run(12)
+VALUE = "ORD-1001"
 
 
 def line_of(graph: Graph, branch: int) -> list[Node]:
@@ -35,6 +37,9 @@ def test_a_branch_is_rebuilt_from_nodes_and_edges_alone(alice: User, branch: int
     alice.api("sync", session="s", messages=RUN)
     alice.api("sync", session="s", messages=[*RUN[:9], assistant(RUN[2]["content"]), user("Why?")])
     told = alice.api("explain", session="s", branch=branch)
+    state = WORKING_SET.get((alice.root, "s"))
+    assert state is not None
+    kept = state.histories[branch]
 
     graph = alice.graph()
     line = line_of(graph, branch)
@@ -48,12 +53,20 @@ def test_a_branch_is_rebuilt_from_nodes_and_edges_alone(alice: User, branch: int
     ]
     assert edges
     turns = [e for e in line if e.kind == "Message" and e.fields["role"] == "assistant"]
-    assert told["turn"] == len(turns) + 1
+    assert told["turn"] == kept.turn == len(turns) + 1
+    number = {result.id: place for place, result in enumerate(results)}
+    assert sorted((u.operation, u.result, u.values) for u in kept.reuse.uses) == sorted(
+        (operation.fields["number"], number[result.id], tuple(values))
+        for operation, result, values in edges
+    )
+    c_kept = kept.reuse.scores()
     for result, row in zip(results, told["results"], strict=True):
         used = [(operation, values) for operation, target, values in edges if target is result]
         c = fsum(1 / sum(v in some for some in held) for _, values in used for v in values)
         assert row["reuse"] == pytest.approx(c, rel=1e-14)
+        assert c_kept[number[result.id]] == pytest.approx(c, rel=1e-14)
         assert row["age"] == told["turn"] - result.fields["turn"]
+        assert result.fields["turn"] == kept.results.turn[number[result.id]]
         found = [
             (operation.fields["position"], operation.fields.get("name", ""), values)
             for operation, values in sorted(used, key=lambda use: use[0].fields["number"])
@@ -62,3 +75,33 @@ def test_a_branch_is_rebuilt_from_nodes_and_edges_alone(alice: User, branch: int
             (u["position"], u["name"], [v["value"] for v in u["values"]]) for u in row["uses"]
         ]
         assert reported == found
+
+
+def reported(alice: User, session: str) -> list[float]:
+    """All c that explain reports, and how many uses it, the graph and a value's trace do."""
+    rows = alice.api("explain", session=session)["results"]
+    edges = alice.api("reuse_graph", session=session)["edges"]
+    traced = alice.api("trace_value", session=session, value=VALUE)["uses"]
+    told = [sum(len(row["uses"]) for row in rows), len(edges), len(traced)]
+    return [fsum(row["reuse"] for row in rows), *told]
+
+
+def test_what_is_reported_of_reuse_is_read_from_the_edges(alice: User) -> None:
+    alice.api("sync", session="s", messages=RUN)
+    drop_edges(alice.data, alice.root, "Reuse")
+    alice.api("sync", session="t", messages=RUN)
+    assert reported(alice, "s") == [0, 0, 0, 0]
+    assert min(reported(alice, "t")) > 0
+
+
+def test_a_history_read_from_the_graph_takes_its_reuse_from_the_edges(alice: User) -> None:
+    alice.api("sync", session="s", messages=RUN)
+    before = alice.api("explain", session="s")
+    WORKING_SET.clear()
+    assert alice.api("explain", session="s") == before
+    drop_edges(alice.data, alice.root, "Reuse")
+    WORKING_SET.clear()
+    alice.api("explain", session="s")
+    state = WORKING_SET.get((alice.root, "s"))
+    assert state is not None
+    assert set(state.histories[0].reuse.scores()) == {0.0}
