@@ -8,11 +8,21 @@ from tests.api.conftest import Service
 NEEDS: dict[str, dict[str, Any]] = {
     "recall": {"results": [3]},
     "read_message": {"position": 3},
+    "remedies": {"turn": 2, "position": 3},
     "trace_value": {"value": "ORD-1001"},
 }
 LOOKS_AT_A_SESSION = [
-    *("advise", "compare_policies", "explain", "export_session", "inspect_session", "read_message"),
-    *("recall", "reuse_graph", "savings", "show_call", "timeline", "trace_value"),
+    *("advise", "compare_policies", "explain", "export_session", "inspect_session", "misses"),
+    *(
+        "read_message",
+        "recall",
+        "remedies",
+        "reuse_graph",
+        "savings",
+        "show_call",
+        "timeline",
+        "trace_value",
+    ),
 ]
 
 
