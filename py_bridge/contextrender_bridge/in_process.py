@@ -24,6 +24,8 @@ from contextrender_bridge.client.flow import TIMEOUT
 from contextrender_bridge.paths import data_dir
 
 URL = "http://contextrender.embedded"
+TOKEN_DAYS = 3650
+"""The token never leaves the process, and ends with it."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def embedded(data: Path | None = None) -> Iterator[Embedded]:
 
     app = build_app(data or data_dir())
     try:
-        yield Embedded(app, app.state.service.accounts.local_token())
+        yield Embedded(app, app.state.service.accounts.local_token(days=TOKEN_DAYS))
     finally:
         app.state.service.close()
 

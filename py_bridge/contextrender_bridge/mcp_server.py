@@ -68,12 +68,12 @@ def build_mcp(client: AsyncContextRender) -> MCPServer:
     return server
 
 
-def guarded(app: App, token: str) -> App:
-    """An ASGI app for the bearer of `token` alone."""
-    expected = f"Bearer {token}".encode()
+def guarded(app: App, token: Callable[[], str]) -> App:
+    """An ASGI app for the bearer of the token of the moment alone."""
 
     async def admit(scope: Message, receive: Any, send: Any) -> None:
         given = dict(scope.get("headers", ())).get(b"authorization", b"")
+        expected = b"Bearer " + token().encode()
         if scope["type"] != "http" or secrets.compare_digest(given, expected):
             await app(scope, receive, send)
             return

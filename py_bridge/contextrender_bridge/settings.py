@@ -106,6 +106,9 @@ class Settings:
     database_statement_timeout: float = _row(30.0, "PostgreSQL: wait for a statement", as_seconds)
     database_lock_timeout: float = _row(5.0, "PostgreSQL: wait for another's write", as_seconds)
     jwt_secret: str = _row("", "signs tokens (else made at first start)", as_secret, secret=True)
+    token_days: int = _row(
+        30, "days that a new token is good for; clients of the local server find the next", as_whole
+    )
     debug: bool = _row(False, "logs may quote what was sent", as_switch)
     upstream: str = _row(OPENAI, "proxy: an OpenAI-compatible provider", as_base_address)
     anthropic_upstream: str = _row(ANTHROPIC, "proxy: an Anthropic-compatible one", as_base_address)

@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
         known = resolve_credentials(None, None)
     except NoCredentials as missing:
         raise CommandError(str(missing)) from None
-    client = AsyncContextRender(known.url, known.token)
+    client = AsyncContextRender(known.url)
     server = build_mcp(client)
     if not args.http:
         asyncio.run(server.run_stdio_async())
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     listener = listen(args.host, args.port)
     print(f"MCP is at {address(listener)}/mcp, for the bearer of this user's token", flush=True)
     config = uvicorn.Config(
-        OwnHosts(guarded(app, known.token)),
+        OwnHosts(guarded(app, lambda: resolve_credentials(known.url, None).token)),
         log_config=None,
         access_log=False,
         ws="none",

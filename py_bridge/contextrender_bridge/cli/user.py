@@ -1,4 +1,4 @@
-"""Add a user or make a token; the server may be running."""
+"""Users and their tokens; what is done counts at once, also in servers that run."""
 
 import argparse
 import sys
@@ -10,26 +10,67 @@ from contextrender_bridge.paths import app_dir, data_dir, make_private
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender user`."""
-    parser.add_argument("action", choices=["add", "token"], help="add a user, or make a new token")
-    parser.add_argument("name", metavar="NAME")
-    parser.add_argument(
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    add = _action(actions, "add", "add a user and print a token")
+    add.add_argument(
         "--password-stdin", action="store_true", help="read a password for /user/login from stdin"
     )
-    parser.add_argument("--data", type=Path, metavar="DIR", help=f"the server's ({data_dir()})")
+    token = _action(actions, "token", "print a new token")
+    token.add_argument("--revoke", action="store_true", help="take back all tokens; print none")
+    for makes in (add, token):
+        makes.add_argument("--days", type=int, metavar="N", help="how long the token is good")
+    _action(actions, "password", "change a user's password to a line from stdin; revokes tokens")
+    remove = _action(actions, "remove", "remove a user, and say what becomes of the sessions")
+    fate = remove.add_mutually_exclusive_group(required=True)
+    fate.add_argument("--delete-sessions", action="store_true", help="they are deleted for good")
+    fate.add_argument("--hand-over", metavar="TO", help="they become those of the user TO")
+    _action(actions, "list", "list the users", named=False)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the user's token."""
+    """Does it, and prints what the action is for."""
     from contextrender_bridge.server.accounts import Accounts
+    from contextrender_bridge.server.removal import remove_user
     from contextrender_bridge.server.runtime import Runtime
 
-    password = sys.stdin.readline().rstrip("\r\n") if args.password_stdin else None
     data = make_private(args.data or data_dir())
-    accounts = Accounts(Runtime(app_dir(), data), data)
-    if args.action == "add":
-        print(accounts.token(accounts.add(args.name, password)))
-        return 0
-    if (user := accounts.find(args.name)) is None:
-        raise CommandError(f"there is no user '{args.name}'.")
-    print(accounts.token(user))
+    runtime = Runtime(app_dir(), data)
+    try:
+        accounts = Accounts(runtime, data)
+        if args.action == "add":
+            password = _line() if args.password_stdin else None
+            print(accounts.token(accounts.add(args.name, password), _days(args.days)))
+        elif args.action == "token" and args.revoke:
+            accounts.revoke(accounts.named(args.name))
+        elif args.action == "token":
+            print(accounts.token(accounts.named(args.name).user, _days(args.days)))
+        elif args.action == "password":
+            accounts.set_password(args.name, _line())
+        elif args.action == "remove":
+            count = remove_user(runtime, accounts, args.name, args.hand_over)
+            fate = f"handed over to '{args.hand_over}'" if args.hand_over else "deleted"
+            print(f"Removed '{args.name}'; sessions {fate}: {count}.")
+        else:
+            for user in accounts.all():
+                print(user.name if user.active else f"{user.name} (locked out)")
+    finally:
+        runtime.close()
     return 0
+
+
+def _action(actions: argparse._SubParsersAction, name: str, what: str, *, named: bool = True):  # type: ignore[no-untyped-def, type-arg]
+    parser = actions.add_parser(name, help=what, description=what)
+    if named:
+        parser.add_argument("name", metavar="NAME")
+    parser.add_argument("--data", type=Path, metavar="DIR", help=f"the server's ({data_dir()})")
+    return parser
+
+
+def _line() -> str:
+    return sys.stdin.readline().rstrip("\r\n")
+
+
+def _days(days: int | None) -> int | None:
+    if days is not None and not 1 <= days <= 3650:
+        raise CommandError("--days is a number from 1 to 3650.")
+    return days

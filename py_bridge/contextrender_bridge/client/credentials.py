@@ -53,7 +53,7 @@ def resolve_credentials(
     if url and token:
         return Credentials(url, token)
     path = (folder or data_dir()) / FILE_NAME
-    found = _stored(path)
+    found = stored_credentials(path.parent)
     if url and not token and not is_local(url):
         raise NoCredentials(
             f"The token in {path} is not for {url}, which is not this machine: give its own, or "
@@ -62,7 +62,9 @@ def resolve_credentials(
     return Credentials(url or found.url, token or found.token)
 
 
-def _stored(path: Path) -> Credentials:
+def stored_credentials(folder: Path) -> Credentials:
+    """Those that the server of a data folder wrote. Raises NoCredentials."""
+    path = folder / FILE_NAME
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
         return Credentials(str(stored["url"]), str(stored["token"]))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import Any
 
 import httpx
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from contextrender_bridge.client import AsyncContextRender
+from contextrender_bridge.errors import ContextRenderError
 from contextrender_bridge.proxy.app import Proxy, Scope
 from contextrender_bridge.proxy.headers import Headers, first
 from contextrender_bridge.proxy.routing import Target, bearer, is_compression
@@ -16,6 +19,8 @@ from contextrender_bridge.proxy.upstream import Receive, Send, send_error
 from contextrender_bridge.settings import Settings
 
 URL = "http://contextrender.mounted"
+_USER: ContextVar[str] = ContextVar("user")
+"""The name of the user whose request it is."""
 PATHS = ("/v1/{path:path}", "/s/{session}/{path:path}")
 
 
@@ -25,10 +30,12 @@ class MountedProxy:
     def __init__(
         self,
         settings: Settings,
-        user_of: Callable[[str], str | None],
+        user_of: Callable[[str], Awaitable[Any]],
         walkers: ASGIApp,
     ) -> None:
-        """`user_of` names the user of a good token; `walkers` is the service's app for them."""
+        """`user_of` gives a good token's user, who has a `name`, or raises a ContextRenderError;
+        `walkers` is the service's app for users.
+        """
         self._user_of = user_of
         self._spenders = settings.provider_users
         inside = AsyncContextRender(URL, "none", retries=0, transport=httpx.ASGITransport(walkers))
@@ -44,15 +51,20 @@ class MountedProxy:
         token = first(headers, b"x-contextrender-token")
         if not token and is_compression(Target.of(scope["path"]).path):
             token = bearer(headers) or ""
-        if not token or self._user_of(token) is None:
-            sentence = "Send a token of this service: `x-contextrender-token: TOKEN`."
-            await send_error(send, 401, "unauthorized", sentence, [])
+        try:
+            user = await self._user_of(token)
+        except ContextRenderError as refused:
+            sentence = refused.message
+            if refused.status == 401:
+                sentence = "Send a token of this service: `x-contextrender-token: TOKEN`."
+            await send_error(send, refused.status, refused.code, sentence, [])
             return
+        _USER.set(user.name)
         await self._proxy(scope, receive, send)
 
     def _may_spend(self, headers: Headers) -> bool:
         """Whether a caller may use this process's keys for other providers."""
-        return self._user_of(first(headers, b"x-contextrender-token")) in self._spenders
+        return bool(first(headers, b"x-contextrender-token")) and _USER.get() in self._spenders
 
     async def close(self) -> None:
         """Gives back the connections to providers."""

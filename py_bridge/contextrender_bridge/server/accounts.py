@@ -1,34 +1,41 @@
-"""Who may call: users in jac-scale's user store, and the tokens they carry."""
+"""Who may call: users in jac-scale's user store, and whose token a token is.
 
-import os
+Every look-up reads the user's row: what a command in another process changed counts at once.
+"""
+
+import json
 import secrets
-import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import bcrypt
-import jwt
 from sqlalchemy.exc import IntegrityError
 
 from contextrender_bridge.errors import CommandError
-from contextrender_bridge.paths import write_private
+from contextrender_bridge.server.audit import Audit
 from contextrender_bridge.server.runtime import Runtime
+from contextrender_bridge.server.tokens import DAY, LOGIN_SECONDS, Claims, Tokens
 from contextrender_bridge.settings import current_settings
 from graph.runtime.identities import Identities
 
 LOCAL_USER = "local"
-TOKEN_SECONDS = 365 * 24 * 3600
 # bcrypt ignores what comes after.
 PASSWORD_BYTES = 72
+GENERATION = "tokens"
+"""Where a user's profile has the generation of the tokens that are good; unnamed at first."""
 
 
 @dataclass(frozen=True)
 class Caller:
-    """An authenticated user."""
+    """A user who may call. `user` and `root` are ids."""
 
     user: str
     root: str
+    name: str
+    generation: str = field(repr=False)
+    active: bool = True
 
 
 class Accounts:
@@ -37,17 +44,18 @@ class Accounts:
     def __init__(self, runtime: Runtime, data: Path) -> None:
         """Keeps users in the runtime's store, the secret of their tokens in `data`."""
         self._runtime = runtime
-        self._secret = _secret(data)
+        self._store = runtime.store
+        self._tokens = Tokens(data)
         self._users = Identities(runtime.store.engine())
-        self._callers: dict[str, Caller] = {}
         self._decoy = bcrypt.hashpw(b"", bcrypt.gensalt())
+        self.audit = Audit(data)
 
     def add(self, name: str, password: str | None = None) -> str:
         """Create a user with a root of their own and return the id. No password: a random one."""
         if not (len(name) <= 64 and name.isascii() and name.replace("-", "").isalnum()):
             raise CommandError("a user name is 1 to 64 letters, digits and dashes.")
-        if password is not None and not 8 <= len(password.encode()) <= PASSWORD_BYTES:
-            raise CommandError(f"a password has 8 to {PASSWORD_BYTES} bytes.")
+        if password is not None:
+            _check_password(password)
         with self._runtime.unit_of_work() as memory:
             try:
                 made = self._users.create_user(
@@ -59,6 +67,7 @@ class Accounts:
             memory.flush()
         if "error" in made:
             raise CommandError(f"there is a user '{name}' already.")
+        self.audit.note("user_added", name)
         return str(made["user_id"])
 
     def find(self, name: str) -> str | None:
@@ -66,19 +75,59 @@ class Accounts:
         user = self._users.find_user_by_identity(name)
         return str(user["user_id"]) if user else None
 
-    def local_token(self) -> str:
-        """A token of the local user, who is created at first use."""
+    def named(self, name: str) -> Caller:
+        """The user of that name, one who is being removed too. Raises CommandError."""
+        found = [user for user in self.all() if user.name.lower() == name.lower()]
+        if not found:
+            raise CommandError(f"there is no user '{name}'.")
+        return found[0]
+
+    def all(self) -> list[Caller]:
+        """Every user, by name."""
+        rows = self._store.read("SELECT user_id FROM identity_users")
+        users = [user for (id,) in rows if (user := self._user(id)) is not None]
+        return sorted(users, key=lambda user: user.name)
+
+    def set_password(self, name: str, password: str) -> None:
+        """Another password; tokens got with the old one are no longer good."""
+        _check_password(password)
+        user = self.named(name)
+        self._users.reset_password(user.user, password)
+        self.audit.note("password_changed", user.name)
+        self.revoke(user)
+
+    def revoke(self, user: Caller) -> None:
+        """None of the tokens made for the user so far is good from now on, anywhere."""
+        self._users.update_user_fields(
+            user.user, {"profile": {GENERATION: secrets.token_urlsafe(9)}}
+        )
+        self.audit.note("tokens_revoked", user.name)
+
+    def lock_out(self, user: Caller) -> None:
+        """Neither tokens nor password let the user in any more."""
+        self._users.update_user_fields(user.user, {"status": "disabled"})
+        self.revoke(user)
+
+    def forget(self, user: Caller) -> None:
+        """Delete the account; the name is free again."""
+        self._users.delete_user(user.user)
+        self.audit.note("user_removed", user.name)
+
+    def local_token(self, known: str = "", days: int | None = None) -> str:
+        """A token of the local user, who is created at first use: `known`, while it will do."""
         if self.find(LOCAL_USER) is None:
             # Of two servers started at once on a new folder, one is the faster.
             with suppress(CommandError):
                 self.add(LOCAL_USER)
-        return self.token(str(self.find(LOCAL_USER)))
+        user = str(self.find(LOCAL_USER))
+        claims = self._tokens.read(known) if known else None
+        if claims and not claims.is_due and self._bearer(claims) and claims.user == user:
+            return known
+        return self.token(user, days)
 
-    def token(self, user: str) -> str:
-        """A new token, good for a year."""
-        now = int(time.time())
-        claims = {"sub": user, "iat": now, "exp": now + TOKEN_SECONDS}
-        return jwt.encode(claims, self._secret, algorithm="HS256")
+    def token(self, user: str, days: int | None = None) -> str:
+        """A new token of the user with that id, good for `days` or as long as is set."""
+        return self._token(user, (days or current_settings().token_days) * DAY)
 
     def login(self, name: str, password: str) -> str | None:
         """A token for the right password; a wrong name takes as long as a wrong password."""
@@ -88,36 +137,43 @@ class Accounts:
             bcrypt.checkpw(password.encode(), self._decoy)
             return None
         user = self._users.authenticate(name, password)
-        return self.token(user["user_id"]) if user else None
-
-    def name_of(self, token: str) -> str | None:
-        """The name of the user whose token it is, if it is good."""
-        caller = self.caller(token)
-        return None if caller is None else str(self._users.get_username(caller.user))
+        return self._token(str(user["user_id"]), LOGIN_SECONDS) if user else None
 
     def caller(self, token: str) -> Caller | None:
         """Whose token it is, if it is good."""
-        try:
-            user = str(jwt.decode(token, self._secret, algorithms=["HS256"])["sub"])
-        except (jwt.PyJWTError, KeyError, ValueError):
+        claims = self._tokens.read(token)
+        return None if claims is None else self._bearer(claims)
+
+    def _bearer(self, claims: Claims) -> Caller | None:
+        user = self._user(claims.user)
+        good = user and user.active and user.generation == claims.generation
+        return user if good else None
+
+    def _token(self, id: str, seconds: int) -> str:
+        user = self._user(id)
+        if user is None or not user.active:
+            raise CommandError("there is no such user any more.")
+        self.audit.note("token_made", user.name, days=seconds / DAY)
+        return self._tokens.make(id, user.generation, seconds)
+
+    def _user(self, id: str) -> Caller | None:
+        rows = self._store.read(
+            "SELECT root_id, status, identities, profile FROM identity_users WHERE user_id = ?",
+            (id,),
+        )
+        if not rows or not rows[0][0]:
             return None
-        if user not in self._callers:
-            root = self._users.get_root_id(user)
-            if not root:
-                return None
-            self._callers[user] = Caller(user, str(root))
-        return self._callers[user]
+        root, status, identities, profile = rows[0]
+        name = next(one["value_raw"] for one in _json(identities) if one["type"] == "username")
+        generation = (_json(profile) or {}).get(GENERATION, "")
+        return Caller(id, str(root), name, generation, status != "disabled")
 
 
-def _secret(data: Path) -> str:
-    """`CONTEXTRENDER_JWT_SECRET`, or one made for this data folder."""
-    if configured := current_settings().jwt_secret:
-        return str(configured)
-    path = data / "jwt_secret"
-    if not path.exists():
-        fresh = path.with_name(f"{path.name}.{os.getpid()}")
-        write_private(fresh, secrets.token_urlsafe(48))
-        with suppress(FileExistsError):  # another process has just made one
-            path.hardlink_to(fresh)
-        fresh.unlink()
-    return path.read_text(encoding="utf-8")
+def _check_password(password: str) -> None:
+    if not 8 <= len(password.encode()) <= PASSWORD_BYTES:
+        raise CommandError(f"a password has 8 to {PASSWORD_BYTES} bytes.")
+
+
+def _json(value: Any) -> Any:
+    """A JSON column: one database gives its text, another what it says."""
+    return json.loads(value) if isinstance(value, str) else value

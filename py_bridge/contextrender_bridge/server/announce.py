@@ -2,29 +2,36 @@
 
 A second server leaves the file alone while the one it names answers, so that nobody's clients go
 over to it; when that one has stopped, the second's address is written.
+
+The first also keeps the file's token good: once half its time is over, or it was taken back, the
+file has another, which clients read when theirs is refused.
 """
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from contextrender_bridge.client.credentials import FILE_NAME, Credentials
+from contextrender_bridge.errors import ContextRenderError
+from contextrender_bridge.server.logs import log_failure
 from contextrender_bridge.server_state import answers
 
 LOOK_SECONDS = 2.0
 
 
 @contextmanager
-def announced(url: str, token: str, data: Path) -> Iterator[None]:
-    """While the block runs, `data` names a server that answers: this one unless another does."""
-    own = Credentials(url, token)
+def announced(url: str, token_for: Callable[[str], str], data: Path) -> Iterator[None]:
+    """While the block runs, `data` names a server that answers: this one unless another does.
+
+    `token_for` is given the file's token, and gives it back or a new one.
+    """
     ended = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(own, data, ended), daemon=True)
-    if _claim(own, data):
-        yield
-        return
+    watcher = threading.Thread(target=_watch, args=(url, token_for, data, ended), daemon=True)
+    _claim(url, token_for, data)
     watcher.start()
     try:
         yield
@@ -33,23 +40,27 @@ def announced(url: str, token: str, data: Path) -> Iterator[None]:
         watcher.join()
 
 
-def _watch(own: Credentials, data: Path, ended: threading.Event) -> None:
+def _watch(url: str, token_for: Callable[[str], str], data: Path, ended: threading.Event) -> None:
     while not ended.wait(LOOK_SECONDS):
-        if _claim(own, data):
-            return
+        try:
+            _claim(url, token_for, data)
+        except (ContextRenderError, SQLAlchemyError, OSError) as failure:  # the next look may do
+            log_failure("announcing", failure)
 
 
-def _claim(own: Credentials, data: Path) -> bool:
-    """Writes the file, unless it names another server that answers."""
-    named = _named(data)
-    if named not in ("", own.url) and answers(named):
-        return False
-    own.save(data)
-    return True
+def _claim(url: str, token_for: Callable[[str], str], data: Path) -> None:
+    """Writes the file where anything in it is new, unless it names another server that answers."""
+    known = _known(data)
+    if known.url not in ("", url) and answers(known.url):
+        return
+    wanted = Credentials(url, token_for(known.token))
+    if wanted != known:
+        wanted.save(data)
 
 
-def _named(data: Path) -> str:
+def _known(data: Path) -> Credentials:
     try:
-        return str(json.loads((data / FILE_NAME).read_text(encoding="utf-8"))["url"])
+        found = json.loads((data / FILE_NAME).read_text(encoding="utf-8"))
+        return Credentials(str(found["url"]), str(found["token"]))
     except (OSError, ValueError, KeyError, TypeError):
-        return ""
+        return Credentials("", "")

@@ -19,6 +19,8 @@ from contextrender_bridge.own_hosts import OwnHosts
 from contextrender_bridge.paths import app_dir, make_private
 from contextrender_bridge.proxy.mounted import MountedProxy
 from contextrender_bridge.server.accounts import LOCAL_USER, Accounts, Caller
+from contextrender_bridge.server.attempts import Attempts, network_of
+from contextrender_bridge.server.audit import AUDITED
 from contextrender_bridge.server.console import console_routes
 from contextrender_bridge.server.endpoints import Fields
 from contextrender_bridge.server.limits import LOGIN_BYTES, BodyLimit
@@ -41,6 +43,7 @@ class Service:
         """Loads the Jac app over the store in `data`."""
         self.runtime = Runtime(app, data)
         self.accounts = Accounts(self.runtime, data)
+        self._attempts = Attempts()
         self.metrics = Metrics(data, self.runtime.walkers)
         self.runtime.on_reports = self.metrics.rendered
         self._fields = {name: Fields(walker) for name, walker in self.runtime.walkers.items()}
@@ -48,21 +51,22 @@ class Service:
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="walker")
         # Hashing passwords is slow by design: guessing must not occupy every thread.
         self._login_threads = ThreadPoolExecutor(2, thread_name_prefix="login")
+        # Whose token it is, the database says: the loop does not wait for that.
+        self._token_threads = ThreadPoolExecutor(4, thread_name_prefix="token")
 
     async def call_walker(self, request: Request) -> Response:
         """`POST /walker/{name}`: run it for the bearer of the token."""
-        caller = self._caller(bearer_of(request))
+        caller = await self.caller(bearer_of(request))
         return await self._run_walker(request.path_params["name"], await request.body(), caller)
 
     async def login(self, request: Request) -> Response:
         """`POST /user/login`: a token for a name and a password."""
         body = await request.body()
+        address = request.client.host if request.client else ""
 
         def check(_: Tell) -> bytes:
             given = self._login_fields.parse(body)
-            if (token := self.accounts.login(given["username"], given["password"])) is None:
-                raise Unauthorized("The name or the password is wrong.")
-            return encode({"token": token})
+            return encode({"token": self._log_in(given["username"], given["password"], address)})
 
         return await _run(self._login_threads, "login", check)
 
@@ -73,13 +77,14 @@ class Service:
     async def show_metrics(self, request: Request) -> Response:
         """`GET /metrics`: to this machine's programs, or the local user from elsewhere."""
         if not is_of_this_machine(request.scope):
-            token = bearer_of(request)
-            if self.accounts.name_of(token) != LOCAL_USER:
+            caller = await self._bearer(bearer_of(request))
+            if caller is None or caller.name != LOCAL_USER:
                 raise Unauthorized("From elsewhere, send the local user's token.")
         return Response(self.metrics.page(), media_type=CONTENT_TYPE)
 
     def close(self) -> None:
         """Finish running walkers and close the store."""
+        self._token_threads.shutdown(wait=True)
         self._login_threads.shutdown(wait=True)
         self._threads.shutdown(wait=True)
         self.runtime.close()
@@ -91,14 +96,41 @@ class Service:
         return await _run(
             self._threads,
             f"walker {name}",
-            lambda tell: self.runtime.call(name, lambda: fields.parse(body), caller.root, tell),
+            lambda tell: self._work(name, fields, body, caller, tell),
         )
 
-    def _caller(self, token: str) -> Caller:
-        caller = self.accounts.caller(token)
+    def _work(self, name: str, fields: Fields, body: bytes, caller: Caller, tell: Tell) -> bytes:
+        given = fields.parse(body)
+        reply = self.runtime.call(name, lambda: fields.parse(body), caller.root, tell)
+        if name in AUDITED:
+            self.accounts.audit.note(AUDITED[name], caller.name, session=given.get("session", ""))
+        return reply
+
+    def _log_in(self, name: str, password: str, address: str) -> str:
+        """A token. Raises Unauthorized, and InvalidRequest (429) after too many failures."""
+        keys = (f"name {name.lower().strip()}", f"address {network_of(address)}")
+        known = name if self.accounts.find(name) else ""  # else it may be a mistyped password
+        if wait := self._attempts.begin(*keys):
+            self.accounts.audit.note("login_refused", known, address=address)
+            sentence = f"Too many logins failed. Try again in {wait} seconds."
+            raise InvalidRequest(sentence, code="too_many_logins", status=429, retry_after=wait)
+        if (token := self.accounts.login(name, password)) is None:
+            self.accounts.audit.note("login_failed", known, address=address)
+            raise Unauthorized("The name or the password is wrong.")
+        self._attempts.forgive(*keys)
+        self.accounts.audit.note("login", known, address=address)
+        return token
+
+    async def caller(self, token: str) -> Caller:
+        """Whose token it is. Raises Unauthorized."""
+        caller = await self._bearer(token)
         if caller is None:
-            raise Unauthorized("Send a token: `Authorization: Bearer TOKEN`.")
+            raise Unauthorized("Send a token that is good: `Authorization: Bearer TOKEN`.")
         return caller
+
+    async def _bearer(self, token: str) -> Caller | None:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._token_threads, self.accounts.caller, token)
 
 
 def bearer_of(request: Request) -> str:
@@ -117,7 +149,7 @@ def build_app(
     refusals = {ContextRenderError: _refuse, HTTPException: _refuse_route, ClientDisconnect: _gone}
     proxy = MountedProxy(
         current_settings(),
-        service.accounts.name_of,
+        service.caller,
         Starlette(routes=[walkers], exception_handlers=refusals),
     )
 

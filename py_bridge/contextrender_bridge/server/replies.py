@@ -25,7 +25,9 @@ def json_response(
 def error_response(error: ContextRenderError) -> Response:
     """The reply that carries an error; what it has for details joins its code and message."""
     body = {**error.details, "code": error.code, "message": error.message}
-    headers = {"www-authenticate": "Bearer"} if error.status == 401 else None
+    headers = {"www-authenticate": "Bearer"} if error.status == 401 else {}
+    if "retry_after" in error.details:
+        headers["retry-after"] = str(error.details["retry_after"])
     return json_response(encode({"error": body}), error.status, headers)
 
 

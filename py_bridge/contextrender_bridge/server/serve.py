@@ -49,6 +49,7 @@ def serve(
 
     import uvicorn
 
+    from contextrender_bridge.client.credentials import stored_credentials
     from contextrender_bridge.server.announce import announced
     from contextrender_bridge.server.app import build_app
     from contextrender_bridge.server.connections import guarded
@@ -70,9 +71,11 @@ def serve(
                 print(f"ContextRender is ready at {url} (data in {data.resolve()})", flush=True)
                 # It carries the token, so it is for the person at the terminal, not for a log.
                 if sys.stdout.isatty():
-                    print(f"Console: {console_link(url, token)}", flush=True)
+                    print(
+                        f"Console: {console_link(url, stored_credentials(data).token)}", flush=True
+                    )
 
-    token = asgi.state.service.accounts.local_token()
+    accounts = asgi.state.service.accounts
     use = Idle(asgi, data)
     config = uvicorn.Config(
         use,
@@ -87,7 +90,7 @@ def serve(
     signal.signal(signal.SIGTERM, _ignore)
     signal.signal(signal.SIGINT, _ignore)
     server = Announcing(config)
-    with announced(url, token, data), stopped_when_idle(server, use, idle):
+    with announced(url, accounts.local_token, data), stopped_when_idle(server, use, idle):
         server.run(sockets=[listener])
     return 0
 

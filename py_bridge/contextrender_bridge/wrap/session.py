@@ -136,11 +136,12 @@ def _gate(
     from contextrender_bridge.settings import Settings
     from contextrender_bridge.wrap.gate import Gate
 
-    client = AsyncContextRender(known.url, known.token)
+    # Given no token, a client finds the next one when the one it has is refused.
+    client = AsyncContextRender(known.url)
     proxies = {
         name: Proxy(
             Settings(upstream=upstream, anthropic_upstream=upstream, **options),
-            AsyncContextRender(known.url, known.token),
+            AsyncContextRender(known.url),
             gated=True,
             spends=lambda _: False,
         )

@@ -31,9 +31,9 @@ class Service:
             known = resolve_credentials(None, None)
         except NoCredentials as missing:
             raise CommandError(str(missing)) from None
+        self._url = known.url
         self._http = httpx.Client(
             base_url=known.url,
-            headers={"Authorization": f"Bearer {known.token}"},
             timeout=TIMEOUT,
             trust_env=urlsplit(known.url).hostname not in LOOPBACK,
         )
@@ -55,8 +55,12 @@ class Service:
         """The report of a walker; fields that are None are left out. Raises CommandError."""
         body = {name: value for name, value in fields.items() if value is not None}
         try:
-            reply = self._http.post(f"/walker/{walker}", json=body)
+            token = resolve_credentials(self._url, None).token  # the one of the moment
+            headers = {"authorization": f"Bearer {token}"}
+            reply = self._http.post(f"/walker/{walker}", json=body, headers=headers)
             answer = reply.json()
+        except NoCredentials as missing:
+            raise CommandError(str(missing)) from None
         except (httpx.HTTPError, ValueError) as error:
             raise CommandError(
                 f"the service does not answer at {self._http.base_url} ({type(error).__name__})."
