@@ -184,15 +184,6 @@ class Store(ABC):
         self._many(cursor, PART, unit.part)
         self._many(cursor, JOIN, unit.join)
 
-    def remove_owner(self, owner: UUID) -> None:
-        """Deletes everything of one user, in one transaction. Raises StoreUnavailable."""
-        with self.transaction() as cursor:
-            for table in ("edges", "nodes", "quarantine"):
-                cursor.execute(
-                    self.query(f"DELETE FROM {table} WHERE owner = ?"), self.row((owner,))
-                )
-        self.reclaim()
-
     def _each(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> None:
         """Every row must be found, or be new: else somebody was faster."""
         if rows and self._many(cursor, query, rows) != len(rows):

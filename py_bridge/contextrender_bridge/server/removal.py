@@ -8,6 +8,7 @@ from uuid import UUID
 from contextrender_bridge.errors import CommandError, Conflict, ContextRenderError
 from contextrender_bridge.server.accounts import LOCAL_USER, Accounts, Caller
 from contextrender_bridge.server.runtime import Runtime
+from graph.runtime.owned import remove_owner
 
 
 def remove_user(runtime: Runtime, accounts: Accounts, name: str, heir: str | None) -> int:
@@ -27,7 +28,7 @@ def remove_user(runtime: Runtime, accounts: Accounts, name: str, heir: str | Non
         if to is not None:
             _hand_over(runtime, user, to, key)
             accounts.audit.note("session_handed_over", user.name, session=key, to=to.name)
-    runtime.store.remove_owner(UUID(user.root))
+    remove_owner(runtime.store, UUID(user.root))
     if to is None:
         for key in keys:
             accounts.audit.note("session_deleted", user.name, session=key)
