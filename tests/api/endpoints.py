@@ -8,7 +8,7 @@ from tests.api.conftest import Service
 NEEDS: dict[str, dict[str, Any]] = {
     "recall": {"results": [3]},
     "read_message": {"position": 3},
-    "remedies": {"turn": 2, "position": 3},
+    "remedies": {"turn": 6, "position": 7, "budget": 600},
     "trace_value": {"value": "ORD-1001"},
 }
 LOOKS_AT_A_SESSION = [
