@@ -94,6 +94,11 @@ def as_names(text: str) -> frozenset[str]:
     return frozenset(name.strip().lower() for name in text.split(",") if name.strip())
 
 
+def as_patterns(text: str) -> frozenset[str]:
+    """The names and globs in a list with commas."""
+    return frozenset(name.strip() for name in text.split(",") if name.strip())
+
+
 def as_mode(text: str) -> str:
     """What the proxy does with histories."""
     if text not in MODES:

@@ -25,6 +25,7 @@ from contextrender_bridge.setting_kinds import (
     as_folder,
     as_mode,
     as_names,
+    as_patterns,
     as_policy,
     as_seconds,
     as_secret,
@@ -122,6 +123,9 @@ class Settings:
     )
     mode: str = _row("render", "proxy: `render`, `observe` or `bypass`", as_mode)
     recall: bool = _row(False, "proxy: offer the model a tool to recall", as_switch)
+    bypass_tools: frozenset[str] = _row(
+        frozenset(), "proxy: tools (names, globs) whose results are never touched", as_patterns
+    )
     providers: frozenset[str] = _row(
         frozenset(), "proxy: others, or models of theirs, to reach through LiteLLM", as_names
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,7 @@ class Fitted:
     """What to send to the model. `failure` says why it is the original, where that was not meant.
 
     `reply` is the service's answer to `render`, `changed` whether `body` differs from the original.
+    `beyond`: how many results are there on top of what the service counted.
     """
 
     body: Body
@@ -37,6 +38,7 @@ class Fitted:
     failure: str = ""
     transcript: Transcript | None = field(default=None, repr=False)
     plan: Plan | None = field(default=None, repr=False)
+    beyond: int = 0
 
     @property
     def messages(self) -> Any:
@@ -72,21 +74,31 @@ def dialect_of(name: str, body: Body) -> Dialect:
 
 
 def fitted(
-    body: Body, transcript: Transcript, reply: RenderView, also: Sequence[int] = ()
+    body: Body,
+    transcript: Transcript,
+    reply: RenderView,
+    also: Sequence[int] = (),
+    bypass: Collection[str] = (),
 ) -> Fitted:
     """What a render reply with a plan makes of a request; results `also` are shown as well.
 
-    But not where a summary of the whole history stands in a result's place.
+    But not where a summary of the whole history stands in a result's place. Results of the tools
+    `bypass` (names, globs) are complete in any case: with a summary in their place all stays.
     """
     plan = Plan(transcript.messages, reply["plan"] or (), reply.get("breakpoints") or ())
     summaries = {shown["position"] for shown in reply["replaced"] if shown["kind"] == "summary"}
     for result in also:
         if result not in summaries:
             plan.show_result(result)
+    beyond = [result for result in plan.results_of(bypass) if not plan.shows_whole(result)]
+    if summaries.intersection(beyond):
+        return Fitted(body, failure="bypass_tools", transcript=transcript)
+    for result in beyond:
+        plan.show_result(result)
     if not any(reply[what] for what in ("omitted", "replaced", "left_turns", "shortened")):
         return Fitted(body, False, reply, "", transcript, plan)
     left = transcript.apply(plan)
-    return Fitted(left, left != body, reply, "", transcript, plan)
+    return Fitted(left, left != body, reply, "", transcript, plan, len(beyond))
 
 
 def reason_of(failure: BaseException) -> str:

@@ -7,6 +7,7 @@ provider may know the other half.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 Message = Mapping[str, Any]
@@ -92,6 +93,19 @@ class Plan:
     def replace(self, message: int, text: str) -> None:
         """Puts a text in place of a message's own."""
         self._texts[message] = text
+
+    def results_of(self, tools: Iterable[str]) -> list[int]:
+        """The results of calls of these tools (names, globs), by position."""
+        patterns = list(tools)
+        named = {
+            result: str(self._messages[message]["tool_calls"][call]["function"]["name"])
+            for result, (message, call) in (self._calls_of.items() if patterns else ())
+        }
+        return sorted(
+            result
+            for result, name in named.items()
+            if any(fnmatchcase(name, pattern) for pattern in patterns)
+        )
 
     def hidden(self) -> list[int]:
         """The results not shown at all, by position."""

@@ -15,6 +15,7 @@ from contextrender_bridge.setting_kinds import (
     as_base_address,
     as_budget,
     as_names,
+    as_patterns,
     as_policy,
 )
 from contextrender_bridge.settings import checked, current_settings
@@ -28,6 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--anthropic-upstream", metavar="URL", help="an Anthropic-compatible one")
     parser.add_argument("--budget", metavar="N", help="tokens of history")
     parser.add_argument("--policy", metavar="NAME", help="how to choose what is shown")
+    parser.add_argument(
+        "--bypass-tools", metavar="NAMES", help="tools whose results stay: names, globs"
+    )
     parser.add_argument("--mode", choices=MODES, help="what to do with histories")
     parser.add_argument(
         "--providers", metavar="NAMES", help="others to reach through LiteLLM: names or models"
@@ -52,6 +56,7 @@ def run(args: argparse.Namespace) -> int:
     settings = current_settings()
     given = {
         "providers": as_names(args.providers or ""),
+        "bypass_tools": as_patterns(args.bypass_tools or ""),
         "budget": args.budget and checked(as_budget, args.budget, "--budget"),
         "policy": args.policy and checked(as_policy, args.policy, "--policy"),
         "mode": args.mode,

@@ -93,7 +93,7 @@ class Compression:
             if number not in added
         ]
         tokens = fit.reply["tokens"]
-        after = tokens["after"] + MARK_TOKENS * len(texts)
+        after = tokens["before" if fit.beyond else "after"] + MARK_TOKENS * len(texts)
         ids = [id for id, _ in texts.values()]
         return _report(left, tokens["before"], min(after, tokens["before"]), ids, call.session)
 
@@ -179,7 +179,11 @@ def _texts(
 ) -> dict[int, tuple[str, str]]:
     """By position, the id of each result taken out, and the text in its place."""
     found: dict[int, tuple[str, str]] = {}
-    excerpts = {item["position"]: item["text"] for item in reply["replaced"]}
+    excerpts = {
+        item["position"]: item["text"]
+        for item in reply["replaced"]
+        if not plan.shows_whole(item["position"])
+    }
     for position in sorted([*plan.hidden(), *excerpts]):
         id = identify(session, reply["branch"], position)
         excerpt = excerpts.get(position)

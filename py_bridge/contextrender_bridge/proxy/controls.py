@@ -9,7 +9,7 @@ from typing import Any
 
 from contextrender_bridge.client.session_names import digest_of, name_of
 from contextrender_bridge.proxy.headers import Headers, first
-from contextrender_bridge.setting_kinds import MODES, budget_of
+from contextrender_bridge.setting_kinds import MODES, as_patterns, budget_of
 from contextrender_bridge.settings import Settings
 
 _SESSION_HEADERS = (
@@ -32,7 +32,8 @@ class Controls:
     """One request's settings. `token` is the caller's own for the service, if one came.
 
     `trusted` callers are served with the proxy's token where they bring none. `whole`: the request
-    is an agent's own compaction, which needs all of the history.
+    is an agent's own compaction, which needs all of the history. `bypass_tools` are names and globs
+    of tools whose results are never touched.
     """
 
     mode: str
@@ -42,6 +43,7 @@ class Controls:
     token: str | None = field(repr=False)
     trusted: bool = False
     whole: bool = False
+    bypass_tools: frozenset[str] = frozenset()
 
     @property
     def identified(self) -> bool:
@@ -55,6 +57,7 @@ class Controls:
         if mode not in MODES:
             raise InvalidControl("mode")
         budget = first(headers, b"x-contextrender-budget")
+        bypassed = first(headers, b"x-contextrender-bypass-tools")
         return cls(
             mode=mode,
             budget=_budget(budget) if budget else settings.budget,
@@ -63,6 +66,7 @@ class Controls:
             whole=_switch(headers, "compaction", False),
             token=first(headers, b"x-contextrender-token") or None,
             trusted=trusted,
+            bypass_tools=as_patterns(bypassed) if bypassed else settings.bypass_tools,
         )
 
 

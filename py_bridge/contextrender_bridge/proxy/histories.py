@@ -128,14 +128,14 @@ class Histories:
         kept = still_recalled(line, transcript)
         missing = [result for result in kept if result in reply["omitted"]]
         if not missing:
-            return fitted(body, transcript, reply)
+            return fitted(body, transcript, reply, bypass=asked.bypass_tools)
         found = await self.client.recall(
             session, results=missing, branch=line.branch, token=asked.token
         )
         room = reply["budget"] - sum(result["tokens"] for result in found["results"])
         if room > 0:
             reply = await render(room)
-        return fitted(body, transcript, reply, also=missing)
+        return fitted(body, transcript, reply, also=missing, bypass=asked.bypass_tools)
 
     def _line(self, key: Hashable, transcript: Transcript) -> Line:
         """The history's line, and its first system prompt in place of what came now."""

@@ -94,11 +94,12 @@ def report(call: Call, fit: Fitted, controls: Controls) -> Headers:
         found.append(own_header("whole", "compaction"))
     if fit.reply is not None:
         tokens = fit.reply["tokens"]
-        found += [
-            own_header("tokens-before", tokens["before"]),
-            own_header("tokens-after", tokens["after"]),
-            own_header("omitted", len(fit.plan.hidden()) if fit.plan else 0),
-        ]
+        found.append(own_header("omitted", len(fit.plan.hidden()) if fit.plan else 0))
+        if not fit.beyond:
+            found += [
+                own_header("tokens-before", tokens["before"]),
+                own_header("tokens-after", tokens["after"]),
+            ]
     return found
 
 

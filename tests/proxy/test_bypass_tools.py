@@ -1,0 +1,75 @@
+"""Results of tools that are never touched."""
+
+import uuid
+from typing import Any, cast
+
+import pytest
+from contextrender_bridge.client.fitting import fitted
+from contextrender_bridge.client.replies import RenderView
+from contextrender_bridge.dialects import CHAT
+
+from tests.proxy.agents import ChatAgent, MessagesAgent, ResponsesAgent, finding
+from tests.proxy.conftest import Setup, Start
+from tests.proxy.doubles import chat, whole
+
+TOOL_AGENTS = [ChatAgent, MessagesAgent, ResponsesAgent]
+
+
+@pytest.mark.parametrize("kind", TOOL_AGENTS)
+def test_all_results_of_the_named_tools_stay(setup: Setup, kind: Any) -> None:
+    agent = kind(setup, uuid.uuid4().hex)
+    agent.headers = {"x-contextrender-bypass-tools": "Skill, lo*"}
+    sent = agent.run(10)[-1]
+    assert agent.results(sent[agent.key]) == agent.results(agent.items)[:9]
+    assert agent.got.headers["x-contextrender-omitted"] == "0"
+    assert "x-contextrender-tokens-after" not in agent.got.headers
+    agent.headers = {"x-contextrender-bypass-tools": "LOOK,ook"}
+    sent = agent.run(1)[-1]
+    assert len(agent.results(sent[agent.key])) < 9
+    assert "x-contextrender-tokens-after" in agent.got.headers
+
+
+def test_results_of_other_tools_leave(start: Start) -> None:
+    setup = start(bypass_tools=frozenset({"Skill"}))
+    agent = ChatAgent(setup)
+    for number in range(10):
+        agent.take(number, number)
+    skills = [item for item in agent.items if item.get("tool_calls")][:3]
+    for item in skills:
+        item["tool_calls"][0]["function"]["name"] = "Skill"
+    setup.model.script = [whole(chat("done"))]
+    setup.post("/v1/chat/completions", {"model": "m", "messages": agent.items})
+    shown = agent.results(setup.model.asked[-1].json["messages"])
+    assert shown[:3] == [finding(number) for number in range(3)]
+    assert len(shown) < 8
+
+
+def test_gateways_get_them_whole(setup: Setup) -> None:
+    agent = ChatAgent(setup)
+    for number in range(10):
+        agent.take(number, number)
+    body = {"messages": agent.items, "model": "gpt-4o"}
+    made = setup.post("/v1/compress", body, x_contextrender_bypass_tools="look").json()
+    assert made["messages"] == agent.items
+    assert made["tokens_saved"] == 0
+    assert setup.post("/v1/compress", body).json()["tokens_saved"] > 0
+
+
+def test_with_a_summary_in_their_place_the_request_goes_whole(setup: Setup) -> None:
+    agent = ChatAgent(setup)
+    for number in range(3):
+        agent.take(number, number)
+    body = {"messages": agent.items}
+    transcript = CHAT.read(body)
+    result = max(n for n, m in enumerate(transcript.messages) if m["role"] == "tool")
+    shown = [{"message": 0, "calls": []}, {"message": result - 1, "calls": [0]}]
+    reply = {
+        "plan": [*shown, {"message": result, "calls": [], "text": "So far: ..."}],
+        "replaced": [{"position": result, "kind": "summary", "tokens": 9, "text": "So far: ..."}],
+        "omitted": [3],
+        "left_turns": [],
+        "shortened": [],
+    }
+    made = fitted(body, transcript, cast(RenderView, reply), bypass=["look"])
+    assert (made.body, made.changed, made.failure) == (body, False, "bypass_tools")
+    assert fitted(body, transcript, cast(RenderView, reply), bypass=["other"]).changed
