@@ -8,7 +8,12 @@ from graph.runtime.owner import caller_root
 
 def session_id(key: str) -> UUID:
     """The id of the caller's session of that key."""
-    return uuid5(caller_root(), f"session/{key}")
+    return session_id_of(caller_root(), key)
+
+
+def session_id_of(owner: UUID, key: str) -> UUID:
+    """The id of a user's session of that key."""
+    return uuid5(owner, f"session/{key}")
 
 
 def branch_id(session: UUID, number: int) -> UUID:

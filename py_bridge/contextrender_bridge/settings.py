@@ -110,6 +110,9 @@ class Settings:
     token_days: int = _row(
         30, "days that a new token is good for; clients of the local server find the next", as_whole
     )
+    user_calls: int | None = _row(None, "most calls of a user in a minute (else any)", as_whole)
+    user_mb: int | None = _row(None, "most that a user may store, in MB (else any)", as_whole)
+    user_sessions: int | None = _row(None, "most sessions of a user (else any)", as_whole)
     debug: bool = _row(False, "logs may quote what was sent", as_switch)
     upstream: str = _row(OPENAI, "proxy: an OpenAI-compatible provider", as_base_address)
     anthropic_upstream: str = _row(ANTHROPIC, "proxy: an Anthropic-compatible one", as_base_address)

@@ -57,7 +57,9 @@ class MountedProxy:
             sentence = refused.message
             if refused.status == 401:
                 sentence = "Send a token of this service: `x-contextrender-token: TOKEN`."
-            await send_error(send, refused.status, refused.code, sentence, [])
+            wait = refused.details.get("retry_after")
+            more = [(b"retry-after", str(wait).encode())] if wait else []
+            await send_error(send, refused.status, refused.code, sentence, more)
             return
         _USER.set(user.name)
         await self._proxy(scope, receive, send)

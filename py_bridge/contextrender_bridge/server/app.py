@@ -30,6 +30,7 @@ from contextrender_bridge.server.metrics import (
     Metrics,
     is_of_this_machine,
 )
+from contextrender_bridge.server.quotas import Quotas
 from contextrender_bridge.server.replies import encode, error_response, json_response, refusal
 from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.settings import Settings, current_settings
@@ -44,6 +45,7 @@ class Service:
         self.runtime = Runtime(app, data)
         self.accounts = Accounts(self.runtime, data)
         self._attempts = Attempts()
+        self._quotas = Quotas(settings, self.runtime.store)
         self.metrics = Metrics(data, self.runtime.walkers)
         self.runtime.on_reports = self.metrics.rendered
         self._fields = {name: Fields(walker) for name, walker in self.runtime.walkers.items()}
@@ -56,6 +58,11 @@ class Service:
 
     async def call_walker(self, request: Request) -> Response:
         """`POST /walker/{name}`: run it for the bearer of the token."""
+        caller = await self.admit(bearer_of(request))
+        return await self._run_walker(request.path_params["name"], await request.body(), caller)
+
+    async def call_from_proxy(self, request: Request) -> Response:
+        """The same for the mounted proxy, which has counted the call already."""
         caller = await self.caller(bearer_of(request))
         return await self._run_walker(request.path_params["name"], await request.body(), caller)
 
@@ -101,6 +108,7 @@ class Service:
 
     def _work(self, name: str, fields: Fields, body: bytes, caller: Caller, tell: Tell) -> bytes:
         given = fields.parse(body)
+        self._quotas.check_write(caller, given, len(body))
         reply = self.runtime.call(name, lambda: fields.parse(body), caller.root, tell)
         if name in AUDITED:
             self.accounts.audit.note(AUDITED[name], caller.name, session=given.get("session", ""))
@@ -120,6 +128,12 @@ class Service:
         self._attempts.forgive(*keys)
         self.accounts.audit.note("login", known, address=address)
         return token
+
+    async def admit(self, token: str) -> Caller:
+        """Whose token it is, counted as a call. Raises Unauthorized, or InvalidRequest (429)."""
+        caller = await self.caller(token)
+        self._quotas.check_call(caller)
+        return caller
 
     async def caller(self, token: str) -> Caller:
         """Whose token it is. Raises Unauthorized."""
@@ -146,11 +160,12 @@ def build_app(
     settings = settings or current_settings()
     service = Service(app or app_dir(), make_private(data), settings)
     walkers = Route("/walker/{name}", service.call_walker, methods=["POST"])
+    inside = Route("/walker/{name}", service.call_from_proxy, methods=["POST"])
     refusals = {ContextRenderError: _refuse, HTTPException: _refuse_route, ClientDisconnect: _gone}
     proxy = MountedProxy(
         current_settings(),
-        service.caller,
-        Starlette(routes=[walkers], exception_handlers=refusals),
+        service.admit,
+        Starlette(routes=[inside], exception_handlers=refusals),
     )
 
     @asynccontextmanager
