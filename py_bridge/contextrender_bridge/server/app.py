@@ -1,8 +1,8 @@
 """The ASGI application."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from contextrender_bridge.own_hosts import OwnHosts
 from contextrender_bridge.paths import app_dir, make_private
 from contextrender_bridge.proxy.mounted import MountedProxy
 from contextrender_bridge.server.accounts import LOCAL_USER, Accounts, Caller
+from contextrender_bridge.server.answering import in_thread
 from contextrender_bridge.server.attempts import Attempts, network_of
 from contextrender_bridge.server.audit import AUDITED
 from contextrender_bridge.server.console import console_routes
@@ -75,7 +76,7 @@ class Service:
             given = self._login_fields.parse(body)
             return encode({"token": self._log_in(given["username"], given["password"], address)})
 
-        return await _run(self._login_threads, "login", check)
+        return await in_thread(self._login_threads, "login", check)
 
     async def healthz(self, request: Request) -> Response:
         """`GET /healthz`: the service is up."""
@@ -100,7 +101,7 @@ class Service:
         if name not in self._fields:
             raise NotFound("There is no such walker.", code="unknown_walker")
         fields = self._fields[name]
-        return await _run(
+        return await in_thread(
             self._threads,
             f"walker {name}",
             lambda tell: self._work(name, fields, body, caller, tell),
@@ -205,35 +206,6 @@ def build_app(
 class _Login:
     username: str
     password: str
-
-
-async def _run(threads: Executor, what: str, work: Callable[[Tell], bytes]) -> Response:
-    """What `work` gives, or tells before it ends."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[bytes] = loop.create_future()
-
-    def tell(report: object) -> None:
-        loop.call_soon_threadsafe(_settle, answer, encode({"reports": [report]}))
-
-    def end(done: asyncio.Future[bytes]) -> None:
-        failure = done.exception()
-        if failure is None:
-            _settle(answer, done.result())
-        elif answer.done():
-            refusal(failure, f"{what}, after its answer,")
-        else:
-            answer.set_exception(failure)
-
-    loop.run_in_executor(threads, work, tell).add_done_callback(end)
-    try:
-        return json_response(await answer)
-    except Exception as failure:
-        return error_response(refusal(failure, what))
-
-
-def _settle(answer: asyncio.Future[bytes], body: bytes) -> None:
-    if not answer.done():
-        answer.set_result(body)
 
 
 async def _refuse(_: Request, error: Exception) -> Response:

@@ -1,0 +1,39 @@
+"""Work in a thread whose answer may come before its end."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from starlette.responses import Response
+
+from contextrender_bridge.server.replies import encode, error_response, json_response, refusal
+from graph.runtime.early import Tell
+
+
+async def in_thread(threads: Executor, what: str, work: Callable[[Tell], bytes]) -> Response:
+    """What `work` gives, or tells before it ends."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[bytes] = loop.create_future()
+
+    def tell(report: object) -> None:
+        loop.call_soon_threadsafe(_settle, answer, encode({"reports": [report]}))
+
+    def end(done: asyncio.Future[bytes]) -> None:
+        failure = done.exception()
+        if failure is None:
+            _settle(answer, done.result())
+        elif answer.done():
+            refusal(failure, f"{what}, after its answer,")
+        else:
+            answer.set_exception(failure)
+
+    loop.run_in_executor(threads, work, tell).add_done_callback(end)
+    try:
+        return json_response(await answer)
+    except Exception as failure:
+        return error_response(refusal(failure, what))
+
+
+def _settle(answer: asyncio.Future[bytes], body: bytes) -> None:
+    if not answer.done():
+        answer.set_result(body)
