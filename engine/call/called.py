@@ -51,6 +51,7 @@ def note_of(turn: int, settings: RenderSettings) -> Note:
         "policy": settings.policy,
         "parameters": changed,
         **({"live": True} if settings.live else {}),
+        **settings.pins.to_json(),
     }
 
 

@@ -10,7 +10,9 @@ from engine.history.vectors import Vectors, encode_vector
 from engine.models.embeddings import Embedder
 from engine.models.summaries import Summaries
 from engine.parameters import Parameters
+from engine.pins import NO_PINS, Pins
 from engine.plan.cut_calls import with_arguments
+from engine.plan.moment import present
 from engine.plan.plan import Plan, Shown, shown_items
 from engine.plan.relevance import Relevance
 from engine.plan.retained import TextOf
@@ -87,6 +89,13 @@ class Rendered:
         return sorted({*retained.excerpts, *alone, *calls})
 
     @property
+    def kept(self) -> dict[int, str]:
+        """Of each result that is pinned, by position, how it is shown: `omitted` if not at all."""
+        plan, positions = self.plan, self.view.history.results.message
+        shown = dict.fromkeys(plan.taken, "complete") | self.kinds
+        return {positions[r]: shown.get(r, "omitted") for r in present(self.view).pinned}
+
+    @property
     def omitted(self) -> list[int]:
         """Positions of the results not shown at all, in transcript order."""
         shown = {*self.plan.taken, *self.plan.replaced}
@@ -107,6 +116,7 @@ def render_call(
     originals: Originals | None = None,
     summaries: Summaries | None = None,
     live: bool = False,
+    pins: Pins = NO_PINS,
 ) -> Rendered:
     """The rendering before the next model invocation.
 
@@ -114,11 +124,13 @@ def render_call(
     `originals(start, stop)` reads whole messages, for policies that track tokens; without it they
     must be in memory. `summaries` are for policies that need a model. `compact` may give a
     model-made text for an oversized result; where it gives none, or one over the limit, an excerpt
-    stands in. For a `live` agent the newest results are in view under any policy. Raises
-    InvalidRequest for an unknown policy.
+    stands in. For a `live` agent the newest results are in view under any policy, and for anyone
+    those of `pins`. Raises InvalidRequest for an unknown policy.
     """
     relevance = Relevance(history, embedder, text_of, parameters.query_task_share)
-    view = View(history, budget, parameters, counter, text_of, relevance, originals, summaries)
+    view = View(
+        history, budget, parameters, counter, text_of, relevance, originals, summaries, pins
+    )
     plan = plan_for(view, policy_named(policy), live)
     rendered = Rendered(view, plan, shown_items(history, plan), fresh_vectors=relevance.fresh)
     rendered.embedded_tokens = relevance.embedded_tokens

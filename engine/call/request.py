@@ -7,6 +7,7 @@ from typing import Any, Self
 from contextrender_bridge.errors import InvalidRequest
 
 from engine.parameters import Parameters, check_budget
+from engine.pins import NAMES, NO_PINS, Pins
 from engine.policies import DEFAULT_POLICY, policy_named
 
 DEFAULT_BUDGET = 6_000
@@ -16,16 +17,18 @@ DEFAULT_BUDGET = 6_000
 class RenderSettings:
     """The budget in tokens, the policy by name, and the method's parameters.
 
-    `live` is an agent at work, to whom its newest results are always shown.
+    `live` is an agent at work, to whom its newest results are always shown; `pins` are results that
+    the caller wants kept.
     """
 
     budget: int = DEFAULT_BUDGET
     policy: str = DEFAULT_POLICY
     parameters: Parameters = field(default_factory=Parameters)
     live: bool = False
+    pins: Pins = NO_PINS
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
-        """These with some changed: `budget`, `policy`, `parameters` (by name).
+        """These with some changed: `budget`, `policy`, `parameters` (by name), and pins.
 
         Raises InvalidRequest for an unknown name or a value that is not what it should be.
         """
@@ -36,10 +39,11 @@ class RenderSettings:
             raise InvalidRequest(wrong.message, setting=True) from None
 
     def _updated(self, changes: Mapping[str, Any]) -> Self:
-        unknown = set(changes) - {"budget", "policy", "parameters", "live"}
+        unknown = set(changes) - {"budget", "policy", "parameters", "live", *NAMES}
         if unknown:
             raise InvalidRequest(
-                f"no setting {min(unknown)!r:.40}; there are budget, policy, parameters"
+                f"no setting {min(unknown)!r:.40}; there are budget, policy, parameters, "
+                + ", ".join(NAMES)
             )
         settings = self
         if (budget := changes.get("budget")) is not None:
@@ -55,7 +59,7 @@ class RenderSettings:
             if not isinstance(parameters, Mapping):
                 raise InvalidRequest("parameters must be an object of numbers by name")
             settings = replace(settings, parameters=settings.parameters.updated(parameters))
-        return settings
+        return replace(settings, pins=settings.pins.updated(changes))
 
 
 LIVE = RenderSettings(budget=24_000, policy="contextrender_frozen", live=True)

@@ -4,13 +4,16 @@ What is frozen before an invocation follows from the messages before it alone: i
 invocation so far had been rendered. What is kept of it saves doing so again.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, Final, Self
 
 from engine.history.kept_text import ALL_TEXT, KeptText
 from engine.history.replacement import Replacement
 from engine.parameters import Parameters
+from engine.pins import NO_PINS, Pins
 
 FORMAT: Final = "2"
 """Of what is kept; what was kept in another format is made anew."""
@@ -108,11 +111,14 @@ class FrozenTrail:
         return cls(Frozen.from_json(data["answered"]), Frozen.from_json(data["latest"]))
 
 
-def frozen_key(budget: int, parameters: Parameters) -> str:
-    """What a trail is kept under: a rendering is frozen under one budget and one set of shares."""
+def frozen_key(budget: int, parameters: Parameters, pins: Pins = NO_PINS) -> str:
+    """What a trail is kept under: one budget, one set of shares, and what is pinned."""
     names = ("frozen_share", "thrifty", "newest_share", "cache_minutes")
     shares = [getattr(parameters, name) for name in names]
-    return "/".join([FORMAT, str(budget), *map(repr, shares)])
+    key = "/".join([FORMAT, str(budget), *map(repr, shares)])
+    if not pins:
+        return key
+    return f"{key}/{sha256(json.dumps(pins.to_json()).encode()).hexdigest()}"
 
 
 def _texts_to_json(texts: Texts) -> list[list[Any]]:

@@ -42,7 +42,8 @@ class Results:
     """The tool results, one entry each in every array.
 
     `message` and `event` are the result's own position, `call_event` that of its call (NO_CALL if
-    no call asked for it), `turn` the turn that called it, `tokens` and `call_tokens` their sizes.
+    no call asked for it), `call_id` the id it answers, `turn` the turn that called it, `tokens` and
+    `call_tokens` their sizes.
     """
 
     message: array[int] = field(default_factory=lambda: array("l"))
@@ -52,6 +53,7 @@ class Results:
     turn: array[int] = field(default_factory=lambda: array("l"))
     tokens: array[int] = field(default_factory=lambda: array("l"))
     call_tokens: array[int] = field(default_factory=lambda: array("l"))
+    call_id: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.message)
@@ -110,7 +112,7 @@ class History:
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
-        fixed = 420 * len(self.roles) + 260 * len(self.results)
+        fixed = 420 * len(self.roles) + 340 * len(self.results)
         frozen = sum(trail.nbytes for trail in self.frozen.values())
         tracked = self.tracking.nbytes if self.tracking else 0
         known = self.vectors.nbytes + self.reuse.nbytes + tracked + frozen
@@ -242,6 +244,7 @@ class History:
         results.call_message.append(call.message if call else NO_CALL)
         results.call_event.append(call.event if call else NO_CALL)
         results.call_tokens.append(call.tokens if call else 0)
+        results.call_id.append(event.call_id)
         turn = call.turn if call else self.assistants
         results.turn.append(turn)
         return turn

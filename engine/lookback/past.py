@@ -168,6 +168,7 @@ class Past:
             policy=settings.policy,
             parameters=settings.parameters,
             live=settings.live,
+            pins=settings.pins,
             counter=self._counter,
             embedder=self._embedder,
             text_of=self.text_of,

@@ -60,15 +60,17 @@ def repeated(moment: Moment, last: Frozen, results: Iterable[int]) -> Choice:
 def _is_large(choice: Choice, result: int) -> bool:
     parameters, size = choice.moment.view.parameters, choice.moment.sizes[result]
     most = parameters.newest_share * choice.free
-    if parameters.thrifty and size <= most and not _is_repeated(choice.moment, result):
+    if parameters.thrifty and size <= most and not _is_wanted(choice.moment, result):
         left = max(choice.left_over / 2, THRIFTY_LEAST * choice.free)
         most = min(THRIFTY_SHARE * choice.moment.view.budget, left)
     return bool(size > most)
 
 
-def _is_repeated(moment: Moment, result: int) -> bool:
-    """Whether the very same call gave about as much before: asked again, it should be seen."""
-    return bool(moment.tracking.answered.values[result] > moment.sizes[result] / 2)
+def _is_wanted(moment: Moment, result: int) -> bool:
+    """Whether it is pinned, or the very same call gave about as much before and is made again."""
+    return result in moment.pinned or bool(
+        moment.tracking.answered.values[result] > moment.sizes[result] / 2
+    )
 
 
 def _show_large(choice: Choice, large: list[int]) -> bool:

@@ -53,7 +53,7 @@ def selected_late(
         _block(choice, cut, first_new(moment, last))
         most = small_excerpt(moment.view.budget)
         select_in_parts(choice, density, share=share, most=most)
-        if _worth(choice, worth) >= least and _newest_as_well(choice, anew):
+        if _worth(choice, worth) >= least and _wanted_as_well(choice, anew):
             return Selected(choice, cut)
     return None
 
@@ -105,10 +105,11 @@ def _worth(choice: Choice, worth: Floats) -> float:
     return float(complete + worth[[*choice.kept, *choice.segments]].sum() / 2)
 
 
-def _newest_as_well(choice: Choice, anew: Choice) -> bool:
+def _wanted_as_well(choice: Choice, anew: Choice) -> bool:
+    """Whether the newest results and the pinned ones are shown no less well than in `anew`."""
     complete = {*choice.complete}
     shown = complete | {*choice.kept}
     return all(
         (r in complete or r not in anew.complete) and (r in shown or r not in anew.kept)
-        for r in choice.moment.newest
+        for r in (*choice.moment.newest, *choice.moment.pinned)
     )

@@ -118,6 +118,19 @@ class Moment:
         return [int(r) for r in np.flatnonzero(self.asked & newest)]
 
     @cached_property
+    def pinned(self) -> list[int]:
+        """The results that the caller wants kept, as far as some call asked for them."""
+        pins, history = self.view.pins, self.view.history
+        if not pins:
+            return []
+        results = history.results
+        return [
+            result
+            for result in np.flatnonzero(self.asked).tolist()
+            if pins.names(history.names[results.event[result]], results.call_id[result])
+        ]
+
+    @cached_property
     def tracking(self) -> Tracking:
         """Tracked tokens, words and segments as of now."""
         return self.track(self.messages)

@@ -81,7 +81,7 @@ def _show_somehow(choice: Choice, result: int, within: int) -> None:
     most = int(small_excerpt(choice.moment.view.budget))
     size = int(choice.moment.sizes[result])
     if size > within // 2:
-        opening = _opening(choice.moment, result, min(within // 2, most))
+        opening = opening_of(choice.moment, result, min(within // 2, most))
         if opening is None:
             return
         size = opening.tokens
@@ -96,7 +96,7 @@ def _show_somehow(choice: Choice, result: int, within: int) -> None:
         choice.keep(result, opening)
 
 
-def _opening(moment: Moment, result: int, limit: int) -> Replacement | None:
+def opening_of(moment: Moment, result: int, limit: int) -> Replacement | None:
     """A result's first line, marked, in at most `limit` tokens; None where no word fits."""
     view = moment.view
     position, size = view.history.results.message[result], int(moment.sizes[result])

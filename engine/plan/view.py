@@ -16,6 +16,7 @@ from engine.history.tracking import Originals
 from engine.history.vectors import Vectors as Vector
 from engine.models.summaries import Summaries
 from engine.parameters import Parameters
+from engine.pins import NO_PINS, Pins
 from engine.plan.greedy import Floats
 from engine.plan.plan import SMALLEST_REPLACEMENT, Plan
 from engine.plan.retained import Retained, TextOf, retain_text
@@ -36,7 +37,7 @@ class View:
 
     `relevance_of()` gives every result's cosine to the query (n,); it is asked at most once, and
     only by policies that rank by it. `originals_of` reads messages that are not in memory.
-    `summaries` is there for policies that need a model.
+    `summaries` is there for policies that need a model, `pins` say what the caller wants kept.
     """
 
     history: History
@@ -47,6 +48,7 @@ class View:
     relevance_of: RelevanceOf
     originals_of: Originals | None = None
     summaries: Summaries | None = None
+    pins: Pins = NO_PINS
 
     def originals(self, start: int, stop: int) -> Sequence[Json]:
         """The original messages from one position up to another."""

@@ -1,4 +1,4 @@
-"""Any policy's plan with the newest results in view, as a live agent needs (docs/policies.md)."""
+"""Any policy's plan with the newest and the pinned results in view (docs/policies.md)."""
 
 from dataclasses import replace
 
@@ -8,6 +8,7 @@ from engine.plan.choice import Choice
 from engine.plan.density import density_of
 from engine.plan.moment import Moment, present
 from engine.plan.newest import small_excerpt, take_newest
+from engine.plan.pinned import take_pinned
 from engine.plan.plan import Plan
 from engine.plan.retained import Retained
 from engine.plan.text_cap import NEWEST_SHARE, retained_with, text_at
@@ -15,13 +16,15 @@ from engine.plan.view import View
 from engine.text.tokens import MESSAGE_OVERHEAD
 
 
-def with_newest(view: View, plan: Plan) -> Plan:
-    """The plan itself if it shows the newest results, else one that has room for them.
+def with_newest(view: View, plan: Plan, *, live: bool = True, pinned: bool = True) -> Plan:
+    """The plan itself if it shows these results, else one that has room for them.
 
-    They come first, then what the plan shows, in its order, as far as it still fits.
+    The newest, for a `live` agent, come first, then those pinned, where the policy itself has not
+    seen to them, then what the plan shows, in its order, as far as it still fits.
     """
     moment = present(view)
-    if not _hidden(moment, plan):
+    hidden = live and _hidden(moment, plan)
+    if not hidden and not (pinned and _unpinned(moment, plan)):
         return plan
     retained, text = plan.retained, _text_of(view, plan.retained)
     choice = Choice(moment, text)
@@ -29,7 +32,10 @@ def with_newest(view: View, plan: Plan) -> Plan:
         text = text_at(moment)
         choice, retained = Choice(moment, text), retained_with(moment, text)
     share = view.parameters.newest_share * max(0, choice.free)
-    take_newest(choice, share, density_of(moment), small_excerpt(view.budget))
+    if hidden:
+        take_newest(choice, share, density_of(moment), small_excerpt(view.budget))
+    _keep_summary(choice, plan)
+    take_pinned(choice, density_of(moment))
     first = [*choice.complete, *choice.kept]
     _take_planned(choice, plan)
     texts = choice.excerpts()
@@ -50,6 +56,18 @@ def with_newest(view: View, plan: Plan) -> Plan:
 def _hidden(moment: Moment, plan: Plan) -> bool:
     summaries = {r for r, made in plan.texts.items() if made.kind == "summary"}
     return not {*moment.newest} <= {*plan.taken, *plan.replaced} - summaries
+
+
+def _unpinned(moment: Moment, plan: Plan) -> bool:
+    return not {*moment.pinned} <= {*plan.taken}
+
+
+def _keep_summary(choice: Choice, plan: Plan) -> None:
+    """What stands for the beginning of the history stays before anything that is pinned."""
+    for result, made in plan.texts.items():
+        fits = choice.calls[result] + made.tokens <= choice.left_over
+        if made.kind == "summary" and choice.available[result] and fits:
+            choice.keep(result, made)
 
 
 def _take_planned(choice: Choice, plan: Plan) -> None:

@@ -39,6 +39,9 @@ POLICIES: Mapping[str, Policy] = {
     "acon": acon,
 }
 
+SEE_TO_PINS = (reuse_density, contextrender_plus, contextrender_frozen)
+"""Policies that make room for pinned results themselves."""
+
 
 def policy_named(name: str) -> Policy:
     """The policy of that name. Raises InvalidRequest naming those there are."""
@@ -50,11 +53,11 @@ def policy_named(name: str) -> Policy:
 def plan_for(view: View, policy: Policy, live: bool = False) -> Plan:
     """The policy's plan, or everything when the whole history is within the budget.
 
-    For a `live` agent the newest results are in it under any policy.
+    What is pinned is in it under any policy, and for a `live` agent the newest results.
     """
     if view.fits or policy is everything:
         return everything(view)
-    return with_newest(view, policy(view)) if live else policy(view)
+    return with_newest(view, policy(view), live=live, pinned=policy not in SEE_TO_PINS)
 
 
 __all__ = ["DEFAULT_POLICY", "POLICIES", "Parameters", "Policy", "plan_for", "policy_named"]

@@ -27,7 +27,7 @@ SELECT_EVERY: Final = 128
 def contextrender_frozen(view: View) -> Plan:
     """The last call's rendering and what is new; selected anew when that exceeds the budget."""
     history = view.history
-    key = frozen_key(view.budget, view.parameters)
+    key = frozen_key(view.budget, view.parameters, view.pins)
     trail = history.frozen.get(key, FrozenTrail())
     if trail.latest.messages != len(history):
         trail = history.frozen[key] = _follow(view, trail)

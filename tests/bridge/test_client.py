@@ -231,3 +231,15 @@ def test_the_client_needs_httpx_alone() -> None:
     loaded = set(found.stdout.split())
     assert "httpx" in loaded
     assert not loaded & {"engine", "numpy", "tiktoken", "pydantic", "starlette", "uvicorn"}
+
+
+def test_what_must_stay_is_in_the_request(client: ContextRender, session: str) -> None:
+    messages = history(12)
+    plain = client.fit(session, messages, budget=1_500, fail_open=False)
+    kept = client.fit(session, messages, budget=1_500, keep=["c0"], fail_open=False)
+    assert messages[2] not in plain.messages
+    assert messages[2] in kept.messages
+    assert kept.reply is not None
+    assert kept.reply["kept"] == [{"position": 2, "shown": "complete"}]
+    with pytest.raises(InvalidRequest, match="keep_tools"):
+        client.fit(session, messages, keep_tools="get_*")

@@ -179,7 +179,7 @@ def test_a_late_selection_tries_few_cuts_however_many_there_are(
         return late.selected_late(moment, last, *args)
 
     monkeypatch.setattr(late, "select_in_parts", counted)
-    monkeypatch.setattr(late, "_newest_as_well", lambda *_: False)
+    monkeypatch.setattr(late, "_wanted_as_well", lambda *_: False)
     monkeypatch.setattr(contextrender_frozen, "selected_late", from_the_start)
     assert prompts(agent_run(120), 12_000, Parameters(frozen_share=1))
     assert max(shown) > 40

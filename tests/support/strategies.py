@@ -16,6 +16,7 @@ from engine.history.vectors import encode_vector
 from engine.models.embeddings import Vectors
 from engine.models.summaries import Summaries
 from engine.parameters import Parameters
+from engine.pins import NO_PINS, Pins
 from engine.plan.retained import TextOf
 from engine.policies import POLICIES
 from engine.text.tokens import content_text, counter_for
@@ -179,6 +180,7 @@ def render(
     embedder: Any = None,
     summaries: Summaries | None = None,
     live: bool = False,
+    pins: Pins = NO_PINS,
 ) -> tuple[Rendered, list[Json]]:
     """A rendering of `messages` and its messages, from `history` when one is at hand."""
     rendered = render_call(
@@ -191,6 +193,7 @@ def render(
         text_of=reader(messages),
         summaries=summaries or scripted(),
         live=live,
+        pins=pins,
     )
     return rendered, [assemble(messages[item.message], item) for item in rendered.items]
 

@@ -32,7 +32,7 @@ from contextrender_bridge.client.replies import (
 )
 from contextrender_bridge.client.sent import Known, Sent
 from contextrender_bridge.client.session_names import name_of
-from contextrender_bridge.errors import HistoryDiverged
+from contextrender_bridge.errors import HistoryDiverged, InvalidRequest
 from contextrender_bridge.settings import DEADLINE
 
 Message = Mapping[str, Any]
@@ -59,6 +59,8 @@ class Core(Connection):
         budget: int | None = None,
         policy: str | None = None,
         parameters: Mapping[str, float] | None = None,
+        keep_tools: Sequence[str] | None = None,
+        keep: Sequence[str] | None = None,
         model: str | None = None,
         want: str = "messages",
         early: bool = False,
@@ -73,9 +75,12 @@ class Core(Connection):
         messages: what to show is then in `plan`. `early`: it answers before what is new is on disk;
         should that fail, the next call sends it again. `live`: where neither call nor session says,
         `contextrender_frozen` at 24,000 tokens, as for `fit`. `token` is another user's for this
-        call, and `line` tells histories of one session apart that go on side by side.
+        call, and `line` tells histories of one session apart that go on side by side. Results of
+        the tools `keep_tools` names (with `*`, `?`) and of the calls with the ids `keep` are shown
+        while there is room; `kept` in the reply says how.
         """
         asked = {"budget": budget, "policy": policy, "parameters": parameters, "model": model}
+        asked |= {"keep_tools": _listed(keep_tools), "keep": _listed(keep)}
         how = {"want": want, "early": early or None, "live": live or None}
         fields = {"session": session, **asked, **how}
         return cast(
@@ -90,6 +95,8 @@ class Core(Connection):
         budget: int | None = None,
         policy: str | None = None,
         parameters: Mapping[str, float] | None = None,
+        keep_tools: Sequence[str] | None = None,
+        keep: Sequence[str] | None = None,
         model: str | None = None,
         dialect: str = "chat",
         deadline: float = DEADLINE,
@@ -104,7 +111,8 @@ class Core(Connection):
         `messages` are chat messages, or a whole request body of `dialect` (chat, responses,
         messages, observations). The items that stay are the caller's own objects. `deadline` is in
         seconds; without `fail_open` it raises what went wrong. Without a session, how the history
-        begins names it. `token` and `line` as for `render`.
+        begins names it. `token`,
+        `line`, `keep_tools` and `keep` as for `render`.
         """
         until = time.monotonic() + deadline
         body = messages if isinstance(messages, Mapping) else {"messages": list(messages)}
@@ -114,6 +122,7 @@ class Core(Connection):
                 return Fitted(body)
             session = name_of(transcript.messages) if session is None else session
             asked = {"budget": budget, "policy": policy, "parameters": parameters, "model": model}
+            asked |= {"keep_tools": _listed(keep_tools), "keep": _listed(keep)}
             fields = {**asked, "want": "plan", "session": session, "early": True, "live": True}
             send = self._send_new("render", transcript.messages, fields, token, line, until)
             return fitted(body, transcript, cast(RenderView, (yield from send)))
@@ -231,3 +240,10 @@ class Core(Connection):
             reply = yield from send_from(Known())
         self._sent.remember(key, Known(len(messages), now, reply["digest"]))
         return reply
+
+
+def _listed(names: Sequence[str] | None) -> list[str] | None:
+    """A sequence of names as a list. Raises InvalidRequest for one text in its place."""
+    if isinstance(names, str):
+        raise InvalidRequest("keep_tools and keep are lists of names", setting=True)
+    return names if names is None else list(names)

@@ -47,6 +47,13 @@ class ShownView(TypedDict):
     arguments: list[str | None] | None
 
 
+class KeptView(TypedDict):
+    """A result that `keep_tools` or `keep` asks for, and how it is shown, or `omitted`."""
+
+    position: int
+    shown: str
+
+
 class RenderView(TypedDict):
     """The reply of `render`: `messages` or `plan`, as wanted; the other is None."""
 
@@ -64,6 +71,7 @@ class RenderView(TypedDict):
     left_turns: list[int]
     shortened: list[int]
     breakpoints: list[int]
+    kept: list[KeptView]
     warnings: list[str]
     usage: UsageView
     messages: list[Json] | None

@@ -1,0 +1,161 @@
+"""Results that a caller wants kept: in view under every policy, while there is room."""
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from contextrender_bridge.errors import InvalidRequest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.call.called import called_of, noted
+from engine.call.request import RenderSettings
+from engine.history.history import History
+from engine.parameters import Parameters
+from engine.pins import Pins
+from engine.policies import POLICIES
+from engine.text.transcript import Json
+from tests.engine.test_policies import agent_run, turns_of
+from tests.support.strategies import COUNTER, modest, render, transcripts
+
+SKILL = Pins(keep_tools=("load_*",))
+
+
+def loaded(number: int, words: int) -> list[Json]:
+    """A call of another tool than the rest of a run, whose result nothing draws on."""
+    body = {"name": "load_skill", "arguments": json.dumps({"name": f"skill {number}"})}
+    text = f"skill {number}: " + "always say what you did. " * (words // 5)
+    return [
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": f"s{number}", "type": "function", "function": body}],
+        },
+        {"role": "tool", "tool_call_id": f"s{number}", "content": text},
+    ]
+
+
+def run(*sizes: int, turns: int = 40) -> list[Json]:
+    """A long run that first loads skills of these sizes in words."""
+    skills = itertools.chain.from_iterable(loaded(n, size) for n, size in enumerate(sizes))
+    question, *rest = agent_run(turns)
+    return [question, *skills, *rest]
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("live", [False, True])
+@pytest.mark.parametrize("pins", [SKILL, Pins(keep=("s0",))])
+def test_a_pinned_result_stays_complete_under_every_policy(
+    policy: str, live: bool, pins: Pins
+) -> None:
+    messages = run(300)
+    without, _ = render(messages, 3_000, policy, live=live)
+    assert not without.kept
+    rendered, shown = render(messages, 3_000, policy, live=live, pins=pins)
+    assert rendered.kept == {2: "complete"}
+    assert messages[2] in shown
+    assert "s0" in [call["id"] for m in shown for call in m.get("tool_calls", ())]
+    if policy != "full":
+        assert rendered.tokens_after <= 3_000
+
+
+@pytest.mark.parametrize("policy", ["prune", "contextrender_plus"])
+def test_without_the_pin_it_is_gone(policy: str) -> None:
+    rendered, _ = render(run(300), 3_000, policy)
+    assert 0 not in rendered.plan.taken
+
+
+@pytest.mark.parametrize("policy", sorted({*POLICIES} - {"full"}))
+def test_the_newest_are_complete_and_the_others_excerpts_within_half_of_what_is_free(
+    policy: str,
+) -> None:
+    messages = run(700, 700, 700, 700)
+    rendered, shown = render(messages, 4_000, policy, pins=SKILL)
+    kept = rendered.kept
+    assert list(kept) == [2, 4, 6, 8]
+    assert kept[8] == "complete"
+    assert "excerpt" in kept.values()
+    results = rendered.view.history.results
+    pinned = [r for r in range(4) if r in {*rendered.plan.taken, *rendered.plan.replaced}]
+    sizes = [
+        results.call_tokens[r] + rendered.plan.replaced.get(r, results.tokens[r]) for r in pinned
+    ]
+    if policy in ("reuse_density", "prune", "contextrender"):
+        assert sum(sizes) <= (4_000 - rendered.plan.retained.tokens) / 2
+    assert rendered.tokens_after <= 4_000
+    texts = [str(message["content"]) for message in shown]
+    assert any(text.startswith("[Excerpt: ") and "always say" in text for text in texts)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.6])
+@pytest.mark.parametrize("thrifty", [0, 1])
+def test_a_frozen_rendering_keeps_them_and_still_begins_with_the_last(
+    share: float, thrifty: int
+) -> None:
+    messages = run(400, 400, turns=40)
+    history = History()
+    before: list[Json] = []
+    same = calls = 0
+    parameters = Parameters(frozen_share=share, thrifty=thrifty)
+    for size in turns_of(messages)[3:]:
+        history.extend(messages[len(history) : size], COUNTER)
+        rendered, shown = render(
+            messages[:size], 5_000, "contextrender_frozen", parameters, history, pins=SKILL
+        )
+        assert rendered.kept == {2: "complete", 4: "complete"}
+        assert rendered.tokens_after <= 5_000
+        same += json.dumps(shown[: len(before)]) == json.dumps(before)
+        calls += 1
+        before = shown
+    assert same > calls / 3
+
+
+def test_pins_have_a_frozen_rendering_of_their_own() -> None:
+    messages = run(300)
+    history = History()
+    history.extend(messages, COUNTER)
+    plain, _ = render(messages, 3_000, "contextrender_frozen", history=history)
+    pinned, _ = render(messages, 3_000, "contextrender_frozen", history=history, pins=SKILL)
+    again, _ = render(messages, 3_000, "contextrender_frozen", history=history)
+    assert pinned.kept == {2: "complete"}
+    assert plain.plan.taken == again.plan.taken != pinned.plan.taken
+
+
+@given(transcripts(), st.sampled_from([200, 700, 1_500]), st.sampled_from(sorted(POLICIES)))
+@modest
+def test_whatever_is_pinned_the_budget_holds(
+    messages: list[Json], budget: int, policy: str
+) -> None:
+    everything = Pins(keep_tools=("*",))
+    rendered, _ = render(messages, budget, policy, pins=everything)
+    asked = [call for call in rendered.view.history.results.call_event if call >= 0]
+    assert len(rendered.kept) == len(asked)
+    if policy != "full":
+        assert rendered.tokens_after <= budget
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"keep_tools": "load_*"},
+        {"keep_tools": [""]},
+        {"keep_tools": [7]},
+        {"keep_tools": ["a["]},
+        {"keep_tools": ["a" * 201]},
+        {"keep": ["x"] * 101},
+        {"keep": {"id": "x"}},
+    ],
+)
+def test_what_cannot_be_a_pin_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest, match="keep") as refused:
+        RenderSettings().updated(changes)
+    assert refused.value.status == 422
+
+
+def test_the_settings_of_a_call_are_noted_with_its_pins() -> None:
+    settings = RenderSettings().updated({"keep_tools": ["load_[a-z]*"], "keep": ["s0", "s0"]})
+    assert settings.pins == Pins(("load_[a-z]*",), ("s0",))
+    notes = noted([], 3, settings)
+    assert called_of([notes], RenderSettings()).at(4) == settings
+    assert settings.updated({"keep": []}).pins == Pins(("load_[a-z]*",))
