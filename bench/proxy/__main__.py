@@ -7,6 +7,7 @@ Every call is the next one of an agent: its history grows by one tool call and o
 Ways take turns, call by call, so that the machine's moods hit all alike; CPU is the processor time
 of the processes on the way, which other work on the machine hardly changes. LiteLLM's proxy takes
 part when BENCH_LITELLM names the `litellm` of a virtual environment that has `litellm[proxy]`.
+The exit code is 1 when a goal (goals.py) is not met.
 """
 
 import argparse
@@ -25,6 +26,7 @@ import httpx
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "latency")]
+from goals import unmet  # noqa: E402
 from model import PAUSE  # noqa: E402
 from sample import Sample  # noqa: E402
 from servers import Way, find_litellm, ways  # noqa: E402
@@ -175,7 +177,7 @@ def table(title: str, heads: Sequence[str], rows: Json) -> None:
         print(f"{name:16}" + "".join(f"{value:11.2f}" for value in row.values()), flush=True)
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=60)
     parser.add_argument("--sizes", default="10,100,1000")
@@ -188,7 +190,10 @@ def main() -> None:
         made = asyncio.run(measure(found, sizes, args.calls))
     if args.json:
         args.json.write_text(json.dumps(made, indent=1) + "\n")
+    missed = unmet(made)
+    print("\nGoals: " + ("; ".join(missed) if missed else "all met"))
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
