@@ -29,14 +29,14 @@ def owned_node(identity: UUID) -> object | None:
     return None if anchor is None else cast(object, anchor.archetype)
 
 
-def joined(source: object, target: object) -> bool:
-    """Whether an edge joins them: an id finds a node, that proves where it belongs.
+def joined(source: object, kind: type, target: object) -> bool:
+    """Whether an edge of a type joins them: an id finds a node, that proves where it belongs.
 
     It is looked for at the target: a root has an edge to each of its owner's sessions.
     """
     start = node_id(source)
     edges = cast(Any, target).__jac__.edges
-    return any(start in (edge.source.id, edge.target.id) for edge in edges)
+    return any(edge.source.id == start and type(edge.archetype) is kind for edge in edges)
 
 
 def load_nodes(identities: Iterable[UUID]) -> None:

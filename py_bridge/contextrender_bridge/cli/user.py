@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     fate = remove.add_mutually_exclusive_group(required=True)
     fate.add_argument("--delete-sessions", action="store_true", help="they are deleted for good")
     fate.add_argument("--hand-over", metavar="TO", help="they become those of the user TO")
+    _action(actions, "root", "print the id of a user's root, for `jac enter -r`")
     _action(actions, "list", "list the users", named=False)
 
 
@@ -44,6 +45,8 @@ def run(args: argparse.Namespace) -> int:
             accounts.revoke(accounts.named(args.name))
         elif args.action == "token":
             print(accounts.token(accounts.named(args.name).user, _days(args.days)))
+        elif args.action == "root":
+            print(accounts.named(args.name).root)
         elif args.action == "password":
             accounts.set_password(args.name, _line())
         elif args.action == "remove":
