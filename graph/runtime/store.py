@@ -16,26 +16,19 @@ from sqlalchemy import Engine
 from graph.runtime.kinds import Kinds
 from graph.runtime.queue import WriteQueue
 from graph.runtime.schema import MIGRATIONS, VERSION
+from graph.runtime.statements import (
+    FENCE,
+    INSERT,
+    JOIN,
+    PART,
+    PART_IN,
+    PART_OUT,
+    REMOVE,
+    UPDATE,
+)
 from graph.runtime.unit import Raced, StoreUnavailable, Unit
 
 IDS_PER_SELECT: Final = 500
-
-INSERT = (
-    "INSERT INTO nodes (owner, id, rev, kind, listed, data) VALUES (?, ?, 1, ?, ?, ?) "
-    "ON CONFLICT DO NOTHING"
-)
-UPDATE = (
-    "UPDATE nodes SET rev = rev + 1, listed = ?, data = ? WHERE owner = ? AND id = ? AND rev = ?"
-)
-FENCE = "UPDATE nodes SET rev = rev + 1 WHERE owner = ? AND id = ? AND rev = ?"
-REMOVE = "DELETE FROM nodes WHERE owner = ? AND id = ? AND rev = ?"
-JOIN = (
-    "INSERT INTO edges (owner, source, kind, target, data) VALUES (?, ?, ?, ?, ?) "
-    "ON CONFLICT (owner, source, kind, target) DO UPDATE SET data = excluded.data"
-)
-PART = "DELETE FROM edges WHERE owner = ? AND source = ? AND kind = ? AND target = ?"
-PART_OUT = "DELETE FROM edges WHERE owner = ? AND source = ?"
-PART_IN = "DELETE FROM edges WHERE owner = ? AND target = ?"
 
 NodeRow = tuple[UUID, int, int, bytes]
 """Id, revision, kind, data."""

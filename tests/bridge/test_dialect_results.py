@@ -16,7 +16,7 @@ def text(value: str) -> Json:
     return {"type": "text", "text": value}
 
 
-SEARCHED = [
+SEARCHED: list[Json] = [
     {"type": "server_tool_use", "id": "srv1", "name": "web_search", "input": {"query": "q"}},
     {
         "type": "web_search_tool_result",
@@ -24,7 +24,7 @@ SEARCHED = [
         "content": [{"type": "web_search_result", "url": "u", "encrypted_content": "e" * 99}],
     },
 ]
-POINTER = {"type": "web_search_result_location", "encrypted_index": "i", "cited_text": "c"}
+POINTER: Json = {"type": "web_search_result_location", "encrypted_index": "i", "cited_text": "c"}
 MESSAGES: Json = {
     "messages": [
         {"role": "user", "content": "Find out."},
@@ -32,9 +32,15 @@ MESSAGES: Json = {
         {"role": "user", "content": "And now?"},
     ]
 }
-MCP = {"type": "mcp_call", "id": "mcp1", "name": "look", "arguments": "{}", "output": "found 5"}
+MCP: Json = {
+    "type": "mcp_call",
+    "id": "mcp1",
+    "name": "look",
+    "arguments": "{}",
+    "output": "found 5",
+}
 SHELL = {"type": "shell_call", "call_id": "s1", "action": {"commands": ["ls"]}}
-LISTED = {
+LISTED: Json = {
     "type": "shell_call_output",
     "call_id": "s1",
     "output": [{"stdout": "a b c", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}],

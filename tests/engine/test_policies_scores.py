@@ -197,7 +197,9 @@ def results_of(rendered: Any) -> list[int]:
 
 
 def test_demonstrations_leave_one_by_one_and_not_with_the_first_turn() -> None:
-    shots = [{"role": "user", "content": f"Example_{n} " + "word " * 100} for n in range(12)]
+    shots: list[Json] = [
+        {"role": "user", "content": f"Example_{n} " + "word " * 100} for n in range(12)
+    ]
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     messages = [
         *shots,

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from contextrender_bridge.errors import CommandError
@@ -201,7 +202,7 @@ def test_openclaws_configuration_is_included_by_one_beside_it(user: User) -> Non
     user.variables["OPENCLAW_STATE_DIR"] = str(user.home / "claw")
     messages = {"baseUrl": "https://claude.test", "api": "anthropic-messages"}
     chat = {"baseUrl": "https://gateway.test/v1", "api": "openai-completions"}
-    config = {
+    config: dict[str, Any] = {
         "models": {"providers": {"a": messages, "b": chat, "other": {"baseUrl": "https://x.test"}}},
         "agents": {"defaults": {"model": {"primary": "a/large"}}},
     }

@@ -79,8 +79,8 @@ class Core(Connection):
         the tools `keep_tools` names (with `*`, `?`) and of the calls with the ids `keep` are shown
         while there is room; `kept` in the reply says how.
         """
-        asked = {"budget": budget, "policy": policy, "parameters": parameters, "model": model}
-        asked |= {"keep_tools": _listed(keep_tools), "keep": _listed(keep)}
+        asked: dict[str, Any] = {"budget": budget, "policy": policy, "model": model}
+        asked |= {"parameters": parameters, **_pins(keep_tools, keep)}
         how = {"want": want, "early": early or None, "live": live or None}
         fields = {"session": session, **asked, **how}
         return cast(
@@ -121,8 +121,8 @@ class Core(Connection):
             if not transcript.messages:
                 return Fitted(body)
             session = name_of(transcript.messages) if session is None else session
-            asked = {"budget": budget, "policy": policy, "parameters": parameters, "model": model}
-            asked |= {"keep_tools": _listed(keep_tools), "keep": _listed(keep)}
+            asked: dict[str, Any] = {"budget": budget, "policy": policy, "model": model}
+            asked |= {"parameters": parameters, **_pins(keep_tools, keep)}
             fields = {**asked, "want": "plan", "session": session, "early": True, "live": True}
             send = self._send_new("render", transcript.messages, fields, token, line, until)
             return fitted(body, transcript, cast(RenderView, (yield from send)))
@@ -242,8 +242,9 @@ class Core(Connection):
         return reply
 
 
-def _listed(names: Sequence[str] | None) -> list[str] | None:
-    """A sequence of names as a list. Raises InvalidRequest for one text in its place."""
-    if isinstance(names, str):
+def _pins(*lists: Sequence[str] | None) -> Json:
+    """`keep_tools` and `keep` as lists. Raises InvalidRequest for one text in place of a list."""
+    if any(isinstance(names, str) for names in lists):
         raise InvalidRequest("keep_tools and keep are lists of names", setting=True)
-    return names if names is None else list(names)
+    listed = [names if names is None else list(names) for names in lists]
+    return dict(zip(("keep_tools", "keep"), listed, strict=True))

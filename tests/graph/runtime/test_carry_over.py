@@ -7,6 +7,7 @@ import json
 import sqlite3
 import tarfile
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -43,7 +44,7 @@ def answers(runtime: Runtime, told: Json) -> Json:
             walker, _, fields = call.partition(" ")
             given = json.loads(fields)
             root = told_root(runtime, name)
-            reply = json.loads(runtime.call(walker, lambda given=given: given, root))["reports"][0]
+            reply = json.loads(runtime.call(walker, partial(dict, given), root))["reports"][0]
             reply.pop("usage", None)
             found[name][call] = reply
     return found

@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -66,7 +67,7 @@ def test_nobody_is_lost_when_many_count_at_once(store: Store) -> None:
     id = uuid4()
     insert(store, id)
 
-    def count(_: int) -> None:
+    def count(turn: int) -> None:
         while True:
             ((_, rev, _, data),) = store.nodes(OWNER, [id])
             number = int(rows.parse(rows.unpack(data))[0].get("n", 0))
@@ -127,7 +128,7 @@ def test_a_node_takes_its_edges_with_it(store: Store) -> None:
         insert(store, id)
     kind = store.kinds.number_of("nodes.edges", "Next")
     pairs = [(ids[0], ids[1]), (ids[1], ids[2]), (ids[0], ids[2])]
-    edges = [(OWNER, a, kind, b, None) for a, b in pairs]
+    edges: list[Any] = [(OWNER, a, kind, b, None) for a, b in pairs]
     for _ in range(2):  # a repeated write is harmless
         store.write(Unit(join=edges))
     assert len(list(store.edges(OWNER, [ids[0]]))) == 2
