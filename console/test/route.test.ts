@@ -16,6 +16,6 @@ test("what is no address is the list of sessions", () => {
 });
 
 test("what an address has wrong is left out", () => {
-  expect(readPlace("#/session/s/nowhere/x?branch=-1")).toEqual({ page: "session", session: "s", view: "timeline", item: null, branch: null });
+  expect(readPlace("#/session/s/nowhere/x?branch=-1")).toEqual({ page: "session", session: "s", view: "misses", item: null, branch: null });
   expect(readPlace("#/session/%E0%A4%A/call/3")).toMatchObject({ session: "%E0%A4%A", view: "call", item: 3 });
 });
