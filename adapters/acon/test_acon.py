@@ -110,7 +110,9 @@ def run(loopback: Loopback, **settings: Any) -> tuple[Script, Any]:
 def test_the_loop_shows_what_fits_and_keeps_everything(
     loopback: Loopback, caplog: pytest.LogCaptureFixture
 ) -> None:
-    script, memory = run(loopback, client=loopback.client, budget=BUDGET, deadline=10.0)
+    script, memory = run(
+        loopback, client=loopback.client, budget=BUDGET, policy="contextrender", deadline=10.0
+    )
     assert UNCHANGED not in caplog.text
     hosts.check(replace(script, steps=[*STEPS, script.steps[-1]]))
     for body in script.asked:
