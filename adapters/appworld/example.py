@@ -75,7 +75,7 @@ class ReActAgent:
 class FittedAgent(ContextRenderMixin, ReActAgent):
     """The same within a budget."""
 
-    contextrender = {"budget": 1000}  # noqa: RUF012
+    contextrender = {"budget": 1000, "policy": "contextrender"}  # noqa: RUF012
 
 
 def ask(messages: list[dict]) -> str:

@@ -37,7 +37,11 @@ async def main() -> None:
         instruction="Use the tools, one host at a time.",
         tools=[look, restart],
     )
-    app = App(name="hosts", root_agent=agent, plugins=[ContextRenderPlugin(budget=600)])
+    app = App(
+        name="hosts",
+        root_agent=agent,
+        plugins=[ContextRenderPlugin(budget=600, policy="contextrender")],
+    )
     sessions = InMemorySessionService()
     runner = Runner(app=app, session_service=sessions)
     await sessions.create_session(app_name="hosts", user_id="me", session_id="hosts")

@@ -52,7 +52,10 @@ def make_home(folder: Path, url: str, api: str) -> Path:
     """A home for Hermes with the plugin and the configuration of this folder."""
     home = folder / "home" / ".hermes"
     shutil.copytree(FOLDER / "contextrender", home / "plugins" / "contextrender")
-    config = (FOLDER / "config.yaml").read_text() + QUIET.format(url=url, api=api)
+    # The hosts' task is about what leaves and comes back: the paper's policy.
+    own = (FOLDER / "config.yaml").read_text()
+    own = own.replace("budget: 600", "budget: 600\n      policy: contextrender")
+    config = own + QUIET.format(url=url, api=api)
     (home / "config.yaml").write_text(config)
     checked = {"ts": time.time(), "behind": 0, "rev": None, "ver": "0.19.0"}
     (home / ".update_check").write_text(json.dumps(checked))

@@ -34,7 +34,7 @@ def main() -> None:
         ChatOpenAI(model=os.environ.get("MODEL", "gpt-4o-mini")),
         [look, restart],
         system_prompt="Use the tools, one host at a time.",
-        middleware=[ContextRenderMiddleware(budget=600)],
+        middleware=[ContextRenderMiddleware(budget=600, policy="contextrender")],
         checkpointer=InMemorySaver(),
     )
     where = {"configurable": {"thread_id": "hosts"}, "recursion_limit": 99}

@@ -35,7 +35,7 @@ async def main() -> None:
         model=os.environ.get("MODEL", "gpt-4o-mini"),
     )
     session = SQLiteSession("hosts")
-    fit = ContextRenderFilter(budget=600)
+    fit = ContextRenderFilter(budget=600, policy="contextrender")
     config = RunConfig(call_model_input_filter=fit.for_session(session))
     first = "Find out which of the first six hosts are slow."
     print((await Runner.run(agent, first, session=session, run_config=config)).final_output)

@@ -13,7 +13,7 @@ from pydantic_ai import Agent
 agent = Agent(
     os.environ.get("MODEL", "openai-responses:gpt-4o-mini"),
     instructions="Use the tools, one host at a time.",
-    capabilities=[ContextRenderCapability(budget=600)],
+    capabilities=[ContextRenderCapability(budget=600, policy="contextrender")],
 )
 
 

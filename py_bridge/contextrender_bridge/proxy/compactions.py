@@ -29,8 +29,12 @@ def is_compaction(dialect: str, body: Json) -> bool:
 
 
 def _is_claude_codes(items: Sequence[Any]) -> bool:
-    """The same system and tools, and behind the history what to do with it."""
-    content = items[-1].get("content") if items and isinstance(items[-1], Mapping) else None
+    """The same system and tools, and behind the history what to do with it.
+
+    Newer models' requests may end with a system message of the agent's own.
+    """
+    said = [i for i in items if isinstance(i, Mapping) and i.get("role") != "system"]
+    content = said[-1].get("content") if said else None
     text = _text(content[-1:] if isinstance(content, list) else content)
     return text.startswith(CLAUDE_CODE[0]) and CLAUDE_CODE[1] in text
 
