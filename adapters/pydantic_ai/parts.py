@@ -89,15 +89,25 @@ def any_plan(messages: Sequence[Json], choose: random.Random) -> Plan:
 
 
 def plainly(messages: Sequence[Json]) -> list[Json]:
-    """The messages with their text in one piece before other content; without empty ones."""
-    found = []
+    """The messages with their words in one piece before other content; without empty ones.
+
+    Neighbours that the assistant says are one, as the chat dialect joins them.
+    """
+    found: list[Json] = []
     for message in messages:
         content = message["content"] or ""
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        text = "\n".join(part["text"] for part in parts if part.get("text"))
+        words = " ".join(" ".join(part["text"].split()) for part in parts if part.get("text"))
         others = [part for part in parts if part["type"] != "text"]
-        if text or others or message.get("tool_calls"):
-            found.append({**message, "content": [text, *others]})
+        calls = message.get("tool_calls") or []
+        if not (words or others or calls):
+            continue
+        if found and message["role"] == "assistant" == found[-1]["role"]:
+            last = found[-1]
+            last["content"] = [" ".join([last["content"][0], words]).strip()]
+            last["tool_calls"] = [*last["tool_calls"], *calls]
+            continue
+        found.append({**message, "content": [words, *others], "tool_calls": calls})
     return found
 
 

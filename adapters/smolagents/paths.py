@@ -8,7 +8,7 @@ from smolagents import LogLevel, MultiStepAgent, OpenAIModel, ToolCallingAgent
 
 def main() -> None:
     """Runs out of steps, then tells how much of the memory is left: all of it."""
-    agent = with_contextrender(ToolCallingAgent, budget=2000)(
+    agent = with_contextrender(ToolCallingAgent, budget=2000, policy="contextrender")(
         tools=[look, restart],
         model=OpenAIModel("m"),
         planning_interval=3,
