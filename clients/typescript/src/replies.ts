@@ -22,11 +22,22 @@ export interface ReplacedView {
   text: string;
 }
 
-/** One message of a plan: which of its calls stay, and a text in place of its own. */
+/**
+ * One message of a plan: which of its calls stay, and a text in place of its own.
+ *
+ * `arguments` has for each call that stays those in place of its own, where any are.
+ */
 export interface ShownView {
   message: number;
   calls: number[];
   text: string | null;
+  arguments: (string | null)[] | null;
+}
+
+/** A result that `keep_tools` or `keep` asks for, and how it is shown, or `omitted`. */
+export interface KeptView {
+  position: number;
+  shown: string;
 }
 
 /** The reply of `render`: `messages` or `plan`, as wanted; the other is None. */
@@ -44,6 +55,8 @@ export interface RenderView {
   replaced: ReplacedView[];
   left_turns: number[];
   shortened: number[];
+  breakpoints: number[];
+  kept: KeptView[];
   warnings: string[];
   usage: UsageView;
   messages: Record<string, unknown>[] | null;

@@ -23,10 +23,10 @@ test("AI SDK: results of one message leave one by one; approvals and media stay"
     { role: "tool", content: [result("a"), result("b"), result("c")] },
   ];
   const { client, asked } = planned([2, 3, 4], [
-    { message: 0, calls: [], text: null },
-    { message: 1, calls: [], text: null },
-    { message: 2, calls: [1], text: "" },
-    { message: 4, calls: [], text: "short" },
+    { message: 0, calls: [], text: null, arguments: null },
+    { message: 1, calls: [], text: null, arguments: null },
+    { message: 2, calls: [1], text: "", arguments: null },
+    { message: 4, calls: [], text: "short", arguments: null },
   ]);
   const { transformParams } = contextRenderMiddleware({ client });
   const providerOptions = { contextrender: { session: "mine" }, openai: { user: "x" } };
@@ -69,9 +69,9 @@ test("LangChain: a copy is of the message's class, without the calls that left",
   const tool = (/** @type {string} */ id) => ({ type: "tool", tool_call_id: id, content: id });
   const messages = [{ type: "human", content: "Look." }, new AIMessage(), tool("a"), tool("b")];
   const { client, asked } = planned([2], [
-    { message: 0, calls: [], text: null },
-    { message: 1, calls: [1], text: null },
-    { message: 3, calls: [], text: null },
+    { message: 0, calls: [], text: null, arguments: null },
+    { message: 1, calls: [1], text: null, arguments: null },
+    { message: 3, calls: [], text: null, arguments: null },
   ]);
   const { wrapModelCall } = contextRender({ client });
   const request = { messages, runtime: { configurable: { thread_id: 7 } } };
@@ -95,9 +95,9 @@ test("OpenAI Agents: reasoning leaves with all that it led to", async () => {
     reasoning("2"), call("b"), call("c"), result("b"), result("c"),
   ];
   const { client, asked } = planned([2, 4], [
-    { message: 0, calls: [], text: null },
-    { message: 3, calls: [1], text: "" },
-    { message: 5, calls: [], text: "short" },
+    { message: 0, calls: [], text: null, arguments: null },
+    { message: 3, calls: [1], text: "", arguments: null },
+    { message: 5, calls: [], text: "short", arguments: null },
   ]);
   const session = { getSessionId: async () => "mine" };
   const left = await contextRenderFilter({ client, session })({ modelData: { input } });
