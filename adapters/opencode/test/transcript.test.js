@@ -196,7 +196,7 @@ test("a plan that shows everything leaves the very same messages", () => {
 
 /** @param {Transcript} transcript @param {Shown[]} shown */
 function leftOf(transcript, shown) {
-  const whole = shown.map((item) => ({ text: null, ...item }));
+  const whole = shown.map((item) => ({ text: null, arguments: null, ...item }));
   return transcript.apply(new Plan(transcript.messages, whole));
 }
 
