@@ -178,8 +178,8 @@ def summaries_for(policy: str, store: SummaryStore, *, write: bool = True) -> Su
 
 def _write(way: Way, earlier: str, text: str) -> tuple[str, Usage]:
     importlib.import_module("jaclang")
-    summarising = importlib.import_module("engine.models.summary_writer")
-    written: tuple[str, Usage] = summarising.summarise(
+    writer = importlib.import_module(".summary_writer", __package__)
+    written: tuple[str, Usage] = writer.summarise(
         way.model, text, earlier, way.limit, way.guideline
     )
     return written

@@ -5,6 +5,9 @@ from collections.abc import Callable
 
 from jaclang.runtimelib.serializer import Serializer
 
+# In a host program our modules have a parent (contextrender_bridge/own_packages.py); rows never do.
+PARENT = __name__.removesuffix("graph.runtime.kinds")
+
 Row = tuple[int, str, str]
 Name = tuple[str, str]
 
@@ -22,7 +25,7 @@ class Kinds:
 
     def number(self, kind: type) -> int:
         """The number to store instances under."""
-        return self.number_of(kind.__module__, kind.__name__)
+        return self.number_of(*name_of(kind))
 
     def number_of(self, module: str, name: str) -> int:
         """The number of the type of that name."""
@@ -38,7 +41,7 @@ class Kinds:
     def cls(self, number: int) -> type | None:
         """The type, or None where the program has no such type now."""
         if number not in self._classes:
-            found = Serializer._get_class(*self.name(number))
+            found = _registered(*self.name(number))
             if found is None:
                 return None
             self._classes[number] = found
@@ -59,3 +62,17 @@ class Kinds:
         for number, module, name in self._load():
             self._names[number] = (module, name)
             self._numbers[module, name] = number
+
+
+def name_of(kind: type) -> Name:
+    """Module and name of a type, as they are stored."""
+    return kind.__module__.removeprefix(PARENT), kind.__name__
+
+
+def _registered(module: str, name: str) -> type | None:
+    """The type of that stored name; an alias may stand between."""
+    ours = PARENT + module
+    if f"{ours}.{name}" in Serializer._registry:
+        module = ours
+    found: type | None = Serializer._get_class(module, name)
+    return found

@@ -28,6 +28,7 @@ from jaclang.runtimelib.memory import TieredMemory
 
 from graph.runtime import rows
 from graph.runtime.edges import StoredEdges
+from graph.runtime.kinds import name_of
 from graph.runtime.quarantine import put_aside
 from graph.runtime.store import NodeRow, Store
 from graph.runtime.unit import End, Unit
@@ -347,7 +348,7 @@ class RequestMemory(TieredMemory):
 
 def edge_id(source: UUID, kind: type, target: UUID) -> UUID:
     """The id of the edge of a type between two nodes."""
-    name = f"{kind.__module__}.{kind.__name__}".encode()
+    name = ".".join(name_of(kind)).encode()
     digest = blake2b(source.bytes + target.bytes + name, digest_size=16)
     return UUID(bytes=digest.digest())
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.packaging.documents import of_the_distribution
 from tests.server.servers import REPOSITORY, running
+from tests.support.host_program import run_host
 
 pytestmark = pytest.mark.slow
 
@@ -41,6 +42,7 @@ def test_an_installed_wheel_serves(data: Path) -> None:
     assert demo.returncode == 0, demo.stderr
     assert "One call explained" in demo.stdout
     _run_what_is_documented(place, python.with_name("contextrender"))
+    run_host(python, place / "host", "amid")
     assert _files(place / "venv") == before
 
 

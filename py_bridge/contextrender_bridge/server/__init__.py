@@ -4,10 +4,9 @@ Routes: `POST /walker/NAME`, `POST /user/login`, `GET /healthz` and the page at 
 the runtime's own.
 """
 
-import sys
 from typing import Any
 
-from contextrender_bridge.paths import app_dir
+from contextrender_bridge.own_packages import make_app_loadable
 from contextrender_bridge.settings import set_for_library
 
 __all__ = ["build_app"]
@@ -16,8 +15,7 @@ __all__ = ["build_app"]
 set_for_library("JAC_DISABLED_PLUGINS", "jac-scale:*")
 
 # The server stands on the app's own packages.
-if str(app_dir()) not in sys.path:
-    sys.path.insert(0, str(app_dir()))
+make_app_loadable()
 
 
 def __getattr__(name: str) -> Any:

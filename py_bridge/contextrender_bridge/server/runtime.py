@@ -3,13 +3,12 @@
 import contextvars
 import inspect
 import random
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 from uuid import UUID
 
@@ -22,7 +21,8 @@ from jaclang.project.config import JacConfig, set_config
 from jaclang.runtimelib.context import ExecutionContext
 
 from contextrender_bridge.errors import Conflict
-from contextrender_bridge.paths import ENTRY
+from contextrender_bridge.own_packages import import_entry
+from contextrender_bridge.paths import ENTRY, app_dir
 from contextrender_bridge.server.replies import encode
 from graph.runtime import hooks
 from graph.runtime.early import TELL, Tell
@@ -47,17 +47,23 @@ def load_app(app: Path) -> dict[str, type]:
     set_config(JacConfig.load(app / "jac.toml"))
     reset_scale_config()
     get_scale_config(app)
-    if str(app) not in sys.path:
-        sys.path.insert(0, str(app))
     hooks.register()
+    return {
+        walker.__name__: walker
+        for walker in vars(_entry(app)).values()
+        if inspect.isclass(walker) and issubclass(walker, WalkerArchetype)
+    }
+
+
+def _entry(app: Path) -> ModuleType:
+    """The entry file of `app` as a module."""
+    if app == app_dir():
+        return import_entry()
     name = ENTRY.removesuffix(".jac")
     if name not in JacRuntime.loaded_modules:
         JacRuntime.jac_import(target=name, base_path=str(app), lng="jac")
-    return {
-        walker.__name__: walker
-        for walker in vars(JacRuntime.loaded_modules[name]).values()
-        if inspect.isclass(walker) and issubclass(walker, WalkerArchetype)
-    }
+    module: ModuleType = JacRuntime.loaded_modules[name]
+    return module
 
 
 class Runtime:
