@@ -18,6 +18,11 @@ class CircuitBreaker:
         self._lock = threading.Lock()
         self._retry_at: float | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the last call failed."""
+        return self._retry_at is not None
+
     def allow(self) -> bool:
         """Whether a call may be made now; a trial keeps other callers out for `cooldown`."""
         with self._lock:

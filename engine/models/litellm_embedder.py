@@ -55,6 +55,11 @@ class LiteLLMEmbedder:
         self._breaker = breaker or CircuitBreaker()
         self._dimension = 0
 
+    @property
+    def fails(self) -> bool:
+        """Whether it failed last time, and is left alone for now."""
+        return self._breaker.is_open
+
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Unit rows, shape (n, d); a zero row for a blank text or one the provider refuses.
 

@@ -10,7 +10,6 @@ from typing import Any, Final, override
 from uuid import UUID
 
 import psycopg
-from contextrender_bridge.errors import CommandError
 from contextrender_bridge.settings import Settings
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
@@ -44,7 +43,7 @@ class PostgresStore(Store):
     """A pool of connections to one database, or to whichever of several hosts takes writes."""
 
     def __init__(self, address: str, limits: Settings) -> None:
-        """Connects, and brings the tables up to date. Raises CommandError where it cannot."""
+        """Connects, and brings the tables up to date. Raises StoreUnavailable where it cannot."""
         super().__init__()
         known = conninfo_to_dict(address)
         wait = limits.database_connect_timeout
@@ -75,7 +74,7 @@ class PostgresStore(Store):
                 self.migrate(cursor, CREATE)
         except StoreUnavailable as failure:
             self._pool.close()
-            raise CommandError(f"{self._place}: {failure.__cause__ or failure}") from None
+            raise StoreUnavailable(f"{self._place}: {failure.__cause__ or failure}") from failure
 
     @property
     @override

@@ -17,6 +17,17 @@ from graph.runtime.store import Store
 from graph.runtime.unit import StoreUnavailable
 
 LOCK_TIMEOUT_SECONDS = 5.0
+REFUSED: Final = "The store did not take the change; nothing was written."
+SAID: Final = {
+    sqlite3.SQLITE_FULL: "The disk is full, so nothing was written: make room.",
+    sqlite3.SQLITE_READONLY: "The store cannot be written to; nothing was written.",
+    sqlite3.SQLITE_CANTOPEN: "The store's file cannot be opened; nothing was written.",
+    sqlite3.SQLITE_IOERR: "The disk of the store fails; nothing was written.",
+    sqlite3.SQLITE_CORRUPT: "The store's file is damaged; nothing was written.",
+    sqlite3.SQLITE_NOTADB: "The store's file is damaged; nothing was written.",
+}
+"""What each of SQLite's own failures is to a caller."""
+DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 JOURNAL_LIMIT: Final = 16 * 2**20
 CREATE = statements(
     TABLES,
@@ -38,9 +49,16 @@ class SqliteStore(Store):
         """Opens the file, creating it private, and brings its tables up to date."""
         super().__init__()
         self._path = path
+        # It is never made anew where it has gone.
+        self._address = f"{path.absolute().as_uri()}?mode=rw"
         self._idle: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        self._damaged = False
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        except OSError as failure:
+            raise StoreUnavailable(f"{path} cannot be opened: {failure.strerror}.") from failure
+        self._file = _identity(path)
         with self._connection() as connection:
             # Pages freed by deletes can be given back; only an empty file takes it.
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
@@ -73,6 +91,7 @@ class SqliteStore(Store):
     @override
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Cursor]:
+        self._check_place()
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -86,14 +105,26 @@ class SqliteStore(Store):
     @override
     def engine(self) -> Engine:
         return create_engine(
-            "sqlite://", creator=lambda: sqlite3.connect(self._path), poolclass=NullPool
+            "sqlite://",
+            creator=lambda: sqlite3.connect(self._address, uri=True),
+            poolclass=NullPool,
         )
 
     @override
     def told(self, failure: Exception) -> Exception:
         if isinstance(failure, sqlite3.Error):
-            return StoreUnavailable("The store did not take the change; nothing was written.")
+            return StoreUnavailable(SAID.get(_code(failure), REFUSED))
         return failure
+
+    @override
+    def probe(self) -> None:
+        if self._damaged:
+            with self._connection() as connection:
+                (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+                self._damaged = found != "ok"
+            if self._damaged:
+                raise StoreUnavailable(SAID[sqlite3.SQLITE_CORRUPT])
+        super().probe()
 
     def reclaim(self) -> None:
         """Shrinks the file and empties the log, unless somebody is reading."""
@@ -120,15 +151,27 @@ class SqliteStore(Store):
                 connection = self._open()
             yield connection
         except sqlite3.Error as failure:
+            self._damaged |= _code(failure) in DAMAGE
+            if connection is not None and _code(failure) != sqlite3.SQLITE_BUSY:
+                connection.close()  # what it knows of the file may be wrong
+                connection = None
             raise self.told(failure) from failure
         finally:
             if connection is not None:
                 with self._lock:
                     self._idle.append(connection)
 
+    def _check_place(self) -> None:
+        """A write to a file that was deleted would succeed, and be nowhere."""
+        if _identity(self._path) != self._file:
+            raise StoreUnavailable(
+                f"{self._path} is not the file that was opened; nothing was written."
+            )
+
     def _open(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            self._path,
+            self._address,
+            uri=True,
             timeout=LOCK_TIMEOUT_SECONDS,
             check_same_thread=False,
             isolation_level=None,
@@ -140,3 +183,17 @@ class SqliteStore(Store):
         connection.execute("PRAGMA secure_delete=ON")
         connection.execute(f"PRAGMA journal_size_limit={JOURNAL_LIMIT}")
         return connection
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells a file from another in its place; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _code(failure: sqlite3.Error) -> int:
+    """SQLite's own number of a failure, without what is particular."""
+    return getattr(failure, "sqlite_errorcode", 0) & 0xFF

@@ -7,6 +7,7 @@ on nodes and edges binds the owner, so that rows can be spread over machines by 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime
 from itertools import batched
 from typing import Any, Final, Protocol
 from uuid import UUID
@@ -29,6 +30,10 @@ from graph.runtime.statements import (
 from graph.runtime.unit import Raced, StoreUnavailable, Unit
 
 IDS_PER_SELECT: Final = 500
+PROBE: Final = (
+    "INSERT INTO meta (name, value) VALUES ('probe', ?) "
+    "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+)
 
 NodeRow = tuple[UUID, int, int, bytes]
 """Id, revision, kind, data."""
@@ -112,6 +117,12 @@ class Store(ABC):
     @abstractmethod
     def close(self) -> None:
         """Closes every connection."""
+
+    def probe(self) -> None:
+        """Writes a little, as any request would. Raises StoreUnavailable."""
+        note = self.query(PROBE)
+        with self.transaction() as cursor:
+            cursor.execute(note, self.row((datetime.now(UTC).isoformat(),)))
 
     def reclaim(self) -> None:  # noqa: B027
         """Give back what deleted rows took, where the database does not do so by itself."""

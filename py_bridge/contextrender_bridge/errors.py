@@ -9,7 +9,8 @@ ContextRenderError
 ├── Conflict            what should be made exists already, or a write lost a race (409)
 │   └── HistoryDiverged the prefix is not what is recorded (409)
 └── ServerError         the server failed (500; other 5xx)
-    └── Busy            another writer holds the session for too long (503)
+    ├── Busy            another writer holds the session for too long (503)
+    └── NotReady        the server cannot serve now: its store or disk (503)
 CommandError            a sentence for the user of a command
 """
 
@@ -101,6 +102,13 @@ class Busy(ServerError):
     status = 503
 
 
+class NotReady(ServerError):
+    """The server cannot serve now; the message says why, and it goes on by itself."""
+
+    code = "not_ready"
+    status = 503
+
+
 class CommandError(Exception):
     """A sentence for the user of a command; `status` is its exit code."""
 
@@ -110,7 +118,11 @@ class CommandError(Exception):
         self.status = status
 
 
-_BY_CODE = {"history_diverged": HistoryDiverged, "busy": Busy}
+class NotWritable(CommandError):
+    """The data folder is there and cannot be written to, which may pass."""
+
+
+_BY_CODE = {"history_diverged": HistoryDiverged, "busy": Busy, "not_ready": NotReady}
 _BY_STATUS = {401: Unauthorized, 404: NotFound, 409: Conflict}
 
 

@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from contextrender_bridge.errors import CommandError
+from contextrender_bridge.errors import CommandError, NotWritable
 from contextrender_bridge.settings import current_settings
 
 ENTRY = "contextrender.jac"
@@ -50,7 +50,7 @@ def make_private(folder: Path) -> Path:
             f"cannot make the data folder {folder} ({reason}): name another with {SAY}."
         ) from None
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise CommandError(
+        raise NotWritable(
             f"the data folder {folder} cannot be written to: name another with {SAY}."
         )
     return folder.resolve()

@@ -93,6 +93,7 @@ class Settings:
     working_set_mb: int = _row(256, "memory for sessions kept in process", as_whole)
     max_body_mb: int = _row(64, "largest request", as_whole)
     max_messages: int = _row(20_000, "most messages in one request", as_whole)
+    min_free_mb: int = _row(64, "free disk below which the server is not ready", as_whole)
     threads: int = _row(32, "requests at work at once", as_whole)
     connections: int = _row(1024, "most connections at once", as_whole)
     head_seconds: float = _row(15.0, "seconds that a request's head may take", as_seconds)

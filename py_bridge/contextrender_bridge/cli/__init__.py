@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from contextrender_bridge.errors import CommandError
+from contextrender_bridge.errors import CommandError, ContextRenderError
 from contextrender_bridge.paths import make_app_importable
 
 HERE = "contextrender_bridge"
@@ -65,6 +65,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except CommandError as error:
         print(f"contextrender: {error}", file=sys.stderr)
         return error.status
+    except ContextRenderError as error:
+        print(f"contextrender: {error.message}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:

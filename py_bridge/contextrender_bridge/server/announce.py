@@ -16,7 +16,7 @@ from pathlib import Path
 from sqlalchemy.exc import SQLAlchemyError
 
 from contextrender_bridge.client.credentials import FILE_NAME, Credentials
-from contextrender_bridge.errors import ContextRenderError
+from contextrender_bridge.errors import ContextRenderError, NotReady
 from contextrender_bridge.server.logs import log_failure
 from contextrender_bridge.server_state import answers
 
@@ -31,7 +31,7 @@ def announced(url: str, token_for: Callable[[str], str], data: Path) -> Iterator
     """
     ended = threading.Event()
     watcher = threading.Thread(target=_watch, args=(url, token_for, data, ended), daemon=True)
-    _claim(url, token_for, data)
+    _try_to_claim(url, token_for, data)
     watcher.start()
     try:
         yield
@@ -42,10 +42,16 @@ def announced(url: str, token_for: Callable[[str], str], data: Path) -> Iterator
 
 def _watch(url: str, token_for: Callable[[str], str], data: Path, ended: threading.Event) -> None:
     while not ended.wait(LOOK_SECONDS):
-        try:
-            _claim(url, token_for, data)
-        except (ContextRenderError, SQLAlchemyError, OSError) as failure:  # the next look may do
-            log_failure("announcing", failure)
+        _try_to_claim(url, token_for, data)
+
+
+def _try_to_claim(url: str, token_for: Callable[[str], str], data: Path) -> None:
+    try:
+        _claim(url, token_for, data)
+    except NotReady:
+        pass  # the server says so itself, and why
+    except (ContextRenderError, SQLAlchemyError, OSError) as failure:  # the next look may do
+        log_failure("announcing", failure)
 
 
 def _claim(url: str, token_for: Callable[[str], str], data: Path) -> None:

@@ -14,7 +14,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from contextrender_bridge.errors import ContextRenderError, InvalidRequest, NotFound, Unauthorized
+from contextrender_bridge.errors import (
+    ContextRenderError,
+    InvalidRequest,
+    NotFound,
+    NotReady,
+    Unauthorized,
+)
 from contextrender_bridge.own_hosts import OwnHosts
 from contextrender_bridge.paths import app_dir, make_private
 from contextrender_bridge.proxy.mounted import MountedProxy
@@ -32,10 +38,12 @@ from contextrender_bridge.server.metrics import (
     is_of_this_machine,
 )
 from contextrender_bridge.server.quotas import Quotas
+from contextrender_bridge.server.readiness import Readiness
 from contextrender_bridge.server.replies import encode, error_response, json_response, refusal
 from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.settings import Settings, current_settings
 from graph.runtime.early import Tell
+from graph.runtime.unit import StoreUnavailable
 
 
 class Service:
@@ -44,7 +52,12 @@ class Service:
     def __init__(self, app: Path, data: Path, settings: Settings) -> None:
         """Loads the Jac app over the store in `data`."""
         self.runtime = Runtime(app, data)
-        self.accounts = Accounts(self.runtime, data)
+        try:
+            self.accounts = Accounts(self.runtime, data)
+        except BaseException:
+            self.runtime.close()
+            raise
+        self.readiness = Readiness(self.runtime.store, data, settings)
         self._attempts = Attempts()
         self._quotas = Quotas(settings, self.runtime.store)
         self.metrics = Metrics(data, self.runtime.walkers)
@@ -79,19 +92,30 @@ class Service:
         return await in_thread(self._login_threads, "login", check)
 
     async def healthz(self, request: Request) -> Response:
-        """`GET /healthz`: the service is up."""
+        """`GET /healthz`, `GET /healthz/live`: the process answers."""
         return json_response(b'{"status":"ok"}')
+
+    async def ready(self, request: Request) -> Response:
+        """`GET /healthz/ready`: 503 with a sentence while requests cannot be served.
+
+        Why not is for this machine's programs and the local user.
+        """
+        try:
+            found = await self.readiness.look()
+        except NotReady as trouble:
+            known = is_of_this_machine(request.scope) or await self._is_local_users(request)
+            return error_response(trouble if known else NotReady("The server is not ready."))
+        return json_response(encode(found))
 
     async def show_metrics(self, request: Request) -> Response:
         """`GET /metrics`: to this machine's programs, or the local user from elsewhere."""
-        if not is_of_this_machine(request.scope):
-            caller = await self._bearer(bearer_of(request))
-            if caller is None or caller.name != LOCAL_USER:
-                raise Unauthorized("From elsewhere, send the local user's token.")
+        if not is_of_this_machine(request.scope) and not await self._is_local_users(request):
+            raise Unauthorized("From elsewhere, send the local user's token.")
         return Response(self.metrics.page(), media_type=CONTENT_TYPE)
 
     def close(self) -> None:
         """Finish running walkers and close the store."""
+        self.readiness.close()
         self._token_threads.shutdown(wait=True)
         self._login_threads.shutdown(wait=True)
         self._threads.shutdown(wait=True)
@@ -143,6 +167,13 @@ class Service:
             raise Unauthorized("Send a token that is good: `Authorization: Bearer TOKEN`.")
         return caller
 
+    async def _is_local_users(self, request: Request) -> bool:
+        try:
+            caller = await self._bearer(bearer_of(request))
+        except StoreUnavailable:
+            return False
+        return caller is not None and caller.name == LOCAL_USER
+
     async def _bearer(self, token: str) -> Caller | None:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._token_threads, self.accounts.caller, token)
@@ -180,6 +211,8 @@ def build_app(
             walkers,
             Route("/user/login", service.login, methods=["POST"]),
             Route("/healthz", service.healthz, methods=["GET"]),
+            Route("/healthz/live", service.healthz, methods=["GET"]),
+            Route("/healthz/ready", service.ready, methods=["GET"]),
             Route("/metrics", service.show_metrics, methods=["GET"]),
             *console_routes(),
             *proxy.routes(),

@@ -24,7 +24,7 @@ class Idle:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Passes everything on."""
-        if scope["type"] != "http" or scope["path"] == "/healthz":  # to look is not to use
+        if scope["type"] != "http" or scope["path"].startswith("/healthz"):  # to look is not to use
             await self._app(scope, receive, send)
             return
         self._running += 1

@@ -1,13 +1,16 @@
 """Every reply's shape: `{"reports": [...]}`, or `{"error": {"code", "message", ...}}`."""
 
+import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
 from pydantic_core import to_json
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.responses import Response
 
 from contextrender_bridge.errors import ContextRenderError, ServerError
 from contextrender_bridge.server.logs import log_failure
+from graph.runtime.unit import StoreUnavailable
 
 
 def encode(value: object) -> bytes:
@@ -38,6 +41,8 @@ def refusal(failure: BaseException, where: str) -> ContextRenderError:
             log_failure(where, failure.__cause__)
         return failure
     log_failure(where, failure)
+    if isinstance(failure, (SQLAlchemyError, sqlite3.Error)):
+        return StoreUnavailable("The store does not answer; try again.")
     return ServerError("The server failed on this request; nothing was written.")
 
 

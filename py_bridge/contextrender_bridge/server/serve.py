@@ -40,7 +40,8 @@ def serve(
 
     With `idle` also until it has not been used for so many seconds.
     """
-    make_private(data)
+    if not data.is_dir():
+        make_private(data)
     listener = _listen(host, port)
     os.umask(0o077)
     slow = threading.Timer(3.0, _say_why_it_takes_long)
@@ -56,26 +57,28 @@ def serve(
     from contextrender_bridge.server.console import console_link
     from contextrender_bridge.server.idle import Idle, stopped_when_idle
     from contextrender_bridge.server.logs import configure_logging
+    from contextrender_bridge.server.recovering import Recovering
 
     configure_logging()
     settings = current_settings()
-    asgi = build_app(data, app=app)
+    url = _url(host, listener)
+
+    def say_ready() -> None:
+        print(f"ContextRender is ready at {url} (data in {data.resolve()})", flush=True)
+        # It carries the token, so it is for the person at the terminal, not for a log.
+        if sys.stdout.isatty():
+            print(f"Console: {console_link(url, stored_credentials(data).token)}", flush=True)
+
+    asgi = Recovering(lambda: build_app(data, app=app), say_ready)
     warm_up()
     slow.cancel()
-    url = _url(host, listener)
 
     class Announcing(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            if self.started:
-                print(f"ContextRender is ready at {url} (data in {data.resolve()})", flush=True)
-                # It carries the token, so it is for the person at the terminal, not for a log.
-                if sys.stdout.isatty():
-                    print(
-                        f"Console: {console_link(url, stored_credentials(data).token)}", flush=True
-                    )
+            if self.started and asgi.app is not None:
+                say_ready()
 
-    accounts = asgi.state.service.accounts
     use = Idle(asgi, data)
     config = uvicorn.Config(
         use,
@@ -90,7 +93,7 @@ def serve(
     signal.signal(signal.SIGTERM, _ignore)
     signal.signal(signal.SIGINT, _ignore)
     server = Announcing(config)
-    with announced(url, accounts.local_token, data), stopped_when_idle(server, use, idle):
+    with announced(url, asgi.token, data), stopped_when_idle(server, use, idle):
         server.run(sockets=[listener])
     return 0
 

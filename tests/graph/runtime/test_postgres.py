@@ -6,7 +6,6 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from contextrender_bridge.errors import CommandError
 from contextrender_bridge.settings import Settings
 
 from graph.runtime.postgres import PostgresStore
@@ -52,7 +51,7 @@ def test_away_it_is_told_soon_and_back_it_goes_on(cluster: Cluster) -> None:
 
 
 def test_an_address_without_a_server_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="postgresql://"):
+    with pytest.raises(StoreUnavailable, match="postgresql://"):
         PostgresStore(f"postgresql://postgres@/x?host={tmp_path}", Settings())
 
 

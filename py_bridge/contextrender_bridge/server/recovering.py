@@ -1,0 +1,107 @@
+"""A server whose store cannot be opened listens nevertheless, says why not, and tries again."""
+
+import sqlite3
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.routing import Route
+
+from contextrender_bridge.errors import CommandError, ContextRenderError, NotReady, NotWritable
+from contextrender_bridge.own_hosts import OwnHosts
+from contextrender_bridge.server.replies import error_response, json_response
+
+AGAIN_SECONDS: Final = 2.0
+STORE_TROUBLE = (ContextRenderError, NotWritable, OSError, sqlite3.Error, SQLAlchemyError)
+
+
+class Recovering:
+    """The ASGI app that `build` makes; until it can, one that answers 503 with a sentence.
+
+    `on_open` is called where the app comes later than that.
+    """
+
+    def __init__(self, build: Callable[[], Starlette], on_open: Callable[[], None]) -> None:
+        """Tries once."""
+        self._build, self._on_open = build, on_open
+        self._ended = threading.Event()
+        self._says = ""
+        self.app: Starlette | None = None
+        self._waiting = OwnHosts(_waiting_app(lambda: self._says))
+        self._try()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Passes everything on to whichever app there is."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        else:
+            await (self.app or self._waiting)(scope, receive, send)
+
+    def token(self, known: str) -> str:
+        """The local user's token. Raises NotReady while there is no store."""
+        if self.app is None:
+            raise NotReady(self._says)
+        return str(self.app.state.service.accounts.local_token(known))
+
+    async def _live(self, receive: Any, send: Any) -> None:
+        """Tries on in a thread until shutdown; then closes what was opened."""
+        await receive()
+        trying = threading.Thread(target=self._try_on, daemon=True)
+        trying.start()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        self._ended.set()
+        trying.join()
+        if self.app is not None:
+            async with self.app.router.lifespan_context(self.app):
+                pass
+        await send({"type": "lifespan.shutdown.complete"})
+
+    def _try_on(self) -> None:
+        late = self.app is None
+        while self.app is None and not self._ended.wait(AGAIN_SECONDS):
+            try:
+                self._try()
+            except CommandError as refusal:  # at the start it would have ended the command
+                self._says = f"{refusal}"
+        if late and self.app is not None:
+            with suppress(Exception):
+                self._on_open()
+
+    def _try(self) -> None:
+        try:
+            self.app = self._build()
+        except STORE_TROUBLE as trouble:
+            said = _sentence(trouble)
+            if said != self._says:
+                print(f"contextrender: not ready, trying on: {said}", file=sys.stderr, flush=True)
+            self._says = said
+
+
+def _sentence(trouble: BaseException) -> str:
+    if isinstance(trouble, ContextRenderError):
+        return trouble.message
+    if isinstance(trouble, NotWritable):
+        return f"{trouble}"[:1].upper() + f"{trouble}"[1:]
+    if isinstance(trouble, OSError):
+        return f"The data folder cannot be used: {trouble.strerror}."
+    return "The store's file is damaged or does not answer."
+
+
+def _waiting_app(says: Callable[[], str]) -> Starlette:
+    """Alive, and not ready."""
+
+    async def alive(_: Request) -> Any:
+        return json_response(b'{"status":"ok"}')
+
+    async def unready(request: Request) -> Any:
+        return error_response(NotReady(says()))
+
+    every = ["GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD"]
+    routes = [Route(path, alive, methods=["GET"]) for path in ("/healthz", "/healthz/live")]
+    return Starlette(routes=[*routes, Route("/{path:path}", unready, methods=every)])
