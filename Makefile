@@ -4,7 +4,7 @@ BIN := .venv/bin
 TRACES ?=
 RUNTIMES ?=
 
-.PHONY: demo test test-postgres test-lowest test-runtimes audit bench eval check fix lock clean
+.PHONY: demo test test-postgres test-lowest test-runtimes audit size data bench eval check fix lock clean
 
 demo: .venv/ready
 	$(BIN)/contextrender demo $(if $(TRACES),"$(TRACES)")
@@ -22,7 +22,7 @@ LOWEST := .venv-lowest/bin/python
 test-lowest: .venv/ready
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-lowest
 	$(BIN)/uv pip install --quiet --python $(LOWEST) --resolution lowest-direct \
-		--editable 'py_bridge[server,proxy,mcp,eval]'
+		--editable 'py_bridge[server,proxy,mcp,models,eval]'
 	$(BIN)/uv pip install --quiet --python $(LOWEST) --constraint requirements/lock.txt \
 		$$(grep -v '^#' requirements/dev.in)
 	$(LOWEST) -m pytest $(TESTS)
@@ -39,6 +39,14 @@ audit: .venv/ready
 test-runtimes: .venv/ready
 	$(BIN)/python -m pytest -vv -rs $(if $(QUICK),-m "not slow") \
 		$(if $(RUNTIMES),$(addprefix adapters/,$(RUNTIMES)),adapters clients)
+
+# What the parts take on disk, each installed from its locked versions in an environment of its own.
+size: .venv/ready
+	$(BIN)/python bench/size.py
+
+# tiktoken's encodings and LiteLLM's prices, as the wheel ships them.
+data: .venv/ready
+	$(BIN)/python bench/shipped.py
 
 bench: .venv/ready
 	$(BIN)/python bench/latency
@@ -79,7 +87,7 @@ fix: .venv/ready
 # Resolves the versions anew; the service's own are a part of all.
 lock: .venv/ready
 	$(BIN)/uv pip compile py_bridge/pyproject.toml requirements/dev.in --extra server --extra eval \
-		--extra proxy --extra mcp $(LOCKED) --output-file requirements/lock.txt
+		--extra proxy --extra mcp --extra models $(LOCKED) --output-file requirements/lock.txt
 	$(BIN)/uv pip compile py_bridge/pyproject.toml --extra server --extra proxy --extra mcp \
 		--constraint requirements/lock.txt $(LOCKED) --output-file requirements/service.txt
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.errors import CommandError, NoCredentials
+from contextrender_bridge.installing import how_to_install
 from contextrender_bridge.server.temporary import temporary_service
 from contextrender_bridge.settings import current_settings
 
@@ -167,7 +168,7 @@ def needs_plots() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise CommandError("plots need matplotlib: `pip install 'contextrender[eval]'`.") from None
+        raise CommandError(f"plots need matplotlib: {how_to_install('eval')}.") from None
 
 
 @contextmanager

@@ -1,21 +1,17 @@
-"""What providers charge, from the table that LiteLLM ships, or as set by `--price`."""
+"""What providers charge, from LiteLLM's table, or as set by `--price`."""
 
-import importlib.util
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.shipped import prices
 
 from evaluation.caches import Billed
 
 DEFAULTS: Final = {"openai": "gpt-5.1", "anthropic": "claude-sonnet-4-5"}
 """The models whose prices a rule takes for runs of models that are not of its provider."""
 
-TABLE: Final = "model_prices_and_context_window_backup.json"
 _NAMES: Final = ("input", "cached", "written", "output")
 WRITE_FACTOR: Final = 1.25
 
@@ -116,18 +112,8 @@ def _provider(model: str) -> str:
 
 def _row(model: str) -> Mapping[str, Any] | None:
     for name in (model, model.rpartition("/")[2]):
-        row = _table().get(name)
+        row = prices().get(name)
         if name and row and row.get("input_cost_per_token"):
             found: Mapping[str, Any] = row
             return found
     return None
-
-
-@cache
-def _table() -> Mapping[str, Any]:
-    spec = importlib.util.find_spec("litellm")
-    if spec is None or not spec.submodule_search_locations:
-        return {}
-    text = (Path(spec.submodule_search_locations[0]) / TABLE).read_text("utf-8")
-    table: Mapping[str, Any] = json.loads(text)
-    return table

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.installing import how_to_install
 from contextrender_bridge.settings import set_for_library
 
 from engine.costs import Usage
@@ -45,7 +46,7 @@ def check_model(setting: str, model: str) -> None:
     try:
         litellm().get_llm_provider(model)
     except ImportError:
-        raise CommandError(f"{setting} needs LiteLLM, which is not installed.") from None
+        raise CommandError(f"{setting} {model!r} needs {how_to_install('models')}.") from None
     except Exception:  # litellm's own, of a class that its versions differ in
         raise CommandError(f"{setting} {model!r} is no model that LiteLLM knows.") from None
 

@@ -1,15 +1,14 @@
 """Token counts of chat messages, offline and additive per message (docs/method.md)."""
 
-import importlib.util
 import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 import tiktoken
 from contextrender_bridge.settings import set_for_library
+from contextrender_bridge.shipped import ENCODINGS
 
 DEFAULT_ENCODING: Final = "o200k_base"
 
@@ -149,11 +148,7 @@ def _counter(encoding: str) -> TokenCounter:
 
 @cache
 def _codec(encoding: str) -> tiktoken.Encoding:
-    spec = importlib.util.find_spec("litellm")
-    for folder in (spec and spec.submodule_search_locations) or ():
-        shipped = Path(folder) / "litellm_core_utils" / "tokenizers"
-        if shipped.is_dir():
-            set_for_library("TIKTOKEN_CACHE_DIR", str(shipped), unless="DATA_GYM_CACHE_DIR")
+    set_for_library("TIKTOKEN_CACHE_DIR", str(ENCODINGS), unless="DATA_GYM_CACHE_DIR")
     return tiktoken.get_encoding(encoding)
 
 

@@ -1,23 +1,26 @@
 """Prices: LiteLLM's own table, and those set by hand."""
 
 import json
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
+from contextrender_bridge import shipped
 from contextrender_bridge.errors import CommandError
 
+from bench.shipped import ENCODINGS, TABLE, litellms, prices
 from evaluation.caches import Billed
-from evaluation.prices import DEFAULTS, TABLE, Price, Prices, price_of
+from evaluation.prices import DEFAULTS, Price, Prices, price_of
 
 
 def table() -> dict[str, dict[str, float]]:
-    spec = find_spec("litellm")
-    assert spec is not None
-    assert spec.submodule_search_locations is not None
-    text = (Path(spec.submodule_search_locations[0]) / TABLE).read_text()
-    read: dict[str, dict[str, float]] = json.loads(text)
+    read: dict[str, dict[str, float]] = json.loads((litellms() / TABLE).read_text())
     return read
+
+
+def test_what_is_shipped_is_the_installed_litellms() -> None:
+    assert (shipped.DATA / "prices.json").read_text() == prices(litellms())
+    for name in ENCODINGS:
+        theirs = (litellms() / "litellm_core_utils" / "tokenizers" / name).read_bytes()
+        assert (shipped.ENCODINGS / name).read_bytes() == theirs
 
 
 def test_what_calls_cost_by_hand() -> None:

@@ -210,9 +210,11 @@ def test_openclaws_configuration_is_included_by_one_beside_it(user: User) -> Non
     made = user.runs(AGENTS["openclaw"], "agent", "--local", "-m", "hi")
     ((path, text),) = made.files.items()
     assert path.parent == user.home / "claw" and not path.exists()
-    assert made.environment == {"OPENCLAW_CONFIG_PATH": str(path)}
+    token = {"CONTEXTRENDER_WRAP_TOKEN": user.doors.token}
+    assert made.environment == {"OPENCLAW_CONFIG_PATH": str(path), **token}
     told = json.loads(text)
     assert told["$include"] == "./openclaw.json"
+    assert told["mcp"]["servers"]["contextrender"]["url"] == user.doors.mcp_url
     assert told["models"]["providers"] == {
         "a": {"baseUrl": DOOR},
         "b": {"baseUrl": f"{DOOR[:-1]}1/v1"},
@@ -224,3 +226,96 @@ def test_openclaws_configuration_is_included_by_one_beside_it(user: User) -> Non
     user.write("claw/openclaw.json", config)
     with pytest.raises(CommandError, match="other/large"):
         user.runs(AGENTS["openclaw"], "agent", "exec", "hi")
+
+
+def hermes_config(made: Redirect) -> dict[str, Any]:
+    """The configuration that Hermes puts over the user's."""
+    text = next(text for path, text in made.files.items() if path.name == "config.yaml")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("config", "words", "upstream", "expected"),
+    [
+        (
+            "model: {provider: 'custom:gw'}\nproviders: {gw: {base_url: '${GW}/v1', api_key: k}}",
+            [],
+            "https://gw.test/v1",
+            {"providers": {"gw": {"base_url": f"{DOOR}/v1", "api_key": "k"}}},
+        ),
+        (
+            "model: {provider: custom, base_url: 'https://api.openai.com/v1'}",
+            ["chat", "-q", "hi"],
+            "https://api.openai.com/v1",
+            {
+                "providers": {
+                    "custom": {
+                        "base_url": f"{DOOR}/v1",
+                        "api_mode": "codex_responses",
+                        "key_env": "OPENAI_API_KEY",
+                    }
+                },
+                "model": {"provider": "custom"},
+            },
+        ),
+        (
+            "custom_providers: [{name: Mine, base_url: 'https://m.test/anthropic'}, {name: b}]",
+            ["--provider", "mine"],
+            "https://m.test/anthropic/v1",
+            {
+                "custom_providers": [
+                    {"name": "Mine", "base_url": DOOR, "api_mode": "anthropic_messages"},
+                    {"name": "b"},
+                ]
+            },
+        ),
+        (
+            "model: {provider: anthropic, default: claude}",
+            [],
+            "https://api.anthropic.com/v1",
+            {
+                "model": {
+                    "provider": "anthropic",
+                    "base_url": DOOR.replace("/0", "/anthropic"),
+                    "api_mode": "anthropic_messages",
+                }
+            },
+        ),
+    ],
+)
+def test_hermes_keeps_its_provider(
+    user: User, config: str, words: list[str], upstream: str, expected: dict[str, Any]
+) -> None:
+    user.variables |= {"GW": "https://gw.test"}
+    user.write(".hermes/config.yaml", f"{config}\nmcp_servers: {{own: {{url: 'https://m.test'}}}}")
+    user.write(".hermes/.env", "OPENAI_API_KEY=sk-1\n")
+    made = user.runs(AGENTS["hermes"], *words)
+    assert user.upstreams == [upstream]
+    told = hermes_config(made)
+    recall = told.pop("mcp_servers")["contextrender"]
+    assert recall["headers"] == {"Authorization": "Bearer ${CONTEXTRENDER_WRAP_TOKEN}"}
+    assert told == expected
+    assert made.arguments == words
+    assert not (user.home / "config.yaml").exists()
+
+
+def test_hermes_managed_folder_profile_and_variables(user: User) -> None:
+    user.write("it/config.yaml", "approvals: {mode: manual}")
+    user.write("it/.env", "# theirs\nPOLICY=1")
+    user.variables["HERMES_MANAGED_DIR"] = str(user.home / "it")
+    user.write(".hermes/active_profile", "work")
+    user.write(".hermes/profiles/work/config.yaml", "model: {provider: openrouter}")
+    with pytest.raises(CommandError, match="OPENROUTER_API_KEY"):
+        user.runs(AGENTS["hermes"])
+    user.write(".hermes/profiles/work/.env", "export OPENROUTER_API_KEY='sk-1'")
+    made = user.runs(AGENTS["hermes"])
+    assert hermes_config(made) == {"approvals": {"mode": "manual"}}
+    assert made.notes and "no recall tool" in made.notes[0]
+    variables = next(text for path, text in made.files.items() if path.name == ".env")
+    assert variables == f"POLICY=1\nOPENROUTER_BASE_URL={DOOR}/v1\n"
+    user.write("else/config.yaml", "model: {provider: nous}")
+    user.variables["HERMES_HOME"] = str(user.home / "else")
+    with pytest.raises(CommandError, match="'nous' wrap knows no address"):
+        user.runs(AGENTS["hermes"])
+    assert not user.runs(AGENTS["hermes"], "sessions", "list").stands_between

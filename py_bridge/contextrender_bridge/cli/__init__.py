@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from contextrender_bridge.errors import CommandError, ContextRenderError
+from contextrender_bridge.installing import how_to_install
 from contextrender_bridge.paths import make_app_importable
 
 HERE = "contextrender_bridge"
@@ -96,7 +97,7 @@ def _run(name: str, arguments: Sequence[str]) -> int:
     if row.server and importlib.util.find_spec("jaclang") is None:
         raise CommandError(
             f"`contextrender {name}` needs the server: Python 3.12 or newer and "
-            "`pip install 'contextrender[server]'`."
+            f"{how_to_install('server')}."
         )
     if row.server:
         make_app_importable()

@@ -16,6 +16,7 @@ import httpx
 
 from contextrender_bridge.client.credentials import FILE_NAME, load_credentials
 from contextrender_bridge.errors import CommandError, NoCredentials
+from contextrender_bridge.installing import how_to_install
 from contextrender_bridge.paths import data_dir
 from contextrender_bridge.server_state import answers
 from contextrender_bridge.settings import config_file, environment_without, read_settings
@@ -24,8 +25,10 @@ from contextrender_bridge.wrap.agents.base import Agent, Given
 from contextrender_bridge.wrap.doors import Doors
 
 SERVER_PYTHON = (3, 12)
-SERVER = "pip install 'contextrender[server]'"
-PARTS = ("jaclang", "jac-scale", "byllm", "litellm", "tiktoken", "wordllama", "mcp", "uvicorn")
+PARTS = ("jaclang", "jac-scale", "tiktoken", "wordllama", "mcp", "uvicorn")
+MODELS = ("byllm", "litellm")
+"""Needed only where a setting names a model."""
+
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
 
 
@@ -55,15 +58,17 @@ def versions() -> Iterator[Finding]:
     """The distribution and what it stands on."""
     yield Finding("version", f"contextrender {version('contextrender')}")
     there, missing = [], []
-    for name in PARTS:
+    for name in (*PARTS, *MODELS):
         try:
             there.append(f"{name} {version(name)}")
         except PackageNotFoundError:
-            missing.append(name)
+            missing += [name] if name in PARTS else []
     if there:
         yield Finding("parts", ", ".join(there))
     if missing:
-        yield Finding("parts", f"not installed: {', '.join(missing)}", "note", SERVER)
+        yield Finding(
+            "parts", f"not installed: {', '.join(missing)}", "note", how_to_install("server")
+        )
 
 
 def configuration() -> Iterator[Finding]:
@@ -110,6 +115,9 @@ def models() -> Iterator[Finding]:
         yield Finding("embedder", f"{settings.embed_model}, asked over the network")
     told = settings.model or "none: results larger than the budget become excerpts"
     yield Finding("model", told)
+    named = settings.model or settings.embed_model not in ("wordllama", "none")
+    if named and any(importlib.util.find_spec(name) is None for name in MODELS):
+        yield Finding("model", "LiteLLM is not installed", "bad", how_to_install("models"))
     keys = [name for name in KEYS if environment_without().get(name)]
     yield Finding("keys", f"set: {', '.join(keys)}" if keys else "none in the environment")
 
@@ -178,7 +186,7 @@ def _tried(what: str, load: Callable[[], str]) -> Finding:
         return Finding(what, load())
     except Exception as failure:
         told = f"cannot be loaded ({type(failure).__name__})"
-        return Finding(what, told, "bad", f"install again: {SERVER}")
+        return Finding(what, told, "bad", f"install again: {how_to_install('server')}")
 
 
 def _count_tokens() -> str:

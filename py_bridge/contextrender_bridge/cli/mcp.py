@@ -6,6 +6,7 @@ import argparse
 import asyncio
 
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.installing import how_to_install
 from contextrender_bridge.listening import address, listen
 
 
@@ -21,9 +22,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         from contextrender_bridge.mcp_server import build_mcp, guarded
     except ImportError:
-        raise CommandError(
-            "`contextrender mcp` needs `pip install 'contextrender[mcp]'`."
-        ) from None
+        raise CommandError(f"`contextrender mcp` needs {how_to_install('mcp')}.") from None
 
     from contextrender_bridge.client import AsyncContextRender
     from contextrender_bridge.client.credentials import resolve_credentials

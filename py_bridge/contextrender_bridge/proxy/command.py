@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import cast
 
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.installing import how_to_install
 from contextrender_bridge.listening import address, listen
 from contextrender_bridge.paths import data_dir
 from contextrender_bridge.setting_kinds import (
@@ -44,9 +45,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         import uvicorn
     except ImportError:
-        raise CommandError(
-            "`contextrender proxy` needs `pip install 'contextrender[proxy]'`."
-        ) from None
+        raise CommandError(f"`contextrender proxy` needs {how_to_install('proxy')}.") from None
 
     from contextrender_bridge.client.credentials import LOOPBACK
     from contextrender_bridge.errors import NoCredentials

@@ -16,6 +16,7 @@ import httpx
 
 from contextrender_bridge import wire
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.installing import how_to_install
 from contextrender_bridge.proxy.provider_requests import FIELDS, PREFIX
 from contextrender_bridge.settings import set_for_library
 
@@ -37,7 +38,7 @@ class OtherProviders(httpx.AsyncBaseTransport):
             litellm: Any = importlib.import_module("litellm")
         except ImportError:
             raise CommandError(
-                "models of other providers need `pip install 'contextrender[server]'`."
+                f"models of other providers need {how_to_install('models')}."
             ) from None
         litellm.suppress_debug_info = True
         # The first call imports as much again; this one asks nobody.

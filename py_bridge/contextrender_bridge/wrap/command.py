@@ -1,7 +1,7 @@
 """Run an agent with ContextRender between it and its model provider.
 
-AGENT is claude, codex, opencode, openclaw or mini; what follows is the agent's own. For any other
-command: contextrender wrap --base-url-env NAME -- COMMAND. No file of yours is changed.
+AGENT is claude, codex, opencode, openclaw, hermes or mini; what follows is the agent's own. For
+any other command: contextrender wrap --base-url-env NAME -- COMMAND. No file of yours is changed.
 """
 
 from __future__ import annotations

@@ -41,16 +41,17 @@ class Doors:
         """Those that `--print` shows."""
         return cls("http://127.0.0.1:PORT", PLACE_OF_SECRET, "TOKEN")
 
-    def open(self, upstream: str) -> str:
+    def open(self, upstream: str, called: str = "") -> str:
         """The address of a door to a provider. Raises CommandError when that is ContextRender.
 
         `upstream` and the door are addresses without `/v1`, or with whatever stands for it: what
-        comes to `DOOR/v1/messages` goes to `UPSTREAM/messages`.
+        comes to `DOOR/v1/messages` goes to `UPSTREAM/messages`. The door's address ends in
+        `called`, where the agent looks at that.
         """
         upstream = _checked(upstream)
         name = next((key for key, known in self.upstreams.items() if known == upstream), "")
         if not name:
-            name = str(len(self.upstreams))
+            name = called or str(len(self.upstreams))
             self.upstreams[name] = upstream
         return f"{self.origin}{PREFIX}{self.secret}/{name}"
 

@@ -1,19 +1,16 @@
-"""Prices of models, from the table that LiteLLM ships, read without importing it."""
+"""Prices of models, from LiteLLM's table."""
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
+from contextrender_bridge.shipped import prices
 from contextrender_bridge.wrap.usage import Usage
 
-TABLE = "model_prices_and_context_window_backup.json"
 _DATED = re.compile(r"-\d{4}-?\d{2}-?\d{2}$|\[\w+\]$")
 
 
@@ -41,7 +38,7 @@ class Price:
 @cache
 def price_of(model: str) -> Price | None:
     """The model's price, also under a provider's or dated name; None if the table has none."""
-    table = _table()
+    table = prices()
     bare = model.rpartition("/")[2]
     for name in (model, bare, _DATED.sub("", model), _DATED.sub("", bare)):
         row = table.get(name)
@@ -62,14 +59,3 @@ def _price(row: Mapping[str, Any]) -> Price:
         2 * fresh if long is None else float(long),
         float(row.get("output_cost_per_token") or 0.0),
     )
-
-
-@cache
-def _table() -> Mapping[str, Any]:
-    found = importlib.util.find_spec("litellm")
-    for folder in (found.submodule_search_locations or ()) if found else ():
-        path = Path(folder) / TABLE
-        if path.is_file():
-            table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            return table
-    return {}

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from contextrender_bridge.client.credentials import Credentials, load_credentials
 from contextrender_bridge.errors import CommandError, NoCredentials
+from contextrender_bridge.installing import how_to_install
 from contextrender_bridge.server_state import answers
 from contextrender_bridge.settings import read_settings
 
@@ -37,7 +38,7 @@ def find_service(data: Path, say: Callable[[str], None]) -> Credentials:
     if importlib.util.find_spec("jaclang") is None:
         raise CommandError(
             "no service is running, and to start one needs Python 3.12 or newer and "
-            "`pip install 'contextrender[server]'`."
+            f"{how_to_install('server')}."
         )
     with _alone(data / ".starting"):
         with suppress(NoCredentials):

@@ -16,6 +16,7 @@ from typing import Any
 from contextrender_bridge.client.async_client import AsyncContextRender
 from contextrender_bridge.client.credentials import Credentials
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.installing import how_to_install
 from contextrender_bridge.leases import held
 from contextrender_bridge.listening import address, listen
 from contextrender_bridge.own_hosts import OwnHosts
@@ -65,7 +66,7 @@ def _can_recall() -> bool:
     try:
         import mcp.server.mcpserver  # noqa: F401
     except ImportError:
-        say("no recall tool: it needs `pip install 'contextrender[mcp]'`.")
+        say(f"no recall tool: it needs {how_to_install('mcp')}.")
         return False
     return True
 
@@ -83,7 +84,7 @@ def _proxying(
     try:
         import uvicorn
     except ImportError:
-        raise CommandError("wrap needs `pip install 'contextrender[proxy]'`.") from None
+        raise CommandError(f"wrap needs {how_to_install('proxy')}.") from None
 
     app = OwnHosts(_gate(agent, doors, known, options, tally))
     config = uvicorn.Config(

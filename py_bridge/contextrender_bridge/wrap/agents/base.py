@@ -117,6 +117,15 @@ def parse_json(text: str, where: str) -> Json:
     return value if isinstance(value, dict) else {}
 
 
+def merged(one: Json, other: Json) -> Json:
+    """`other` over `one`, key by key."""
+    both = {**one, **other}
+    for key in one.keys() & other.keys():
+        if isinstance(one[key], dict) and isinstance(other[key], dict):
+            both[key] = merged(one[key], other[key])
+    return both
+
+
 _STRING = r'"(?:\\.|[^"\\])*"'
 _COMMENT = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?\*/", re.DOTALL)
 _COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)

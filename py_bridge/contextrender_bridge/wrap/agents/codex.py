@@ -15,6 +15,7 @@ from contextrender_bridge.wrap.agents.base import (
     Json,
     Redirect,
     first_word,
+    merged,
     read_json,
     unchanged,
     value_of,
@@ -119,11 +120,11 @@ def _logged_in(home: Path, given: Given) -> bool:
 
 def _config(given: Given, home: Path) -> Json:
     """The keys of the configuration that matter here, with profile and `-c` options."""
-    merged = _read(home / "config.toml")
-    profile = value_of(given.arguments, "--profile", "-p") or str(merged.get("profile") or "")
-    merged = {**merged, **_table(_table(merged, "profiles"), profile)}
+    config = _read(home / "config.toml")
+    profile = value_of(given.arguments, "--profile", "-p") or str(config.get("profile") or "")
+    config = {**config, **_table(_table(config, "profiles"), profile)}
     if profile:
-        merged = _merged(merged, _read(home / f"{profile}.config.toml"))
+        config = merged(config, _read(home / f"{profile}.config.toml"))
     for option in _options(given.arguments):
         key, _, value = option.partition("=")
         try:
@@ -132,8 +133,8 @@ def _config(given: Given, home: Path) -> Json:
             parsed = value
         for part in reversed(key.strip().split(".")):
             parsed = {part: parsed}
-        merged = _merged(merged, parsed)
-    return merged
+        config = merged(config, parsed)
+    return config
 
 
 def _options(arguments: Sequence[str]) -> Iterator[str]:
@@ -159,14 +160,6 @@ def _toml(text: str) -> Json:
     except ImportError:
         raise CommandError("to read Codex's configuration needs Python 3.11 or newer.") from None
     return found
-
-
-def _merged(one: Json, other: Json) -> Json:
-    both = {**one, **other}
-    for key in one.keys() & other.keys():
-        if isinstance(one[key], dict) and isinstance(other[key], dict):
-            both[key] = _merged(one[key], other[key])
-    return both
 
 
 def _table(config: Mapping[str, Any], name: str) -> Json:

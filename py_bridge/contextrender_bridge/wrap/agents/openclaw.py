@@ -14,6 +14,7 @@ from pathlib import Path
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.leases import started_at
 from contextrender_bridge.wrap.agents.base import (
+    MCP_NAME,
     Given,
     Json,
     Redirect,
@@ -22,7 +23,7 @@ from contextrender_bridge.wrap.agents.base import (
     unchanged,
     value_of,
 )
-from contextrender_bridge.wrap.doors import Doors, with_version
+from contextrender_bridge.wrap.doors import TOKEN, Doors, with_version
 
 VARIABLE = "OPENCLAW_CONFIG_PATH"
 PREFIX = ".contextrender-"
@@ -57,10 +58,17 @@ class OpenClaw:
         }
         _check(own, changed, file)
         overlay = file.with_name(f"{PREFIX}{os.getpid()}-{started_at(os.getpid())}.json")
-        text = json.dumps({"$include": f"./{file.name}", "models": {"providers": changed}})
+        added: Json = {"$include": f"./{file.name}", "models": {"providers": changed}}
         told = value_of(words, "--config")
         arguments = [str(overlay) if word == told and told else word for word in words]
-        return Redirect(arguments, {VARIABLE: str(overlay)}, files={overlay: text})
+        made = Redirect(arguments, {VARIABLE: str(overlay)})
+        if doors.recalls:
+            server = {"url": doors.mcp_url, "transport": "streamable-http"}
+            bearer = {"headers": {"Authorization": f"Bearer ${{{TOKEN}}}"}}
+            added["mcp"] = {"servers": {MCP_NAME: server | bearer}}
+            made.environment[TOKEN] = doors.token
+        made.files[overlay] = json.dumps(added)
+        return made
 
     def passes(self, body: bytes) -> bool:
         """Every call has its history."""

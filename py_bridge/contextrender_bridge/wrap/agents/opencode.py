@@ -14,6 +14,7 @@ from contextrender_bridge.wrap.agents.base import (
     Json,
     Redirect,
     first_word,
+    merged,
     parse_json,
     read_json,
     unchanged,
@@ -105,7 +106,7 @@ class OpenCode:
                 MCP_NAME: {"type": "remote", "url": doors.mcp_url, "headers": bearer}
                 | {"oauth": False, "enabled": True}
             }
-        made.environment[CONTENT] = json.dumps(_merged(own, added))
+        made.environment[CONTENT] = json.dumps(merged(own, added))
         return made
 
     def passes(self, body: bytes) -> bool:
@@ -135,14 +136,6 @@ def _files(given: Given) -> Iterator[Json]:
         for place in (folder, folder / ".opencode"):
             for name in ("opencode.json", "opencode.jsonc"):
                 yield read_json(place / name)
-
-
-def _merged(one: Json, other: Json) -> Json:
-    both = {**one, **other}
-    for key in one.keys() & other.keys():
-        if isinstance(one[key], dict) and isinstance(other[key], dict):
-            both[key] = _merged(one[key], other[key])
-    return both
 
 
 def _dict(value: object) -> Json:

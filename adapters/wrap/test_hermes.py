@@ -1,0 +1,119 @@
+"""Hermes itself, wrapped."""
+
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from adapters.conftest import Loopback
+from adapters.hermes.test_hermes import kept, with_its_tools
+from adapters.testing import hosts
+from adapters.testing.commands import Done, run
+from adapters.testing.installs import environment, python_of
+from adapters.testing.scripted import Call, Say, Script
+from adapters.wrap.wrapped import Wrapped
+
+QUIET = """
+memory: {nudge_interval: 0}
+skills: {creation_nudge_interval: 0}
+security: {tirith_enabled: false, allow_lazy_installs: false}
+compression: {enabled: false}
+"""
+NAMED = """
+model: {default: m, provider: "custom:local"}
+providers:
+  local: {base_url: "URL/v1", key_env: MY_KEY, api_mode: API, extra_headers: {x-mine: "yes"}}
+"""
+BARE = """
+model: {default: m, provider: custom, base_url: "URL/v1", api_key: "${MY_KEY}"}
+"""
+CLAUDE = """
+model: {default: claude-sonnet-5, provider: anthropic, base_url: "URL/anthropic"}
+"""
+CONFIGS = {
+    "chat": NAMED.replace("API", "chat_completions"),
+    "responses": NAMED.replace("API", "codex_responses"),
+    "messages": NAMED.replace("API", "anthropic_messages"),
+    "bare": BARE,
+    "anthropic": CLAUDE,
+}
+CHAT = ("chat", "-Q", "--yolo")
+
+
+@pytest.fixture
+def hermes(loopback: Loopback, tmp_path: Path) -> Wrapped:
+    """With a user's configuration, whose key is in Hermes' own `.env`."""
+    wrapped = Wrapped(loopback, tmp_path, python_of("hermes").parent)
+    home = wrapped.home / ".hermes"
+    home.mkdir()
+    checked = {"ts": time.time(), "behind": 0, "rev": None, "ver": "0.19.0"}
+    (home / ".update_check").write_text(json.dumps(checked))
+    (home / ".env").write_text("MY_KEY=sk-own\nANTHROPIC_API_KEY=sk-own\n")
+    return wrapped
+
+
+def configure(hermes: Wrapped, kind: str) -> Path:
+    """Writes one of the configurations."""
+    file = hermes.home / ".hermes" / "config.yaml"
+    file.write_text(CONFIGS[kind].replace("URL", hermes.loopback.model.url) + QUIET)
+    return file
+
+
+def name_of(done: Done) -> str:
+    """The session's, as Hermes tells it."""
+    found = re.search(r"^session_id: (\S+)$", done.stderr, re.MULTILINE)
+    assert found, done.stderr
+    return found[1]
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_a_continued_session(hermes: Wrapped, kind: str) -> None:
+    file = configure(hermes, kind)
+    before = file.read_bytes()
+    known = hosts.steps()
+    script = Script(hermes.loopback.model, [*map(with_its_tools, known), Say("Bye.")])
+    tools = ("-t", "file,terminal")
+    first = hermes.run("hermes", *CHAT, *tools, "-q", "Read the first six hosts' files.")
+    assert hermes.report["tokens_kept_away"] > 0
+    name = name_of(first)
+    second = hermes.run("hermes", *CHAT, *tools, "--resume", name, "-q", "And of the next three?")
+    assert name_of(second) == name
+    assert first.stdout.strip().endswith(hosts.ANSWERS[0])
+    assert second.stdout.strip().endswith(hosts.ANSWERS[1])
+    script.steps = known
+    hosts.check(script)
+    assert kept(hermes.home / ".hermes") == len(hosts.MARKS)
+    # Of an address on loopback Hermes also asks whether it is Ollama's, without a key.
+    asked = [
+        one
+        for one in hermes.loopback.model.asked
+        if one.method == "POST" and "/api/" not in one.path
+    ]
+    assert {one.header("authorization") or one.header("x-api-key") for one in asked} <= {
+        "Bearer sk-own",
+        "sk-own",
+    }
+    if kind in ("chat", "responses"):  # to Messages it adds none of its own
+        assert {one.header("x-mine") for one in asked} == {"yes"}
+    hermes.check_left_nothing()
+    # Without wrap it goes to its provider again: no door of a past run is left in its session.
+    script.steps = [*known, Say("Bye.")]
+    own = environment(HOME=str(hermes.home), PATH=f"{hermes.bin}:/usr/bin:/bin")
+    words = ["hermes", *CHAT, *tools, "--resume", name, "-q", "Bye?"]
+    assert run([str(hermes.bin / words[0]), *words[1:]], own, hermes.work).stdout.strip() == "Bye."
+    assert file.read_bytes() == before
+
+
+def test_it_recalls(hermes: Wrapped) -> None:
+    file = configure(hermes, "chat")
+    # Hermes looks for servers only where the user's own configuration names one.
+    own = "mcp_servers: {own: {url: 'http://127.0.0.1:9/mcp', enabled: false}}"
+    file.write_text(f"{file.read_text()}\n{own}\n")
+    look = with_its_tools(Call("look", {"host": "host_0_X"}))
+    recall = Call("mcp__contextrender__recall", {"query": "host_1_X"})
+    script = Script(hermes.loopback.model, [look, recall, Say("Done.")])
+    done = hermes.run("hermes", *CHAT, "-q", "Look.")
+    assert done.stdout.strip().endswith("Done.")
+    assert hosts.MARKS[0] in json.dumps(script.asked[2]["messages"][-1])
