@@ -44,6 +44,13 @@ def load_nodes(identities: Iterable[UUID]) -> None:
     _memory().batch_get(list(identities))
 
 
+def nodes_before(identities: Iterable[UUID], kind: type) -> list[UUID]:
+    """The ids of the nodes that an edge of a type leads from to one of these of the caller's."""
+    memory = _memory()
+    number = memory.store.kinds.number(kind)
+    return list(memory.store.sources(memory.owner, identities, number))
+
+
 def list_nodes(kind: type, before: Place | None, limit: int) -> list[object]:
     """The caller's newest nodes of a type that stand before a place, newest first.
 

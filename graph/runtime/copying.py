@@ -10,6 +10,7 @@ from typing import Any, Final
 from sqlalchemy import MetaData, select
 
 from graph.runtime.identities import Identities
+from graph.runtime.snapshot import Snapshot, as_it_is
 from graph.runtime.store import Store
 
 PAGE: Final = 500
@@ -34,16 +35,22 @@ class NotTheSame(Exception):
 
 def copy_store(source: Store, target: Store) -> dict[str, int]:
     """Rows by table, once every one is in both. Raises NotTheSame."""
+    Identities(source.engine())
+    return copy_snapshot(as_it_is(source), target)
+
+
+def copy_snapshot(source: Snapshot, target: Store) -> dict[str, int]:
+    """The same of what a store held at one moment."""
     counts = {}
     for table in COLUMNS:
         counts[table] = _copy(source, target, table)
-        if _digest(source, table) != _digest(target, table):
+        if _digest(source, table) != _digest(as_it_is(target), table):
             raise NotTheSame(f"{table}: the target holds other rows than the source")
     counts["users"] = _copy_users(source, target)
     return counts
 
 
-def _copy(source: Store, target: Store, table: str) -> int:
+def _copy(source: Snapshot, target: Store, table: str) -> int:
     names = COLUMNS[table]
     marks = ", ".join("?" * len(names))
     insert = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks}) ON CONFLICT DO NOTHING"
@@ -56,7 +63,7 @@ def _copy(source: Store, target: Store, table: str) -> int:
     return count
 
 
-def _pages(store: Store, table: str) -> Iterator[list[Any]]:
+def _pages(store: Snapshot, table: str) -> Iterator[list[Any]]:
     """Rows in the order of their keys."""
     names, keys = COLUMNS[table], KEYS[table]
     query = f"SELECT {', '.join(names)} FROM {table}"
@@ -69,7 +76,7 @@ def _pages(store: Store, table: str) -> Iterator[list[Any]]:
         page = store.read(query + after + order, [last[key] for key in keys])
 
 
-def _row(source: Store, target: Store, table: str, row: Any) -> list[Any]:
+def _row(source: Snapshot, target: Store, table: str, row: Any) -> list[Any]:
     """A row with ids and types as the target has them."""
     return [
         target.kinds.number_of(*source.kinds.name(value))
@@ -79,13 +86,13 @@ def _row(source: Store, target: Store, table: str, row: Any) -> list[Any]:
     ]
 
 
-def _plain(store: Store, table: str, name: str, value: Any) -> Any:
+def _plain(store: Snapshot, table: str, name: str, value: Any) -> Any:
     if name in IDS or (table == "nodes" and name == "id"):
         return store.uuid(value)
     return bytes(value) if name == "data" and value is not None else value
 
 
-def _digest(store: Store, table: str) -> int:
+def _digest(store: Snapshot, table: str) -> int:
     """The same for the same rows, in whatever order."""
     total = 0
     for page in _pages(store, table):
@@ -100,13 +107,12 @@ def _digest(store: Store, table: str) -> int:
     return total
 
 
-def _copy_users(source: Store, target: Store) -> int:
+def _copy_users(source: Snapshot, target: Store) -> int:
     """The accounts' tables, whichever the library has."""
     Identities(target.engine())
     metadata, count = MetaData(), 0
-    Identities(source.engine())
-    metadata.reflect(source.engine(), only=lambda name, _: name.startswith(("identity_", "sso_")))
-    with source.engine().connect() as read, target.engine().begin() as write:
+    with source.tables() as read, target.engine().begin() as write:
+        metadata.reflect(read, only=lambda name, _: name.startswith(("identity_", "sso_")))
         for table in metadata.sorted_tables:
             key = list(table.primary_key.columns)
             there = {tuple(row) for row in write.execute(select(*key))}

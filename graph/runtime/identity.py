@@ -1,5 +1,6 @@
 """Ids that follow from what they name: a node is found without a search, under its owner's root."""
 
+from collections.abc import Iterable, Sequence
 from uuid import UUID, uuid5
 
 from engine.history.branches import BranchInfo, owners
@@ -29,6 +30,20 @@ def event_ids(
         uuid5(session, f"event/{owner}/{number}")
         for owner, number in owners(branches, branch, start, stop)
     ]
+
+
+def own_event_ids(session: UUID, ranges: Iterable[Sequence[int]]) -> list[UUID]:
+    """The ids of each branch's own events: of branch 0 those of the first range, and so on."""
+    return [
+        uuid5(session, f"event/{owner}/{number}")
+        for owner, (start, stop) in enumerate(ranges)
+        for number in range(start, stop)
+    ]
+
+
+def removal_id(session: UUID) -> UUID:
+    """The id of what a session leaves while it is deleted."""
+    return uuid5(session, "removal")
 
 
 def frozen_id(session: UUID, branch: int, key: str) -> UUID:

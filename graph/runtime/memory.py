@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import MISSING, dataclass, fields
 from functools import partial
 from hashlib import blake2b
+from itertools import batched
 from typing import Any, Final, cast
 from uuid import UUID
 
@@ -31,7 +32,7 @@ from graph.runtime.edges import StoredEdges
 from graph.runtime.kinds import name_of
 from graph.runtime.quarantine import put_aside
 from graph.runtime.store import NodeRow, Store
-from graph.runtime.unit import End, Unit
+from graph.runtime.unit import WIPED_AT_ONCE, End, Unit
 
 SYSTEM_ROOT: Final = UUID(Constants.SUPER_ROOT_UUID.value)
 LISTED_BY: Final = "created_at"
@@ -76,6 +77,7 @@ class RequestMemory(TieredMemory):
         self._removed: dict[UUID, int] = {}
         self._parted: dict[UUID, End] = {}
         self._fences: set[UUID] = set()
+        self._wiped: list[UUID] = []
         self._at: defaultdict[UUID, list[Any]] = defaultdict(list)
         self._failure: BaseException | None = None
         if owner is not None:
@@ -146,6 +148,10 @@ class RequestMemory(TieredMemory):
         """What is written must find this node as it was read, if it was read."""
         self._fences.add(id)
 
+    def wipe(self, ids: Iterable[UUID]) -> None:
+        """Stored nodes that go with the next flush, unseen, with their edges."""
+        self._wiped += ids
+
     def commit(self, anchor: object = None) -> None:
         """Wait for `flush`."""
 
@@ -171,6 +177,7 @@ class RequestMemory(TieredMemory):
         self._edges |= edges
         self._removed.clear()
         self._parted.clear()
+        self._wiped.clear()
         for id in (*nodes, *edges):
             self.__mem__[id].hash = STORED
         self.wrote = True
@@ -301,6 +308,8 @@ class RequestMemory(TieredMemory):
         owner = self.owner
         unit.remove += [(owner or id, id, rev) for id, rev in self._removed.items()]
         unit.part += self._parted.values()
+        if self._wiped and owner is not None:
+            unit.wipe.append((owner, tuple(self._wiped)))
         for id in self._fences & self._nodes.keys() - nodes.keys() if unit else ():
             assert owner is not None
             held = self._nodes[id]
@@ -446,6 +455,18 @@ def commit_now() -> None:
     A walker that fails later keeps what was written here.
     """
     request_memory().flush()
+
+
+def wipe(mark: UUID, ids: Iterable[UUID]) -> None:
+    """Deletes the caller's nodes unseen, with their edges, in slices: others write in between.
+
+    Each slice finds the node `mark` as it was, so that nothing is deleted that came after it went.
+    """
+    memory = request_memory()
+    memory.fence(mark)
+    for some in batched(ids, WIPED_AT_ONCE):
+        memory.wipe(some)
+        memory.flush()
 
 
 def request_memory() -> RequestMemory:

@@ -47,6 +47,11 @@ def open_named(name: str, *, new: bool) -> Store:
     return _known(lambda: _open_file(folder))
 
 
+def open_there(data: Path) -> Store:
+    """As `open_store`, but nothing is made where nothing is. Raises CommandError."""
+    return open_named(read_settings().database or f"sqlite:{data}", new=False)
+
+
 def _open_file(folder: Path) -> Store:
     with starting(folder):
         carry_over(folder, folder / FILE)

@@ -4,12 +4,16 @@ from uuid import UUID
 
 from graph.runtime.identity import session_id_of
 from graph.runtime.store import Store
+from graph.runtime.unit import WIPED_AT_ONCE, Unit
 
 
 def remove_owner(store: Store, owner: UUID) -> None:
-    """Deletes everything of one user, in one transaction. Raises StoreUnavailable."""
+    """Deletes everything of one user, in slices. Raises StoreUnavailable; it can be run again."""
+    some = f"SELECT id FROM nodes WHERE owner = ? LIMIT {WIPED_AT_ONCE}"
+    while found := store.read(some, (owner,)):
+        store.write(Unit(wipe=[(owner, tuple(store.uuid(id) for (id,) in found))]))
     with store.transaction() as cursor:
-        for table in ("edges", "nodes", "quarantine"):
+        for table in ("edges", "quarantine"):
             delete = store.query(f"DELETE FROM {table} WHERE owner = ?")
             cursor.execute(delete, store.row((owner,)))
     store.reclaim()

@@ -13,10 +13,11 @@ import psycopg
 from contextrender_bridge.settings import Settings
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.pool import NullPool
 
 from graph.runtime.schema import TABLES, statements
+from graph.runtime.snapshot import Snapshot
 from graph.runtime.store import Store
 from graph.runtime.unit import Raced, StoreUnavailable
 
@@ -130,6 +131,25 @@ class PostgresStore(Store):
             raise self.told(failure) from failure
         if any(NOT_LASTING in said for said in notices):
             raise StoreUnavailable("No standby confirmed the write; it may not last. Try again.")
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
+        """What is committed now, for the block, whatever is written meanwhile."""
+        with self._pool.connection() as connection, connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            (name,) = connection.execute("SELECT pg_export_snapshot()").fetchone() or ("",)
+
+            def read(query: str, params: Sequence[Any] = ()) -> list[Any]:
+                return list(connection.execute(self.query(query), params).fetchall())
+
+            @contextmanager
+            def tables() -> Iterator[Connection]:
+                with self.engine().connect() as other:
+                    other.execution_options(isolation_level="REPEATABLE READ")
+                    other.exec_driver_sql(f"SET TRANSACTION SNAPSHOT '{name}'")
+                    yield other
+
+            yield Snapshot(self.kinds, self.uuid, read, tables)
 
     @override
     def engine(self) -> Engine:

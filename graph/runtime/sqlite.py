@@ -4,7 +4,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, override
 from uuid import UUID
@@ -29,6 +29,8 @@ SAID: Final = {
 """What each of SQLite's own failures is to a caller."""
 DAMAGE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 JOURNAL_LIMIT: Final = 16 * 2**20
+PAGES_AT_ONCE: Final = 1_000
+"""Given back: each such step keeps others from writing for some milliseconds."""
 CREATE = statements(
     TABLES,
     serial="INTEGER PRIMARY KEY",
@@ -110,6 +112,11 @@ class SqliteStore(Store):
             poolclass=NullPool,
         )
 
+    def copy_to(self, target: Path) -> None:
+        """What is committed now, in a file of its own. It is read as by others: nobody waits."""
+        with self._connection() as connection, closing(sqlite3.connect(target)) as copy:
+            connection.backup(copy)
+
     @override
     def told(self, failure: Exception) -> Exception:
         if isinstance(failure, sqlite3.Error):
@@ -127,10 +134,11 @@ class SqliteStore(Store):
         super().probe()
 
     def reclaim(self) -> None:
-        """Shrinks the file and empties the log, unless somebody is reading."""
+        """Shrinks the file a little at a time and empties the log, unless somebody is reading."""
         with self._connection() as connection:
             with suppress(sqlite3.OperationalError):
-                connection.execute("PRAGMA incremental_vacuum").fetchall()
+                while connection.execute("PRAGMA freelist_count").fetchone()[0]:
+                    connection.execute(f"PRAGMA incremental_vacuum({PAGES_AT_ONCE})").fetchall()
                 connection.execute("PRAGMA busy_timeout=0")
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             connection.execute(f"PRAGMA busy_timeout={int(LOCK_TIMEOUT_SECONDS * 1000)}")

@@ -1,5 +1,8 @@
 """The statements that write nodes and edges, with `?` for values: owner first in every one."""
 
+from collections.abc import Iterator, Sequence
+from uuid import UUID
+
 INSERT = (
     "INSERT INTO nodes (owner, id, rev, kind, listed, data) VALUES (?, ?, 1, ?, ?, ?) "
     "ON CONFLICT DO NOTHING"
@@ -16,3 +19,11 @@ JOIN = (
 PART = "DELETE FROM edges WHERE owner = ? AND source = ? AND kind = ? AND target = ?"
 PART_OUT = "DELETE FROM edges WHERE owner = ? AND source = ?"
 PART_IN = "DELETE FROM edges WHERE owner = ? AND target = ?"
+
+
+def wiping(owner: UUID, ids: Sequence[UUID]) -> Iterator[tuple[str, Sequence[object]]]:
+    """What deletes these nodes, every edge at them, and what was put aside of them."""
+    among = f"owner = ? AND {{}} IN ({','.join('?' * len(ids))})"
+    for table, column in (("edges", "source"), ("edges", "target"), ("nodes", "id")):
+        yield f"DELETE FROM {table} WHERE {among.format(column)}", (owner, *ids)
+    yield f"DELETE FROM quarantine WHERE {among.format('id')}", (owner, *map(str, ids))

@@ -2,6 +2,7 @@
 
 Statements are written once, with `?` for values; a driver turns them into its own. Every statement
 on nodes and edges binds the owner, so that rows can be spread over machines by owner.
+Long because it is one class: reading, writing and layout of the same four tables.
 """
 
 from abc import ABC, abstractmethod
@@ -26,6 +27,7 @@ from graph.runtime.statements import (
     PART_OUT,
     REMOVE,
     UPDATE,
+    wiping,
 )
 from graph.runtime.unit import Raced, StoreUnavailable, Unit
 
@@ -158,6 +160,14 @@ class Store(ABC):
             ):
                 yield self.uuid(source), self.uuid(target), data and bytes(data)
 
+    def sources(self, owner: UUID, ids: Iterable[UUID], kind: int) -> Iterator[UUID]:
+        """Where the edges of one kind to some of the owner's nodes come from."""
+        for some in batched(ids, IDS_PER_SELECT):
+            marks = ",".join("?" * len(some))
+            query = "SELECT source FROM edges WHERE owner = ? AND kind = ? AND target"
+            for (source,) in self.read(f"{query} IN ({marks})", (owner, kind, *some)):
+                yield self.uuid(source)
+
     def listed(self, owner: UUID, kind: int, before: Place | None, limit: int) -> list[UUID]:
         """The newest of the owner's nodes of a kind that are listed before a place."""
         when, id = before or (float("inf"), owner)
@@ -175,6 +185,8 @@ class Store(ABC):
         nothing (or, where the answer of a remote database was lost, perhaps everything: a repeated
         write is harmless)."""
         self._queue.write(unit)
+        if unit.remove:
+            self.reclaim()
 
     def apply(self, cursor: Cursor, unit: Unit) -> None:
         """A unit within a transaction. Raises Raced."""
@@ -187,6 +199,9 @@ class Store(ABC):
         self._many(cursor, PART_IN, gone)
         self._many(cursor, PART, unit.part)
         self._many(cursor, JOIN, unit.join)
+        for owner, ids in unit.wipe:
+            for query, row in wiping(owner, ids):
+                cursor.execute(self.query(query), self.row(row))
 
     def _each(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> None:
         """Every row must be found, or be new: else somebody was faster."""
@@ -208,8 +223,6 @@ class Store(ABC):
                 failures.append(None)
             else:
                 failures += [self._write_one(cursor, unit) for unit in units]
-        if any(unit.remove for unit in units):
-            self.reclaim()
         return failures
 
     def _write_one(self, cursor: Cursor, unit: Unit) -> Exception | None:

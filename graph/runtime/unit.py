@@ -1,9 +1,13 @@
 """What one request writes, as rows; and why a store may refuse it."""
 
 from dataclasses import dataclass, field
+from typing import Final
 from uuid import UUID
 
 from contextrender_bridge.errors import ServerError
+
+WIPED_AT_ONCE: Final = 500
+"""Nodes: what keeps others from writing for some 20 ms."""
 
 End = tuple[UUID, UUID, int, UUID]
 """An edge: owner, source, kind, target. There is one of a kind between two nodes."""
@@ -34,7 +38,10 @@ class Unit:
     remove: list[tuple[UUID, UUID, int]] = field(default_factory=list)
     join: list[tuple[UUID, UUID, int, UUID, bytes | None]] = field(default_factory=list)
     part: list[End] = field(default_factory=list)
+    wipe: list[tuple[UUID, tuple[UUID, ...]]] = field(default_factory=list)
+    """Owners and nodes of theirs that go with their edges, whatever their revisions."""
 
     def __bool__(self) -> bool:
         """Whether there is anything to write; a fence alone protects nothing."""
-        return bool(self.insert or self.update or self.remove or self.join or self.part)
+        changes = (self.insert, self.update, self.remove, self.join, self.part, self.wipe)
+        return any(changes)

@@ -34,6 +34,8 @@ SUBCOMMANDS = {
     "serve": Subcommand("run the service", f"{HERE}.server.serve", server=True),
     "user": Subcommand("add users, make tokens", f"{HERE}.cli.user", server=True),
     "copy": Subcommand("move to another database", f"{HERE}.cli.copy", server=True),
+    "backup": Subcommand("back up while it runs", f"{HERE}.cli.backup", server=True),
+    "restore": Subcommand("restore a backup", f"{HERE}.cli.restore", server=True),
     "doctor": Subcommand("check the set-up and say what to do", f"{HERE}.cli.doctor"),
     "sessions": Subcommand("list sessions", f"{HERE}.cli.look.sessions"),
     "show": Subcommand("show a session or a call", f"{HERE}.cli.look.show"),

@@ -1,0 +1,132 @@
+"""A session goes at once, what hung on it in slices: others write in between, nothing is left."""
+
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from graph.runtime import memory
+from graph.runtime.store import Store
+from graph.runtime.unit import StoreUnavailable, Unit
+from tests.api.client import Json
+from tests.api.conftest import Service, User
+from tests.api.servers import Servers
+from tests.api.transcripts import agent_run
+
+RUN = agent_run(30, lines=3)
+
+
+@pytest.fixture
+def slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "WIPED_AT_ONCE", 10)
+
+
+@pytest.mark.usefixtures("slices")
+def test_others_write_between_the_slices(
+    alice: User, bob: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice.api("sync", session="s", messages=RUN)
+    under_way, goes_on = threading.Event(), threading.Event()
+    write = Store.write
+    wiped = 0
+
+    def pausing(self: Store, unit: Unit) -> None:
+        nonlocal wiped
+        write(self, unit)
+        wiped += len(unit.wipe)
+        if wiped == 3:
+            under_way.set()
+            assert goes_on.wait(30)
+
+    monkeypatch.setattr(Store, "write", pausing)
+    with ThreadPoolExecutor(1) as threads:
+        deleting = threads.submit(alice.api, "delete_session", session="s")
+        assert under_way.wait(30)
+        wiped = 99
+        bob.api("sync", session="b", messages=RUN)
+        alice.api("sync", session="another", messages=RUN)
+        assert [one["session"] for one in alice.api("list_sessions")["sessions"]] == ["another"]
+        goes_on.set()
+        assert deleting.result()["nodes"] > 60
+    alice.api("delete_session", session="another")
+    assert alice.graph().counts == {}
+
+
+def interrupted(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store fails at the fourth slice of a delete."""
+    left = [4]
+    write = Store.write
+
+    def failing(self: Store, unit: Unit) -> None:
+        left[0] -= bool(unit.wipe)
+        if not left[0]:
+            raise StoreUnavailable("The store did not take the change; nothing was written.")
+        write(self, unit)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "write", failing)
+        alice.api.refused("delete_session", 503, "storage", session="s")
+
+
+@pytest.mark.usefixtures("slices")
+def test_interrupted_it_is_gone_and_the_next_delete_goes_on(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice.api("sync", session="s", messages=RUN)
+    interrupted(alice, monkeypatch)
+    assert alice.graph().counts["ToolResult"]
+    assert alice.api("list_sessions")["sessions"] == []
+    alice.api.refused("inspect_session", 404, "not_found", session="s")
+    alice.api("delete_session", session="s")
+    assert alice.graph().counts == {}
+
+
+@pytest.mark.usefixtures("slices")
+def test_a_session_of_the_same_name_begins_where_nothing_is_left(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice.api("sync", session="s", messages=RUN)
+    interrupted(alice, monkeypatch)
+    other: list[Json] = [{"role": "user", "content": "Something else."}]
+    assert alice.api("sync", session="s", messages=other)["offset"] == 1
+    assert alice.graph().counts == {
+        "Session": 1,
+        "Branch": 1,
+        "Message": 1,
+        "Owns": 1,
+        "HasBranch": 1,
+        "Begins": 1,
+    }
+    alice.graph().check()
+
+
+def test_killed_while_it_deletes_the_rest_goes_later(service: Service, servers: Servers) -> None:
+    alice = service.new_user()
+    long = agent_run(500, lines=1)
+    alice.api("sync", session="s", messages=long)
+    with (
+        servers.running(service.data) as server,
+        server.api(alice.api.token) as api,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        deleting = threads.submit(lambda: api.post("delete_session", session="s"))
+        while "Session" in alice.graph().counts:
+            assert server.alive()
+        server.stop(signal.SIGKILL)
+        assert deleting.exception() is not None or deleting.result().status_code == 200
+    with servers.running(service.data) as server, server.api(alice.api.token) as api:
+        assert api.post("delete_session", session="s").status_code in (200, 404)
+    assert alice.graph().counts == {}
+
+
+def test_only_if_nothing_was_written_meanwhile(alice: User) -> None:
+    alice.api("sync", session="s", messages=RUN[:3])
+    (seen,) = alice.api("list_sessions")["sessions"]
+    alice.api("sync", session="s", messages=RUN[:5])
+    fields: dict[str, Any] = {"session": "s", "updated_at": seen["updated_at"]}
+    alice.api.refused("delete_session", 409, "conflict", **fields)
+    (seen,) = alice.api("list_sessions")["sessions"]
+    alice.api("delete_session", session="s", updated_at=seen["updated_at"])
+    assert alice.graph().counts == {}
