@@ -22,6 +22,7 @@ FIELDS = (
     "cache_read_input_token_cost",
     "cache_creation_input_token_cost",
     "cache_creation_input_token_cost_above_1hr",
+    "max_input_tokens",
 )
 TABLE = "model_prices_and_context_window_backup.json"
 CALLED = ("chat", "responses")
@@ -44,7 +45,7 @@ def litellms() -> Path:
 
 
 def prices(source: Path) -> str:
-    """Dollars for a token, a model a line, of the models that are called and priced by tokens."""
+    """Dollars for a token and the window, a model a line, of the models that are called and priced by tokens."""
     table = json.loads((source / TABLE).read_text(encoding="utf-8"))
     kept = {
         model: {field: row[field] for field in FIELDS if row.get(field)}

@@ -10,6 +10,7 @@ from sys import intern
 from typing import Self
 
 from engine.history.frozen import FrozenTrail
+from engine.history.prompt import LastPrompts
 from engine.history.reuse import ReuseIndex
 from engine.history.tracking import Tracking
 from engine.history.vector_table import VectorTable
@@ -66,6 +67,7 @@ class History:
     assistant messages that only call. `names` has the tool's name for the event number of every
     call and result. `totals` are the tokens of everything up to and including each message.
     `tracking` and `frozen` belong to the policies that use them, which make them when asked first.
+    `prompts` are what the last calls made in this process showed.
     """
 
     def __init__(self) -> None:
@@ -92,6 +94,7 @@ class History:
         self.names: dict[int, str] = {}
         self.tracking: Tracking | None = None
         self.frozen: dict[str, FrozenTrail] = {}
+        self.prompts = LastPrompts()
         self._open: dict[str, list[_OpenCall]] = {}
         self._result_at: dict[int, int] = {}
 

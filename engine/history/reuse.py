@@ -43,6 +43,16 @@ class ReuseIndex:
         """A close estimate of the memory held, in bytes."""
         return 230 * len(self._ids) + 160 * len(self.uses) + 64 * len(self._scores)
 
+    def drawn_in(self, first: int, stop: int) -> set[int]:
+        """The results that the newest operations drew on, those from event `first` up to `stop`."""
+        found = set()
+        for use in reversed(self.uses):
+            if use.operation < first:
+                break
+            if use.operation < stop:
+                found.add(use.result)
+        return found
+
     def observe_result(self, text: str) -> None:
         """Adds the next tool result."""
         result = len(self._scores)

@@ -1,6 +1,7 @@
 """What every past model call of a branch showed, recomputed from what is stored of it.
 
-Nothing here is stored: a call's rendering follows from the messages before it and the settings.
+Nothing here is stored: a call's rendering follows from the messages before it and the settings,
+by today's rules. What it was shown when it was made is noted with its answer (`fact_at`).
 A `Past` reads the stored events once and only grows; it is a cache of one process.
 """
 
@@ -12,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from engine.call.facts import CallFact
+from engine.call.pending import Noted, waiting_fact
 from engine.call.render_call import Rendered, render_call
 from engine.call.request import RenderSettings
 from engine.history.history import NO_CALL, History
@@ -44,6 +47,7 @@ class Past:
         self._answered = 0
         self._earlier = History()
         self._drawn: Drawn | None = None
+        self.calls: Noted = []
 
     @property
     def waiting(self) -> bool:
@@ -93,6 +97,13 @@ class Past:
     def position_of(self, event: int) -> int:
         """The message an event belongs to."""
         return bisect_right(self.whole.first_events, event) - 1
+
+    def fact_at(self, turn: int) -> CallFact | None:
+        """What a call was shown, where that was noted when it was made."""
+        if 1 <= turn <= len(self.invocations):
+            noted = self._rows[self.invocations[turn - 1]][0].get("call")
+            return CallFact.from_json(noted) if noted else None
+        return waiting_fact(self.calls, len(self._rows)) if turn == self.turns else None
 
     def used_at(self, turn: int) -> list[int]:
         """The results that a turn's message drew on, each once."""

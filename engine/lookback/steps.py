@@ -2,10 +2,11 @@
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from engine.call.called import Called
+from engine.call.facts import runs
 from engine.call.render_call import Rendered
 from engine.costs import Usage
 from engine.history.history import History
@@ -170,17 +171,6 @@ class Steps:
         if done:
             trail.embedded = len(history.results)
         return total
-
-
-def runs(results: Iterable[int]) -> tuple[int, ...]:
-    """Numbers as runs: the first of each run of neighbours, and its length."""
-    found: list[int] = []
-    for result in sorted(results):
-        if found and found[-2] + found[-1] == result:
-            found[-1] += 1
-        else:
-            found += [result, 1]
-    return tuple(found)
 
 
 def _common(previous: list[tuple[Shown, int]], current: list[tuple[Shown, int]]) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 from tests.api.conftest import Service
 
 NEEDS: dict[str, dict[str, Any]] = {
+    "note_usage": {"used": {"messages": 3, "tokens": [1, 0, 0, 0, 1]}},
     "recall": {"results": [3]},
     "read_message": {"position": 3},
     "remedies": {"turn": 6, "position": 7, "budget": 600},

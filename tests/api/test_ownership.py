@@ -19,13 +19,13 @@ def owner(alice: User) -> User:
 def test_every_endpoint_is_tried_here(service: Service, owner: User) -> None:
     assert set(endpoints(service)) == {
         *LOOKS_AT_A_SESSION,
-        *("sync", "render", "import_session", "delete_session", "list_sessions"),
+        *("sync", "render", "import_session", "delete_session", "list_sessions", "note_usage"),
     }
-    for walker in LOOKS_AT_A_SESSION:
+    for walker in [*LOOKS_AT_A_SESSION, "note_usage"]:
         assert owner.api.post(walker, **example(walker, "s")).status_code == 200
 
 
-@pytest.mark.parametrize("walker", [*LOOKS_AT_A_SESSION, "delete_session"])
+@pytest.mark.parametrize("walker", [*LOOKS_AT_A_SESSION, "delete_session", "note_usage"])
 def test_another_users_session_is_not_there(owner: User, bob: User, walker: str) -> None:
     before = owner.graph()
     error = bob.api.refused(walker, 404, "not_found", **example(walker, "s"))

@@ -12,7 +12,7 @@ from contextrender_bridge.audit.codex import read_codex
 from contextrender_bridge.audit.files import read_files
 from contextrender_bridge.audit.recorded import Found
 from contextrender_bridge.errors import CommandError
-from contextrender_bridge.wrap.usage import Usage
+from contextrender_bridge.usage import Usage
 
 Json = dict[str, Any]
 

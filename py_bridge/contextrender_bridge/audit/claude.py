@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from contextrender_bridge.audit.recorded import Found, Json, Recorded, items, mapping, second_of
-from contextrender_bridge.wrap.usage import Usage, usage_of
+from contextrender_bridge.usage import Usage, usage_of
 
 SOURCE = "Claude Code"
 SYNTHETIC = "<synthetic>"

@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 
 from contextrender_bridge.audit.recorded import Found, Json, Recorded, mapping, second_of
-from contextrender_bridge.wrap.usage import Usage
+from contextrender_bridge.usage import Usage
 
 SOURCE = "opencode"
 QUERY = """

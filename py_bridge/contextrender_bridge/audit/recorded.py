@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from contextrender_bridge.dialects import DIALECTS
-from contextrender_bridge.wrap.usage import Usage
+from contextrender_bridge.usage import Usage
 
 Json = dict[str, Any]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from contextrender_bridge.audit.recorded import Found, Json, Recorded, items, mapping, second_of
-from contextrender_bridge.wrap.usage import Usage
+from contextrender_bridge.usage import Usage
 
 SOURCE = "OpenTelemetry"
 

@@ -65,6 +65,9 @@ class Core(Connection):
         want: str = "messages",
         early: bool = False,
         live: bool = False,
+        sent: str | None = None,
+        client: str | None = None,
+        used: Mapping[str, Any] | None = None,
         token: str | None = None,
         line: str = "",
     ) -> Flow[RenderView]:
@@ -77,12 +80,15 @@ class Core(Connection):
         `contextrender_frozen` at 24,000 tokens, as for `fit`. `token` is another user's for this
         call, and `line` tells histories of one session apart that go on side by side. Results of
         the tools `keep_tools` names (with `*`, `?`) and of the calls with the ids `keep` are shown
-        while there is room; `kept` in the reply says how.
+        while there is room; `kept` in the reply says how. `sent` ("rendered", "whole", "held_out")
+        is what the model gets, `client` the caller's name, `used` what the provider said of an
+        earlier call (as `note_usage` has it): they are noted with the call.
         """
         asked: dict[str, Any] = {"budget": budget, "policy": policy, "model": model}
         asked |= {"parameters": parameters, **_pins(keep_tools, keep)}
         how = {"want": want, "early": early or None, "live": live or None}
-        fields = {"session": session, **asked, **how}
+        noted = {"sent": sent, "client": client, "used": used and dict(used)}
+        fields = {"session": session, **asked, **how, **noted}
         return cast(
             RenderView, (yield from self._send_new("render", messages, fields, token, line))
         )

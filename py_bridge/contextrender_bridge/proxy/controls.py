@@ -50,6 +50,11 @@ class Controls:
         """Whether it is known in whose sessions to look."""
         return self.trusted or self.token is not None
 
+    @property
+    def sent(self) -> str:
+        """What goes to the model, as the service notes it of the call."""
+        return "rendered" if self.mode == "render" else "whole"
+
     @classmethod
     def of(cls, headers: Headers, settings: Settings, *, trusted: bool = False) -> Controls:
         """From the headers, else the proxy's own. Raises InvalidControl."""

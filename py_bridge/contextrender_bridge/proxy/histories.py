@@ -15,6 +15,7 @@ from contextrender_bridge.dialects import Transcript
 from contextrender_bridge.errors import Unreachable
 from contextrender_bridge.proxy.controls import Controls, line_of, session_of
 from contextrender_bridge.proxy.headers import Headers
+from contextrender_bridge.proxy.heard import UsageNotes, client_of
 from contextrender_bridge.proxy.lines import Call, Line, Pause, Size, still_recalled
 from contextrender_bridge.settings import Settings
 
@@ -32,6 +33,7 @@ class Histories:
         """No call has been made."""
         self.client = client
         self.failures = Failures()
+        self.notes = UsageNotes(client)
         self.deadline = settings.deadline
         self._pause = Pause()
         self._recording: set[asyncio.Task[Fitted]] = set()
@@ -41,7 +43,7 @@ class Histories:
         self, path: str, headers: Headers, body: Mapping[str, Any], dialect: str, asked: Controls
     ) -> Call:
         """The call as it should go to the provider. Never raises for what the service does."""
-        session, line = "", Line()
+        session, line, count = "", Line(), 0
         try:
             transcript = dialect_of(dialect, body).read(body)
             session = session_of(path, headers, body, transcript.messages)
@@ -53,21 +55,24 @@ class Histories:
             line = self._line((asked.token, session, name), transcript)
             if self._pause.on:
                 return self._unasked("paused", session, body, line)
-            work = self._fit(session, name, line, body, transcript, asked)
+            count = len(transcript.messages)
+            client = client_of(headers)
+            work = self._fit(session, name, line, body, transcript, asked, client)
             if asked.mode == "observe" or self._need_not_wait(line, transcript, asked):
                 later = asyncio.ensure_future(self._outcome(work, body, LATER_SECONDS))
                 self._recording.add(later)
                 later.add_done_callback(self._recording.discard)
                 fit = Fitted(body, transcript=transcript)
-                return Call(session, fit, line, asked.token, later)
+                return Call(session, fit, line, asked.token, later, count)
             fit = await self._outcome(work, body, self.deadline)
         except Exception as failure:
             self.failures.add(reason_of(failure))
             fit = Fitted(body, failure=reason_of(failure))
-        return Call(session, fit, line, asked.token)
+        return Call(session, fit, line, asked.token, messages=count)
 
     async def settle(self) -> None:
-        """Waits a while for what is being recorded."""
+        """Waits a while for what is being recorded, and told of calls that have ended."""
+        await self.notes.settle(SETTLE_SECONDS)
         if self._recording:
             await asyncio.wait(set(self._recording), timeout=SETTLE_SECONDS)
 
@@ -100,11 +105,13 @@ class Histories:
         body: Mapping[str, Any],
         transcript: Transcript,
         asked: Controls,
+        client: str,
     ) -> Fitted:
         model = body.get("model")
 
         async def render(budget: int | None) -> RenderView:
-            return await self.client.render(
+            used = line.used
+            reply = await self.client.render(
                 session,
                 transcript.messages,
                 budget=budget,
@@ -115,7 +122,13 @@ class Histories:
                 live=True,
                 token=asked.token,
                 line=name,
+                sent=asked.sent,
+                client=client,
+                used=used,
             )
+            if line.used is used:
+                line.used = None
+            return reply
 
         reply = await render(asked.budget)
         line.branch, line.turn = reply["branch"], reply["turn"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +51,7 @@ class Line:
     otherwise make every call a branch of its own. `recalled` maps a result (its position and its
     call's id) to the last turn it is still shown in. `refused`: the provider took the history only
     whole. `calls` and `failed` count the model calls, and those sent unchanged for a failure.
+    `used` is what the service has not been told yet of the newest one.
     """
 
     system: list[Json] = field(default_factory=list)
@@ -61,11 +62,13 @@ class Line:
     refused: bool = False
     calls: int = 0
     failed: int = 0
+    used: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
 class Call:
-    """One model call: its session, what is sent on, and the history it belongs to.
+    """One model call: its session, what is sent on, and the history it belongs to, of so many
+    `messages`.
 
     A call that surely fits, or that is only observed, does not wait for the service: `later` is
     what it says.
@@ -76,6 +79,7 @@ class Call:
     line: Line
     token: str | None = field(default=None, repr=False)
     later: asyncio.Task[Fitted] | None = field(default=None, repr=False)
+    messages: int = 0
 
     async def told(self, seconds: float = 0.0) -> Fitted:
         """What the service said, or for a call that did not wait for it, says within that time."""

@@ -11,6 +11,7 @@ from contextrender_bridge.client.fitting import Fitted
 from contextrender_bridge.proxy.compactions import is_compaction
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.headers import Headers, request_headers
+from contextrender_bridge.proxy.heard import Heard, used_by
 from contextrender_bridge.proxy.histories import Histories
 from contextrender_bridge.proxy.lines import Call
 from contextrender_bridge.proxy.other_providers import ORIGIN
@@ -76,14 +77,17 @@ class ModelCalls:
         call = await self._histories.fit(
             asked.target.session, asked.headers, body, asked.dialect, controls
         )
-        await self._send(call, controls, asked, url, onward, send)
+        heard = Heard(send)
+        sent = await self._send(call, controls, asked, url, onward, heard)
+        self._histories.notes.add(call, used_by(call, heard.usage(), sent))
 
     def _is_others(self, body: dict[str, object]) -> bool:
         return bool(self._settings.providers) and is_other(body)
 
     async def _send(
         self, call: Call, controls: Controls, asked: Asked, url: str, onward: Headers, send: Send
-    ) -> None:
+    ) -> str:
+        """Tells what the provider answered: `Controls.sent`, or "whole"."""
         renders = controls.mode == "render"
         recalls = renders and controls.recall and call.fit.reply is not None
         recalls = recalls and FORMATS[asked.dialect].offers(call.fit.body)
@@ -91,7 +95,7 @@ class ModelCalls:
             async with answer(self._http, "POST", url, onward, asked.raw) as response:
                 told = await call.told(self._settings.deadline if controls.mode == "observe" else 0)
                 await relay(response, send, report(call, told, controls))
-            return
+            return "whole" if call.fit.failure else controls.sent
 
         async def whole(*, last: bool) -> bool:
             self._histories.failures.add("refused")
@@ -113,9 +117,10 @@ class ModelCalls:
         # model may have to be shortened after all.
         first, second = (whole, shortened) if call.line.refused else (shortened, whole)
         if await first(last=False):
-            return
+            return "whole" if first is whole else controls.sent
         if await second(last=True):
             call.line.refused = second is whole
+        return "whole" if second is whole else controls.sent
 
 
 async def _taken(response: httpx.Response, send: Send, ours: Headers, *, last: bool) -> bool:

@@ -1,17 +1,14 @@
-"""Prices of models, from LiteLLM's table."""
+"""Prices of models, for bills as providers make them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from contextrender_bridge.shipped import prices
-from contextrender_bridge.wrap.usage import Usage
-
-_DATED = re.compile(r"-\d{4}-?\d{2}-?\d{2}$|\[\w+\]$")
+from contextrender_bridge.model_table import model_row
+from contextrender_bridge.usage import Usage
 
 
 @dataclass(frozen=True)
@@ -38,13 +35,8 @@ class Price:
 @cache
 def price_of(model: str) -> Price | None:
     """The model's price, also under a provider's or dated name; None if the table has none."""
-    table = prices()
-    bare = model.rpartition("/")[2]
-    for name in (model, bare, _DATED.sub("", model), _DATED.sub("", bare)):
-        row = table.get(name)
-        if row and row.get("input_cost_per_token"):
-            return _price(row)
-    return None
+    row = model_row(model)
+    return _price(row) if row else None
 
 
 def _price(row: Mapping[str, Any]) -> Price:

@@ -15,8 +15,8 @@ from typing import Any
 
 from contextrender_bridge.proxy.headers import Headers, first
 from contextrender_bridge.proxy.upstream import Send
+from contextrender_bridge.usage import Usage, read_usage
 from contextrender_bridge.wrap.prices import price_of
-from contextrender_bridge.wrap.usage import Usage, read_usage
 
 LIFETIME = 300.0
 """Seconds a provider's cache keeps what is not asked for again."""

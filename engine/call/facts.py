@@ -1,0 +1,235 @@
+"""What one model call was shown: noted when it is made, so that no later version changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, chain
+from typing import Any, Final, Self
+
+from contextrender_bridge.errors import InvalidRequest
+
+from engine.call.called import note_of
+from engine.call.render_call import Rendered
+from engine.call.request import RenderSettings
+
+SENT: Final = ("rendered", "whole", "held_out")
+"""What went to the model: the rendering, the whole history, or that for comparison's sake."""
+LONGEST_NAME: Final = 80
+NO_BILL: Final = (0, 0, 0, 0, 0)
+
+
+@dataclass(slots=True, frozen=True)
+class CallFact:
+    """One model call, made `at` that second of 1970's with `results` results recorded.
+
+    Tokens `before`, `after` and `outside` are as in `render`, `retained` those of text; `shared`
+    are those at the prompt's beginning that the call before had sent, too. `shown` and `replaced`
+    are runs of result numbers: first, length, first, length. `billed` is what the provider said it
+    used: tokens not from its cache, read from it, written to it for minutes, for an hour, and
+    output; None where it said nothing.
+    """
+
+    settings: RenderSettings
+    at: int
+    results: int
+    before: int
+    after: int
+    outside: int
+    retained: int
+    shared: int
+    shown: tuple[int, ...] = ()
+    replaced: tuple[int, ...] = ()
+    sent: str = SENT[0]
+    model: str = ""
+    client: str = ""
+    embedded: int = 0
+    billed: tuple[int, ...] | None = None
+
+    @property
+    def full(self) -> int:
+        """Tokens of the prompt with the whole history."""
+        return self.before + self.outside
+
+    @property
+    def prompt(self) -> int:
+        """Tokens of the prompt that was sent."""
+        return self.after + self.outside if self.sent == SENT[0] else self.full
+
+    @property
+    def in_view(self) -> set[int]:
+        """The results that the model had complete."""
+        return set(range(self.results)) if self.sent != SENT[0] else set(numbers_in(self.shown))
+
+    def is_like(self, other: CallFact) -> bool:
+        """Whether it tells the same of a call made again: what that repeats is not done anew."""
+        one, two = (replace(f, at=0, shared=0, embedded=0, billed=None) for f in (self, other))
+        return one == two
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, small: what is not set is left out, runs are told by their distances."""
+        note = note_of(0, self.settings)
+        del note["turn"]
+        if not note["parameters"]:
+            del note["parameters"]
+        sizes = [self.before, self.after, self.outside, self.retained, self.shared]
+        rest = {
+            "shown": _packed(self.shown),
+            "replaced": _packed(self.replaced),
+            "sent": "" if self.sent == SENT[0] else self.sent,
+            "model": self.model,
+            "client": self.client,
+            "embedded": self.embedded,
+            "billed": list(self.billed or ()),
+        }
+        known = {name: value for name, value in rest.items() if value}
+        return {**note, "at": self.at, "results": self.results, "tokens": sizes, **known}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """From what `to_json` gave."""
+        names = ("budget", "policy", "parameters", "live", "keep_tools", "keep")
+        settings = RenderSettings().updated({name: data[name] for name in names if name in data})
+        billed = data.get("billed")
+        return cls(
+            settings,
+            data["at"],
+            data["results"],
+            *_five(data["tokens"]),
+            shown=_unpacked(data.get("shown", ())),
+            replaced=_unpacked(data.get("replaced", ())),
+            sent=data.get("sent", SENT[0]),
+            model=data.get("model", ""),
+            client=data.get("client", ""),
+            embedded=data.get("embedded", 0),
+            billed=tuple(billed) if billed else None,
+        )
+
+
+@dataclass(slots=True, frozen=True)
+class Caller:
+    """What a caller says of its model call: what it will send, the model, and its own name."""
+
+    sent: str = SENT[0]
+    model: str = ""
+    client: str = ""
+
+    @classmethod
+    def of(cls, sent: str = SENT[0], model: str = "", client: str = "") -> Self:
+        """From outside; a model's long name is cut. Raises InvalidRequest."""
+        check_sent(sent)
+        if len(client) > LONGEST_NAME or not client.isprintable():
+            raise InvalidRequest(f"client must have up to {LONGEST_NAME} printable characters")
+        return cls(sent, _short(model), client)
+
+    def calling(self, model: str) -> Self:
+        """The same, of that model unless it is known."""
+        return self if self.model else replace(self, model=_short(model))
+
+
+@dataclass(slots=True, frozen=True)
+class Bill:
+    """What a provider said that the call with `messages` messages used, and what it was sent."""
+
+    messages: int
+    billed: tuple[int, ...] | None
+    sent: str = ""
+    model: str = ""
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """From outside. Raises InvalidRequest."""
+        unknown = set(given) - {"messages", "tokens", "sent", "model"}
+        messages, tokens = given.get("messages"), given.get("tokens")
+        if unknown or type(messages) is not int or messages < 1:
+            raise InvalidRequest("used has messages, tokens, sent and model; messages is from 1")
+        if not isinstance(tokens, list) or len(tokens) not in (0, len(NO_BILL)):
+            raise InvalidRequest(
+                "used.tokens are fresh, read, written, written for long, output, or none"
+            )
+        if not all(type(count) is int and 0 <= count < 2**40 for count in tokens):
+            raise InvalidRequest("used.tokens must be whole numbers")
+        sent, model = str(given.get("sent") or ""), str(given.get("model") or "")
+        check_sent(sent or SENT[0])
+        return cls(messages, tuple(tokens) or None, sent, _short(model))
+
+    def on(self, fact: CallFact, *, counted: bool = False) -> CallFact:
+        """The fact with this said of it; one that was `counted` keeps what it was counted under."""
+        if counted:
+            return replace(fact, billed=self.billed)
+        sent, model = self.sent or fact.sent, self.model or fact.model
+        return replace(fact, billed=self.billed, sent=sent, model=model)
+
+
+def fact_of(
+    rendered: Rendered, settings: RenderSettings, at: int, shared: int, caller: Caller
+) -> CallFact:
+    """The fact of a rendering."""
+    retained = rendered.plan.retained
+    return CallFact(
+        settings,
+        at,
+        len(rendered.view.history.results),
+        rendered.tokens_before,
+        rendered.tokens_after,
+        retained.outside_tokens,
+        retained.tokens,
+        shared,
+        runs(rendered.plan.taken),
+        runs(rendered.plan.replaced),
+        caller.sent,
+        caller.model,
+        caller.client,
+        rendered.embedded_tokens,
+    )
+
+
+def check_sent(sent: str) -> None:
+    """Raises InvalidRequest for what cannot be sent."""
+    if sent not in SENT:
+        raise InvalidRequest(f"sent must be one of {', '.join(SENT)}")
+
+
+def runs(results: Iterable[int]) -> tuple[int, ...]:
+    """Numbers as runs: the first of each run of neighbours, and its length."""
+    found: list[int] = []
+    for result in sorted(results):
+        if found and found[-2] + found[-1] == result:
+            found[-1] += 1
+        else:
+            found += [result, 1]
+    return tuple(found)
+
+
+def numbers_in(found: Sequence[int]) -> Iterable[int]:
+    """The numbers of runs."""
+    pairs = zip(found[::2], found[1::2], strict=True)
+    return chain.from_iterable(range(first, first + length) for first, length in pairs)
+
+
+def _short(model: str) -> str:
+    return "".join(each if each.isprintable() else "_" for each in model[:LONGEST_NAME])
+
+
+def _five(sizes: Sequence[int]) -> tuple[int, int, int, int, int]:
+    before, after, outside, retained, shared = sizes
+    return before, after, outside, retained, shared
+
+
+def _packed(found: Sequence[int]) -> list[int]:
+    """Runs as distances: from the last one's end to the next one's first, and lengths."""
+    ends = [0, *(a + b for a, b in zip(found[::2], found[1::2], strict=True))]
+    return [
+        each
+        for first, length, end in zip(found[::2], found[1::2], ends, strict=False)
+        for each in (first - end, length)
+    ]
+
+
+def _unpacked(packed: Sequence[int]) -> tuple[int, ...]:
+    edges = list(accumulate(packed))
+    return tuple(
+        each
+        for edge, length in zip(edges[::2], packed[1::2], strict=True)
+        for each in (edge, length)
+    )

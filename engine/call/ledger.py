@@ -1,0 +1,185 @@
+"""What a session's answered calls come to: a few rows of sums, kept as the calls are recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass, fields, replace
+from datetime import UTC, datetime
+from typing import Any, Final, Self
+
+from engine.call.facts import NO_BILL, CallFact
+
+Row = list[Any]
+Key = tuple[str, str, str, str, str]
+"""Day (of UTC), client, model, policy, and what was sent."""
+
+MOST_ROWS: Final = 64
+REST: Final = "other"
+
+
+@dataclass(slots=True, frozen=True)
+class Sums:
+    """Sums over calls. Of `calls`, `over` had a history larger than the budget.
+
+    Prompts in tokens: `full` with the whole history, `capped` the same at most the model's window,
+    `capped_cached` what of that the call before had, `prompt` and `cached` those of what was sent;
+    `output` is what the model wrote, `embedded` what the policy embedded. Answers drew on `drawn`
+    results, `seen` of which they had complete. `billed` calls came with a bill (`fresh` to
+    `billed_output`); the `whole_` are what the whole history's would have been.
+    """
+
+    calls: int = 0
+    over: int = 0
+    full: int = 0
+    capped: int = 0
+    capped_cached: int = 0
+    prompt: int = 0
+    cached: int = 0
+    output: int = 0
+    embedded: int = 0
+    drawn: int = 0
+    seen: int = 0
+    billed: int = 0
+    fresh: int = 0
+    read: int = 0
+    written: int = 0
+    written_long: int = 0
+    billed_output: int = 0
+    whole_fresh: int = 0
+    whole_read: int = 0
+    whole_written: int = 0
+    whole_written_long: int = 0
+
+    def plus(self, other: Sums) -> Sums:
+        """Both together."""
+        return Sums(*(a + b for a, b in zip(self.numbers, other.numbers, strict=True)))
+
+    @property
+    def numbers(self) -> list[int]:
+        """In the order of the fields."""
+        return [getattr(self, name) for name in NAMES]
+
+
+NAMES: Final = tuple(field.name for field in fields(Sums))
+
+
+@dataclass(slots=True, frozen=True)
+class Before:
+    """What the next call's sums need of the calls before it: `full` and `at` of the last one.
+
+    The rest is for estimating the whole history's bill: see `whole_bill`.
+    """
+
+    full: int = 0
+    at: int = 0
+    prompt: int = 0
+    away: int = 0
+    caches: bool = False
+    writes: bool = False
+
+    def to_json(self) -> list[int]:
+        """As plain values."""
+        return [int(value) for value in astuple(self)]
+
+    @classmethod
+    def from_json(cls, data: Sequence[int]) -> Self:
+        """From what `to_json` gave; nothing known where that is empty."""
+        if not data:
+            return cls()
+        full, at, prompt, away, caches, writes = data
+        return cls(full, at, prompt, away, bool(caches), bool(writes))
+
+
+LIFETIME: Final = 300
+"""Seconds for which providers keep a prompt that is not asked for again."""
+BLOCK: Final = 128
+
+
+def whole_bill(before: Before, fact: CallFact) -> tuple[tuple[int, ...], Before]:
+    """What a billed call would have used with the whole history, and what the next one is told.
+
+    An estimate: the provider's count and the tokens left out; of it, as much from the cache as the
+    whole prompt before had, where this line's cache is at work and the pause was short enough.
+    """
+    fresh, read, written, long, output = fact.billed or NO_BILL
+    left_out = max(fact.full - fact.prompt, 0)
+    caches = before.caches or read + written + long > 0
+    writes = before.writes or written + long > 0
+    away = before.away + left_out
+    full = fresh + read + written + long + left_out
+    warm = caches and fact.at - before.at < LIFETIME
+    known = min(before.prompt, full) if warm else 0
+    after = replace(before, prompt=full, away=away, caches=caches, writes=writes)
+    if not away:
+        return (fresh, read, written, long, output), after
+    if not writes:
+        known -= known % BLOCK
+        return (full - known, known, 0, 0, output), after
+    fresh = min(fresh, full - known)
+    rest = full - known - fresh
+    return (fresh, known, *((0, rest) if long > written else (rest, 0)), output), after
+
+
+def sums_of(
+    fact: CallFact, before: Before, window: int | None, output: int, drawn: Iterable[int]
+) -> tuple[Sums, Before]:
+    """The sums of one answered call, and what the next one is told.
+
+    `window` is the most its model takes, `output` the answer's tokens, `drawn` the results that the
+    answer drew on.
+    """
+    wanted, in_view = set(drawn), fact.in_view
+    capped = min(fact.full, window or fact.full)
+    made = Sums(
+        calls=1,
+        over=int(fact.before > fact.settings.budget),
+        full=fact.full,
+        capped=capped,
+        capped_cached=min(before.full, capped),
+        prompt=fact.prompt,
+        cached=fact.shared if fact.sent == "rendered" else min(before.full, fact.full),
+        output=output,
+        embedded=fact.embedded,
+        drawn=len(wanted),
+        seen=len(wanted & in_view),
+    )
+    billed, after = bill_sums(fact, before)
+    return made.plus(billed), replace(after, full=fact.full, at=fact.at)
+
+
+def bill_sums(fact: CallFact, before: Before) -> tuple[Sums, Before]:
+    """What a call's bill adds."""
+    if fact.billed is None:
+        return Sums(), before
+    whole, after = whole_bill(before, fact)
+    return Sums(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, *fact.billed, *whole[:4]), after
+
+
+def key_of(fact: CallFact) -> Key:
+    """The row a call is counted in."""
+    day = datetime.fromtimestamp(fact.at, UTC).date().isoformat()
+    return day, fact.client, fact.model, fact.settings.policy, fact.sent
+
+
+def added(rows: Sequence[Row], key: Key, sums: Sums) -> list[Row]:
+    """The rows with one more call in them. A caller that makes up names gets no more than some."""
+    known = dict(read_rows(rows))
+    if key not in known and len(known) >= MOST_ROWS:
+        key = (key[0], REST, REST, key[3], key[4])
+    if key not in known and len(known) >= 2 * MOST_ROWS:
+        key = next(iter(known))
+    known[key] = known[key].plus(sums) if key in known else sums
+    return [[*key, *_trimmed(total.numbers)] for key, total in known.items()]
+
+
+def read_rows(rows: Iterable[Row]) -> Iterable[tuple[Key, Sums]]:
+    """Every row's key and sums."""
+    for row in rows:
+        day, client, model, policy, sent, *numbers = row
+        yield (str(day), str(client), str(model), str(policy), str(sent)), Sums(*map(int, numbers))
+
+
+def _trimmed(numbers: list[int]) -> list[int]:
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    return numbers

@@ -1,0 +1,56 @@
+"""How much of a prompt repeats the beginning of the one before it: what a cache can serve."""
+
+from engine.call.facts import CallFact, numbers_in
+from engine.call.render_call import Rendered
+from engine.history.prompt import Prompt, place_of
+
+
+def prompt_of(rendered: Rendered) -> Prompt:
+    """The prompt of a rendering."""
+    plan = rendered.plan
+    return Prompt(
+        len(rendered.view.history),
+        frozenset(plan.taken),
+        {result: hash(text) for result, text in rendered.texts.items()},
+        {result: hash(made.text) for result, made in plan.calls.items()},
+        plan.retained.left_messages,
+        {message: hash(text) for message, text in plan.retained.excerpts.items()},
+    )
+
+
+def prompt_of_fact(fact: CallFact, messages: int) -> Prompt:
+    """The same as far as a fact tells it."""
+    replaced: dict[int, int | None] = dict.fromkeys(numbers_in(fact.replaced))
+    return Prompt(messages, frozenset(numbers_in(fact.shown)), replaced)
+
+
+def shared_tokens(rendered: Rendered, before: Prompt | None) -> int:
+    """Tokens of the messages with which a rendering begins as the prompt before it did."""
+    if before is None:
+        return 0
+    history, plan, counter = rendered.view.history, rendered.plan, rendered.view.counter
+    stop = before.parts_from(prompt_of(rendered), history.results)
+    total = sum(history.text_tokens[:stop])
+    for message in plan.retained.left_messages:
+        total -= history.text_tokens[message] if message < stop else 0
+    for message, text in plan.retained.excerpts.items():
+        if message < stop and message not in plan.retained.left_messages:
+            total += counter.message({"content": text}) if text else 0
+            total -= history.text_tokens[message]
+    results = history.results
+    for result in (*plan.taken, *plan.replaced):
+        if place_of(results, result) < stop:
+            made = plan.calls.get(result)
+            total += made.tokens if made else results.call_tokens[result]
+        if results.message[result] < stop:
+            total += _shown_tokens(rendered, result)
+    return total
+
+
+def _shown_tokens(rendered: Rendered, result: int) -> int:
+    """Tokens of a result, or of what stands in for it."""
+    if result in (made := rendered.plan.texts):
+        return made[result].tokens
+    if result in rendered.texts:
+        return rendered.view.counter.message({"content": rendered.texts[result]})
+    return rendered.view.history.results.tokens[result]

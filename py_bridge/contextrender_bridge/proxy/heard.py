@@ -1,0 +1,123 @@
+"""What a provider says that a call used, heard while its reply is sent on, and told to the service.
+
+It goes with the session's next call, in the same commit; by itself where none comes soon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from contextrender_bridge.client import AsyncContextRender
+from contextrender_bridge.client.fitting import reason_of
+from contextrender_bridge.proxy.headers import Headers, first
+from contextrender_bridge.proxy.lines import Call
+from contextrender_bridge.proxy.upstream import Message, Send
+from contextrender_bridge.usage import Usage, read_usage
+
+LARGEST = 8 * 2**20
+SOON_SECONDS = 5.0
+LONGEST_CLIENT = 40
+
+log = logging.getLogger("contextrender")
+
+
+class Heard:
+    """Sends a reply on, and keeps it until it is known what it says of the call's usage."""
+
+    def __init__(self, send: Send) -> None:
+        """Nothing has been sent."""
+        self._send = send
+        self._status = 0
+        self._headers: Headers = []
+        self._body = bytearray()
+
+    async def __call__(self, message: Message) -> None:
+        """One message of the reply."""
+        if message["type"] == "http.response.start":
+            self._status, self._headers = message["status"], list(message["headers"])
+        elif len(self._body) < LARGEST:
+            self._body += message.get("body", b"")
+        await self._send(message)
+
+    def usage(self) -> Usage | None:
+        """What the reply says; None where it says nothing, cannot be read, or is a refusal."""
+        if not 200 <= self._status < 300 or b'"usage"' not in (body := self._plain()):
+            return None
+        return read_usage(first(self._headers, b"content-type"), body)
+
+    def _plain(self) -> bytes:
+        """The body; empty where it is compressed in a way not known here."""
+        encoding = first(self._headers, b"content-encoding")
+        if encoding in ("", "identity"):
+            return bytes(self._body)
+        try:
+            return zlib.decompressobj(wbits=47).decompress(bytes(self._body), LARGEST)
+        except zlib.error:
+            return b""
+
+
+def used_by(call: Call, usage: Usage | None, sent: str) -> dict[str, Any]:
+    """What is noted of a call: the field `used` of `render`, `sync` and `note_usage`."""
+    told: dict[str, Any] = {"messages": call.messages, "sent": sent, "tokens": []}
+    if usage is None:
+        return told
+    counts = (usage.fresh, usage.read, usage.written, usage.written_long, usage.output)
+    return {**told, "model": usage.model, "tokens": list(counts)}
+
+
+class UsageNotes:
+    """What is still to be told of the newest call of each history."""
+
+    def __init__(self, client: AsyncContextRender) -> None:
+        """Nothing is."""
+        self._client = client
+        self._waiting: dict[int, Call] = {}
+        self._telling: set[asyncio.Task[None]] = set()
+
+    def add(self, call: Call, used: Mapping[str, Any]) -> None:
+        """A call has ended."""
+        if not call.session or not call.messages:
+            return
+        self._tell_now(self._waiting.get(id(call.line)))
+        call.line.used = used
+        self._waiting[id(call.line)] = call
+        asyncio.get_running_loop().call_later(SOON_SECONDS, self._tell, call, used)
+
+    async def settle(self, seconds: float) -> None:
+        """Tells what is left, and waits a while for it."""
+        for call in list(self._waiting.values()):
+            self._tell_now(call)
+        if self._telling:
+            await asyncio.wait(set(self._telling), timeout=seconds)
+
+    def _tell_now(self, call: Call | None) -> None:
+        if call is not None and call.line.used is not None:
+            self._tell(call, call.line.used)
+
+    def _tell(self, call: Call, used: Mapping[str, Any]) -> None:
+        """By itself, unless the next call has taken it along."""
+        if self._waiting.get(id(call.line)) is call:
+            del self._waiting[id(call.line)]
+        if call.line.used is not used:
+            return
+        call.line.used = None
+        telling = asyncio.ensure_future(self._note(call, used))
+        self._telling.add(telling)
+        telling.add_done_callback(self._telling.discard)
+
+    async def _note(self, call: Call, used: Mapping[str, Any]) -> None:
+        fields = {"session": call.session, "branch": call.line.branch, "used": dict(used)}
+        try:
+            await self._client.call("note_usage", fields, call.token)
+        except Exception as failure:
+            log.warning("a call's usage is not noted (%s)", reason_of(failure))
+
+
+def client_of(headers: Headers) -> str:
+    """A short name of the calling program, as it tells it."""
+    name = first(headers, b"user-agent").partition("/")[0].strip()[:LONGEST_CLIENT]
+    return name if name.isprintable() else ""

@@ -1,0 +1,168 @@
+"""What each model call was shown is stored with the message that answers it, over HTTP."""
+
+import json
+from typing import Any
+
+from graph.runtime import rows
+from tests.api.client import Json
+from tests.api.conftest import User
+from tests.api.transcripts import agent_run
+
+MOST_BYTES = 300
+
+
+def called(user: User, session: str, run: list[Json], **fields: Any) -> list[Json]:
+    """Renders before every answer, as an agent does; the replies by turn."""
+    replies, offset, prefix = [], 0, ""
+    for position, message in enumerate(run):
+        if message["role"] != "assistant":
+            continue
+        view = user.api(
+            "render",
+            session=session,
+            messages=run[offset:position],
+            offset=offset,
+            prefix=prefix,
+            want="plan",
+            **fields,
+        )
+        offset, prefix = view["offset"], view["digest"]
+        replies.append(view)
+    user.api("sync", session=session, messages=run)
+    return replies
+
+
+def facts(user: User) -> dict[int, Json]:
+    """The stored facts by position."""
+    nodes = user.graph().nodes.values()
+    return {
+        node.fields["position"]: node.fields["call"]
+        for node in nodes
+        if node.kind == "Message" and node.fields["call"]
+    }
+
+
+def only(user: User, kind: str) -> Json:
+    """The fields of the one node of a kind."""
+    (found,) = [node.fields for node in user.graph().nodes.values() if node.kind == kind]
+    return found
+
+
+def spent(user: User) -> list[Json]:
+    """The rows of a user's only session."""
+    return list(only(user, "Session")["spent"])
+
+
+def test_each_answer_keeps_what_its_call_was_shown(alice: User) -> None:
+    run = agent_run(12)
+    replies = called(alice, "run", run, budget=700, model="gpt-5.1", client="tester")
+    stored = facts(alice)
+    answers = [p for p, message in enumerate(run) if message["role"] == "assistant"]
+    assert sorted(stored) == answers
+    results = [p for p, message in enumerate(run) if message["role"] == "tool"]
+    for position, view in zip(answers, replies, strict=True):
+        told = stored[position]
+        tokens = view["tokens"]
+        assert told["tokens"][:3] == [tokens["before"], tokens["after"], tokens["outside"]]
+        assert (told["budget"], told["policy"]) == (700, view["policy"])
+        assert (told["model"], told["client"]) == ("gpt-5.1", "tester")
+        assert [results[n] for n in unpacked(told.get("shown", []))] == view["visible"]
+    assert only(alice, "Branch")["calls"] == []
+    ((*key, calls, over, full, capped), rest) = (spent(alice)[0][:9], spent(alice)[0][9:])
+    assert key[1:] == ["tester", "gpt-5.1", "contextrender", "rendered"]
+    assert calls == len(answers)
+    assert full == capped == sum(v["tokens"]["before"] + v["tokens"]["outside"] for v in replies)
+    assert over == sum(view["tokens"]["before"] > 700 for view in replies)
+    assert rest[1] == sum(view["tokens"]["after"] + view["tokens"]["outside"] for view in replies)
+
+
+def unpacked(packed: list[int]) -> list[int]:
+    found, at = [], 0
+    for distance, length in zip(packed[::2], packed[1::2], strict=True):
+        found += range(at + distance, at + distance + length)
+        at += distance + length
+    return found
+
+
+def test_a_fact_is_small(alice: User) -> None:
+    called(alice, "run", agent_run(80), budget=2_000, model="gpt-5.1", client="tester")
+    for node in alice.graph().nodes.values():
+        if node.kind == "Message" and node.fields["call"]:
+            packed = len(rows.pack(rows.encode(node.fields)))
+            without = len(rows.pack(rows.encode({**node.fields, "call": {}})))
+            assert packed - without <= MOST_BYTES
+
+
+def test_a_repeated_call_changes_nothing(alice: User) -> None:
+    run = agent_run(6)
+    called(alice, "run", run[:-1], budget=700)
+    view = alice.api("render", session="run", messages=run, budget=700)
+    before = only(alice, "Branch"), only(alice, "Session")
+    again = alice.api("render", session="run", messages=run, budget=700)
+    assert again == view
+    assert (only(alice, "Branch"), only(alice, "Session")) == before
+
+
+def test_an_answer_made_again_has_its_own_fact(alice: User) -> None:
+    run = agent_run(8)
+    called(alice, "run", run, budget=700)
+    at = [p for p, message in enumerate(run) if message["role"] == "assistant"][3]
+    alice.api("render", session="run", messages=run[:at], budget=900)
+    other = {**run[at], "content": "Another way to say it."}
+    alice.api("render", session="run", messages=[*run[:at], other, *run[at + 1 :]], budget=900)
+    budgets = [
+        node.fields["call"]["budget"]
+        for node in alice.graph().nodes.values()
+        if node.kind == "Message" and node.fields["position"] == at
+    ]
+    assert sorted(budgets) == [700, 900]
+
+
+def test_messages_that_no_call_here_led_to_have_no_fact(alice: User) -> None:
+    alice.api("sync", session="run", messages=agent_run(5))
+    assert facts(alice) == {}
+    assert spent(alice) == []
+
+
+def test_what_the_provider_said_is_noted_with_the_call(alice: User) -> None:
+    """With the next call, or by itself; before the answer is recorded, or after; once."""
+    run = agent_run(4)
+    first, second, third, *_ = [p for p, m in enumerate(run) if m["role"] == "assistant"]
+    bill = {"tokens": [10, 20, 30, 0, 5], "model": "gpt-5.1"}
+    alice.api("render", session="run", messages=run[:first])
+    used = {"messages": first, **bill}
+    alice.api("render", session="run", messages=run[:second], used=used)
+    noted = alice.api("note_usage", session="run", used={"messages": second, **bill})
+    assert noted["noted"]
+    alice.api("render", session="run", messages=run[:third], sent="held_out")
+    alice.api("sync", session="run", messages=run)
+    again = {"messages": third, **bill, "sent": "whole"}
+    assert alice.api("note_usage", session="run", used=again)["noted"]
+    assert alice.api("note_usage", session="run", used=again)["noted"]
+    assert not alice.api("note_usage", session="run", used={**again, "messages": 1})["noted"]
+    stored = facts(alice)
+    assert [stored[p]["billed"] for p in (first, second, third)] == [[10, 20, 30, 0, 5]] * 3
+    assert [stored[p].get("sent") for p in (first, second, third)] == [None, None, "held_out"]
+    by_sent = {row[4]: row for row in spent(alice)}
+    assert by_sent["rendered"][5 + 11 : 5 + 17] == [2, 20, 40, 60, 0, 10]
+    assert by_sent["held_out"][5] == by_sent["held_out"][5 + 11] == 1
+
+
+def test_bad_facts_are_refused(alice: User) -> None:
+    run = agent_run(2)
+    for wrong in (
+        {"sent": "by pigeon"},
+        {"client": "c" * 81},
+        {"used": {"messages": 1, "tokens": [1]}},
+    ):
+        alice.api.refused("render", 422, "invalid_request", session="run", messages=run, **wrong)
+    alice.api("sync", session="run", messages=run)
+    refused = {"session": "run", "used": {"messages": 1, "tokens": "many"}}
+    alice.api.refused("note_usage", 422, "invalid_request", **refused)
+
+
+def test_nothing_of_a_fact_is_content(alice: User) -> None:
+    run = agent_run(4)
+    called(alice, "run", run, budget=500)
+    told = json.dumps(list(facts(alice).values()))
+    assert "ORD-" not in told

@@ -1,0 +1,133 @@
+"""What a call was shown, as it is noted: small, whole again, and counted rightly."""
+
+import pytest
+from contextrender_bridge.errors import InvalidRequest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.call.facts import SENT, Bill, Caller, CallFact, numbers_in, runs
+from engine.call.ledger import (
+    MOST_ROWS,
+    Before,
+    Sums,
+    added,
+    key_of,
+    read_rows,
+    sums_of,
+    whole_bill,
+)
+from engine.call.pending import noting, those_without, waiting_fact
+from engine.call.request import LIVE, RenderSettings
+
+DAY = 1_790_000_000
+
+
+def fact(**changed: object) -> CallFact:
+    known: dict[str, object] = {
+        "settings": RenderSettings(),
+        "at": DAY,
+        "results": 10,
+        "before": 9_000,
+        "after": 4_000,
+        "outside": 100,
+        "retained": 50,
+        "shared": 1_000,
+        "shown": (1, 2, 7, 1),
+    }
+    return CallFact(**{**known, **changed})  # type: ignore[arg-type]
+
+
+@given(st.sets(st.integers(0, 5_000), max_size=200), st.sampled_from(SENT))
+def test_a_fact_is_read_as_it_was_noted(shown: set[int], sent: str) -> None:
+    made = fact(shown=runs(shown), sent=sent, settings=LIVE, billed=(1, 2, 3, 4, 5), model="m")
+    assert CallFact.from_json(made.to_json()) == made
+    assert set(numbers_in(made.shown)) == shown
+
+
+def test_what_was_sent_decides_what_was_in_view() -> None:
+    assert fact().in_view == {1, 2, 7}
+    assert (fact().prompt, fact().full) == (4_100, 9_100)
+    whole = fact(sent="held_out")
+    assert whole.in_view == set(range(10))
+    assert whole.prompt == whole.full
+
+
+def test_a_call_made_again_is_like_the_first() -> None:
+    assert fact().is_like(fact(at=DAY + 9, shared=0, billed=(1, 1, 1, 1, 1)))
+    assert not fact().is_like(fact(after=3_999))
+
+
+def test_two_waiting_calls_are_noted() -> None:
+    noted = noting([], 4, fact())
+    noted = noting(noted, 8, fact(results=11))
+    noted = noting(noted, 6, fact(results=12))
+    assert waiting_fact(noted, 4) is None
+    found = waiting_fact(noted, 8)
+    assert found is not None and found.results == 11
+    assert waiting_fact(those_without(noted, 8), 8) is None
+
+
+def test_sums_of_a_call() -> None:
+    sums, after = sums_of(fact(), Before(full=8_000), 9_000, output=70, drawn=[2, 3])
+    assert (sums.calls, sums.over, sums.full, sums.prompt) == (1, 1, 9_100, 4_100)
+    assert (sums.capped, sums.capped_cached, sums.cached) == (9_000, 8_000, 1_000)
+    assert (sums.output, sums.drawn, sums.seen, sums.billed) == (70, 2, 1, 0)
+    assert (after.full, after.at) == (9_100, DAY)
+
+
+def test_the_whole_historys_bill_is_the_providers_and_what_was_left_out() -> None:
+    """As `contextrender wrap` tells it: what the whole prompt before had comes from the cache."""
+    first = fact(before=4_000, after=4_000, billed=(1_000, 0, 3_000, 0, 50))
+    bill, line = whole_bill(Before(), first)
+    assert bill == (1_000, 0, 3_000, 0, 50)
+    line = Before(first.full, DAY, *(line.prompt, line.away), caches=True, writes=True)
+    bill, line = whole_bill(line, fact(at=DAY + 10, billed=(500, 2_000, 1_500, 0, 60)))
+    assert sum(bill[:4]) == 4_000 + 5_000
+    assert bill[1] == 4_000
+    late, _ = whole_bill(line, fact(at=DAY + 10_000, billed=(500, 2_000, 1_500, 0, 60)))
+    assert late[1] == 0
+
+
+def test_calls_are_counted_by_day_client_model_policy_and_what_was_sent() -> None:
+    rows = added([], key_of(fact(model="m", client="c")), Sums(calls=1, full=5))
+    rows = added(rows, key_of(fact(model="m", client="c")), Sums(calls=1, billed=2))
+    rows = added(rows, key_of(fact(sent="whole")), Sums(calls=1))
+    (first, second) = read_rows(rows)
+    assert first == (
+        ("2026-09-21", "c", "m", "contextrender", "rendered"),
+        Sums(2, full=5, billed=2),
+    )
+    assert second[0][4] == "whole"
+
+
+def test_made_up_names_do_not_fill_a_session() -> None:
+    rows: list[list[object]] = []
+    for number in range(5 * MOST_ROWS):
+        key = key_of(fact(client=f"c{number}", at=DAY + 86_400 * number))
+        rows = added(rows, key, Sums(calls=1))
+    assert len(rows) <= 2 * MOST_ROWS
+    assert sum(sums.calls for _, sums in read_rows(rows)) == 5 * MOST_ROWS
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        {},
+        {"messages": 0, "tokens": [0] * 5},
+        {"messages": 1, "tokens": [0] * 4},
+        {"messages": 1, "tokens": [0, 0, 0, 0, -1]},
+        {"messages": 1, "tokens": [0, 0, 0, 0, True]},
+        {"messages": 1, "tokens": [0] * 5, "sent": "by pigeon"},
+        {"messages": 1, "tokens": [0] * 5, "more": 1},
+    ],
+)
+def test_a_bill_that_cannot_be_is_refused(used: dict[str, object]) -> None:
+    with pytest.raises(InvalidRequest):
+        Bill.of(used)
+
+
+def test_a_caller_that_cannot_be_is_refused() -> None:
+    assert Caller.of(model="m" * 500).model == "m" * 80
+    for wrong in ({"sent": "x"}, {"client": "c" * 81}, {"client": "a\nb"}):
+        with pytest.raises(InvalidRequest):
+            Caller.of(**wrong)

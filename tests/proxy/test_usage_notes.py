@@ -1,0 +1,71 @@
+"""What providers say that calls used is stored with the calls, through the proxy."""
+
+import asyncio
+import gzip
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from contextrender_bridge.proxy.heard import Heard, client_of
+
+from tests.proxy.agents import AGENTS, Agent
+from tests.proxy.conftest import Setup
+
+Turns = Callable[[str], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def turns(setup: Setup) -> Turns:
+    """A session's calls as the service noted them."""
+
+    def told(session: str) -> list[dict[str, Any]]:
+        view = setup.service.call("timeline", {"session": session})
+        return [turn for turn in view["turns"] if turn["noted"]]
+
+    return told
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("kind", AGENTS)
+def test_usage_is_noted_with_the_call(
+    setup: Setup, turns: Turns, kind: type[Agent], streams: bool
+) -> None:
+    session = uuid.uuid4().hex
+    kind(setup, session, streams=streams).run(6)
+    noted = turns(session)[:-1]
+    assert len(noted) >= 4
+    assert {turn["sent"] for turn in noted} == {"rendered"}
+    billed = [turn["billed"] for turn in noted[:-1]]
+    assert all(bill is not None and sum(bill) > 0 for bill in billed), billed
+
+
+def test_an_observed_call_was_sent_whole(setup: Setup, turns: Turns) -> None:
+    session = uuid.uuid4().hex
+    agent = AGENTS[0](setup, session)
+    agent.headers["x-contextrender-mode"] = "observe"
+    agent.run(4)
+    assert {turn["sent"] for turn in turns(session)} == {"whole"}
+
+
+def test_a_compressed_reply_is_read_too() -> None:
+    async def relayed() -> Heard:
+        heard = Heard(nowhere)
+        kind = [(b"content-type", b"application/json"), (b"content-encoding", b"gzip")]
+        await heard({"type": "http.response.start", "status": 200, "headers": kind})
+        text = b'{"model": "m", "usage": {"prompt_tokens": 9, "completion_tokens": 2}}'
+        await heard({"type": "http.response.body", "body": gzip.compress(text)})
+        return heard
+
+    used = asyncio.run(relayed()).usage()
+    assert used is not None
+    assert (used.model, used.fresh, used.output) == ("m", 9, 2)
+
+
+async def nowhere(message: Any) -> None:
+    """Takes a message."""
+
+
+def test_a_client_is_named_as_it_names_itself() -> None:
+    assert client_of([(b"user-agent", b"claude-cli/2.0 (external)")]) == "claude-cli"
+    assert client_of([]) == ""
