@@ -45,7 +45,7 @@ def litellms() -> Path:
 
 
 def prices(source: Path) -> str:
-    """Dollars for a token and the window, a model a line, of the models that are called and priced by tokens."""
+    """Dollars for a token and the window, a model a line, of those called and priced by tokens."""
     table = json.loads((source / TABLE).read_text(encoding="utf-8"))
     kept = {
         model: {field: row[field] for field in FIELDS if row.get(field)}

@@ -14,6 +14,6 @@ ENCODINGS = DATA / "encodings"
 
 @cache
 def prices() -> Mapping[str, Mapping[str, float]]:
-    """Dollars for a token, and the window, by model, under the names of LiteLLM's table, from which they are."""
+    """Dollars for a token, and the window, by model, under the names of LiteLLM's table."""
     found: dict[str, dict[str, float]] = json.loads((DATA / "prices.json").read_text("utf-8"))
     return found
