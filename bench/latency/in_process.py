@@ -12,7 +12,7 @@ from beside import judged
 from contextrender_bridge.paths import app_dir
 from contextrender_bridge.server.accounts import Accounts
 from contextrender_bridge.server.runtime import Runtime
-from contextrender_bridge.server.serve import warm_up
+from contextrender_bridge.server.serving import warm_up
 from contextrender_bridge.settings import current_settings
 from sample import Sample
 from session import Post, Session

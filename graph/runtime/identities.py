@@ -1,9 +1,13 @@
 """jac-scale 0.2.31's accounts, in the tables of our store."""
 
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
 
 from jac_scale.identity_storage import SqliteIdentityStorage
 from sqlalchemy import Engine
+from sqlalchemy.exc import DatabaseError
+
+TABLES: Final = 3
 
 
 class Identities(SqliteIdentityStorage):
@@ -14,6 +18,10 @@ class Identities(SqliteIdentityStorage):
         super().__init__(db_path=":memory:")  # it would open a file of its own
         self._engine.dispose()
         self._engine: Engine = engine
+        for _ in range(TABLES):
+            with suppress(DatabaseError):  # another process has just made one
+                self.ensure_indexes()
+                return
         self.ensure_indexes()
 
     def _store_user(self, user_doc: dict[str, Any]) -> None:

@@ -50,13 +50,17 @@ class JacCommands:
                 Arg.create("host", default="127.0.0.1", help="Address to listen on", short=""),
                 Arg.create("port", typ=int, default=8000, help="Port to listen on", short="p"),
                 Arg.create("data", default="", help="Folder for all data", short=""),
+                Arg.create("workers", typ=int, default=0, help="Processes", short=""),
             ],
         )
-        def serve(host: str = "127.0.0.1", port: int = 8000, data: str = "") -> int:
+        def serve(
+            host: str = "127.0.0.1", port: int = 8000, data: str = "", workers: int = 0
+        ) -> int:
             from contextrender_bridge.cli import main
 
-            folder = ["--data", data] if data else []
-            return main(["serve", "--host", host, "--port", str(port), *folder])
+            given = {"--data": data, "--workers": str(workers or "")}
+            more = [word for option in given.items() if option[1] for word in option]
+            return main(["serve", "--host", host, "--port", str(port), *more])
 
         registry.extend_command("start", pre_hook=_refuse_start, source="contextrender")
 

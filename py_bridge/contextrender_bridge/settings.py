@@ -94,6 +94,7 @@ class Settings:
     max_body_mb: int = _row(64, "largest request", as_whole)
     max_messages: int = _row(20_000, "most messages in one request", as_whole)
     min_free_mb: int = _row(64, "free disk below which the server is not ready", as_whole)
+    workers: int = _row(1, "processes of `serve` and `proxy`, as `--workers`", as_whole)
     threads: int = _row(32, "requests at work at once", as_whole)
     connections: int = _row(1024, "most connections at once", as_whole)
     head_seconds: float = _row(15.0, "seconds that a request's head may take", as_seconds)
@@ -169,6 +170,7 @@ def read_settings() -> Settings:
 
 
 _read_once = cache(read_settings)
+read_again = _read_once.cache_clear
 
 
 def in_force() -> list[InForce]:

@@ -1,11 +1,14 @@
 """Failures are limited by name and by address."""
 
+from pathlib import Path
+
 from contextrender_bridge.server.attempts import REMEMBERED, Attempts, network_of
+from contextrender_bridge.server.counts import Counts
 
 
-def test_after_so_many_failures_one_waits_until_the_oldest_is_forgotten() -> None:
+def test_after_so_many_failures_one_waits_until_the_oldest_is_forgotten(tmp_path: Path) -> None:
     now = 0.0
-    attempts = Attempts(most=3, seconds=60, clock=lambda: now)
+    attempts = Attempts(Counts(tmp_path), most=3, seconds=60, clock=lambda: now)
     for _ in range(3):
         assert attempts.begin("name a", "address 1") == 0
         now += 10
@@ -18,18 +21,26 @@ def test_after_so_many_failures_one_waits_until_the_oldest_is_forgotten() -> Non
     assert attempts.begin("name a", "address 1") == 10
 
 
-def test_success_is_no_failure() -> None:
-    attempts = Attempts(most=1)
+def test_success_is_no_failure(tmp_path: Path) -> None:
+    attempts = Attempts(Counts(tmp_path), most=1)
     for _ in range(5):
         assert attempts.begin("name a") == 0
         attempts.forgive("name a")
 
 
-def test_made_up_names_take_no_more_than_their_room() -> None:
-    attempts = Attempts()
-    for number in range(REMEMBERED + 100):
-        attempts.begin(f"name {number}")
-    assert len(attempts._failures) == REMEMBERED
+def test_made_up_names_take_no_more_than_their_room(tmp_path: Path) -> None:
+    counts = Counts(tmp_path)
+    attempts = Attempts(counts)
+    attempts.begin(*(f"name {number}" for number in range(REMEMBERED + 100)))
+    attempts.begin("one more")
+    with counts.changing() as file:
+        assert file.execute("SELECT COUNT(*) FROM failures").fetchone() == (REMEMBERED,)
+
+
+def test_processes_count_failures_together(tmp_path: Path) -> None:
+    one, other = Attempts(Counts(tmp_path), most=2), Attempts(Counts(tmp_path), most=2)
+    assert [one.begin("name a"), other.begin("name a")] == [0, 0]
+    assert one.begin("name a") > 0 and other.begin("name a") > 0
 
 
 def test_an_ipv6_network_is_one_address() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from contextrender_bridge.errors import InvalidRequest
+from contextrender_bridge.server.counts import Counts
 from contextrender_bridge.server.quotas import Quotas
 from contextrender_bridge.settings import Settings
 
@@ -15,13 +16,17 @@ from tests.server.servers import BIN, running
 from tests.server.test_replies import error
 
 
-def test_a_minute_has_so_many_calls() -> None:
+def test_a_minute_has_so_many_calls_in_all_processes_of_a_folder(tmp_path: Path) -> None:
     now = 0.0
     nothing: Any = None
-    quotas = Quotas(Settings(user_calls=30), nothing, clock=lambda: now)
+    settings = Settings(user_calls=30)
+    quotas, others = (
+        Quotas(settings, nothing, Counts(tmp_path), clock=lambda: now) for _ in range(2)
+    )
     one: Any = SimpleNamespace(user="one")
-    for _ in range(30):
+    for _ in range(15):
         quotas.check_call(one)
+        others.check_call(one)
     with pytest.raises(InvalidRequest) as refused:
         quotas.check_call(one)
     assert (refused.value.status, refused.value.details) == (429, {"retry_after": 2})
@@ -32,9 +37,9 @@ def test_a_minute_has_so_many_calls() -> None:
         quotas.check_call(one)
 
 
-def test_limits_are_off_unless_set() -> None:
+def test_limits_are_off_unless_set(tmp_path: Path) -> None:
     nothing: Any = None
-    quotas = Quotas(Settings(), nothing)
+    quotas = Quotas(Settings(), nothing, Counts(tmp_path))
     for _ in range(1000):
         quotas.check_call(nothing)
     quotas.check_write(nothing, {"messages": []}, 2**40)

@@ -56,11 +56,12 @@ class Connection:
         `token` is that of another user for this call; `until` is on the clock of `time.monotonic`.
         """
         body = _encoded({name: value for name, value in fields.items() if value is not None})
+        session = str(fields.get("session", ""))
         pause = FIRST_PAUSE
         left = 0 if walker in NOT_REPEATABLE else self._retries
         while True:
             try:
-                return (yield from self._report(f"/walker/{walker}", body, token, until))
+                return (yield from self._report(f"/walker/{walker}", body, token, until, session))
             except (Unreachable, ServerError) as error:
                 late = time.monotonic() + pause > until
                 if late or not left or error.status not in PASSING:
@@ -69,15 +70,17 @@ class Connection:
             yield Wait(pause)
             pause *= 2
 
-    def _report(self, path: str, body: bytes, token: str | None, until: float) -> Flow[Json]:
+    def _report(
+        self, path: str, body: bytes, token: str | None, until: float, session: str
+    ) -> Flow[Json]:
         """The report; with a fresh token if the client's own is no longer good."""
         used = token or self.token
         try:
-            answer = yield from self._post(path, body, used, until)
+            answer = yield from self._post(path, body, used, until, session)
         except Unauthorized:
             if token is not None or not (yield from self._refresh(used, until)):
                 raise
-            answer = yield from self._post(path, body, self.token, until)
+            answer = yield from self._post(path, body, self.token, until, session)
         if not answer.get("reports"):
             raise error_of(200, answer)
         return cast(Json, answer["reports"][0])
@@ -95,10 +98,12 @@ class Connection:
                 return False
         return self.token != used
 
-    def _post(self, path: str, body: bytes, token: str | None, until: float) -> Flow[Json]:
+    def _post(
+        self, path: str, body: bytes, token: str | None, until: float, session: str = ""
+    ) -> Flow[Json]:
         """The JSON object that answers. Raises a ContextRenderError."""
         seconds = None if until == inf else max(0.001, until - time.monotonic())
-        return _decoded((yield Exchange(path, body, token, seconds)))
+        return _decoded((yield Exchange(path, body, token, seconds, session)))
 
 
 def _encoded(fields: Mapping[str, Any]) -> bytes:

@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote
 
 import httpx
 
@@ -26,18 +27,26 @@ TIMEOUT = 60.0
 
 @dataclass(frozen=True)
 class Exchange:
-    """A JSON body to POST. `seconds`: the longest it may take, None for the driver's own limit."""
+    """A JSON body to POST. `seconds`: the longest it may take, None for the driver's own limit.
+
+    `session` is for a balancer, and for a service of several processes: which has it in memory.
+    """
 
     path: str
     body: bytes = field(repr=False)
     token: str | None = field(default=None, repr=False)
     seconds: float | None = None
+    session: str = ""
 
     @property
     def headers(self) -> dict[str, str]:
         """The request's headers."""
         headers = {"content-type": "application/json"}
-        return {**headers, "authorization": f"Bearer {self.token}"} if self.token else headers
+        if self.token:
+            headers["authorization"] = f"Bearer {self.token}"
+        if self.session:
+            headers["x-contextrender-session"] = quote(self.session, safe="", errors="replace")
+        return headers
 
 
 @dataclass(frozen=True)

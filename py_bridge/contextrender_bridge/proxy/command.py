@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import socket
 import sys
+from collections.abc import Callable
 from dataclasses import replace
-from typing import cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.installing import how_to_install
@@ -18,8 +21,15 @@ from contextrender_bridge.setting_kinds import (
     as_names,
     as_patterns,
     as_policy,
+    as_whole,
 )
 from contextrender_bridge.settings import checked, current_settings
+
+if TYPE_CHECKING:
+    from uvicorn import Config
+
+    from contextrender_bridge.own_hosts import App
+    from contextrender_bridge.workers.seat import Seat
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--providers", metavar="NAMES", help="others to reach through LiteLLM: names or models"
     )
+    parser.add_argument(
+        "--workers", metavar="N", help="processes behind that port (CONTEXTRENDER_WORKERS)"
+    )
     parser.add_argument("--recall", action="store_true", help="offer the model a tool to recall")
 
 
@@ -51,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
     from contextrender_bridge.errors import NoCredentials
     from contextrender_bridge.proxy.peers import link_secret
     from contextrender_bridge.proxy.standalone import standalone_app
+    from contextrender_bridge.workers.supervisor import Supervisor
 
     settings = current_settings()
     given = {
@@ -59,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
         "budget": args.budget and checked(as_budget, args.budget, "--budget"),
         "policy": args.policy and checked(as_policy, args.policy, "--policy"),
         "mode": args.mode,
+        "workers": args.workers and checked(as_whole, args.workers, "--workers"),
         "recall": args.recall or None,
         "upstream": _base("--upstream", args.upstream),
         "anthropic_upstream": _base("--anthropic-upstream", args.anthropic_upstream),
@@ -66,21 +81,47 @@ def run(args: argparse.Namespace) -> int:
     settings = replace(settings, **{name: value for name, value in given.items() if value})
     own = args.host in LOOPBACK
     secret = link_secret(data_dir()) if own else ""
+    listener = listen(args.host, args.port)
+
+    def app() -> App:
+        return standalone_app(settings, own_token=own, secret=secret)
+
     try:
-        app = standalone_app(settings, own_token=own, secret=secret)
+        made = app()
     except NoCredentials as missing:
         raise CommandError(str(missing)) from None
-    listener = listen(args.host, args.port)
+    place = address(listener)
     print(
-        f"ContextRender's proxy is at {address(listener)}/v1 "
+        f"ContextRender's proxy is at {place}/v1 "
         f"(to {settings.upstream} and {settings.anthropic_upstream})",
         flush=True,
     )
     if sys.stdout.isatty() and secret:
         # Not for a log: it stands for this user.
-        print(f"For programs it cannot tell apart: {address(listener)}/k/{secret}/v1", flush=True)
-    config = uvicorn.Config(
+        print(f"For programs it cannot tell apart: {place}/k/{secret}/v1", flush=True)
+    if settings.workers > 1:
+        return Supervisor(settings.workers, partial(_work, app, listener)).run()
+    uvicorn.Server(_config(made)).run(sockets=[listener])
+    return 0
+
+
+def _work(app: Callable[[], App], listener: socket.socket, seat: Seat) -> int:
+    """What one of several workers does."""
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+    from contextrender_bridge.workers.serving import SeatedServer, handing
+
+    config = _config(app(), handing(HttpToolsProtocol, seat))
+    SeatedServer(config, seat).run(sockets=[listener])
+    return 0
+
+
+def _config(app: App, protocol: Any = "auto") -> Config:
+    from uvicorn import Config
+
+    return Config(
         app,
+        http=protocol,
         log_config=None,
         access_log=False,
         ws="none",
@@ -89,8 +130,6 @@ def run(args: argparse.Namespace) -> int:
         timeout_keep_alive=75,
         timeout_graceful_shutdown=10,
     )
-    uvicorn.Server(config).run(sockets=[listener])
-    return 0
 
 
 def _base(option: str, text: str | None) -> str | None:

@@ -1,21 +1,19 @@
 """The ASGI application."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from contextrender_bridge.errors import (
-    ContextRenderError,
     InvalidRequest,
     NotFound,
     NotReady,
@@ -29,6 +27,7 @@ from contextrender_bridge.server.answering import in_thread
 from contextrender_bridge.server.attempts import Attempts, network_of
 from contextrender_bridge.server.audit import AUDITED
 from contextrender_bridge.server.console import console_routes
+from contextrender_bridge.server.counts import Counts
 from contextrender_bridge.server.endpoints import Fields
 from contextrender_bridge.server.limits import LOGIN_BYTES, BodyLimit
 from contextrender_bridge.server.metrics import (
@@ -39,7 +38,8 @@ from contextrender_bridge.server.metrics import (
 )
 from contextrender_bridge.server.quotas import Quotas
 from contextrender_bridge.server.readiness import Readiness
-from contextrender_bridge.server.replies import encode, error_response, json_response, refusal
+from contextrender_bridge.server.refusals import REFUSALS
+from contextrender_bridge.server.replies import encode, error_response, json_response
 from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.settings import Settings, current_settings
 from graph.runtime.early import Tell
@@ -58,8 +58,9 @@ class Service:
             self.runtime.close()
             raise
         self.readiness = Readiness(self.runtime.store, data, settings)
-        self._attempts = Attempts()
-        self._quotas = Quotas(settings, self.runtime.store)
+        self._counts = Counts(data)
+        self._attempts = Attempts(self._counts)
+        self._quotas = Quotas(settings, self.runtime.store, self._counts)
         self.metrics = Metrics(data, self.runtime.walkers)
         self.runtime.on_reports = self.metrics.rendered
         self._fields = {name: Fields(walker) for name, walker in self.runtime.walkers.items()}
@@ -119,6 +120,7 @@ class Service:
         self._token_threads.shutdown(wait=True)
         self._login_threads.shutdown(wait=True)
         self._threads.shutdown(wait=True)
+        self._counts.close()
         self.runtime.close()
 
     async def _run_walker(self, name: str, body: bytes, caller: Caller) -> Response:
@@ -156,27 +158,34 @@ class Service:
 
     async def admit(self, token: str) -> Caller:
         """Whose token it is, counted as a call. Raises Unauthorized, or InvalidRequest (429)."""
-        caller = await self.caller(token)
-        self._quotas.check_call(caller)
-        return caller
+        return await self._ask(self._admit, token)
 
     async def caller(self, token: str) -> Caller:
         """Whose token it is. Raises Unauthorized."""
-        caller = await self._bearer(token)
+        return await self._ask(self._known, token)
+
+    def _admit(self, token: str) -> Caller:
+        caller = self._known(token)
+        self._quotas.check_call(caller)
+        return caller
+
+    def _known(self, token: str) -> Caller:
+        caller = self.accounts.caller(token)
         if caller is None:
             raise Unauthorized("Send a token that is good: `Authorization: Bearer TOKEN`.")
         return caller
 
     async def _is_local_users(self, request: Request) -> bool:
         try:
-            caller = await self._bearer(bearer_of(request))
+            caller = await self._ask(self.accounts.caller, bearer_of(request))
         except StoreUnavailable:
             return False
         return caller is not None and caller.name == LOCAL_USER
 
-    async def _bearer(self, token: str) -> Caller | None:
+    async def _ask[T](self, question: Callable[[str], T], token: str) -> T:
+        """Of the database, which the loop does not wait for."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._token_threads, self.accounts.caller, token)
+        return await loop.run_in_executor(self._token_threads, question, token)
 
 
 def bearer_of(request: Request) -> str:
@@ -193,11 +202,10 @@ def build_app(
     service = Service(app or app_dir(), make_private(data), settings)
     walkers = Route("/walker/{name}", service.call_walker, methods=["POST"])
     inside = Route("/walker/{name}", service.call_from_proxy, methods=["POST"])
-    refusals = {ContextRenderError: _refuse, HTTPException: _refuse_route, ClientDisconnect: _gone}
     proxy = MountedProxy(
         current_settings(),
         service.admit,
-        Starlette(routes=[inside], exception_handlers=refusals),
+        Starlette(routes=[inside], exception_handlers=REFUSALS),
     )
 
     @asynccontextmanager
@@ -227,7 +235,7 @@ def build_app(
                 whole=settings.body_seconds,
             ),
         ],
-        exception_handlers=refusals,
+        exception_handlers=REFUSALS,
         lifespan=lifespan,
     )
     starlette.router.redirect_slashes = False
@@ -239,20 +247,3 @@ def build_app(
 class _Login:
     username: str
     password: str
-
-
-async def _refuse(_: Request, error: Exception) -> Response:
-    return error_response(refusal(error, "request"))
-
-
-async def _refuse_route(_: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "POST")
-        wrong = InvalidRequest(f"Use {allowed} here.", code="wrong_method", status=405)
-        return error_response(wrong)
-    return error_response(NotFound("Nothing is here; walkers are at /walker/NAME."))
-
-
-async def _gone(_: Request, __: Exception) -> Response:
-    return Response(status_code=400)

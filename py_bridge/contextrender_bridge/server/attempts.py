@@ -1,59 +1,65 @@
 """A limit on what may fail: so many failures for a name or an address, then nothing for a while."""
 
 import ipaddress
-import threading
 import time
-from collections import OrderedDict, deque
 from collections.abc import Callable
 from math import ceil
+from sqlite3 import Connection
+
+from contextrender_bridge.server.counts import Counts
 
 MOST = 10
 SECONDS = 300.0
 REMEMBERED = 10_000
-"""Names and addresses kept; the ones that failed longest ago are forgotten first."""
+"""Failures kept; the oldest are forgotten first."""
 
 
 class Attempts:
-    """Failures of the last while, in this process."""
+    """Failures of the last while, in whichever process of the data folder."""
 
     def __init__(
         self,
+        counts: Counts,
         most: int = MOST,
         seconds: float = SECONDS,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """`most` failures within `seconds`, for each key."""
+        self._counts = counts
         self._most = most
         self._seconds = seconds
         self._clock = clock
-        self._lock = threading.Lock()
-        self._failures: OrderedDict[str, deque[float]] = OrderedDict()
 
     def begin(self, *keys: str) -> int:
         """0, and the attempt counts as failed until it is forgiven; or the seconds to wait."""
         now = self._clock()
-        with self._lock:
-            if wait := max(self._wait(key, now) for key in keys):
+        with self._counts.changing() as file:
+            file.execute("DELETE FROM failures WHERE at <= ?", (now - self._seconds,))
+            if wait := max(self._wait(file, key, now) for key in keys):
                 return ceil(wait)
-            for key in keys:
-                self._failures.setdefault(key, deque()).append(now)
-                self._failures.move_to_end(key)
-            while len(self._failures) > REMEMBERED:
-                self._failures.popitem(last=False)
+            rows = [(key, now) for key in keys]
+            file.executemany("INSERT INTO failures (key, at) VALUES (?, ?)", rows)
+            file.execute(
+                "DELETE FROM failures WHERE rowid IN "
+                "(SELECT rowid FROM failures ORDER BY at DESC LIMIT -1 OFFSET ?)",
+                (REMEMBERED,),
+            )
         return 0
 
     def forgive(self, *keys: str) -> None:
         """It went well: one failure less."""
-        with self._lock:
+        with self._counts.changing() as file:
             for key in keys:
-                if failures := self._failures.get(key):
-                    failures.pop()
+                file.execute(
+                    "DELETE FROM failures WHERE rowid = "
+                    "(SELECT rowid FROM failures WHERE key = ? ORDER BY at DESC LIMIT 1)",
+                    (key,),
+                )
 
-    def _wait(self, key: str, now: float) -> float:
-        failures = self._failures.get(key, deque())
-        while failures and failures[0] + self._seconds <= now:
-            failures.popleft()
-        return 0.0 if len(failures) < self._most else failures[0] + self._seconds - now
+    def _wait(self, file: Connection, key: str, now: float) -> float:
+        query = "SELECT COUNT(*), MIN(at) FROM failures WHERE key = ?"
+        count, oldest = file.execute(query, (key,)).fetchone()
+        return 0.0 if count < self._most else oldest + self._seconds - now
 
 
 def network_of(address: str) -> str:

@@ -10,7 +10,9 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
+from prometheus_client.values import MutexValue, ValueClass
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -25,7 +27,8 @@ class Metrics:
         """`data` is the folder whose files are counted as stored bytes."""
         self._walkers = frozenset(walkers)
         self._registry = CollectorRegistry()
-        self._registry.register(_Stored(data))
+        self._stored = _Stored(data)
+        self._registry.register(self._stored)
         self.calls = Counter(
             "contextrender_calls", "Requests answered", ["route", "status"], registry=self._registry
         )
@@ -43,12 +46,25 @@ class Metrics:
             registry=self._registry,
         )
         self.in_flight = Gauge(
-            "contextrender_calls_in_flight", "Requests being answered", registry=self._registry
+            "contextrender_calls_in_flight",
+            "Requests being answered",
+            registry=self._registry,
+            multiprocess_mode="livesum",
+        )
+        self.handed_over = Counter(
+            "contextrender_connections_handed_over",
+            "Connections that went to the worker which their session prefers",
+            registry=self._registry,
         )
 
     def page(self) -> bytes:
-        """All figures as Prometheus reads them."""
-        return generate_latest(self._registry)
+        """All figures as Prometheus reads them; of several workers, those of all."""
+        if ValueClass is MutexValue:
+            return generate_latest(self._registry)
+        registry = CollectorRegistry()
+        registry.register(self._stored)
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)
 
     def rendered(self, walker: str, reports: list[Any]) -> None:
         """Counts the tokens of what a walker reported, where it rendered."""

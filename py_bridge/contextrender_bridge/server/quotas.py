@@ -1,10 +1,9 @@
 """What one user may take: calls in a minute, stored bytes, sessions. Off unless they are set.
 
-Each server process counts calls for itself. Sessions and bytes are looked up before a call is done,
-so calls at the same time may go over by what they bring.
+The processes on one data folder count calls together. Sessions and bytes are looked up before a
+call is done, so calls at the same time may go over by what they bring.
 """
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from math import ceil
@@ -13,6 +12,7 @@ from uuid import UUID
 
 from contextrender_bridge.errors import InvalidRequest
 from contextrender_bridge.server.accounts import Caller
+from contextrender_bridge.server.counts import Counts
 from contextrender_bridge.settings import Settings
 from graph.runtime.owned import count_sessions, has_session, stored_bytes
 from graph.runtime.store import Store
@@ -27,14 +27,17 @@ class Quotas:
     """The limits of one server's users."""
 
     def __init__(
-        self, settings: Settings, store: Store, clock: Callable[[], float] = time.monotonic
+        self,
+        settings: Settings,
+        store: Store,
+        counts: Counts,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """Limits as the settings have them."""
         self._settings = settings
         self._store = store
         self._clock = clock
-        self._lock = threading.Lock()
-        self._calls: dict[str, tuple[float, float]] = {}
+        self._counts = counts
         self._bytes: dict[str, tuple[float, int]] = {}
 
     def check_call(self, caller: Caller) -> None:
@@ -45,10 +48,12 @@ class Quotas:
         if (most := self._settings.user_calls) is None:
             return
         now = self._clock()
-        with self._lock:
-            left, since = self._calls.get(caller.user, (float(most), now))
-            left = min(float(most), left + (now - since) * most / 60)
-            self._calls[caller.user] = (left - 1 if left >= 1 else left, now)
+        with self._counts.changing() as file:
+            query = "SELECT left, since FROM calls WHERE user = ?"
+            left, since = file.execute(query, (caller.user,)).fetchone() or (most, now)
+            left = min(float(most), left + max(now - since, 0) * most / 60)
+            row = (caller.user, left - 1 if left >= 1 else left, now)
+            file.execute("INSERT OR REPLACE INTO calls VALUES (?, ?, ?)", row)
         if left < 1:
             wait = ceil((1 - left) * 60 / most)
             raise _refusal("too_many_calls", f"A minute has up to {most} calls.", wait)

@@ -1,0 +1,193 @@
+"""The process that starts the workers, replaces those that end, and passes signals on.
+
+Workers are forked, so that what was loaded before is loaded once and kept in memory once. The
+listening socket stays open here: connections wait while a worker is replaced.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.workers.seat import Seat, seats
+
+Work = Callable[[Seat], int]
+
+PASSED_ON: Final = (signal.SIGTERM, signal.SIGINT)
+AGAIN_SECONDS: Final = 1.0
+"""At the earliest after its start is a worker that ended replaced."""
+LEAVE_SECONDS: Final = 20.0
+"""Until workers that were asked to stop are killed."""
+
+
+class Supervisor:
+    """Keeps `count` workers at `work`, which gives an exit code.
+
+    SIGTERM and SIGINT end them all in order; SIGHUP replaces them one after another.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        work: Work,
+        *,
+        ready: Callable[[], None] = lambda: None,
+        gone: Callable[[int], None] = lambda pid: None,
+    ) -> None:
+        """`ready` is called once every worker serves, `gone` with the id of each that ended.
+
+        Raises CommandError where processes cannot be forked.
+        """
+        if not hasattr(os, "fork"):
+            raise CommandError("more than one worker needs Linux or macOS.")
+        self._work = work
+        self._on_ready = ready
+        self._on_gone = gone
+        self._told, tell = os.pipe()
+        alive, self._alive = os.pipe()
+        self._seats = seats(count, tell, alive)
+        self._workers: dict[int, int] = {}
+        self._started: dict[int, float] = {}
+        self._serving: set[int] = set()
+        self._leaving: set[int] = set()
+        self._to_replace: list[int] = []
+        self._deadline: float | None = None
+        self._code = 0
+        self._was_ready = False
+
+    def run(self) -> int:
+        """Until a signal ends it: 0; or a worker's exit code, if one could not start at first."""
+        wake, woken = os.pipe()
+        for end in (wake, woken, self._told):
+            os.set_blocking(end, False)
+        signals = (*PASSED_ON, signal.SIGHUP, signal.SIGCHLD)
+        before = {number: signal.signal(number, lambda *_: None) for number in signals}
+        old = signal.set_wakeup_fd(woken)
+        try:
+            with selectors.DefaultSelector() as selector:
+                selector.register(wake, selectors.EVENT_READ)
+                selector.register(self._told, selectors.EVENT_READ)
+                self._watch(selector, wake)
+        finally:
+            signal.set_wakeup_fd(old)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        return self._code
+
+    def _watch(self, selector: selectors.BaseSelector, wake: int) -> None:
+        self._fill()
+        while self._workers or self._deadline is None:
+            selector.select(self._patience())
+            for number in _read(wake):
+                self._handle(number)
+            for number in _read(self._told):
+                self._note_ready(number)
+            self._reap()
+            if self._deadline is None:
+                self._fill()
+            elif time.monotonic() > self._deadline:
+                self._signal(signal.SIGKILL)
+
+    def _patience(self) -> float | None:
+        """Seconds until something is to be done without being woken."""
+        if self._deadline is not None:
+            return max(0.1, self._deadline - time.monotonic())
+        return 0.05 if len(set(self._workers.values())) < len(self._seats) else None
+
+    def _handle(self, number: int) -> None:
+        if number in PASSED_ON:
+            if self._deadline is None:
+                self._deadline = time.monotonic() + LEAVE_SECONDS
+            self._signal(signal.SIGTERM)
+        elif number == signal.SIGHUP and self._deadline is None:
+            self._to_replace = [seat.number for seat in self._seats]
+            self._replace_next()
+
+    def _note_ready(self, number: int) -> None:
+        self._serving.add(number)
+        if len(self._serving) == len(self._seats) and not self._was_ready:
+            self._was_ready = True
+            self._on_ready()
+        *older, _ = [0, *(pid for pid, at in self._workers.items() if at == number)]
+        for pid in filter(None, older):
+            self._leaving.add(pid)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+
+    def _replace_next(self) -> None:
+        """Starts a second worker at the next place; once it serves, the first one leaves."""
+        if self._to_replace:
+            self._start(self._to_replace.pop(0))
+
+    def _reap(self) -> None:
+        while self._workers:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            number = self._workers.pop(pid, None)
+            self._on_gone(pid)
+            if pid in self._leaving:
+                self._leaving.discard(pid)
+                self._replace_next()
+            elif number is not None and self._deadline is None:
+                self._lost(number, os.waitstatus_to_exitcode(status))
+
+    def _lost(self, number: int, code: int) -> None:
+        self._serving.discard(number)
+        self._to_replace.clear()
+        if not self._was_ready and code > 0:  # it said why
+            self._code = code
+            self._handle(signal.SIGTERM)
+            return
+        print(f"contextrender: worker {number} ended ({code}); it is replaced.", file=sys.stderr)
+
+    def _fill(self) -> None:
+        """Starts a worker wherever there is none."""
+        for seat in self._seats:
+            due = self._started.get(seat.number, float("-inf")) + AGAIN_SECONDS
+            if seat.number not in self._workers.values() and time.monotonic() >= due:
+                self._start(seat.number)
+
+    def _start(self, number: int) -> None:
+        self._started[number] = time.monotonic()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid:
+            self._workers[pid] = number
+            return
+        code = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            for each in (*PASSED_ON, signal.SIGHUP, signal.SIGCHLD):
+                signal.signal(each, signal.SIG_DFL)
+            os.close(self._alive)
+            code = self._work(self._seats[number])
+        except CommandError as error:
+            print(f"contextrender: {error}", file=sys.stderr)
+            code = error.status
+        except BaseException as failure:
+            sys.excepthook(type(failure), failure, failure.__traceback__)
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    def _signal(self, number: signal.Signals) -> None:
+        for pid in self._workers:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+
+def _read(pipe: int) -> bytes:
+    try:
+        return os.read(pipe, 4096)
+    except BlockingIOError:
+        return b""

@@ -1,0 +1,132 @@
+"""Several processes over one store, each request to a random one: as if there were one."""
+
+import json
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.client import Api, Conversation, Json
+from tests.api.conftest import Service
+from tests.api.servers import Servers
+from tests.api.transcripts import agent_run, assistant, user
+from tests.support.provider_double import ProviderDouble, chat_reply, provider
+
+RUN = agent_run(24, lines=5)
+CALLS = [at for at, message in enumerate(RUN) if message["role"] == "assistant"]
+POLICIES = ("contextrender", "contextrender_frozen", "contextrender_plus", "prune")
+MODEL_POLICIES = ("compact", "recency_summary")
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[ProviderDouble]:
+    """A model whose summaries follow from what it was sent alone."""
+
+    def answer(body: dict[str, Any]) -> tuple[int, Any]:
+        said = f"State: {len(json.dumps(body['messages']))} letters were sent."
+        notes = {
+            "files_read": [],
+            "key_observations": [said],
+            "commands_run": [],
+            "decisions": [],
+            "unresolved_questions": [],
+        }
+        reply = chat_reply(notes if "response_format" in body else said)
+        return 200, reply | {"usage": {"prompt_tokens": 50, "completion_tokens": 5}}
+
+    with provider(answer) as double:
+        yield double
+
+
+@pytest.fixture(scope="module")
+def processes(service: Service, servers: Servers, model: ProviderDouble) -> Iterator[list[str]]:
+    """The addresses of three servers over the store of `service`."""
+    environment = {
+        "CONTEXTRENDER_MODEL": "openai/scripted",
+        "OPENAI_API_BASE": model.url,
+        "OPENAI_API_KEY": "scripted",
+    }
+    with ExitStack() as stack:
+        running = [servers.running(service.data, environment) for _ in range(3)]
+        yield [stack.enter_context(each).url for each in running]
+
+
+@pytest.fixture
+def everywhere(service: Service, processes: list[str]) -> Iterator[list[Api]]:
+    """One new user at each server."""
+    token = service.new_user().api.token
+    with ExitStack() as stack:
+        https = [stack.enter_context(httpx.Client(base_url=url, timeout=60)) for url in processes]
+        yield [Api(http, token) for http in https]
+
+
+@pytest.fixture
+def alone(service: Service, processes: list[str]) -> Iterator[Api]:
+    """Another user, at one of them only."""
+    with httpx.Client(base_url=processes[0], timeout=60) as http:
+        yield Api(http, service.new_user().api.token)
+
+
+def talked(apis: list[Api], policy: str) -> list[Json]:
+    """The replies to a run's calls, each from any of these servers."""
+    rng = random.Random(policy)
+    talk = Conversation(apis[0], "s")
+    replies = []
+    for size in CALLS:
+        talk.api = rng.choice(apis)
+        replies.append(talk.send("render", RUN[:size], budget=900, policy=policy))
+    return replies
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_renderings_are_those_of_one_process(
+    everywhere: list[Api], alone: Api, policy: str
+) -> None:
+    assert talked(everywhere, policy) == talked([alone], policy)
+    asked: dict[str, Json] = {"explain": {}, "recall": {"query": "ORD-1010"}}
+    for name, fields in asked.items():
+        wanted = alone(name, session="s", **fields)
+        for each in everywhere:
+            assert each(name, session="s", **fields) == wanted, name
+
+
+@pytest.mark.parametrize("policy", MODEL_POLICIES)
+def test_summaries_are_made_once(
+    everywhere: list[Api], alone: Api, model: ProviderDouble, policy: str
+) -> None:
+    before = len(model.requests)
+    expected = talked([alone], policy)
+    made = len(model.requests) - before
+    assert made > 0
+    assert talked(everywhere, policy) == expected
+    assert len(model.requests) - before == 2 * made
+
+
+def test_what_two_processes_need_at_once_a_model_makes_once(
+    everywhere: list[Api], model: ProviderDouble
+) -> None:
+    before = len(model.requests)
+    fields: Json = {"session": "s", "messages": RUN, "budget": 900, "policy": "compact"}
+    with ThreadPoolExecutor(len(everywhere)) as threads:
+        replies = list(threads.map(lambda api: api("render", **fields), everywhere))
+    assert replies[0] == replies[1] == replies[2]
+    assert len(model.requests) - before == 1
+
+
+def test_branches_made_at_one_are_known_at_the_others(everywhere: list[Api]) -> None:
+    one, two, three = everywhere
+    first = [user("A question."), assistant("ORD-1 it is.")]
+    one("sync", session="s", messages=first)
+    two("sync", session="s", messages=[*first, user("And now?")])
+    other = three("sync", session="s", messages=[user("Another one.")])
+    assert other["branch"] == 1
+    again = one("sync", session="s", messages=[*first, user("And now?"), assistant("It is late.")])
+    assert (again["branch"], again["recorded"]) == (0, 1)
+    three("delete_session", session="s")
+    for each in everywhere:
+        each.refused("inspect_session", 404, "not_found", session="s")
+    assert one("sync", session="s", messages=first)["recorded"] == 2

@@ -1,0 +1,108 @@
+"""Workers that are replaced, and end when they are told to: real processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+SCRIPT = """
+import os, select, signal, sys
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.workers import supervisor
+supervisor.AGAIN_SECONDS = 0.0
+
+def say(*words):
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())
+
+def work(seat):
+    {first}
+    signal.signal(signal.SIGTERM, lambda *_: (say("ended", seat.number), os._exit(0)))
+    say("worker", seat.number, os.getpid())
+    seat.tell_ready()
+    select.select([seat.alive], [], [])
+    say("alone", seat.number)
+    return 0
+
+made = supervisor.Supervisor(2, work, ready=lambda: say("ready"), gone=lambda pid: say("gone", pid))
+sys.exit(made.run())
+"""
+
+
+class Running:
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.process = process
+
+    def lines(self, count: int) -> list[list[str]]:
+        """The next so many lines it prints."""
+        assert self.process.stdout is not None
+        return [self.process.stdout.readline().split() for _ in range(count)]
+
+    def started(self) -> dict[str, int]:
+        """Workers' process ids by their number, once both serve."""
+        said = self.lines(3)
+        assert ["ready"] in said
+        return {line[1]: int(line[2]) for line in said if line[0] == "worker"}
+
+
+@contextmanager
+def running(first: str = "pass") -> Iterator[Running]:
+    script = textwrap.dedent(SCRIPT).format(first=first)
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        yield Running(process)
+        process.kill()
+
+
+def test_a_worker_that_dies_is_replaced_at_its_place() -> None:
+    with running() as one:
+        workers = one.started()
+        os.kill(workers["1"], signal.SIGKILL)
+        gone, new = one.lines(2)
+        assert gone == ["gone", str(workers["1"])]
+        assert new[:2] == ["worker", "1"] and int(new[2]) != workers["1"]
+
+
+def test_sigterm_ends_all_in_order() -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with running() as one:
+            workers = one.started()
+            one.process.send_signal(number)
+            said = one.lines(4)
+            assert {tuple(line) for line in said} >= {("ended", "0"), ("ended", "1")}
+            assert one.process.wait(30) == 0
+            assert not any(Path(f"/proc/{pid}").exists() for pid in workers.values())
+
+
+def test_sighup_replaces_one_after_another() -> None:
+    with running() as one:
+        workers = one.started()
+        one.process.send_signal(signal.SIGHUP)
+        said = one.lines(6)
+        assert [line[:2] for line in said if line[0] != "gone"] == [
+            ["worker", "0"],
+            ["ended", "0"],
+            ["worker", "1"],
+            ["ended", "1"],
+        ]
+        assert {int(line[1]) for line in said if line[0] == "gone"} == set(workers.values())
+        one.process.send_signal(signal.SIGTERM)
+        assert one.process.wait(30) == 0
+
+
+def test_workers_end_when_nobody_is_there_to_tell_them() -> None:
+    with running() as one:
+        one.started()
+        one.process.kill()
+        assert sorted(one.lines(2)) == [["alone", "0"], ["alone", "1"]]
+
+
+def test_a_first_start_that_fails_ends_it_with_the_reason() -> None:
+    with running("raise CommandError('there is no store.')") as one:
+        _, said = one.process.communicate(timeout=30)
+        assert one.process.returncode == 1
+        assert "contextrender: there is no store." in said
