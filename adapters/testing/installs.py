@@ -19,9 +19,9 @@ STAMP = "installed"
 PYTHON = "3.12"
 
 
-def python_of(name: str) -> Path:
+def python_of(name: str, root: Path = ADAPTERS) -> Path:
     """A Python with the packages of `adapters/NAME/requirements.txt`, or the test is skipped."""
-    wanted = ADAPTERS / name / "requirements.txt"
+    wanted = root / name / "requirements.txt"
     home = CACHE / name.replace("/", "-")
     if _is_fresh(home, [wanted]):
         return home / "bin" / "python"

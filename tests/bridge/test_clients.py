@@ -36,11 +36,13 @@ class Watched(httpx.AsyncBaseTransport):
 
     def __init__(self, first: list[httpx.Response | Exception] | None = None) -> None:
         self.bodies: list[Json] = []
+        self.sessions: list[str | None] = []
         self.first = first or []
         self._inner = httpx.AsyncHTTPTransport()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         self.bodies.append(json.loads(request.content or b"{}"))
+        self.sessions.append(request.headers.get("x-contextrender-session"))
         if self.first:
             answer = self.first.pop(0)
             if isinstance(answer, Exception):
@@ -69,6 +71,17 @@ def test_the_async_client_sends_what_is_new(service: Credentials, session: str) 
     sent = [(body.get("offset"), len(body.get("messages", ()))) for body in watched.bodies]
     assert sent == [(0, 3), (3, 2), (0, 5), (None, 0), (0, 5)]
     assert reply["offset"] == 5
+
+
+def test_a_header_names_the_session_to_balancers(service: Credentials) -> None:
+    watched = Watched()
+
+    async def talk(client: AsyncContextRender) -> Any:
+        await client.render("ein Gespräch", history(1))
+        await client.list_sessions()
+
+    run(service, talk, transport=watched)
+    assert watched.sessions == ["ein%20Gespr%C3%A4ch", None]
 
 
 def test_both_clients_give_the_same(service: Credentials, session: str) -> None:

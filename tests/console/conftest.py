@@ -21,7 +21,7 @@ COMMAND = [
 ]
 PASSWORD = "correct horse battery"
 ORDERS = "orders-2026-q1"
-PATIENCE_MS = 60_000
+PATIENCE_MS = 120_000
 """Machines that run tests are busy ones."""
 LARGE = "claims-backlog"
 HOSTILE = "<img src=x onerror=hacked=1> & co"

@@ -33,7 +33,7 @@ def arrive(console: Console, view: str) -> None:
     if view == "sessions":
         console.home()
         expect(console.page.locator("table.sessions tbody tr").first).to_be_visible()
-        expect(console.page.locator("table.sessions .pending")).to_have_count(0, timeout=30_000)
+        expect(console.page.locator("table.sessions .pending")).to_have_count(0)
         return
     if view == "overall":
         console.page.evaluate("location.hash = '#/overall'")
@@ -44,7 +44,7 @@ def arrive(console: Console, view: str) -> None:
     console.page.locator(waited).first.wait_for()
     expect(console.page.locator(".progress")).to_have_count(0)
     if view == "savings":
-        expect(console.page.locator(".savings [role=status]")).to_have_count(0, timeout=20_000)
+        expect(console.page.locator(".savings [role=status]")).to_have_count(0)
 
 
 ALL = [*VIEWS, "sessions", "overall"]

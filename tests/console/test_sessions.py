@@ -99,7 +99,7 @@ def test_a_service_that_does_not_answer_is_told_and_tried_again(console: Console
 def test_savings_add_up_over_all_sessions(console: Console, service: Service) -> None:
     console.page.get_by_role("link", name="Savings").click()
     expect(console.page.get_by_role("heading", name="Savings over all sessions")).to_be_visible()
-    expect(console.page.get_by_role("status")).to_have_count(0, timeout=30_000)
+    expect(console.page.get_by_role("status")).to_have_count(0)
     found = service("list_sessions", limit=200)["sessions"]
     totals = [
         service.complete("savings", session=view["session"], columns=False)["totals"]

@@ -107,7 +107,7 @@ def test_a_thousand_results_are_drawn_while_they_load(console: Console) -> None:
     grid = console.page.locator(".grid")
     expect(grid).to_have_attribute("aria-label", re.compile("1,000 results"))
     assert drawn(console, ".grid canvas", 4)
-    expect(console.page.locator(".progress")).to_have_count(0, timeout=30_000)
+    expect(console.page.locator(".progress")).to_have_count(0)
     for _ in range(5):
         grid.press("+")
     grid.press("Control+ArrowRight")
@@ -252,7 +252,7 @@ def test_the_graph_filters_by_tool_and_walks_by_keyboard(console: Console) -> No
 
 def test_a_large_graph_settles(console: Console) -> None:
     console.open(LARGE, "graph")
-    console.page.locator("canvas[data-settled]").wait_for(timeout=20_000)
+    console.page.locator("canvas[data-settled]").wait_for()
     assert drawn(console, ".picture canvas", 8)
 
 

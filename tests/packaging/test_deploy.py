@@ -1,14 +1,18 @@
-"""The container image's file and the systemd unit, as their own tools read them."""
+"""The files of `deploy/`, as their own tools read them; balancer.conf has test_balancer.py."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from contextrender_bridge.settings import in_force, variables
 
+from adapters.testing.installs import node_modules_of, python_of
 from tests.server.servers import REPOSITORY
 
 DEPLOY = REPOSITORY / "deploy"
+TOOLS = Path(__file__).parent
 
 
 def test_the_dockerfile_is_linted() -> None:
@@ -32,6 +36,39 @@ def test_the_unit_is_one(tmp_path: Path) -> None:
     unit.write_text(text.replace("%h/.local/bin/contextrender", shutil.which("true") or ""))
     done = subprocess.run([verify, "verify", unit], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_compose_file_is_linted() -> None:
+    dclint = node_modules_of("compose", TOOLS) / ".bin" / "dclint"
+    command = [str(dclint), "--max-warnings", "0", str(DEPLOY / "compose" / "compose.yaml")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_kubernetes_knows_every_field_of_the_manifests() -> None:
+    validate = python_of("kubernetes", TOOLS).with_name("kubernetes-validate")
+    manifests = [
+        path
+        for path in sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+        if path.name != "kustomization.yaml"  # of kubectl's, not the cluster's
+    ]
+    done = subprocess.run([validate, "--strict", *manifests], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("passed") == len(manifests) > 0
+
+
+def test_the_kustomization_names_every_manifest_but_the_secrets() -> None:
+    folder = DEPLOY / "kubernetes"
+    named = re.findall(r"^  - ([\w.]+\.yaml)$", (folder / "kustomization.yaml").read_text(), re.M)
+    there = {path.name for path in folder.glob("*.yaml")}
+    assert set(named) == there - {"kustomization.yaml", "secret.example.yaml"}
+
+
+def test_what_the_manifests_set_are_settings() -> None:
+    known = {variable for row in in_force() for variable in variables(row.name)}
+    texts = [path.read_text() for path in sorted(DEPLOY.rglob("*")) if path.is_file()]
+    named = {name for text in texts for name in re.findall(r"CONTEXTRENDER_[A-Z_]+", text)}
+    assert named - known == set()
 
 
 def _program(name: str) -> str:

@@ -16,7 +16,7 @@ from contextrender_bridge.client.credentials import load_credentials
 REPOSITORY = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 TEST_APP = [sys.executable, str(Path(__file__).with_name("serve_app.py"))]
-READY_SECONDS = 60
+READY_SECONDS = 300
 
 
 @dataclass

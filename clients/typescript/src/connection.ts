@@ -2,9 +2,10 @@
 
 import type { Credentials } from "./credentials.js";
 import { errorOf, InvalidRequest, ServerError, Unauthorized, Unreachable } from "./errors.js";
-import type { Flow } from "./flow.js";
+import type { Exchange, Flow } from "./flow.js";
 
 export type Fields = Record<string, unknown>;
+type Asked = Pick<Exchange, "path" | "body" | "session">;
 
 /** Milliseconds that a call may take where it has no deadline. */
 export const TIMEOUT = 60_000;
@@ -38,12 +39,13 @@ export class Connection {
 
   /** A walker's report; fields that are undefined are left to the service. `until`: by `now`. */
   *call(walker: string, fields: Fields, until = Infinity): Flow<Fields> {
-    const body = encoded(fields);
+    const session = `${fields.session ?? ""}`;
+    const asked = { path: `/walker/${walker}`, body: encoded(fields), session };
     let pause = FIRST_PAUSE;
     let left = NOT_REPEATABLE.includes(walker) ? 0 : this.#retries;
     while (true) {
       try {
-        return yield* this.#report(`/walker/${walker}`, body, until);
+        return yield* this.#report(asked, until);
       } catch (failure) {
         if (!left || !isPassing(failure) || this.now() + pause > until) throw failure;
       }
@@ -54,16 +56,16 @@ export class Connection {
   }
 
   /** The report; with other credentials if those used last are no longer good. */
-  *#report(path: string, body: string, until: number): Flow<Fields> {
+  *#report(asked: Asked, until: number): Flow<Fields> {
     const known = this.#credentials;
     const used = known ?? (yield* this.#find());
     try {
-      return yield* this.#post(used, path, body, until);
+      return yield* this.#post(used, asked, until);
     } catch (failure) {
       if (!known || !mayHaveMoved(failure)) throw failure;
       const found = yield* this.#find();
       if (found.url === known.url && found.token === known.token) throw failure;
-      return yield* this.#post(found, path, body, until);
+      return yield* this.#post(found, asked, until);
     }
   }
 
@@ -74,9 +76,9 @@ export class Connection {
     return credentials;
   }
 
-  *#post({ url, token }: Credentials, path: string, body: string, until: number): Flow<Fields> {
+  *#post({ url, token }: Credentials, asked: Asked, until: number): Flow<Fields> {
     const milliseconds = Math.min(this.#timeout, until - this.now());
-    const answer = yield { kind: "exchange", url, path, token, body, milliseconds };
+    const answer = yield { kind: "exchange", url, token, milliseconds, ...asked };
     return reportOf(answer.status, answer.body);
   }
 }

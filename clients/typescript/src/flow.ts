@@ -6,13 +6,17 @@
 import type { Credentials } from "./credentials.js";
 import { reasonOf, Unreachable } from "./errors.js";
 
-/** A JSON body to POST, within `milliseconds` unless they are infinite. */
+/**
+ * A JSON body to POST, within `milliseconds` unless they are infinite. `session`, in a header, lets
+ * a balancer prefer the process that has that session in memory.
+ */
 export interface Exchange {
   kind: "exchange";
   url: string;
   path: string;
   token: string;
   body: string;
+  session: string;
   milliseconds: number;
 }
 

@@ -22,7 +22,7 @@ async function post(asked: Exchange): Promise<Answer> {
   try {
     const response = await fetch(asked.url + asked.path, {
       method: "POST",
-      headers: { authorization: `Bearer ${asked.token}`, "content-type": "application/json" },
+      headers: headersOf(asked),
       body: asked.body,
       redirect: "error",
       signal,
@@ -31,4 +31,9 @@ async function post(asked: Exchange): Promise<Answer> {
   } catch (failure) {
     throw lost(asked.url, failure, signal.aborted);
   }
+}
+
+function headersOf({ token, session }: Exchange): Record<string, string> {
+  const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+  return session ? { ...headers, "x-contextrender-session": encodeURIComponent(session) } : headers;
 }

@@ -36,6 +36,7 @@ SUBCOMMANDS = {
     "copy": Subcommand("move to another database", f"{HERE}.cli.copy", server=True),
     "backup": Subcommand("back up while it runs", f"{HERE}.cli.backup", server=True),
     "restore": Subcommand("restore a backup", f"{HERE}.cli.restore", server=True),
+    "migrate": Subcommand("bring the store up to date", f"{HERE}.cli.migrate", server=True),
     "doctor": Subcommand("check the set-up and say what to do", f"{HERE}.cli.doctor"),
     "sessions": Subcommand("list sessions", f"{HERE}.cli.look.sessions"),
     "show": Subcommand("show a session or a call", f"{HERE}.cli.look.show"),

@@ -56,7 +56,7 @@ class Connection:
         `token` is that of another user for this call; `until` is on the clock of `time.monotonic`.
         """
         body = _encoded({name: value for name, value in fields.items() if value is not None})
-        session = str(fields.get("session", ""))
+        session = str(fields.get("session") or "")
         pause = FIRST_PAUSE
         left = 0 if walker in NOT_REPEATABLE else self._retries
         while True:

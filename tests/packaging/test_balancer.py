@@ -1,0 +1,122 @@
+"""`deploy/compose/balancer.conf` in a real nginx, before two real servers on one PostgreSQL."""
+
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from contextrender_bridge import ContextRender
+from contextrender_bridge.client.credentials import load_credentials
+
+from tests.server.servers import BIN, REPOSITORY, Server, running
+from tests.support import postgres
+
+CONF = REPOSITORY / "deploy" / "compose" / "balancer.conf"
+NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin")
+RENDERS = re.compile(r'contextrender_calls_total\{route="render",status="200"\} ([\d.]+)')
+SECRET = "one for all servers, of 32 letters"
+HISTORY = [{"role": "user", "content": "Why is checkout slow?"}]
+
+pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
+
+
+@dataclass
+class Balanced:
+    """Two servers and a client of the address before them."""
+
+    client: ContextRender
+    servers: list[Server]
+
+    def renders(self) -> list[int]:
+        """The renders that each server has answered."""
+        return [_renders(server) for server in self.servers]
+
+
+@pytest.fixture
+def balanced(tmp_path: Path) -> Iterator[Balanced]:
+    if reason := postgres.missing():
+        pytest.skip(reason)
+    with ExitStack() as stack:
+        database = stack.enter_context(postgres.cluster())
+        servers = []
+        for name in ("server-1", "server-2"):
+            data = tmp_path / name / "data"
+            command = [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data)]
+            server = running(
+                command, data, CONTEXTRENDER_DATABASE=database, CONTEXTRENDER_JWT_SECRET=SECRET
+            )
+            servers.append(stack.enter_context(server))
+        url = stack.enter_context(_balancer(tmp_path / "nginx", servers))
+        token = load_credentials(servers[0].data).token
+        yield Balanced(stack.enter_context(ContextRender(url, token)), servers)
+
+
+def test_a_session_stays_with_a_server_and_goes_on_without_it(balanced: Balanced) -> None:
+    longer = [*HISTORY, {"role": "assistant", "content": "I will look."}]
+    for number in range(12):
+        before = balanced.renders()
+        balanced.client.render(f"session-{number}", HISTORY)
+        balanced.client.render(f"session-{number}", longer)
+        gained = [now - then for now, then in zip(balanced.renders(), before, strict=True)]
+        assert sorted(gained) == [0, 2]
+    assert all(balanced.renders())
+
+    balanced.servers[0].stop(signal.SIGKILL)
+    more = [*longer, {"role": "user", "content": "And?"}]
+    for number in range(12):
+        balanced.client.render(f"session-{number}", more)
+        exported = balanced.client.export_session(f"session-{number}")["branches"]
+        assert [branch["messages"] for branch in exported] == [more]
+
+
+def test_metrics_are_not_for_everyone(balanced: Balanced) -> None:
+    assert httpx.get(f"{balanced.client.url}/metrics").status_code == 404
+
+
+def _renders(server: Server) -> int:
+    found = RENDERS.search(httpx.get(f"{server.url}/metrics").text)
+    return int(float(found[1])) if found else 0
+
+
+@contextmanager
+def _balancer(folder: Path, servers: list[Server]) -> Iterator[str]:
+    """nginx with the file of the repository, but for the addresses; its own."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+    text = CONF.read_text().replace("listen 80;", f"listen 127.0.0.1:{port};")
+    for server in servers:
+        text = text.replace(f"{server.data.parent.name}:8000", server.url.removeprefix("http://"))
+    folder.mkdir()
+    conf = folder / "nginx.conf"
+    conf.write_text(
+        f"daemon off;\npid {folder}/pid;\nerror_log {folder}/errors;\nevents {{}}\n"
+        f"http {{\naccess_log off;\nclient_body_temp_path {folder}/body;\n"
+        f"proxy_temp_path {folder}/proxy;\nfastcgi_temp_path {folder}/fastcgi;\n"
+        f"uwsgi_temp_path {folder}/uwsgi;\nscgi_temp_path {folder}/scgi;\n{text}}}\n"
+    )
+    process = subprocess.Popen(
+        [str(NGINX), "-p", folder, "-e", folder / "errors", "-c", conf], stderr=sys.stderr
+    )
+    try:
+        while not (folder / "pid").exists() or not _accepts(port):
+            assert process.poll() is None, (folder / "errors").read_text()
+            time.sleep(0.02)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
