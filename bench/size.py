@@ -35,19 +35,23 @@ def main() -> None:
 
 def installed(place: Path, wanted: list[str]) -> dict[str, int]:
     """Bytes by top folder or file of an environment with these alone."""
+    (packages,) = install(place, wanted).glob("lib/python*/site-packages")
+    return {one.name: _bytes(one) for one in packages.iterdir()}
+
+
+def install(place: Path, wanted: list[str]) -> Path:
+    """An environment below `place` with these and what they require, as locked."""
     home = place / "venv"
     lock = REPOSITORY / "requirements" / "lock.txt"
     pins = place / "pins.txt"
     lines = lock.read_text(encoding="utf-8").splitlines()
     # Hashes would be asked of the wheel, too.
     pins.write_text("\n".join(one.rstrip(" \\") for one in lines if "==" in one), encoding="utf-8")
-    subprocess.run(
-        [*UV, "venv", "--quiet", "--clear", "--python", sys.executable, home], check=True
-    )
+    venv = [*UV, "venv", "--quiet", "--clear", "--python", sys.executable, str(home)]
+    subprocess.run(venv, check=True)
     pip = [*UV, "pip", "install", "--quiet", "--python", str(home / "bin" / "python")]
     subprocess.run([*pip, "--constraint", str(pins), *wanted], check=True)
-    (packages,) = home.glob("lib/python*/site-packages")
-    return {one.name: _bytes(one) for one in packages.iterdir()}
+    return home
 
 
 def _row(name: str, sizes: dict[str, int], runtime: dict[str, int]) -> None:

@@ -1,4 +1,8 @@
-"""The commands that the README, docs and adapters' READMEs tell a reader to give."""
+"""The commands that the README, docs and adapters' READMEs tell a reader to give.
+
+A command that a fresh environment with the distribution alone cannot run says so where it stands:
+it ends in `# needs X`.
+"""
 
 import re
 import shlex
@@ -8,33 +12,22 @@ from dataclasses import dataclass
 from tests.server.servers import REPOSITORY
 
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
-RECORDED = ("toolathlon.jsonl.gz",)
-"""Runs that a reader has to have: no command of these is run in a test."""
+SAID = re.compile(r"^\$ ((?:.*\\\n)*.*)", re.MULTILINE)
+NEEDS = re.compile(r"\s# needs ([^:\n]+)")
 
 
 @dataclass(frozen=True)
 class Told:
-    """One command, and the document that has it."""
+    """One command, and the document that has it. `needs` is what its mark says."""
 
     document: str
     words: tuple[str, ...]
-
-    @property
-    def needs_recorded_runs(self) -> bool:
-        """Whether it reads runs that do not come with the distribution."""
-        return any(word in RECORDED for word in self.words)
+    needs: str = ""
 
 
 def told() -> list[Told]:
     """All of them, in order, without what a shell does with them."""
-    listed = subprocess.run(
-        ["git", "ls-files", "*.md"], cwd=REPOSITORY, capture_output=True, text=True, check=True
-    )
-    return [
-        Told(document, words)
-        for document in listed.stdout.splitlines()
-        for words in _commands((REPOSITORY / document).read_text(encoding="utf-8"))
-    ]
+    return [one for name, text in _documents() for one in _commands(name, text)]
 
 
 def of_the_distribution() -> list[Told]:
@@ -42,12 +35,32 @@ def of_the_distribution() -> list[Told]:
     return [one for one in told() if one.words[0] == "contextrender"]
 
 
-def _commands(text: str) -> list[tuple[str, ...]]:
+def scripts() -> list[tuple[str, str]]:
+    """Blocks that only a shell can run, with their documents."""
+    return [
+        (name, "\n".join(SAID.findall(block)))
+        for name, text in _documents()
+        for block in BLOCK.findall(text)
+        if "$(" in block and not NEEDS.search(block)
+    ]
+
+
+def _documents() -> list[tuple[str, str]]:
+    listed = subprocess.run(
+        ["git", "ls-files", "*.md"], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    return [(name, (REPOSITORY / name).read_text("utf-8")) for name in listed.stdout.splitlines()]
+
+
+def _commands(document: str, text: str) -> list[Told]:
     found = []
     for block in BLOCK.findall(text):
-        joined = block.replace("\\\n", " ")
-        for line in joined.splitlines():
-            if line.startswith("$ ") and "$(" not in line:
-                words = shlex.split(line[2:], comments=True)
-                found.append(tuple(word for word in words if word != "&"))
-    return [words for words in found if words]
+        if "$(" in block:
+            continue
+        for line in block.replace("\\\n", " ").splitlines():
+            words = shlex.split(line[2:], comments=True) if line.startswith("$ ") else []
+            if words:
+                needs = NEEDS.search(line)
+                kept = tuple(word for word in words if word != "&")
+                found.append(Told(document, kept, needs[1].strip() if needs else ""))
+    return found

@@ -1,70 +1,199 @@
-"""A built wheel, alone in an empty environment, serves and evaluates from anywhere."""
+"""A built wheel, alone in an empty environment, runs what the documents tell a reader to run.
+
+The environment has the locked versions, and neither LiteLLM nor byLLM. Commands that install are
+resolved, not carried out; a command that can do neither is marked in its document.
+"""
 
 import gzip
+import json
 import os
+import re
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
+from contextrender_bridge.client import ContextRender
 
-from tests.packaging.documents import of_the_distribution
-from tests.server.servers import REPOSITORY, running
-from tests.support.host_program import run_host
+from bench.size import install
+from tests.packaging.documents import Told, scripts, told
+from tests.server.servers import REPOSITORY, Server, running
 
 pytestmark = pytest.mark.slow
 
+COMMANDS = {one.words: one for one in told() if not one.needs}
+INSTALLERS = ("pip", "pipx", "uv")
+LISTENS = ("serve", "proxy")
+SESSION = "hosts:0"
+DEMO = REPOSITORY / "py_bridge/contextrender_bridge/data/demo.jsonl"
+RUN = json.loads(DEMO.read_text().splitlines()[0])
+RUN["messages"] = RUN["messages"][:61]
 
-def test_an_installed_wheel_serves(data: Path) -> None:
-    place = data.parent
-    run = ["-m", "build", "--no-isolation", "--outdir", str(place), str(REPOSITORY / "py_bridge")]
-    subprocess.run([sys.executable, *run], check=True, capture_output=True)
+
+@dataclass
+class Installed:
+    """An empty environment with the wheel, and a folder and a home to work in."""
+
+    place: Path
+
+    @property
+    def bin(self) -> Path:
+        """Where its commands are."""
+        return self.place / "venv" / "bin"
+
+    def run(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """A command, as someone in that folder gives it."""
+        return subprocess.run(
+            words, cwd=self.place, env=self.environment(**variables), capture_output=True, text=True
+        )
+
+    def environment(self, **variables: str) -> dict[str, str]:
+        """Nothing of the clone's is in it."""
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("CONTEXTRENDER_", "PYTHON", "VIRTUAL_ENV"))
+        }
+        own = {"HOME": str(self.place), "PATH": f"{self.bin}{os.pathsep}{kept['PATH']}"}
+        return {**kept, **own, "CONTEXTRENDER_DATA": str(self.place / "data"), **variables}
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    place = tmp_path_factory.mktemp("installed")
+    build = ["-m", "build", "--no-isolation", "--wheel", "--outdir", str(place)]
+    subprocess.run(
+        [sys.executable, *build, str(REPOSITORY / "py_bridge")], check=True, capture_output=True
+    )
     (wheel,) = place.glob("*.whl")
-    subprocess.run([sys.executable, "-m", "venv", str(place / "venv")], check=True)
-    python = place / "venv" / "bin" / "python"
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    lock = str(REPOSITORY / "requirements" / "lock.txt")
-    subprocess.run([*pip, "--no-deps", "-r", lock], check=True, capture_output=True)
-    subprocess.run([*pip, f"{wheel}[server]"], check=True, capture_output=True)
+    install(place, [f"{wheel}[server,proxy,mcp,eval]"])
+    (place / "runs").mkdir()
+    for name in ("runs.jsonl.gz", "runs/one.jsonl.gz"):
+        (place / name).write_bytes(gzip.compress(json.dumps(RUN).encode()))
+    (place / "requests").mkdir()
+    for name in ("traces.jsonl", "requests/one.json"):
+        (place / name).write_text(json.dumps({"model": "gpt-5.1", "messages": RUN["messages"]}))
+    _leave_a_codex_session(place / ".codex" / "sessions" / "rollout-1.jsonl")
+    (place / "py_bridge").symlink_to(REPOSITORY / "py_bridge")
+    return Installed(place)
 
-    before = _files(place / "venv")
+
+@pytest.fixture(scope="module")
+def server(installed: Installed) -> Iterator[Server]:
+    """Its service, with a session of the documents' name."""
+    data = installed.place / "data"
+    command = [str(installed.bin / "contextrender"), "serve", "--port", "0", "--data", str(data)]
+    with running(command, data, **_cleared(installed)) as server:
+        with server.client() as http, ContextRender(server.url, _token(http)) as client:
+            client.render(SESSION, RUN["messages"])
+        yield server
+
+
+def test_it_serves_by_either_name_and_its_files_stay_as_they_are(installed: Installed) -> None:
+    before = _files(installed.place / "venv")
+    demo = installed.run("contextrender", "demo", "--limit", "1")
+    assert demo.returncode == 0, demo.stderr
+    assert "One call explained" in demo.stdout
     for name in ("contextrender", "jac"):
-        command = [str(python.with_name(name)), "serve", "--port", "0", "--data", str(data)]
-        with running(command, data, cwd=place, PYTHONPATH="") as server, server.client() as client:
+        data = installed.place / f"data-{name}"
+        command = [str(installed.bin / name), "serve", "--port", "0", "--data", str(data)]
+        with running(command, data, **_cleared(installed)) as server, server.client() as client:
             assert httpx.get(server.url + "/healthz").status_code == 200
             reply = client.post("/walker/nothing")
             assert reply.json()["error"]["code"] == "unknown_walker"
             assert server.stop() == 0
-    shown = [str(python.with_name("contextrender")), "demo", "--limit", "1"]
-    environment = {**os.environ, "PYTHONPATH": ""}
-    demo = subprocess.run(shown, cwd=place, env=environment, capture_output=True, text=True)
-    assert demo.returncode == 0, demo.stderr
-    assert "One call explained" in demo.stdout
-    _run_what_is_documented(place, python.with_name("contextrender"))
-    run_host(python, place / "host", "amid")
-    assert _files(place / "venv") == before
+    assert _files(installed.place / "venv") == before
 
 
-def _run_what_is_documented(place: Path, program: Path) -> None:
-    """The documents' commands on recorded runs, on those of the demo under the documents' names."""
-    runs = (REPOSITORY / "py_bridge/contextrender_bridge/data/demo.jsonl").read_bytes()
-    (place / "runs").mkdir()
-    for name in ("runs.jsonl.gz", "runs/one.jsonl.gz"):
-        (place / name).write_bytes(gzip.compress(runs))
-    told = [one for one in of_the_distribution() if one.words[1] in ("replay", "eval")]
-    assert any(not one.needs_recorded_runs for one in told)
-    for one in told:
-        if one.needs_recorded_runs:
-            continue
-        done = subprocess.run(
-            [program, *one.words[1:]],
-            cwd=place,
-            env={**os.environ, "PYTHONPATH": ""},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, f"{one.document}: {' '.join(one.words)}\n{done.stderr}"
+def test_what_needs_a_model_says_how_to_get_it(installed: Installed) -> None:
+    done = installed.run("contextrender", "serve", "--port", "0", CONTEXTRENDER_MODEL="gpt-4o")
+    assert done.returncode == 1
+    wanted = r"CONTEXTRENDER_MODEL 'gpt-4o' needs `pip install '/.+\[models\]'`\."
+    assert re.search(wanted, done.stderr)
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_a_documented_command_runs(
+    words: tuple[str, ...], installed: Installed, server: Server
+) -> None:
+    one = COMMANDS[words]
+    if words[0] in INSTALLERS:
+        _resolve(one)
+    elif words[0] == "contextrender" and words[1] in LISTENS:
+        _listen(one, installed)
+    elif words[0] == "contextrender":
+        done = installed.run(*words)
+        assert done.returncode == 0, f"{one.document}: {' '.join(words)}\n{done.stderr}"
+    else:
+        pytest.fail(f"{one.document}: {' '.join(words)} is neither run nor marked `# needs X`")
+
+
+@pytest.mark.parametrize(("document", "script"), scripts())
+def test_a_documented_script_runs(
+    document: str, script: str, installed: Installed, server: Server
+) -> None:
+    own = script.replace("http://127.0.0.1:8000", server.url)
+    own = own.replace("~/.local/share/contextrender", str(installed.place / "data"))
+    done = installed.run("bash", "-euc", own)
+    assert done.returncode == 0, f"{document}\n{done.stderr}"
+    assert '"reports"' in done.stdout, f"{document}\n{done.stdout}"
+
+
+def _leave_a_codex_session(file: Path) -> None:
+    """What `audit` finds on this machine."""
+    call = {"type": "function_call", "call_id": "a", "name": "look", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "a", "output": "seen " * 99}
+    used = {"input_tokens": 100, "cached_input_tokens": 60, "output_tokens": 2}
+    count = {"last_token_usage": used, "total_token_usage": {"total_tokens": 102}}
+    lines = [
+        {"type": "session_meta", "payload": {"id": "x"}},
+        {"type": "turn_context", "payload": {"model": "gpt-5.1"}},
+        {"type": "response_item", "payload": call},
+        {"type": "response_item", "payload": output},
+        {"type": "event_msg", "payload": {"type": "token_count", "info": count}},
+    ]
+    file.parent.mkdir(parents=True)
+    file.write_text("\n".join(json.dumps(line) for line in lines))
+
+
+def _resolve(one: Told) -> None:
+    """That what it names exists and goes together."""
+    named = [word for word in one.words[1:] if word not in ("tool", "install")]
+    uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--dry-run"]
+    # Into an environment of nothing; agents say themselves which versions of Python they are for.
+    command = [*uv, "--target", "/nonexistent", "--python", sys.executable, *named]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 0, f"{one.document}: {' '.join(one.words)}\n{done.stderr}"
+
+
+def _listen(one: Told, installed: Installed) -> None:
+    """It says where it is, and ends when it is told to."""
+    data = installed.place / "data-of-its-own" if one.words[1] == "serve" else None
+    variables = {"CONTEXTRENDER_DATA": str(data)} if data else {}
+    with subprocess.Popen(
+        [*one.words, "--port", "0"],
+        cwd=installed.place,
+        env=installed.environment(**variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert "http://127.0.0.1:" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) in (0, 130)
+
+
+def _cleared(installed: Installed) -> dict[str, str]:
+    return {"PYTHONPATH": "", "HOME": str(installed.place)}
+
+
+def _token(http: httpx.Client) -> str:
+    return http.headers["authorization"].removeprefix("Bearer ")
 
 
 def _files(folder: Path) -> set[str]:
