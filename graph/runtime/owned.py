@@ -1,8 +1,12 @@
-"""All that one user has: how much it is, and its end."""
+"""All that one user has: how much it is, what of it is old, and its end."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
-from graph.runtime.identity import session_id_of
+from graph.runtime import rows
+from graph.runtime.identity import branch_id, own_event_ids, session_id_of
 from graph.runtime.store import Store
 from graph.runtime.unit import WIPED_AT_ONCE, Unit
 
@@ -38,3 +42,46 @@ def count_sessions(store: Store, owner: UUID) -> int:
 def has_session(store: Store, owner: UUID, key: str) -> bool:
     """Whether there is one of that key."""
     return any(store.nodes(owner, [session_id_of(owner, key)]))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A session as it is stored: when it was last written, and its branches' number."""
+
+    key: str
+    updated_at: float
+    branches: int
+
+
+def kept_sessions(store: Store, owner: UUID) -> list[Kept]:
+    """The owner's sessions, those longest unused first."""
+    found = [
+        Kept(held["key"], held["updated_at"], held["branches"])
+        for held in _listed(store, owner, "nodes.session", "Session")
+    ]
+    return sorted(found, key=lambda one: one.updated_at)
+
+
+def unfinished_removals(store: Store, owner: UUID) -> list[str]:
+    """The names of the owner's sessions whose delete did not come to its end."""
+    return [held["key"] for held in _listed(store, owner, "nodes.removal", "Removal")]
+
+
+def session_bytes(store: Store, owner: UUID, kept: Kept) -> int:
+    """What the rows of a session's events and the edges from them hold."""
+    session = session_id_of(owner, kept.key)
+    branches = [branch_id(session, number) for number in range(kept.branches)]
+    held = {id: _fields(data) for id, _, _, data in store.nodes(owner, branches)}
+    ranges = [(held[id]["fork_events"], held[id]["events"]) for id in branches if id in held]
+    return store.bytes_of(owner, own_event_ids(session, ranges))
+
+
+def _listed(store: Store, owner: UUID, module: str, name: str) -> Iterator[Any]:
+    """The fields of every node of a kind that is listed."""
+    ids = store.listed(owner, store.kinds.number_of(module, name), None, 2**31 - 1)
+    for _, _, _, data in store.nodes(owner, ids):
+        yield _fields(data)
+
+
+def _fields(data: bytes) -> Any:
+    return rows.parse(rows.unpack(data))[0]

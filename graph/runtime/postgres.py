@@ -132,6 +132,17 @@ class PostgresStore(Store):
         if any(NOT_LASTING in said for said in notices):
             raise StoreUnavailable("No standby confirmed the write; it may not last. Try again.")
 
+    @override
+    def size(self) -> int:
+        # A partitioned table holds nothing itself, and only such a one has a tree of parts.
+        query = (
+            "SELECT COALESCE(SUM(pg_total_relation_size(of.name::regclass) + COALESCE((SELECT "
+            "SUM(pg_total_relation_size(relid)) FROM pg_partition_tree(of.name::regclass) "
+            "WHERE isleaf AND level > 0), 0)), 0) "
+            "FROM (VALUES ('nodes'), ('edges'), ('quarantine')) AS of (name)"
+        )
+        return int(self.read(query)[0][0])
+
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
         """What is committed now, for the block, whatever is written meanwhile."""

@@ -137,8 +137,10 @@ class SqliteStore(Store):
         """Shrinks the file a little at a time and empties the log, unless somebody is reading."""
         with self._connection() as connection:
             with suppress(sqlite3.OperationalError):
-                while connection.execute("PRAGMA freelist_count").fetchone()[0]:
+                free, before = _free_pages(connection), 0
+                while free and free != before:
                     connection.execute(f"PRAGMA incremental_vacuum({PAGES_AT_ONCE})").fetchall()
+                    free, before = _free_pages(connection), free
                 connection.execute("PRAGMA busy_timeout=0")
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             connection.execute(f"PRAGMA busy_timeout={int(LOCK_TIMEOUT_SECONDS * 1000)}")
@@ -205,3 +207,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 def _code(failure: sqlite3.Error) -> int:
     """SQLite's own number of a failure, without what is particular."""
     return getattr(failure, "sqlite_errorcode", 0) & 0xFF
+
+
+def _free_pages(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA freelist_count").fetchone()[0])

@@ -126,6 +126,10 @@ class Store(ABC):
         with self.transaction() as cursor:
             cursor.execute(note, self.row((datetime.now(UTC).isoformat(),)))
 
+    def size(self) -> int | None:
+        """Bytes of its tables and indexes; None where they are those of files in the folder."""
+        return None
+
     def reclaim(self) -> None:  # noqa: B027
         """Give back what deleted rows took, where the database does not do so by itself."""
 
@@ -167,6 +171,17 @@ class Store(ABC):
             query = "SELECT source FROM edges WHERE owner = ? AND kind = ? AND target"
             for (source,) in self.read(f"{query} IN ({marks})", (owner, kind, *some)):
                 yield self.uuid(source)
+
+    def bytes_of(self, owner: UUID, ids: Iterable[UUID]) -> int:
+        """What the rows of the owner's nodes, and of the edges from them, hold."""
+        total = 0
+        for some in batched(ids, IDS_PER_SELECT):
+            for table, column in (("nodes", "id"), ("edges", "source")):
+                marks = ",".join("?" * len(some))
+                among = f"FROM {table} WHERE owner = ? AND {column} IN ({marks})"
+                query = f"SELECT COALESCE(SUM(LENGTH(data)), 0) {among}"
+                total += int(self.read(query, (owner, *some))[0][0])
+        return total
 
     def listed(self, owner: UUID, kind: int, before: Place | None, limit: int) -> list[UUID]:
         """The newest of the owner's nodes of a kind that are listed before a place."""

@@ -1,5 +1,7 @@
 """Everything an operator sets, listed once and read once; nothing else reads the environment.
 
+Long because every setting is here.
+
 What counts is, the first that is there: an option of a command, an environment variable, a line of
 the configuration file, the default. The file is TOML and uses the names below (`threads = 8`);
 `CONTEXTRENDER_CONFIG` names it, else it is `config.toml` in this user's folder for configuration.
@@ -115,6 +117,16 @@ class Settings:
     user_calls: int | None = _row(None, "most calls of a user in a minute (else any)", as_whole)
     user_mb: int | None = _row(None, "most that a user may store, in MB (else any)", as_whole)
     user_sessions: int | None = _row(None, "most sessions of a user (else any)", as_whole)
+    keep_days: int | None = _row(
+        None, "days without use after which a session is deleted (else never)", as_whole
+    )
+    keep_sessions: int | None = _row(
+        None, "sessions of a user to keep, the last used (else all)", as_whole
+    )
+    keep_mb: int | None = _row(
+        None, "MB of a user to keep, of the sessions last used (else all)", as_whole
+    )
+    gc_minutes: int = _row(60, "minutes between looks at what is not kept", as_whole)
     debug: bool = _row(False, "logs may quote what was sent", as_switch)
     upstream: str = _row(OPENAI, "proxy: an OpenAI-compatible provider", as_base_address)
     anthropic_upstream: str = _row(ANTHROPIC, "proxy: an Anthropic-compatible one", as_base_address)

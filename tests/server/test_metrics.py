@@ -8,6 +8,7 @@ import pytest
 from contextrender_bridge.server.metrics import Metrics, is_of_this_machine
 from prometheus_client.parser import text_string_to_metric_families
 
+from graph.runtime.sqlite import SqliteStore
 from tests.server.servers import Server
 
 
@@ -59,7 +60,7 @@ def test_tokens_are_counted_by_policy(tmp_path: Any) -> None:
     class View:
         policy, tokens = "prune", Tokens
 
-    metrics = Metrics(tmp_path, ["render"])
+    metrics = Metrics(SqliteStore(tmp_path / "store.db"), tmp_path, ["render"])
     metrics.rendered("render", [View, View])
     metrics.rendered("sync", [object()])
     page = metrics.page().decode()

@@ -35,6 +35,7 @@ SUBCOMMANDS = {
     "user": Subcommand("add users, make tokens", f"{HERE}.cli.user", server=True),
     "copy": Subcommand("move to another database", f"{HERE}.cli.copy", server=True),
     "backup": Subcommand("back up while it runs", f"{HERE}.cli.backup", server=True),
+    "gc": Subcommand("delete what is not kept", f"{HERE}.cli.gc", server=True),
     "restore": Subcommand("restore a backup", f"{HERE}.cli.restore", server=True),
     "migrate": Subcommand("bring the store up to date", f"{HERE}.cli.migrate", server=True),
     "doctor": Subcommand("check the set-up and say what to do", f"{HERE}.cli.doctor"),

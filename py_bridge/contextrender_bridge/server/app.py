@@ -1,4 +1,4 @@
-"""The ASGI application."""
+"""The ASGI application. Long because one class holds what its routes share."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -40,6 +40,7 @@ from contextrender_bridge.server.quotas import Quotas
 from contextrender_bridge.server.readiness import Readiness
 from contextrender_bridge.server.refusals import REFUSALS
 from contextrender_bridge.server.replies import encode, error_response, json_response
+from contextrender_bridge.server.retention import Retention
 from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.settings import Settings, current_settings
 from graph.runtime.early import Tell
@@ -61,7 +62,9 @@ class Service:
         self._counts = Counts(data)
         self._attempts = Attempts(self._counts)
         self._quotas = Quotas(settings, self.runtime.store, self._counts)
-        self.metrics = Metrics(data, self.runtime.walkers)
+        self.retention = Retention(self.runtime, self.accounts, settings)
+        self.metrics = Metrics(self.runtime.store, data, self.runtime.walkers)
+        self.retention.on_collected = self.metrics.collected
         self.runtime.on_reports = self.metrics.rendered
         self._fields = {name: Fields(walker) for name, walker in self.runtime.walkers.items()}
         self._login_fields = Fields(_Login)
@@ -210,7 +213,8 @@ def build_app(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        yield
+        async with service.retention.running():
+            yield
         await proxy.close()
         await asyncio.to_thread(service.close)
 

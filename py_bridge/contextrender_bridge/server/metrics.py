@@ -5,6 +5,7 @@ Answered on loopback to programs of this machine; from elsewhere only to the loc
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from prometheus_client.registry import Collector
 from prometheus_client.values import MutexValue, ValueClass
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from graph.runtime.store import Store
+from graph.runtime.unit import StoreUnavailable
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 RENDERS = ("render",)
@@ -23,11 +27,11 @@ RENDERS = ("render",)
 class Metrics:
     """The figures of one service."""
 
-    def __init__(self, data: Path, walkers: Iterable[str]) -> None:
-        """`data` is the folder whose files are counted as stored bytes."""
+    def __init__(self, store: Store, data: Path, walkers: Iterable[str]) -> None:
+        """Stored bytes are those of the store, which is in `data` or a database elsewhere."""
         self._walkers = frozenset(walkers)
         self._registry = CollectorRegistry()
-        self._stored = _Stored(data)
+        self._stored = _Stored(store, data)
         self._registry.register(self._stored)
         self.calls = Counter(
             "contextrender_calls", "Requests answered", ["route", "status"], registry=self._registry
@@ -45,6 +49,12 @@ class Metrics:
             ["policy", "side"],
             registry=self._registry,
         )
+        self.collections = Counter(
+            "contextrender_collected_sessions",
+            "Sessions that retention deleted",
+            ["why"],
+            registry=self._registry,
+        )
         self.in_flight = Gauge(
             "contextrender_calls_in_flight",
             "Requests being answered",
@@ -56,6 +66,10 @@ class Metrics:
             "Connections that went to the worker which their session prefers",
             registry=self._registry,
         )
+
+    def collected(self, why: str) -> None:
+        """Counts a session that retention deleted."""
+        self.collections.labels(why).inc()
 
     def page(self) -> bytes:
         """All figures as Prometheus reads them; of several workers, those of all."""
@@ -119,13 +133,21 @@ def is_of_this_machine(scope: Mapping[str, Any]) -> bool:
 
 
 class _Stored(Collector):
-    """The bytes of a data folder's files, looked up when asked."""
+    """The bytes of a store, looked up when asked, and not where it does not answer."""
 
-    def __init__(self, data: Path) -> None:
-        self._data = data
+    def __init__(self, store: Store, data: Path) -> None:
+        self._store, self._data = store, data
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Its name: registering must not ask the store."""
+        yield GaugeMetricFamily("contextrender_stored_bytes", "Size of the store")
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """The one figure."""
-        found = GaugeMetricFamily("contextrender_stored_bytes", "Size of the data folder's files")
-        found.add_metric([], sum(one.stat().st_size for one in self._data.glob("*.db*")))
+        (found,) = self.describe()
+        with suppress(StoreUnavailable, OSError):
+            size = self._store.size()
+            if size is None:
+                size = sum(one.stat().st_size for one in self._data.glob("store.db*"))
+            found.add_metric([], size)
         yield found

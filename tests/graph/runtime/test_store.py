@@ -9,6 +9,7 @@ import pytest
 
 from graph.runtime import rows
 from graph.runtime.operator import OperatorMemory
+from graph.runtime.sqlite import SqliteStore
 from graph.runtime.store import Store, TooNew
 from graph.runtime.unit import Raced, Unit
 
@@ -149,6 +150,19 @@ def test_the_newest_come_first_page_by_page(store: Store) -> None:
         before = (float(ids.index(page[-1]) // 2), page[-1])
     assert sorted(seen) == sorted(ids)
     assert [ids.index(id) // 2 for id in seen] == [2, 1, 1, 0, 0]
+
+
+def test_it_tells_its_size_where_no_file_does(store: Store) -> None:
+    size = store.size()
+    assert (size is None) == isinstance(store, SqliteStore)
+    if size is not None:
+        with store.transaction() as cursor:
+            cursor.execute(
+                "INSERT INTO nodes "
+                "SELECT gen_random_uuid(), gen_random_uuid(), 1, 1, NULL, "
+                "decode(repeat(md5(n::text), 50), 'hex') FROM generate_series(1, 2000) AS n"
+            )
+        assert (store.size() or 0) > size + 1_000_000
 
 
 def test_a_later_layout_is_refused(store: Store) -> None:

@@ -1,0 +1,37 @@
+"""Delete the sessions that are not kept, as `keep_days`, `keep_sessions` and `keep_mb` say."""
+
+import argparse
+from datetime import UTC, datetime
+from pathlib import Path
+
+from contextrender_bridge.paths import app_dir, data_dir, make_private
+from contextrender_bridge.settings import current_settings
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `contextrender gc`."""
+    parser.add_argument("--dry-run", action="store_true", help="only say what would go")
+    parser.add_argument("--data", type=Path, metavar="DIR", help=f"the server's ({data_dir()})")
+
+
+def run(args: argparse.Namespace) -> int:
+    """A line for each session, and the sum; a server that runs on the store may go on."""
+    from contextrender_bridge.server.accounts import Accounts
+    from contextrender_bridge.server.retention import Retention
+    from contextrender_bridge.server.runtime import Runtime
+
+    data = make_private(args.data or data_dir())
+    runtime = Runtime(app_dir(), data)
+    try:
+        retention = Retention(runtime, Accounts(runtime, data), current_settings())
+        found = list(retention.due()) if args.dry_run else retention.collect()
+    finally:
+        runtime.close()
+    for one in found:
+        used = datetime.fromtimestamp(one.session.updated_at, UTC).strftime("%Y-%m-%d %H:%M")
+        size = f"{one.bytes / 2**20:.1f} MB"
+        print(f"{one.user.name}  {one.session.key}  {one.why}  {size}  last used {used} UTC")
+    total = sum(one.bytes for one in found) / 2**20
+    done = "would go" if args.dry_run else "deleted"
+    print(f"Sessions {done}: {len(found)}, {total:.1f} MB.")
+    return 0
