@@ -107,6 +107,8 @@ class AsyncContextRender:
         if isinstance(step, Wait):
             await asyncio.sleep(step.seconds)
             return Answer()
-        posted = self._http.post(step.path, content=step.body, headers=step.headers)
-        got = await asyncio.wait_for(posted, step.seconds)
+        return await asyncio.wait_for(self._post(step), step.seconds)
+
+    async def _post(self, step: Exchange) -> Answer:
+        got = await self._http.post(step.path, content=step.body, headers=step.headers)
         return Answer(got.status_code, got.content)

@@ -8,15 +8,15 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
 
-import httpx
-
 from contextrender_bridge import wire
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.proxy.compress import Compression, Refused
+from contextrender_bridge.proxy.connections import Connections
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.headers import Headers, first, request_headers
 from contextrender_bridge.proxy.histories import Histories
 from contextrender_bridge.proxy.model_calls import Asked, ModelCalls
+from contextrender_bridge.proxy.other_providers import new_connections
 from contextrender_bridge.proxy.peers import is_same_user
 from contextrender_bridge.proxy.routing import (
     COMPRESS,
@@ -34,7 +34,6 @@ from contextrender_bridge.proxy.upstream import (
     Receive,
     Send,
     Unavailable,
-    new_connections,
     pass_on,
     read_body,
     send_error,
@@ -61,7 +60,7 @@ class Proxy:
         secret: str = "",
         gated: bool = False,
         spends: Spends | None = None,
-        connections: httpx.AsyncClient | None = None,
+        connections: Connections | None = None,
     ) -> None:
         """`client` reaches the service; its token also serves this user's programs (`own_token`),
         and callers with the link's `secret`; `gated`: whoever comes has shown a secret before.
@@ -90,7 +89,7 @@ class Proxy:
     async def close(self) -> None:
         """Gives back all connections."""
         await self.histories.settle()
-        await self.http.aclose()
+        await self.http.close()
         await self.histories.client.close()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:

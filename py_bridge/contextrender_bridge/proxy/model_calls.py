@@ -9,6 +9,7 @@ import httpx
 from contextrender_bridge import wire
 from contextrender_bridge.client.fitting import Fitted
 from contextrender_bridge.proxy.compactions import is_compaction
+from contextrender_bridge.proxy.connections import Connections
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.headers import Headers, request_headers
 from contextrender_bridge.proxy.heard import Heard, used_by
@@ -45,7 +46,7 @@ class Asked:
 class ModelCalls:
     """Answers model calls; safe for any number at a time."""
 
-    def __init__(self, http: httpx.AsyncClient, histories: Histories, settings: Settings) -> None:
+    def __init__(self, http: Connections, histories: Histories, settings: Settings) -> None:
         """`http` reaches providers, `histories` the service."""
         self._http = http
         self._histories = histories

@@ -6,11 +6,10 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any
 
-import httpx
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp
 
 from contextrender_bridge.client import AsyncContextRender
+from contextrender_bridge.client.flow import Answer, Exchange
 from contextrender_bridge.errors import ContextRenderError
 from contextrender_bridge.proxy.app import Proxy, Scope
 from contextrender_bridge.proxy.headers import Headers, first
@@ -19,8 +18,9 @@ from contextrender_bridge.proxy.upstream import Receive, Send, send_error
 from contextrender_bridge.settings import Settings
 
 URL = "http://contextrender.mounted"
-_USER: ContextVar[str] = ContextVar("user")
-"""The name of the user whose request it is."""
+Walk = Callable[[str, bytes, Any], Awaitable[Any]]
+_USER: ContextVar[Any] = ContextVar("user")
+"""The user whose request it is: whatever is done for it is done for that one."""
 PATHS = ("/v1/{path:path}", "/s/{session}/{path:path}")
 
 
@@ -31,15 +31,14 @@ class MountedProxy:
         self,
         settings: Settings,
         user_of: Callable[[str], Awaitable[Any]],
-        walkers: ASGIApp,
+        walk: Walk,
     ) -> None:
         """`user_of` gives a good token's user, who has a `name`, or raises a ContextRenderError;
-        `walkers` is the service's app for users.
+        `walk` answers a walker's name, a body and a user with a reply's `status_code` and `body`.
         """
         self._user_of = user_of
         self._spenders = settings.provider_users
-        inside = AsyncContextRender(URL, "none", retries=0, transport=httpx.ASGITransport(walkers))
-        self._proxy = Proxy(settings, inside, own_token=False, spends=self._may_spend)
+        self._proxy = Proxy(settings, _Inside(walk), own_token=False, spends=self._may_spend)
 
     def routes(self) -> list[BaseRoute]:
         """What the service forwards."""
@@ -61,13 +60,25 @@ class MountedProxy:
             more = [(b"retry-after", str(wait).encode())] if wait else []
             await send_error(send, refused.status, refused.code, sentence, more)
             return
-        _USER.set(user.name)
+        _USER.set(user)
         await self._proxy(scope, receive, send)
 
     def _may_spend(self, headers: Headers) -> bool:
         """Whether a caller may use this process's keys for other providers."""
-        return bool(first(headers, b"x-contextrender-token")) and _USER.get() in self._spenders
+        return bool(first(headers, b"x-contextrender-token")) and _USER.get().name in self._spenders
 
     async def close(self) -> None:
         """Gives back the connections to providers."""
         await self._proxy.close()
+
+
+class _Inside(AsyncContextRender):
+    """Asks the walkers of this process, for the user whose request it is, without HTTP."""
+
+    def __init__(self, walk: Walk) -> None:
+        super().__init__(URL, "none", retries=0)
+        self._walk = walk
+
+    async def _post(self, step: Exchange) -> Answer:
+        reply = await self._walk(step.path.rpartition("/")[2], step.body, _USER.get())
+        return Answer(reply.status_code, reply.body)

@@ -1,8 +1,8 @@
 """Models of other providers: `litellm/PROVIDER/MODEL` in a chat request goes through LiteLLM.
 
-It is a transport like any other, so that streaming, recall and disconnects work as with a provider
-over HTTP. Keys come from the environment, as LiteLLM reads them; the caller's goes nowhere. What
-callers may name is in `provider_requests`.
+They are connections like any other, so that streaming, recall and disconnects work as with a
+provider over HTTP. Keys come from the environment, as LiteLLM reads them; the caller's goes
+nowhere. What callers may name is in `provider_requests`.
 """
 
 from __future__ import annotations
@@ -17,21 +17,30 @@ import httpx
 from contextrender_bridge import wire
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.installing import how_to_install
+from contextrender_bridge.proxy.connections import Connections, Content, OverHttp
+from contextrender_bridge.proxy.headers import Headers
 from contextrender_bridge.proxy.provider_requests import FIELDS, PREFIX
-from contextrender_bridge.settings import set_for_library
+from contextrender_bridge.settings import Settings, set_for_library
 
 ORIGIN = "http://contextrender.litellm"
 
 
-class OtherProviders(httpx.AsyncBaseTransport):
-    """Answers chat requests through LiteLLM."""
+def new_connections(settings: Settings) -> Connections:
+    """To providers over HTTP, and to others where the settings list any. Raises CommandError."""
+    over_http = OverHttp(settings.provider_timeout)
+    return OtherProviders(settings.provider_timeout, over_http) if settings.providers else over_http
 
-    def __init__(self, silence: float) -> None:
+
+class OtherProviders:
+    """Answers chat requests to `ORIGIN` through LiteLLM."""
+
+    def __init__(self, silence: float, over_http: Connections) -> None:
         """Imports LiteLLM, which takes seconds, now and not in a request. Raises CommandError.
 
-        A provider may say nothing for `silence` seconds.
+        A provider may say nothing for `silence` seconds. All else goes `over_http`.
         """
         self._silence = silence
+        self._over_http = over_http
         # Else it asks the network for a list of prices when it is imported.
         set_for_library("LITELLM_LOCAL_MODEL_COST_MAP", "True")
         try:
@@ -46,9 +55,17 @@ class OtherProviders(httpx.AsyncBaseTransport):
         litellm.completion(model="gpt-4o-mini", messages=asked, mock_response="hello")
         self._litellm = litellm
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def close(self) -> None:
+        """Gives back the connections over HTTP."""
+        await self._over_http.close()
+
+    async def ask(
+        self, method: str, url: str, headers: Headers, content: Content
+    ) -> httpx.Response:
         """The reply as the chat API has it."""
-        body = wire.loads(await request.aread())
+        if not url.startswith(ORIGIN) or not isinstance(content, bytes):
+            return await self._over_http.ask(method, url, headers, content)
+        body = wire.loads(content)
         options = {name: body[name] for name in body if name in FIELDS}
         asking = self._litellm.acompletion(
             model=body["model"][len(PREFIX) :], timeout=self._silence, **options

@@ -11,10 +11,8 @@ from typing import Any
 import httpx
 
 from contextrender_bridge import wire
-from contextrender_bridge.client.credentials import LOOPBACK
+from contextrender_bridge.proxy.connections import Connections, Content
 from contextrender_bridge.proxy.headers import Headers, response_headers
-from contextrender_bridge.proxy.other_providers import ORIGIN, OtherProviders
-from contextrender_bridge.settings import Settings
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -22,9 +20,6 @@ Send = Callable[[Message], Awaitable[None]]
 
 REFUSED = 400
 """What providers say to a request that they do not take, such as one whose history was changed."""
-
-CONNECT_SECONDS = 10.0
-KEEPALIVE_SECONDS = 20.0
 
 log = logging.getLogger("contextrender")
 
@@ -37,37 +32,17 @@ class Unavailable(Exception):
     """The provider gave no answer; `args` says how, and whether it was silent for too long."""
 
 
-def new_connections(settings: Settings) -> httpx.AsyncClient:
-    """Connections to providers: kept alive, and as many as there are calls."""
-    others = OtherProviders(settings.provider_timeout) if settings.providers else None
-    return httpx.AsyncClient(
-        timeout=httpx.Timeout(None, connect=CONNECT_SECONDS, read=settings.provider_timeout),
-        limits=httpx.Limits(
-            max_connections=None,
-            max_keepalive_connections=128,
-            keepalive_expiry=KEEPALIVE_SECONDS,
-        ),
-        follow_redirects=False,
-        mounts={
-            **({f"all://{httpx.URL(ORIGIN).host}": others} if others else {}),
-            # What HTTP_PROXY names does not reach a provider on this machine.
-            **{f"all://{'[::1]' if ':' in host else host}": None for host in LOOPBACK},
-        },
-    )
-
-
 @asynccontextmanager
 async def answer(
-    http: httpx.AsyncClient,
+    http: Connections,
     method: str,
     url: str,
     headers: Headers,
-    content: bytes | AsyncIterator[bytes],
+    content: Content,
 ) -> AsyncIterator[httpx.Response]:
     """The provider's reply, its body unread. Raises Unavailable."""
-    request = httpx.Request(method, url, headers=headers, content=content)
     try:
-        response = await http.send(request, stream=True)
+        response = await http.ask(method, url, headers, content)
     except httpx.HTTPError as error:
         raise Unavailable(type(error).__name__, isinstance(error, httpx.ReadTimeout)) from error
     try:
@@ -77,11 +52,11 @@ async def answer(
 
 
 async def pass_on(
-    http: httpx.AsyncClient,
+    http: Connections,
     method: str,
     url: str,
     headers: Headers,
-    content: bytes | AsyncIterator[bytes],
+    content: Content,
     send: Send,
     ours: Headers,
 ) -> None:

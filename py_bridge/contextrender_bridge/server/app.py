@@ -79,10 +79,9 @@ class Service:
         caller = await self.admit(bearer_of(request))
         return await self._run_walker(request.path_params["name"], await request.body(), caller)
 
-    async def call_from_proxy(self, request: Request) -> Response:
-        """The same for the mounted proxy, which has counted the call already."""
-        caller = await self.caller(bearer_of(request))
-        return await self._run_walker(request.path_params["name"], await request.body(), caller)
+    async def call_inside(self, name: str, body: bytes, caller: Caller) -> Response:
+        """A walker's reply to the mounted proxy, which has counted the call already."""
+        return await self._run_walker(name, body, caller)
 
     async def login(self, request: Request) -> Response:
         """`POST /user/login`: a token for a name and a password."""
@@ -204,12 +203,7 @@ def build_app(
     settings = settings or current_settings()
     service = Service(app or app_dir(), make_private(data), settings)
     walkers = Route("/walker/{name}", service.call_walker, methods=["POST"])
-    inside = Route("/walker/{name}", service.call_from_proxy, methods=["POST"])
-    proxy = MountedProxy(
-        current_settings(),
-        service.admit,
-        Starlette(routes=[inside], exception_handlers=REFUSALS),
-    )
+    proxy = MountedProxy(current_settings(), service.admit, service.call_inside)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

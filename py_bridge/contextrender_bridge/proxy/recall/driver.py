@@ -13,6 +13,7 @@ from contextrender_bridge import wire
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import reason_of
 from contextrender_bridge.errors import ContextRenderError
+from contextrender_bridge.proxy.connections import Connections
 from contextrender_bridge.proxy.events import Event, events
 from contextrender_bridge.proxy.headers import Headers, first, response_headers, without
 from contextrender_bridge.proxy.lines import Call, remember_recalled
@@ -51,7 +52,7 @@ class Recalling:
 
     def __init__(
         self,
-        http: httpx.AsyncClient,
+        http: Connections,
         client: AsyncContextRender,
         call: Call,
         form: Format,
