@@ -59,14 +59,19 @@ class Rendered:
     @property
     def tokens_after(self) -> int:
         """The same of what is shown; at most the budget, except for the policy `full`."""
-        results, counter = self.view.history.results, self.view.counter
+        results = self.view.history.results
         shown = sum(results.tokens[r] + results.call_tokens[r] for r in self.plan.taken)
         shown += sum(made.tokens - results.call_tokens[r] for r, made in self.plan.calls.items())
-        for result in self.plan.replaced:
-            made = self.plan.texts.get(result)
-            text = made.tokens if made else counter.message({"content": self.texts[result]})
-            shown += results.call_tokens[result] + text
+        shown += sum(
+            results.call_tokens[result] + self.replaced_tokens(result)
+            for result in self.plan.replaced
+        )
         return self.plan.retained.tokens + shown
+
+    def replaced_tokens(self, result: int) -> int:
+        """Tokens of the text in a result's place."""
+        made = self.plan.texts.get(result)
+        return made.tokens if made else self.view.counter.message({"content": self.texts[result]})
 
     @property
     def encoded_vectors(self) -> dict[int, bytes]:
