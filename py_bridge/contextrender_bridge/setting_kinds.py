@@ -25,6 +25,8 @@ POLICIES = (
 """The engine's, which is not installed where the proxy alone is."""
 
 SMALLEST_BUDGET = 64
+MOST_NAMES = 100
+LONGEST_TOOL_NAME = 200
 LONGEST_NUMBER = 9
 
 
@@ -95,8 +97,24 @@ def as_names(text: str) -> frozenset[str]:
 
 
 def as_patterns(text: str) -> frozenset[str]:
-    """The names and globs in a list with commas."""
-    return frozenset(name.strip() for name in text.split(",") if name.strip())
+    """The names and globs in a list with commas, as many and as long as the service takes them."""
+    names = frozenset(name.strip() for name in text.split(",") if name.strip())
+    if len(names) > MOST_NAMES or any(len(name) > LONGEST_TOOL_NAME for name in names):
+        raise Unfit(f"must be at most {MOST_NAMES} names of up to {LONGEST_TOOL_NAME} characters")
+    if any("[" in name and "]" not in name.partition("[")[2][1:] for name in names):
+        raise Unfit("has a [ that no ] closes")
+    return names
+
+
+def as_share(text: str) -> float:
+    """A share, as `10%` or `0.1`, below all."""
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise Unfit("must be a share such as 10%, below 100%")
+    return share
 
 
 def as_mode(text: str) -> str:

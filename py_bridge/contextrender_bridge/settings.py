@@ -31,6 +31,7 @@ from contextrender_bridge.setting_kinds import (
     as_policy,
     as_seconds,
     as_secret,
+    as_share,
     as_switch,
     as_whole,
 )
@@ -142,6 +143,14 @@ class Settings:
     recall: bool = _row(False, "proxy: offer the model a tool to recall", as_switch)
     bypass_tools: frozenset[str] = _row(
         frozenset(), "proxy: tools (names, globs) whose results are never touched", as_patterns
+    )
+    keep_tools: frozenset[str] = _row(
+        frozenset(),
+        "proxy: tools (names, globs) whose results stay while there is room",
+        as_patterns,
+    )
+    holdout: float = _row(
+        0.0, "proxy: share of sessions that go through whole, to compare with (`10%`)", as_share
     )
     providers: frozenset[str] = _row(
         frozenset(), "proxy: others, or models of theirs, to reach through LiteLLM", as_names

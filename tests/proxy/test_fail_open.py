@@ -144,7 +144,7 @@ def test_a_service_that_is_wrong(start: Start, status: int, body: bytes, reason:
         ("budget", "9" * 5000, "invalid_budget"),
         ("budget", "9" * 10, "invalid_budget"),
         ("mode", "x", "invalid_mode"),
-        ("policy", "nonsense", "invalid_request"),
+        ("policy", "nonsense", "invalid_policy"),
         ("token", "not-good", "unauthorized"),
     ],
 )

@@ -21,6 +21,7 @@ from contextrender_bridge.setting_kinds import (
     as_names,
     as_patterns,
     as_policy,
+    as_share,
     as_whole,
 )
 from contextrender_bridge.settings import checked, current_settings
@@ -42,6 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--policy", metavar="NAME", help="how to choose what is shown")
     parser.add_argument(
         "--bypass-tools", metavar="NAMES", help="tools whose results stay: names, globs"
+    )
+    parser.add_argument(
+        "--keep-tools", metavar="NAMES", help="tools whose results stay while there is room"
+    )
+    parser.add_argument(
+        "--holdout", metavar="SHARE", help="sessions that go through whole, to compare with: 10%%"
     )
     parser.add_argument("--mode", choices=MODES, help="what to do with histories")
     parser.add_argument(
@@ -69,7 +76,9 @@ def run(args: argparse.Namespace) -> int:
     settings = current_settings()
     given = {
         "providers": as_names(args.providers or ""),
-        "bypass_tools": as_patterns(args.bypass_tools or ""),
+        "bypass_tools": checked(as_patterns, args.bypass_tools or "", "--bypass-tools"),
+        "keep_tools": checked(as_patterns, args.keep_tools or "", "--keep-tools"),
+        "holdout": checked(as_share, args.holdout or "0", "--holdout"),
         "budget": args.budget and checked(as_budget, args.budget, "--budget"),
         "policy": args.policy and checked(as_policy, args.policy, "--policy"),
         "mode": args.mode,

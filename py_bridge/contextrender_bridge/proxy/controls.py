@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
 from contextrender_bridge.client.session_names import digest_of, name_of
 from contextrender_bridge.proxy.headers import Headers, first
-from contextrender_bridge.setting_kinds import MODES, as_patterns, budget_of
+from contextrender_bridge.setting_kinds import MODES, POLICIES, Unfit, as_patterns, budget_of
 from contextrender_bridge.settings import Settings
 
 _SESSION_HEADERS = (
@@ -33,7 +34,9 @@ class Controls:
 
     `trusted` callers are served with the proxy's token where they bring none. `whole`: the request
     is an agent's own compaction, which needs all of the history. `bypass_tools` are names and globs
-    of tools whose results are never touched.
+    of tools whose results are never touched; those of the tools `keep_tools` and of the calls with
+    the ids `keep` stay while there is room. `holdout` is the share of sessions that go whole, and
+    `held_out` says that this is one.
     """
 
     mode: str
@@ -44,6 +47,10 @@ class Controls:
     trusted: bool = False
     whole: bool = False
     bypass_tools: frozenset[str] = frozenset()
+    keep_tools: frozenset[str] = frozenset()
+    keep: frozenset[str] = frozenset()
+    holdout: float = 0.0
+    held_out: bool = False
 
     @property
     def identified(self) -> bool:
@@ -53,6 +60,8 @@ class Controls:
     @property
     def sent(self) -> str:
         """What goes to the model, as the service notes it of the call."""
+        if self.held_out:
+            return "held_out"
         return "rendered" if self.mode == "render" else "whole"
 
     @classmethod
@@ -62,17 +71,29 @@ class Controls:
         if mode not in MODES:
             raise InvalidControl("mode")
         budget = first(headers, b"x-contextrender-budget")
-        bypassed = first(headers, b"x-contextrender-bypass-tools")
+        policy = first(headers, b"x-contextrender-policy") or settings.policy
+        if policy and policy not in POLICIES:
+            raise InvalidControl("policy")
         return cls(
             mode=mode,
             budget=_budget(budget) if budget else settings.budget,
-            policy=first(headers, b"x-contextrender-policy") or settings.policy,
+            policy=policy,
             recall=_switch(headers, "recall", settings.recall),
             whole=_switch(headers, "compaction", False),
             token=first(headers, b"x-contextrender-token") or None,
             trusted=trusted,
-            bypass_tools=as_patterns(bypassed) if bypassed else settings.bypass_tools,
+            bypass_tools=_names(headers, "bypass-tools", settings.bypass_tools),
+            keep_tools=_names(headers, "keep-tools", settings.keep_tools),
+            keep=_names(headers, "keep", frozenset()),
+            holdout=settings.holdout,
         )
+
+    def for_session(self, session: str) -> Controls:
+        """These, or where the session is held out: all of it goes through, and is recorded."""
+        would_change = self.mode == "render" or self.whole
+        if not would_change or not is_held_out(session, self.holdout):
+            return self
+        return replace(self, mode="observe", recall=False, held_out=True)
 
 
 def _budget(text: str) -> int:
@@ -85,6 +106,20 @@ def _budget(text: str) -> int:
 def _switch(headers: Headers, name: str, default: bool) -> bool:
     given = first(headers, f"x-contextrender-{name}".encode()).lower()
     return given in ("1", "true", "yes", "on") if given else default
+
+
+def _names(headers: Headers, name: str, default: frozenset[str]) -> frozenset[str]:
+    given = first(headers, f"x-contextrender-{name}".encode())
+    try:
+        return as_patterns(given) if given else default
+    except Unfit:
+        raise InvalidControl(name) from None
+
+
+def is_held_out(session: str, share: float) -> bool:
+    """Whether a session is of the share that goes whole: the same one always is."""
+    digest = hashlib.sha256(f"holdout {session}".encode("utf-8", "replace")).digest()
+    return int.from_bytes(digest[:8], "big") < share * 2**64
 
 
 def session_of(

@@ -112,7 +112,7 @@ class UsageNotes:
     async def _note(self, call: Call, used: Mapping[str, Any]) -> None:
         fields = {"session": call.session, "branch": call.line.branch, "used": dict(used)}
         try:
-            await self._client.call("note_usage", fields, call.token)
+            await self._client.call("note_usage", fields, call.asked.token)
         except Exception as failure:
             log.warning("a call's usage is not noted (%s)", reason_of(failure))
 

@@ -47,14 +47,15 @@ class Histories:
         try:
             transcript = dialect_of(dialect, body).read(body)
             session = session_of(path, headers, body, transcript.messages)
+            asked = asked.for_session(session)
             if not transcript.messages or _is_kept_elsewhere(body):
-                return Call(session, Fitted(body, transcript=transcript), line, asked.token)
+                return Call(session, Fitted(body, transcript=transcript), line, asked)
             if not asked.identified:
-                return self._unasked("token_missing", session, body, line)
+                return self._unasked("token_missing", session, body, line, asked)
             name = line_of(transcript.messages)
             line = self._line((asked.token, session, name), transcript)
             if self._pause.on:
-                return self._unasked("paused", session, body, line)
+                return self._unasked("paused", session, body, line, asked)
             count = len(transcript.messages)
             client = client_of(headers)
             work = self._fit(session, name, line, body, transcript, asked, client)
@@ -63,12 +64,12 @@ class Histories:
                 self._recording.add(later)
                 later.add_done_callback(self._recording.discard)
                 fit = Fitted(body, transcript=transcript)
-                return Call(session, fit, line, asked.token, later, count)
+                return Call(session, fit, line, asked, later, count)
             fit = await self._outcome(work, body, self.deadline)
         except Exception as failure:
             self.failures.add(reason_of(failure))
             fit = Fitted(body, failure=reason_of(failure))
-        return Call(session, fit, line, asked.token, messages=count)
+        return Call(session, fit, line, asked, messages=count)
 
     async def settle(self) -> None:
         """Waits a while for what is being recorded, and told of calls that have ended."""
@@ -92,10 +93,12 @@ class Histories:
     def _need_not_wait(self, line: Line, transcript: Transcript, asked: Controls) -> bool:
         return not asked.recall and line.size.fits(transcript.messages, asked.budget)
 
-    def _unasked(self, reason: str, session: str, body: Mapping[str, Any], line: Line) -> Call:
+    def _unasked(
+        self, reason: str, session: str, body: Mapping[str, Any], line: Line, asked: Controls
+    ) -> Call:
         """A call that the service is not asked about."""
         self.failures.add(reason)
-        return Call(session, Fitted(body, failure=reason), line)
+        return Call(session, Fitted(body, failure=reason), line, asked)
 
     async def _fit(
         self,
@@ -116,6 +119,8 @@ class Histories:
                 transcript.messages,
                 budget=budget,
                 policy=asked.policy,
+                keep_tools=sorted(asked.keep_tools) or None,
+                keep=sorted(asked.keep) or None,
                 model=model if isinstance(model, str) else None,
                 want="plan",
                 early=True,

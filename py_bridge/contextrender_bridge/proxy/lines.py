@@ -12,6 +12,7 @@ from contextrender_bridge import wire
 from contextrender_bridge.client.fitting import Fitted
 from contextrender_bridge.client.sent import fingerprints
 from contextrender_bridge.dialects import Transcript
+from contextrender_bridge.proxy.controls import Controls
 
 Json = dict[str, Any]
 
@@ -68,7 +69,7 @@ class Line:
 @dataclass(frozen=True)
 class Call:
     """One model call: its session, what is sent on, and the history it belongs to, of so many
-    `messages`.
+    `messages`; `asked` is how.
 
     A call that surely fits, or that is only observed, does not wait for the service: `later` is
     what it says.
@@ -77,7 +78,7 @@ class Call:
     session: str
     fit: Fitted
     line: Line
-    token: str | None = field(default=None, repr=False)
+    asked: Controls
     later: asyncio.Task[Fitted] | None = field(default=None, repr=False)
     messages: int = 0
 

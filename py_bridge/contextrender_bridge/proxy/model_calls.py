@@ -79,33 +79,32 @@ class ModelCalls:
             asked.target.session, asked.headers, body, asked.dialect, controls
         )
         heard = Heard(send)
-        sent = await self._send(call, controls, asked, url, onward, heard)
+        sent = await self._send(call, asked, url, onward, heard)
         self._histories.notes.add(call, used_by(call, heard.usage(), sent))
 
     def _is_others(self, body: dict[str, object]) -> bool:
         return bool(self._settings.providers) and is_other(body)
 
-    async def _send(
-        self, call: Call, controls: Controls, asked: Asked, url: str, onward: Headers, send: Send
-    ) -> str:
+    async def _send(self, call: Call, asked: Asked, url: str, onward: Headers, send: Send) -> str:
         """Tells what the provider answered: `Controls.sent`, or "whole"."""
+        controls = call.asked
         renders = controls.mode == "render"
         recalls = renders and controls.recall and call.fit.reply is not None
         recalls = recalls and FORMATS[asked.dialect].offers(call.fit.body)
         if not recalls and not (renders and call.fit.changed):
             async with answer(self._http, "POST", url, onward, asked.raw) as response:
                 told = await call.told(self._settings.deadline if controls.mode == "observe" else 0)
-                await relay(response, send, report(call, told, controls))
+                await relay(response, send, report(call, told))
             return "whole" if call.fit.failure else controls.sent
 
         async def whole(*, last: bool) -> bool:
             self._histories.failures.add("refused")
             told = Fitted(call.fit.body, failure="refused")
             async with answer(self._http, "POST", url, onward, asked.raw) as response:
-                return await _taken(response, send, report(call, told, controls), last=last)
+                return await _taken(response, send, report(call, told), last=last)
 
         async def shortened(*, last: bool) -> bool:
-            ours = report(call, call.fit, controls)
+            ours = report(call, call.fit)
             if recalls:
                 form = FORMATS[asked.dialect]
                 recalling = Recalling(self._http, self._histories.client, call, form, send)

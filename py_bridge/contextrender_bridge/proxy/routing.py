@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from contextrender_bridge import wire
 from contextrender_bridge.client.fitting import Fitted
-from contextrender_bridge.proxy.controls import Controls
 from contextrender_bridge.proxy.headers import Headers, first
 from contextrender_bridge.proxy.lines import Call
 from contextrender_bridge.settings import Settings
@@ -76,7 +76,7 @@ def bearer(headers: Headers) -> str | None:
     return token.strip() or None if scheme.lower() == "bearer" else None
 
 
-def report(call: Call, fit: Fitted, controls: Controls) -> Headers:
+def report(call: Call, fit: Fitted) -> Headers:
     """The reply headers that tell what was done, or for a history sent whole, what would have been.
 
     `fit` is what was sent on of the call.
@@ -90,11 +90,13 @@ def report(call: Call, fit: Fitted, controls: Controls) -> Headers:
             own_header("fail-open", fit.failure),
             own_header("failed-open", f"{line.failed} of {line.calls}"),
         ]
-    if controls.whole:
-        found.append(own_header("whole", "compaction"))
+    if call.asked.held_out or call.asked.whole:
+        found.append(own_header("whole", "holdout" if call.asked.held_out else "compaction"))
     if fit.reply is not None:
         tokens = fit.reply["tokens"]
         found.append(own_header("omitted", len(fit.plan.hidden()) if fit.plan else 0))
+        if kept := Counter(pinned["shown"] for pinned in fit.reply.get("kept", ())):
+            found.append(own_header("kept", ", ".join(f"{n} {how}" for how, n in kept.items())))
         if not fit.beyond:
             found += [
                 own_header("tokens-before", tokens["before"]),

@@ -11,11 +11,13 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.paths import data_dir, make_private
 from contextrender_bridge.printing import print_json
-from contextrender_bridge.settings import environment_without
+from contextrender_bridge.setting_kinds import as_budget, as_patterns, as_policy, as_share
+from contextrender_bridge.settings import checked, current_settings, environment_without
 from contextrender_bridge.wrap.agents import AGENTS
 from contextrender_bridge.wrap.agents.base import Agent, Given, Redirect
 from contextrender_bridge.wrap.agents.command import Command
@@ -30,10 +32,19 @@ NOT_FOUND = 127
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender wrap`; they come before the agent's name."""
     parser.add_argument(
-        "--budget", type=int, default=BUDGET, metavar="N", help="tokens of history (%(default)s)"
+        "--budget", default=BUDGET, metavar="N", help="tokens of history (%(default)s)"
     )
     parser.add_argument(
         "--policy", default=POLICY, metavar="NAME", help="how to choose (%(default)s)"
+    )
+    parser.add_argument(
+        "--keep-tools", metavar="NAMES", help="tools whose results stay while there is room"
+    )
+    parser.add_argument(
+        "--bypass-tools", metavar="NAMES", help="tools whose results are never touched"
+    )
+    parser.add_argument(
+        "--holdout", metavar="SHARE", help="sessions that go through whole, to compare with: 10%%"
     )
     parser.add_argument("--observe", action="store_true", help="change nothing, only report")
     parser.add_argument("--print", action="store_true", help="show what it would do, and stop")
@@ -53,8 +64,7 @@ def run(args: argparse.Namespace) -> int:
     """Runs the agent; its exit code."""
     words = args.agent_words[1:] if args.agent_words[:1] == ["--"] else args.agent_words
     agent = _agent(args.agent, args.base_url_env)
-    if args.budget < 1:
-        raise CommandError("--budget must be a whole number above 0.", 2)
+    options = _options(args)
     if args.print:
         return _show(agent, words, as_json=args.json)
     program = shutil.which(agent.program)
@@ -67,9 +77,23 @@ def run(args: argparse.Namespace) -> int:
         return end_like(run_child([program, *plain.arguments], given.environment))
     from contextrender_bridge.wrap.session import run_between
 
-    options = {"budget": args.budget, "policy": args.policy}
-    options["mode"] = "observe" if args.observe else "render"
     return end_like(run_between(agent, program, given, options, as_json=args.json))
+
+
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    """The proxy's settings, as the command line has them. Raises CommandError."""
+    own = current_settings()
+    kept, passed, held = args.keep_tools, args.bypass_tools, args.holdout
+    return {
+        "budget": checked(as_budget, str(args.budget), "--budget"),
+        "policy": checked(as_policy, args.policy, "--policy"),
+        "mode": "observe" if args.observe else "render",
+        "keep_tools": checked(as_patterns, kept, "--keep-tools") if kept else own.keep_tools,
+        "bypass_tools": (
+            checked(as_patterns, passed, "--bypass-tools") if passed else own.bypass_tools
+        ),
+        "holdout": checked(as_share, held, "--holdout") if held else own.holdout,
+    }
 
 
 def _agent(name: str, variables: list[str]) -> Agent:

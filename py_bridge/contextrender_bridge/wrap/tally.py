@@ -72,7 +72,9 @@ class Tally:
         """A call of the history `key`: what the proxy told of it, and the provider."""
         with self._lock:
             totals = self.totals
-            before, after = int(told.get("tokens-before", 0)), int(told.get("tokens-after", 0))
+            before = int(told.get("tokens-before", 0))
+            # What goes whole is told with what would have been sent.
+            after = before if "whole" in told else int(told.get("tokens-after", 0))
             totals.calls += 1
             totals.before += before
             totals.after += after

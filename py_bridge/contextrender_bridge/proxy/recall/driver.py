@@ -219,7 +219,7 @@ class Recalling:
             query=None if positions else str(asked.get("query") or ""),
             limit=None if positions else 3 * MOST_RESULTS,
             branch=call.line.branch,
-            token=call.token,
+            token=call.asked.token,
         )
         plan = call.fit.plan
         contents: list[Any] = []
