@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from contextrender_bridge.errors import CommandError, InvalidRequest
+from contextrender_bridge.settings import current_settings
 
-from engine.models.summaries import SummariesInMemory, summaries_for
+from engine.models.summaries import SummariesInMemory, SummaryModel, summaries_for
 from engine.parameters import Parameters, check_budget
 from engine.policies import policy_named
 
@@ -74,10 +75,16 @@ def cases_named(spec: str, budgets: Sequence[int], settings: Sequence[str] = ())
     return [Case(policy, size, parameters, label if own else "") for size in sizes]
 
 
+def summary_model() -> SummaryModel:
+    """The model that is set to write summaries, and the guideline it is given."""
+    settings = current_settings()
+    return SummaryModel(settings.model, settings.acon_guideline)
+
+
 def _check_model(policy: str) -> None:
     """Raises CommandError when a policy needs a model and none is set."""
     try:
-        summaries_for(policy, SummariesInMemory())
+        summaries_for(policy, SummariesInMemory(), summary_model())
     except InvalidRequest as problem:
         raise CommandError(f"{problem.message}.") from None
 

@@ -13,7 +13,7 @@ from engine.history.vectors import Vectors
 from engine.models.embeddings import Embedder
 from engine.models.summaries import SummariesInMemory, SummaryStore, summaries_for
 from engine.text.tokens import TokenCounter, content_text, counter_for
-from evaluation.cases import Case
+from evaluation.cases import Case, summary_model
 from evaluation.closed_loop import replay_in_closed_loop
 from evaluation.prompts import Prompts
 from evaluation.runs import Run
@@ -100,7 +100,7 @@ def _prompt(
         counter=counter,
         embedder=embedder,
         text_of=lambda message: content_text(recorded[message].get("content")),
-        summaries=summaries_for(case.policy, summaries),
+        summaries=summaries_for(case.policy, summaries, summary_model()),
     )
     messages = [assemble(recorded[item.message], item) for item in rendered.items]
     shown = (item.message for item in rendered.items)

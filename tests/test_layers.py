@@ -83,6 +83,14 @@ def test_a_jac_file_imports_only_from_below(path: str) -> None:
             )
 
 
+def test_the_engine_is_given_what_is_set() -> None:
+    """It reads no settings; what libraries find in the environment it may say."""
+    named = re.compile(r"settings (?:import|\{)\s*([^}\n]+)")
+    for path in listed("engine/*.py", "engine/*.jac"):
+        for names in named.findall((ROOT / path).read_text(encoding="utf-8")):
+            assert names.strip() == "set_for_library", path
+
+
 def test_the_files_import_without_circles() -> None:
     modules = {path.removesuffix(".jac").replace("/", "."): path for path in JAC}
     below = {

@@ -23,7 +23,12 @@ from engine.history.stored import Drawn, Fields, append_stored
 from engine.history.vectors import Vectors
 from engine.lookback.measures import recall_events
 from engine.models.embeddings import Embedder
-from engine.models.summaries import SummariesInMemory, SummaryStore, summaries_for
+from engine.models.summaries import (
+    SummariesInMemory,
+    SummaryModel,
+    SummaryStore,
+    summaries_for,
+)
 from engine.text.tokens import TokenCounter, content_text
 from engine.text.values import extract_values
 
@@ -38,6 +43,7 @@ class Past:
         self.lock = threading.Lock()
         self.whole = History()
         self.summaries: SummaryStore = SummariesInMemory()
+        self.summary_model = SummaryModel()
         self._embedder = _Remembering(embedder)
         self._counter = counter
         self._rows: list[list[Fields]] = []
@@ -183,7 +189,9 @@ class Past:
             counter=self._counter,
             embedder=self._embedder,
             text_of=self.text_of,
-            summaries=summaries_for(settings.policy, self.summaries, write=False),
+            summaries=summaries_for(
+                settings.policy, self.summaries, self.summary_model, write=False
+            ),
         )
 
     def grow(self, history: History, messages: int) -> None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from contextrender_bridge.errors import ContextRenderError, InvalidRequest
-from contextrender_bridge.settings import current_settings
 
 from engine.costs import NOTHING_USED, Usage
 from engine.history.history import History
@@ -138,6 +137,14 @@ class Summaries:
         return fresh
 
 
+@dataclass(frozen=True, slots=True)
+class SummaryModel:
+    """The model that writes summaries, if any, and the file of ACON's guideline, else our own."""
+
+    name: str = ""
+    guideline: str = ""
+
+
 class SummariesInMemory:
     """Summaries of one session, kept as long as this object is."""
 
@@ -162,18 +169,19 @@ class SummariesInMemory:
         self._kept.setdefault(key, []).append(summary)
 
 
-def summaries_for(policy: str, store: SummaryStore, *, write: bool = True) -> Summaries | None:
+def summaries_for(
+    policy: str, store: SummaryStore, model: SummaryModel, *, write: bool = True
+) -> Summaries | None:
     """What a rendering under that policy needs: None for a policy that shows no summaries.
 
-    `write` allows model calls. Raises InvalidRequest when no model is set.
+    `write` allows model calls. Raises InvalidRequest when there is no model.
     """
     if policy not in MODEL_POLICIES:
         return None
-    settings = current_settings()
-    if not settings.model:
+    if not model.name:
         raise InvalidRequest(f"policy {policy} needs a model: set CONTEXTRENDER_MODEL")
-    guideline = load_guideline(settings.acon_guideline) if policy == "acon" else ""
-    return Summaries(settings.model, store, _write if write else None, guideline)
+    guideline = load_guideline(model.guideline) if policy == "acon" else ""
+    return Summaries(model.name, store, _write if write else None, guideline)
 
 
 def _write(way: Way, earlier: str, text: str) -> tuple[str, Usage]:

@@ -68,7 +68,7 @@ def serving(data: Path) -> Iterator[Service]:
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=300) as http:
             core = app.state.service
             yield Service(data, http, core.accounts, core.runtime.walkers)
     finally:

@@ -16,7 +16,7 @@ import httpx
 
 from tests.api.client import Api
 
-WAIT_SECONDS = 60
+WAIT_SECONDS = 300
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Server:
     @contextmanager
     def api(self, token: str) -> Iterator[Api]:
         """Its endpoints for the bearer of a token."""
-        with httpx.Client(base_url=self.url, timeout=60) as http:
+        with httpx.Client(base_url=self.url, timeout=300) as http:
             yield Api(http, token)
 
     def alive(self) -> bool:

@@ -1,7 +1,7 @@
 """Policies that need a model, over HTTP: summaries are nodes, made once and reused."""
 
 import json
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,7 @@ def test_a_summary_is_made_once_and_survives_a_restart(
 
     graph = alice.graph()
     ((node, last, _),) = graph.pairs("Covers")
-    assert (node.kind, node.fields["model"]) == ("HistorySummary", MODEL)
+    assert node.kind == "HistorySummary"
     assert node.fields["text"] in summary(first)
     assert last.fields["position"] == node.fields["covered"] - 1
     assert len(graph.pairs("HasSummaries")) == 1
@@ -194,9 +194,10 @@ def test_a_caller_that_does_not_wait_finds_the_summary_at_the_next_call(
     service: Service, alice: User, model: ProviderDouble
 ) -> None:
     works = model.answer
+    left = threading.Event()
 
     def slow(body: dict[str, Any]) -> tuple[int, Any]:
-        time.sleep(1.0)
+        assert left.wait(60)
         return works(body)
 
     model.answer = slow
@@ -204,6 +205,7 @@ def test_a_caller_that_does_not_wait_finds_the_summary_at_the_next_call(
     hurried = httpx.Client(base_url=service.http.base_url, timeout=0.3)
     with hurried, pytest.raises(httpx.ReadTimeout):
         Api(hurried, alice.api.token)("render", **fields)
+    left.set()
     reply = alice.api.report("render", **fields)
     assert summary(reply)
     assert reply["usage"]["model_tokens_in"] == 0

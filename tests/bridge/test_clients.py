@@ -256,7 +256,7 @@ def test_fit_lets_the_original_through(kind: str, caplog: pytest.LogCaptureFixtu
             with ContextRender(nowhere.url, nowhere.token) as client:
                 made = client.fit("s", messages)
                 assert client.failures.counts() == {"unreachable": 1}
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 20  # it waits for no retry
     assert made.messages == messages
     assert (made.failure, made.changed) == ("unreachable", False)
     assert "hunter2" not in caplog.text

@@ -19,6 +19,7 @@ from engine.models.summaries import (
     MODEL_POLICIES,
     SummariesInMemory,
     Summary,
+    SummaryModel,
     Way,
     summaries_for,
 )
@@ -247,12 +248,10 @@ def test_summaries_stand_for_their_own_transcript_and_way_only() -> None:
 
 
 @each_policy
-def test_without_a_model_it_says_what_to_set(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CONTEXTRENDER_MODEL", "CTXGRAPH_MODEL"):
-        monkeypatch.delenv(name, raising=False)
+def test_without_a_model_it_says_what_to_set(policy: str) -> None:
     sentence = f"policy {policy} needs a model: set CONTEXTRENDER_MODEL"
     with pytest.raises(InvalidRequest, match=sentence) as raised:
-        summaries_for(policy, SummariesInMemory())
+        summaries_for(policy, SummariesInMemory(), SummaryModel())
     assert code_of(raised.value) == ("invalid_request", 422)
     messages = long_run(20)
     with pytest.raises(InvalidRequest, match=sentence):
@@ -269,29 +268,26 @@ def test_without_a_model_it_says_what_to_set(policy: str, monkeypatch: pytest.Mo
 
 def test_other_policies_need_none() -> None:
     assert set(POLICIES) > MODEL_POLICIES
-    assert [summaries_for(name, SummariesInMemory()) for name in ("prune", "full")] == [None, None]
+    for name in ("prune", "full"):
+        assert summaries_for(name, SummariesInMemory(), SummaryModel()) is None
 
 
-def test_the_guideline_is_the_operators_file_or_our_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CONTEXTRENDER_MODEL", "some/model")
-    monkeypatch.delenv("CONTEXTRENDER_ACON_GUIDELINE", raising=False)
-    made = summaries_for("acon", SummariesInMemory())
+def test_the_guideline_is_the_operators_file_or_our_own(tmp_path: Path) -> None:
+    made = summaries_for("acon", SummariesInMemory(), SummaryModel("some/model"))
     assert made
     assert made.guideline == GUIDELINE == load_guideline("")
     file = tmp_path / "guideline.txt"
     file.write_text(" Keep é.\n", encoding="utf-8")
-    monkeypatch.setenv("CONTEXTRENDER_ACON_GUIDELINE", str(file))
-    made = summaries_for("acon", SummariesInMemory())
+    own = SummaryModel("some/model", str(file))
+    made = summaries_for("acon", SummariesInMemory(), own)
     assert made
     assert made.guideline == "Keep é."
     for bad in (b"", b"\xff\xfe\xff"):
         file.write_bytes(bad)
         with pytest.raises(InvalidRequest, match="CONTEXTRENDER_ACON_GUIDELINE") as raised:
-            summaries_for("acon", SummariesInMemory())
+            summaries_for("acon", SummariesInMemory(), own)
         assert str(tmp_path) not in raised.value.message
-    assert summaries_for("compact", SummariesInMemory())
+    assert summaries_for("compact", SummariesInMemory(), own)
 
 
 def test_a_result_recalled_by_the_model_does_not_displace_the_summary() -> None:

@@ -79,7 +79,7 @@ def address(credentials: Credentials) -> Iterator[str]:
     command = [sys.executable, "-c", RUN, "mcp", "--http", "--port", port]
     process = subprocess.Popen(command, env=environment(credentials), stdout=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}/mcp"
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while True:
         try:
             httpx.get(url)

@@ -77,7 +77,7 @@ def command(credentials: Credentials) -> Iterator[tuple[str, Model]]:
 def setup(command: tuple[str, Model], usual: Setup) -> Iterator[Setup]:
     url, model = command
     model.asked, model.script, model.answer = [], [], None
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     with httpx.Client(base_url=url, timeout=60) as http:
         while True:
             try:

@@ -225,7 +225,7 @@ def test_32_streams_at_once_do_not_wait_for_each_other(setup: Setup) -> None:
     assert max(times) < 6 * alone + 5
 
 
-def wait_for(happened: object, seconds: float = 5.0) -> None:
+def wait_for(happened: object, seconds: float = 60.0) -> None:
     """Waits until a condition holds."""
     assert callable(happened)
     until = time.monotonic() + seconds

@@ -39,7 +39,7 @@ class Server:
         """A client with that token, or the local user's."""
         token = token or load_credentials(self.data).token
         return httpx.Client(
-            base_url=self.url, headers={"authorization": f"Bearer {token}"}, timeout=60
+            base_url=self.url, headers={"authorization": f"Bearer {token}"}, timeout=300
         )
 
     def add_user(self, name: str, *, password: str | None = None) -> str:
@@ -53,14 +53,14 @@ class Server:
             capture_output=True,
             text=True,
             check=True,
-            timeout=60,
+            timeout=300,
         )
         return str(made.stdout).strip()
 
     def stop(self, number: signal.Signals = signal.SIGINT) -> int:
         """The exit code after that signal."""
         self.process.send_signal(number)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=300)
 
 
 @contextmanager
