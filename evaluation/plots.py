@@ -1,4 +1,7 @@
-"""Plots of a replay, as PNG and SVG files. Importing this needs matplotlib, the `eval` extra."""
+"""Plots of a replay, as PNG and SVG files. Importing this needs matplotlib, the `eval` extra.
+
+Long because its plots share one look and one set of figures.
+"""
 
 import io
 import math

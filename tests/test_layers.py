@@ -18,6 +18,7 @@ MAY = {
     "views": {"views", "engine", "evaluation.verdict"},
     "graph": {
         "contextrender_bridge.errors",
+        "contextrender_bridge.model_table",
         "contextrender_bridge.settings",
         "engine",
         "graph",
@@ -38,21 +39,6 @@ MAY = {
 
 # The model that writes compactions and summaries is byllm's.
 RUNTIME_DOORS = {"engine/models/compaction.jac": {"byllm"}}
-
-# Each is to be taken apart; nothing may join them.
-TOO_LONG = {
-    "adapters/opencode/src/transcript.js",
-    "console/src/parts/grid.ts",
-    "console/src/views/graph.tsx",
-    "console/src/views/result.tsx",
-    "console/src/views/timeline.tsx",
-    "engine/history/history.py",
-    "evaluation/plots.py",
-    "graph/runtime/operator.py",
-    "graph/runtime/memory.py",
-    "py_bridge/contextrender_bridge/dialects/messages.py",
-    "py_bridge/contextrender_bridge/proxy/recall/driver.py",
-}
 
 
 def listed(*patterns: str) -> list[str]:
@@ -116,7 +102,7 @@ def test_a_long_file_says_why() -> None:
     for path in sources:
         tests = path.startswith("tests/") or "/test/" in path or "/test_" in path
         lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
-        excused = any("long because" in line.lower() for line in lines[:5])
+        excused = any("long because" in line.lower() for line in lines[:8])
         if len(lines) > LONGEST and not (tests or excused or path.startswith(built)):
             long.add(path)
-    assert long <= TOO_LONG, "above 250 lines: say in the first lines `Long because ...`, or split"
+    assert not long, "above 250 lines: say in the first lines `Long because ...`, or split"

@@ -1,6 +1,7 @@
 """One transcript as arrays: what selection ranks on, without the texts it would walk to.
 
-Messages and results are numbered from 0 in transcript order. A history only grows.
+Messages and results are numbered from 0 in transcript order. A history only grows. Long because it
+is one record: every array grows in the same step.
 """
 
 from array import array

@@ -78,11 +78,6 @@ class Moment:
         return whole - self.outside_tokens <= self.view.budget
 
     @cached_property
-    def message_turns(self) -> Ints:
-        """The turn of each message."""
-        return np.array(self.view.history.turns[: self.messages], np.int64)
-
-    @cached_property
     def result_turns(self) -> Ints:
         """The turn of each result."""
         return np.array(self.view.history.results.turn[: self.results], np.int64)

@@ -2,6 +2,7 @@
 
 jaclang 0.16.7's memory of a request, over our store. What changed is told by comparing rows with
 those that were read, byte by byte: no hash can miss a field.
+Long because jaclang's interface reads, changes and commits in one class, over the same few tables.
 """
 
 from collections import defaultdict

@@ -1,6 +1,7 @@
 """The store as jaclang 0.16.7's `PersistentMemory`: for `jac db`, `jac dot` and `jac enter`.
 
 They see every user's graph, as whoever may read the database does. The service does not use this.
+Long because jaclang's interface is.
 """
 
 from collections.abc import Generator

@@ -39,7 +39,8 @@ Reads = set[tuple[str, str]]
 
 def types() -> list[type]:
     modules = [
-        importlib.import_module(f"nodes.{n}") for n in ("edges", "events", "session", "summaries")
+        importlib.import_module(f"nodes.{n}")
+        for n in ("edges", "events", "removal", "session", "summaries")
     ]
     found = {kind for module in modules for kind in vars(module).values() if isinstance(kind, type)}
     own = [kind for kind in found if issubclass(kind, NodeArchetype | EdgeArchetype)]
@@ -117,6 +118,8 @@ def read_edges(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     for module, name, place in (
         ("graph.reuse_edges", "fetch_edges", 1),
         ("graph.library", "joined", 1),
+        ("graph.removal", "joined", 1),
+        ("graph.removal", "nodes_before", 1),
     ):
         used = importlib.import_module(module)
         asked = getattr(used, name)
@@ -145,7 +148,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def use_everything(who: User) -> None:
+def use_everything(who: User, patch: pytest.MonkeyPatch) -> None:
     """Every endpoint, over sessions with every kind of node and edge, in memory and read anew."""
     large = [user("Is all quiet?"), assistant(None, call("a", "log")), result("a", LARGE)]
     for policy in ("contextrender", "contextrender_frozen", "compact"):
@@ -166,15 +169,22 @@ def use_everything(who: User) -> None:
         )
     who.api("import_session", session="copy", data=who.api("export_session", session="s"))
     who.api("list_sessions")
+    with patch.context() as broken:
+        broken.setattr("graph.removal.wipe", None)
+        assert who.api.post("delete_session", session="copy").status_code == 500
     for session in ("s", "large", "copy"):
         who.api("delete_session", session=session)
     assert not who.graph().nodes
 
 
 def test_what_is_stored_is_read(
-    service: Service, read_fields: Reads, read_edges: set[str], model: None
+    service: Service,
+    read_fields: Reads,
+    read_edges: set[str],
+    model: None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    use_everything(service.new_user())
+    use_everything(service.new_user(), monkeypatch)
     kinds = [kind for kind in types() if is_dataclass(kind)]
     edges = {kind.__name__ for kind in kinds if issubclass(kind, EdgeArchetype)}
     assert {"Owns", "Next", "Reuse"} <= edges

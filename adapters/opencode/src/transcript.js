@@ -3,6 +3,7 @@
  *
  * One completed or failed tool part is a call and its result, so no half of a pair can be left.
  * opencode says what of its parts a model sees; what it does not show is not recorded.
+ * Long because reading the parts and putting the plan back must treat each alike.
  */
 
 import { createHash } from "node:crypto";

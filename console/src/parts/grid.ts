@@ -1,4 +1,5 @@
 // The picture of a session: a column for each turn, a row for each result, drawn on a canvas.
+// Long because drawing, pointing and moving share the measures of one canvas.
 import { COMPLETE, OMITTED, REPLACED, type SessionData } from "../session";
 
 export interface Cell {

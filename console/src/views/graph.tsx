@@ -1,4 +1,5 @@
 // Results, the operations that drew on them, and the values between.
+// Long because the drawing, its keyboard and its tables are one view over one state.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { number, plural } from "../format";
 import { type Layout, layOut, type Link, type Node } from "../parts/layout";

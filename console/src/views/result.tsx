@@ -1,4 +1,5 @@
 // A result's complete content, its values marked by use, and a list to find results in.
+// Long because the list and the content follow each other, part by part.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ask, isAbort } from "../api";
 import { number, plural, ranges } from "../format";

@@ -1,4 +1,5 @@
 // Every turn and every result at a glance.
+// Long because pointer, keyboard and details all follow the one grid.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { number, plural, ranges } from "../format";
 import { type Cell, Grid, type Look } from "../parts/grid";

@@ -1,6 +1,7 @@
 """The API as flows, for both clients: what each method sends and what it makes of the answer.
 
-It takes the whole message list every time and sends only what is new.
+It takes the whole message list every time and sends only what is new. Long because each method of
+the API is there once, with its documentation.
 """
 
 from __future__ import annotations

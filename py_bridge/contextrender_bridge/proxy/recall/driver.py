@@ -1,4 +1,7 @@
-"""A model call with recall: asks the model again for as long as it only recalls."""
+"""A model call with recall: asks the model again for as long as it only recalls.
+
+Long because the stages of one reply share its state, whole or streamed.
+"""
 
 from __future__ import annotations
 
