@@ -29,16 +29,7 @@ test-lowest: .venv/ready
 
 # Known advisories about what is installed; SECURITY.md has those that are. It needs their databases.
 audit: .venv/ready
-	$(BIN)/uv tool run pip-audit --require-hashes --disable-pip --requirement requirements/lock.txt
-	for lock in $$(git ls-files '*package-lock.json'); do \
-		(cd $$(dirname $$lock) && npm audit --package-lock-only) || exit 1; \
-	done
-
-# Agent runtimes themselves, each installed in a cache folder; QUICK=1 leaves out the slowest:
-# make test-runtimes RUNTIMES="langchain opencode"
-test-runtimes: .venv/ready
-	$(BIN)/python -m pytest -vv -rs $(if $(QUICK),-m "not slow") \
-		$(if $(RUNTIMES),$(addprefix adapters/,$(RUNTIMES)),adapters clients)
+	@.ci/audit $(BIN)
 
 # What the parts take on disk, each installed from its locked versions in an environment of its own.
 size: .venv/ready

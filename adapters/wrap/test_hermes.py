@@ -112,7 +112,7 @@ def test_it_recalls(hermes: Wrapped) -> None:
     own = "mcp_servers: {own: {url: 'http://127.0.0.1:9/mcp', enabled: false}}"
     file.write_text(f"{file.read_text()}\n{own}\n")
     look = with_its_tools(Call("look", {"host": "host_0_X"}))
-    recall = Call("mcp__contextrender__recall", {"query": "host_1_X"})
+    recall = Call("mcp__contextrender__recall", {"query": "host_1_X", "limit": 1})
     script = Script(hermes.loopback.model, [look, recall, Say("Done.")])
     done = hermes.run("hermes", *CHAT, "-q", "Look.")
     assert done.stdout.strip().endswith("Done.")

@@ -61,7 +61,8 @@ def test_one_shot(openclaw: Wrapped, own: OpenClaw) -> None:
 
 def test_it_recalls(openclaw: Wrapped, own: OpenClaw) -> None:
     (look,) = as_its_own([Call("look", {"host": "host_0_X"})])
-    recall = Call("contextrender__recall", {"query": "host_1_X"})
+    recall = Call("contextrender__recall", {"query": "host_1_X", "limit": 1})
     script = Script(openclaw.loopback.model, [look, recall, Say("Done.")])
     assert asks(openclaw, own, "Look.") == "Done."
-    assert hosts.MARKS[0] in json.dumps(script.asked[2]["messages"][-1])
+    results = [one for one in script.asked[2]["messages"] if one["role"] == "tool"]
+    assert hosts.MARKS[0] in json.dumps(results[-1])
