@@ -192,7 +192,9 @@ function leftOf(item, place, plan) {
       call += 1;
       const result = place.results[call] ?? null;
       if (result === null) return part;
-      return plan.showsCall(place.position, call) ? withResult(part, plan.text(result)) : null;
+      if (!plan.showsCall(place.position, call)) return null;
+      const asked = withInput(part, plan.arguments(place.position, call));
+      return withResult(asked, plan.text(result));
     }
     if (said === null || textOf(part, info) === null) return part;
     const text = said;
@@ -208,6 +210,18 @@ function leftOf(item, place, plan) {
     kept.splice(first < 0 ? kept.length : first, 0, textPart(info.id, info, said));
   }
   return kept.some(isContent) ? [{ ...item, parts: kept }] : [];
+}
+
+/**
+ * The part, or a copy whose call has these arguments, as JSON.
+ *
+ * @param {ToolPart} part
+ * @param {string | null} told
+ * @returns {ToolPart}
+ */
+function withInput(part, told) {
+  if (told === null) return part;
+  return /** @type {ToolPart} */ ({ ...part, state: { ...part.state, input: JSON.parse(told) } });
 }
 
 /**

@@ -8,7 +8,7 @@ import { Plan } from "@contextrender/client";
 import { Transcript } from "../src/transcript.js";
 import { assistant, compacted, failed, file, numbers, random, text, tool, user } from "./items.js";
 
-/** @typedef {{ message: number, calls: number[], text?: string | null }} Shown */
+/** @typedef {{ message: number, calls: number[], text?: string | null, arguments?: string[] }} Shown */
 
 test("a completed tool part is a call and its result", () => {
   const part = tool("read", { filePath: "a" }, "contents");
@@ -245,3 +245,16 @@ function planFor(messages, chance) {
     return [{ message: position, calls, text }];
   });
 }
+
+test("a shortened call has other arguments, and its result stays", () => {
+  const part = tool("write", { filePath: "a", content: "x".repeat(99) }, "written");
+  const transcript = new Transcript([user([text("write")]), assistant([part])]);
+  const told = '{"filePath":"a","content":"x"}';
+  const [, own] = leftOf(transcript, [
+    { message: 0, calls: [] },
+    { message: 1, calls: [0], arguments: [told] },
+    { message: 2, calls: [] },
+  ]);
+  const state = { ...part.state, input: JSON.parse(told) };
+  assert.deepEqual(own?.parts, [{ ...part, state }]);
+});

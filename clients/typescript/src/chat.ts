@@ -79,17 +79,25 @@ export function resultOf(id: string, content: unknown): ChatMessage {
 
 function leftOf<T extends AnyMessage>(item: T, place: number, plan: Plan): T | null {
   const calls = callsOf(item);
-  const { isShown, staying, text, isWhole } = plan.of(place, calls.length);
+  const { isShown, staying, told, text, isWhole } = plan.of(place, calls.length);
   if (isWhole) return item;
   if (!isShown && !staying.length) return null;
   const left: Readable = { ...item };
-  if (staying.length) left.tool_calls = staying.map((call) => calls[call]);
+  if (staying.length) left.tool_calls = staying.map((call, at) => withArguments(calls[call], told[at]));
   else delete left.tool_calls;
   if (text !== null) {
     const content = withText(item.content, text) as string | unknown[];
     left.content = content.length || !staying.length ? content : null;
   }
   return left as T;
+}
+
+/** The call, with these arguments if there are any. */
+function withArguments(call: unknown, told: string | null | undefined): unknown {
+  if (told === null || told === undefined) return call;
+  const { type, function: given, custom } = call as Record<string, object>;
+  if ((type as unknown) === "custom") return { ...(call as object), custom: { ...custom, input: told } };
+  return { ...(call as object), function: { ...given, arguments: told } };
 }
 
 function callsOf(item: Readable): unknown[] {

@@ -11,6 +11,7 @@ import {
   DEADLINE,
   Failures,
   fitted,
+  isCallersMistake,
   nameOf,
   transcriptOf,
   type FitOptions,
@@ -74,18 +75,18 @@ export class Core {
     options: FitOptions,
     given?: Transcript<T>,
   ): Flow<Fitted<T>> {
-    const { deadline = DEADLINE, failOpen = true, ...settings } = options;
+    const { deadline = DEADLINE, failOpen = true, bypass_tools: bypass, ...settings } = options;
     const until = this.#connection.now() + deadline;
     try {
       const transcript = transcriptOf(whole, given);
       const { messages } = transcript;
       if (!messages.length) return { messages: [...whole], changed: false, failure: "" };
       const name = session || nameOf(messages);
-      const fields = { session: name, ...settings, want: "plan", early: true };
+      const fields = { session: name, ...settings, want: "plan", early: true, live: true };
       const reply = yield* this.#sendNew("render", name, messages, fields, until);
-      return fitted(whole, transcript, reply as unknown as replies.RenderView);
+      return fitted(whole, transcript, reply as unknown as replies.RenderView, bypass);
     } catch (failure) {
-      if (!failOpen) throw failure;
+      if (!failOpen || isCallersMistake(failure)) throw failure;
       const reason = reasonOf(failure);
       this.failures.add(reason);
       return { messages: [...whole], changed: false, failure: reason };

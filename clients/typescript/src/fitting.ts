@@ -7,6 +7,7 @@
 
 import { ChatTranscript, type AnyMessage, type ChatMessage, type Transcript } from "./chat.js";
 import { digestOf } from "./contents.js";
+import { InvalidRequest } from "./errors.js";
 import { Plan } from "./plan.js";
 import type { RenderView } from "./replies.js";
 
@@ -23,6 +24,10 @@ export interface Settings {
   policy?: string | undefined;
   /** Numbers of the policy's. */
   parameters?: Readonly<Record<string, number>> | undefined;
+  /** Tools (names, globs) whose results stay in view while they fit. */
+  keep_tools?: readonly string[] | undefined;
+  /** Texts: results that hold one stay in view while they fit. */
+  keep?: readonly string[] | undefined;
   /** On a session's first call: the model whose tokens are counted. */
   model?: string | undefined;
 }
@@ -32,6 +37,8 @@ export interface FitOptions extends Settings {
   deadline?: number | undefined;
   /** Whether the original goes through when something fails; else `fit` throws. */
   failOpen?: boolean | undefined;
+  /** Tools (names, globs) whose results are never touched: they come on top of the budget. */
+  bypass_tools?: readonly string[] | undefined;
 }
 
 /**
@@ -50,9 +57,17 @@ export function fitted<T>(
   whole: readonly T[],
   transcript: Transcript<T>,
   reply: RenderView,
+  bypass: readonly string[] = [],
 ): Fitted<T> {
   const changed = CHANGES.some((change) => reply[change].length);
   const plan = new Plan(transcript.messages, reply.plan ?? []);
+  const beyond = plan.resultsOf(bypass).filter((result) => !plan.showsWhole(result));
+  const summaries = reply.replaced.filter(({ kind }) => kind === "summary");
+  // A summary of the whole history stands in that result's place: all stays.
+  if (summaries.some(({ position }) => beyond.includes(position))) {
+    return { messages: [...whole], changed: false, failure: "bypass_tools" };
+  }
+  for (const result of beyond) plan.showResult(result);
   return { messages: changed ? transcript.apply(plan) : [...whole], changed, failure: "", reply };
 }
 
@@ -66,6 +81,11 @@ export function nameOf(messages: readonly ChatMessage[]): string {
   const first = messages.findIndex((message) => message.role === "user");
   const opening = messages.slice(0, first < 0 ? 1 : first + 1);
   return `auto-${digestOf(JSON.stringify(["", opening]))}`;
+}
+
+/** Whether a budget, policy or parameter cannot be: no later call would go better. */
+export function isCallersMistake(failure: unknown): boolean {
+  return failure instanceof InvalidRequest && Boolean(failure.details["setting"]);
 }
 
 /** How often the original went through, by reason. */

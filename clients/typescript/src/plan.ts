@@ -9,12 +9,14 @@ import type { ChatMessage } from "./chat.js";
 import type { ShownView } from "./replies.js";
 
 /**
- * What stays of a message: its calls, by number, and the text in place of its own (null: its own,
- * empty: none). `isWhole` says that nothing of it is left out.
+ * What stays of a message: its calls, by number, the arguments in place of theirs (null: their own),
+ * and the text in place of its own (null: its own, empty: none). `isWhole` says that nothing of it
+ * is left out.
  */
 export interface Staying {
   isShown: boolean;
   staying: number[];
+  told: (string | null)[];
   text: string | null;
   isWhole: boolean;
 }
@@ -27,13 +29,18 @@ export class Plan {
   readonly #unanswered: Set<string>;
   readonly #texts = new Map<number, string | null>();
   readonly #calls = new Set<string>();
+  readonly #arguments = new Map<string, string>();
 
   constructor(messages: readonly ChatMessage[], shown: readonly ShownView[]) {
     this.#messages = messages;
     [this.#callOf, this.#unanswered] = pairs(messages);
-    for (const { message, calls, text } of shown) {
+    for (const { message, calls, text, arguments: told } of shown) {
       this.#texts.set(message, text ?? null);
-      for (const call of calls) this.#calls.add(key(message, call));
+      for (const [index, call] of calls.entries()) {
+        this.#calls.add(key(message, call));
+        const cut = told?.[index] ?? null;
+        if (cut !== null) this.#arguments.set(key(message, call), cut);
+      }
     }
   }
 
@@ -52,6 +59,40 @@ export class Plan {
     return this.#calls.has(name) || this.#unanswered.has(name);
   }
 
+  /** The arguments, as JSON text, in place of a call's own; null: its own. */
+  arguments(message: number, call: number): string | null {
+    return this.#arguments.get(key(message, call)) ?? null;
+  }
+
+  /** Whether a message, or a result, stays as it is. */
+  showsWhole(message: number): boolean {
+    return this.shows(message) && this.text(message) === null;
+  }
+
+  /** Also shows a result, complete, and its call; nothing where it answers none. */
+  showResult(message: number): void {
+    const call = this.#callOf.get(message);
+    if (call === undefined) return;
+    this.#calls.add(call);
+    this.#arguments.delete(call);
+    const asking = Number(call.split(".")[0]);
+    // Only the call comes back: of a message that left, the text stays left out.
+    if (!this.#texts.has(asking)) this.#texts.set(asking, "");
+    this.#texts.set(message, null);
+  }
+
+  /** The results of calls of these tools, names or globs (`*`, `?`), by position. */
+  resultsOf(tools: readonly string[]): number[] {
+    const patterns = tools.map(patternOf);
+    const found = [...this.#callOf].filter(([, call]) => {
+      const [message = 0, number = 0] = call.split(".").map(Number);
+      const asked = this.#messages[message]?.tool_calls?.[number];
+      const name = asked?.type === "function" ? asked.function.name : "";
+      return patterns.some((pattern) => pattern.test(name));
+    });
+    return found.map(([result]) => result).sort((one, other) => one - other);
+  }
+
   /** The text in place of the message's own; null: its own. Empty: its text is left out. */
   text(message: number): string | null {
     return this.#texts.get(message) ?? null;
@@ -62,7 +103,9 @@ export class Plan {
     const isShown = this.shows(message);
     const staying = [...Array(calls).keys()].filter((call) => this.showsCall(message, call));
     const text = isShown ? this.text(message) : "";
-    return { isShown, staying, text, isWhole: text === null && staying.length === calls };
+    const told = staying.map((call) => this.arguments(message, call));
+    const isWhole = text === null && staying.length === calls && told.every((own) => own === null);
+    return { isShown, staying, told, text, isWhole };
   }
 }
 
@@ -82,6 +125,11 @@ function pairs(messages: readonly ChatMessage[]): [Map<number, string>, Set<stri
     if (found) answered.set(position, key(...found));
   }
   return [answered, new Set([...open.values()].flat().map((call) => key(...call)))];
+}
+
+function patternOf(glob: string): RegExp {
+  const escaped = glob.replace(/[.+^${}()|[\]\\]/g, "\\$&");
+  return new RegExp(`^${escaped.replaceAll("*", ".*").replaceAll("?", ".")}$`, "s");
 }
 
 function key(message: number, call: number): string {

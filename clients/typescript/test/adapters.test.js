@@ -106,6 +106,40 @@ test("OpenAI Agents: reasoning leaves with all that it led to", async () => {
   assert.deepEqual(left.input, [input[0], reasoning("2"), call("c"), short]);
 });
 
+test("a shortened call has its arguments as each runtime keeps them", async () => {
+  const cut = [{ message: 0, calls: [0], text: null, arguments: ['{"at":"cut"}'] }];
+  const results = [{ message: 1, calls: [], text: null, arguments: null }];
+  const plan = [...cut, ...results];
+  const ai = planned([9], plan);
+  const part = { type: "tool-call", toolCallId: "a", toolName: "look", input: { at: "whole" } };
+  const output = { type: "text", value: "seen" };
+  const prompt = [
+    { role: "assistant", content: [part] },
+    { role: "tool", content: [{ type: "tool-result", toolCallId: "a", toolName: "look", output }] },
+  ];
+  const { transformParams } = contextRenderMiddleware({ client: ai.client, keep_tools: ["look"] });
+  const params = { prompt, providerOptions: {} };
+  const left = await transformParams({ params, model: { modelId: "m" } });
+  assert.deepEqual(left.prompt[0]?.content, [{ ...part, input: { at: "cut" } }]);
+  assert.deepEqual(ai.asked[0].keep_tools, ["look"]);
+
+  const chain = planned([9], plan);
+  const calls = [{ id: "a", name: "look", args: { at: "whole" } }];
+  const blocks = [{ type: "tool_use", id: "a", input: { at: "whole" } }];
+  const messages = [{ type: "ai", content: blocks, tool_calls: calls }, { type: "tool", tool_call_id: "a", content: "seen" }];
+  const request = { messages, runtime: { configurable: { thread_id: 7 } } };
+  const [own] = await contextRender({ client: chain.client }).wrapModelCall(request, (given) => given.messages);
+  assert.deepEqual(own?.tool_calls, [{ ...calls[0], args: { at: "cut" } }]);
+  assert.deepEqual(own?.content, [{ ...blocks[0], input: { at: "cut" } }]);
+
+  const agents = planned([9], plan);
+  const call = { type: "function_call", callId: "a", name: "look", arguments: '{"at":"whole"}' };
+  const result = { type: "function_call_result", callId: "a", name: "look", output: { type: "text", text: "seen" } };
+  const filter = contextRenderFilter({ client: agents.client, session: "s" });
+  const { input } = await filter({ modelData: { input: [call, result] } });
+  assert.deepEqual(input, [{ ...call, arguments: '{"at":"cut"}' }, result]);
+});
+
 /** A client of a service that answers every call with one plan. @param {number[]} omitted @param {ShownView[]} plan */
 function planned(omitted, plan) {
   /** @type {any[]} */

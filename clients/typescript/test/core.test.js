@@ -58,6 +58,44 @@ test("a call without a result stays, whatever the plan", async () => {
   assert.deepEqual(messages, [HISTORY[0], { ...open, tool_calls: [open.tool_calls[1]] }]);
 });
 
+test("a call's shortened arguments take the place of its own", async () => {
+  const { client, asked, answers } = scripted();
+  const plan = [shown(0), { ...shown(1, [0]), arguments: ['{"at":"cut"}'] }, shown(2), shown(3)];
+  answers.push(rendered({ shortened: [1], plan }));
+  const { messages } = await client.fit("s", HISTORY);
+  const short = { ...LOOK, function: { name: "look", arguments: '{"at":"cut"}' } };
+  assert.deepEqual(messages[1], { ...HISTORY[1], tool_calls: [short] });
+  assert.ok(messages[2] === HISTORY[2]);
+  assert.equal(asked[0].live, true);
+});
+
+test("results of bypass_tools stay as they are, with their calls", async () => {
+  const { client, asked, answers } = scripted();
+  const replaced = [{ position: 2, kind: "excerpt" }];
+  const plan = [shown(0), { ...shown(1, [0]), arguments: ['{"at":"cut"}'] }, shown(2, [], "exc"), shown(3)];
+  answers.push(rendered({ replaced, plan }), rendered({ omitted: [2], plan: [shown(0), shown(3)] }));
+  answers.push(rendered({ omitted: [2], plan: [shown(0), shown(3)] }));
+  const bypassed = { bypass_tools: ["l?o*"], keep_tools: ["x"], keep: ["y"] };
+  assert.deepEqual((await client.fit("s", HISTORY, bypassed)).messages, HISTORY);
+  assert.deepEqual((await client.fit("s", HISTORY, bypassed)).messages, HISTORY);
+  assert.equal((await client.fit("s", HISTORY, { bypass_tools: ["other"] })).messages.length, 2);
+  assert.deepEqual([asked[0].keep_tools, asked[0].keep, asked[0].bypass_tools], [["x"], ["y"], undefined]);
+});
+
+test("a summary in a bypassed result's place leaves the history whole", async () => {
+  const { client, answers } = scripted();
+  answers.push(rendered({ replaced: [{ position: 2, kind: "summary" }], plan: [shown(2, [], "all")] }));
+  const { messages, failure } = await client.fit("s", HISTORY, { bypass_tools: ["look"] });
+  assert.deepEqual([messages, failure], [HISTORY, "bypass_tools"]);
+});
+
+test("a setting that cannot be is told at once", async () => {
+  const { client, answers } = scripted();
+  const error = { code: "invalid_request", message: "no such policy", setting: true };
+  answers.push({ status: 400, body: { error } });
+  await assert.rejects(client.fit("s", HISTORY, { policy: "nope" }), InvalidRequest);
+});
+
 test("media are recorded by their digest", async () => {
   const { client, asked, answers } = scripted();
   const image = { type: "image_url", image_url: { url: "data:image/png;base64,AA" } };

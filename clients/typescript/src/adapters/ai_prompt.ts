@@ -109,11 +109,16 @@ function contentOf(output: Output | undefined): unknown {
 function ownLeft(item: PromptMessage, own: number, plan: Plan): PromptMessage["content"] {
   const parts = partsOf(item);
   const calls = item.role === "assistant" ? parts.filter(isCall) : [];
-  const { isShown, staying, text, isWhole } = plan.of(own, calls.length);
+  const { isShown, staying, told, text, isWhole } = plan.of(own, calls.length);
   if (isWhole) return item.content;
   if (!isShown && !staying.length) return [];
-  const left = new Set(staying.map((call) => calls[call]));
-  const kept = parts.filter((part) => !isCall(part) || left.has(part));
+  const left = new Map(staying.map((call, at) => [calls[call], told[at] ?? null]));
+  const kept = parts.flatMap((part) => {
+    if (!isCall(part)) return [part];
+    const cut = left.get(part);
+    if (cut === undefined) return [];
+    return [cut === null ? part : { ...part, input: JSON.parse(cut) as unknown }];
+  });
   if (text === null) return kept;
   return withText(typeof item.content === "string" ? item.content : kept, text) as object[];
 }

@@ -35,7 +35,9 @@ export class Fitter {
     asked: Asked = {},
   ): Promise<T[]> {
     const { budget, policy, parameters, deadline, model = asked.model } = this.#options;
-    const settings = { budget, policy, parameters, deadline, model };
+    const { keep, keep_tools, bypass_tools } = this.#options;
+    const pins = { keep, keep_tools, bypass_tools };
+    const settings = { budget, policy, parameters, deadline, model, ...pins };
     const session = this.#options.session || asked.session;
     try {
       return (await this.#client.fit(session, whole, settings, read(whole))).messages;

@@ -103,24 +103,39 @@ function idOf(call: Call, index: number): string {
 
 function leftOf(message: Message, place: number, plan: Plan): Message | null {
   const calls = (message.type === "ai" && message.tool_calls) || [];
-  const { isShown, staying, text, isWhole } = plan.of(place, calls.length);
+  const { isShown, staying, told, text, isWhole } = plan.of(place, calls.length);
   if (isWhole) return message;
   if (!isShown && !staying.length) return null;
   const kept = calls.filter((_, index) => staying.includes(index));
   const gone = new Set(calls.filter((call) => !kept.includes(call)).map((call) => call.id));
   const stays = (block: unknown) => !gone.has(blockId(block));
-  const own = Array.isArray(message.content) ? message.content.filter(stays) : message.content;
+  const shown = kept.map((call, at) => {
+    const cut = told[at] ?? null;
+    return cut === null ? call : { ...call, args: JSON.parse(cut) as Record<string, unknown> };
+  });
+  const own = Array.isArray(message.content)
+    ? message.content.filter(stays).map((block) => withArguments(block, kept, shown))
+    : message.content;
   const content = text === null ? own : withText(own, text);
   if (message.type !== "ai") return copied(message, { content });
   // Some providers' messages repeat the calls there, as they came.
   const { tool_calls: _, ...others } = { tool_calls: null, ...message.additional_kwargs };
-  return copied(message, { content, tool_calls: kept, additional_kwargs: others });
+  return copied(message, { content, tool_calls: shown, additional_kwargs: others });
 }
 
 /** The call that a content block is, as Anthropic and Responses write them. */
 function blockId(block: unknown): string | undefined {
   const { call_id: call, id } = (block ?? {}) as { call_id?: string; id?: string };
   return call ?? id;
+}
+
+/** A block that is a call, with the call's arguments as they are shown. */
+function withArguments(block: unknown, kept: readonly Call[], shown: readonly Call[]): unknown {
+  const at = kept.findIndex((call) => call.id && call.id === blockId(block));
+  if (at < 0 || kept[at] === shown[at]) return block;
+  const { args } = shown[at] as Call;
+  const own = block as Record<string, unknown>;
+  return "arguments" in own ? { ...own, arguments: JSON.stringify(args) } : { ...own, input: args };
 }
 
 /** A copy of the same class, but for these fields. */

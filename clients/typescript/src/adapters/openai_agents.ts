@@ -134,7 +134,11 @@ function kindOf({ type = "message", role = "", callId, content }: Item): Place["
 function leftOf(item: Item, place: Place, plan: Plan, said: Set<number>): Item | null {
   const { kind, message, call } = place;
   if (kind === "other" || kind === "reasoning") return item;
-  if (kind === "call") return plan.showsCall(message, call) ? item : null;
+  if (kind === "call") {
+    const told = plan.arguments(message, call);
+    if (!plan.showsCall(message, call)) return null;
+    return told === null ? item : { ...item, arguments: told };
+  }
   if (!plan.shows(message)) return null;
   const text = plan.text(message);
   if (text === null) return item;
