@@ -11,7 +11,6 @@ from engine.policies import POLICIES
 from engine.text.tokens import TokenCounter
 
 MOST_PASTS = 8
-MOST_BYTES = 128 * 2**20
 
 
 class SteppedPast(Past):
@@ -28,9 +27,13 @@ class SteppedPast(Past):
 
 
 class Pasts:
-    """The pasts kept in process, the least recently used let go; safe between threads."""
+    """The pasts kept in process, at most `limit` bytes or the one in use; safe between threads.
 
-    def __init__(self) -> None:
+    The least recently used are let go.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
         self._guard = threading.Lock()
         self._held: OrderedDict[object, SteppedPast] = OrderedDict()
 
@@ -40,7 +43,7 @@ class Pasts:
             past = self._held.setdefault(key, SteppedPast(embedder, counter))
             self._held.move_to_end(key)
             while len(self._held) > 1 and (
-                len(self._held) > MOST_PASTS or self._nbytes() > MOST_BYTES
+                len(self._held) > MOST_PASTS or self._nbytes() > self.limit
             ):
                 self._held.popitem(last=False)
             return past

@@ -4,15 +4,14 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
-from contextrender_bridge.settings import current_settings
-
-from engine.history.working_set import Key, SessionState, WorkingSet
+from engine.history.working_set import Key, SessionState
+from graph.runtime.caches import WORKING_SET
 from graph.runtime.identity import session_id
 from graph.runtime.locks import LOCKS
 from graph.runtime.memory import request_memory
 from graph.runtime.owner import caller_root
 
-WORKING_SET = WorkingSet(current_settings().working_set_mb * 2**20)
+__all__ = ["WORKING_SET", "Hold"]
 
 
 class Hold:

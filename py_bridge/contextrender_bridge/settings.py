@@ -93,7 +93,7 @@ class Settings:
         also="CTXGRAPH_EMBED_MODEL",
     )
     acon_guideline: str = _row("", "file with the guideline text of the policy `acon`")
-    working_set_mb: int = _row(256, "memory for sessions kept in process", as_whole)
+    working_set_mb: int = _row(256, "memory for what is kept of sessions in process", as_whole)
     max_body_mb: int = _row(64, "largest request", as_whole)
     max_messages: int = _row(20_000, "most messages in one request", as_whole)
     min_free_mb: int = _row(64, "free disk below which the server is not ready", as_whole)

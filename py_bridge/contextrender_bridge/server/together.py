@@ -58,12 +58,12 @@ def _work(listener: socket.socket, url: str, data: Path, app: Path, seat: Seat) 
     from contextrender_bridge.server.recovering import Recovering
     from contextrender_bridge.server.serving import end_in_order, http_config
     from contextrender_bridge.workers.serving import SeatedServer, handing
-    from graph.runtime.writing import WORKING_SET
+    from graph.runtime.caches import limit_caches
 
     read_again()
     configure_logging()
     settings = current_settings()
-    WORKING_SET.limit = settings.working_set_mb * 2**20 // seat.count
+    limit_caches(settings.working_set_mb * 2**20 // seat.count)
     asgi = Recovering(lambda: build_app(data, app=app), seat.tell_ready)
     guard = guarded(ceil(settings.connections / seat.count), settings.head_seconds)
     config = http_config(asgi, handing(guard, seat, lambda: _count(asgi)))

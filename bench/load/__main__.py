@@ -1,0 +1,137 @@
+"""Load without pauses: 32 agents, then a watched console, and what it takes of the machine.
+
+    python bench/load [--agents 32] [--seconds 15] [--workers 1] [--json FILE]
+
+Each call of an agent records one tool call with its result of 2 KB and renders within 6,000 tokens.
+Processor time is that of the service's processes; the share of those who ask is shown beside it.
+The exit code is 1 when a goal (goals.py) is not met.
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import sys
+import time
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from agents import Agent, Seen, Wire, worked
+from goals import unmet
+from service import Service, running
+
+LIMIT_MB = 64
+WATCHED = 400
+"""Results of the session that the console shows."""
+LOOKS = ("timeline", "explain", "inspect_session", "savings")
+
+
+def figures(seen: Seen, agents: int, seconds: float, cpu: float, own: float) -> dict[str, Any]:
+    """A run's figures; `cpu` and `own` are seconds of the service and of those who asked."""
+    cuts = statistics.quantiles(seen.seconds, n=100, method="inclusive")
+    count = len(seen.seconds)
+    return {
+        "agents": agents,
+        "calls": count,
+        "errors": seen.errors,
+        "calls_per_second": count / seconds,
+        "p50_ms": cuts[49] * 1000,
+        "p95_ms": cuts[94] * 1000,
+        "p99_ms": cuts[98] * 1000,
+        "cpu_ms": cpu / count * 1000,
+        "asking_share": own / (own + cpu),
+        "cores_used": (own + cpu) / seconds,
+    }
+
+
+async def load(service: Service, count: int, seconds: float, name: str = "a") -> dict[str, Any]:
+    """So many agents for so long, from sessions that are there already."""
+    wires = [Wire(service.url, service.token) for _ in range(count)]
+    agents = [Agent(wire, f"{name}-{n}", n) for n, wire in enumerate(wires)]
+    await asyncio.gather(*(agent.begin() for agent in agents))
+    await worked(agents, min(2.0, seconds / 4))
+    cpu, own, begun = service.cpu_seconds(), time.process_time(), time.perf_counter()
+    seen = await worked(agents, seconds)
+    took = time.perf_counter() - begun
+    made = figures(seen, count, took, service.cpu_seconds() - cpu, time.process_time() - own)
+    for wire in wires:
+        wire.close()
+    return made
+
+
+async def console(service: Service, seconds: float) -> dict[str, Any]:
+    """An agent's renders with and without somebody who reads a long session without pauses."""
+    watched = Wire(service.url, service.token)
+    long = Agent(watched, "watched", 1)
+    await long.begin()
+    for _ in range(WATCHED - 50):
+        await long.call(Seen())
+    agent = Agent(Wire(service.url, service.token), "beside", 2)
+    await agent.begin()
+    taken: dict[bool, list[float]] = {False: [], True: []}
+    reads = 0
+
+    async def read(ended: asyncio.Event) -> None:
+        nonlocal reads
+        body = json.dumps({"session": "watched-1"}).encode()
+        for look in cycle(LOOKS):
+            if ended.is_set():
+                return
+            status, answer = await watched.post(look, body, "watched-1")
+            assert status == 200, answer[:200]
+            reads += 1
+
+    # In turns, so that the machine's moods hit both alike.
+    for _ in range(4):
+        for beside in (False, True):
+            ended = asyncio.Event()
+            reader = asyncio.create_task(read(ended)) if beside else None
+            seen = await worked([agent], seconds / 8)
+            taken[beside] += seen.seconds
+            ended.set()
+            if reader is not None:
+                await reader
+    alone, together = (statistics.median(taken[beside]) * 1000 for beside in (False, True))
+    return {"alone_ms": alone, "beside_ms": together, "slower": together / alone, "reads": reads}
+
+
+async def measured(arguments: argparse.Namespace) -> dict[str, Any]:
+    environment = {"CONTEXTRENDER_WORKING_SET_MB": str(LIMIT_MB)}
+    with running(arguments.workers, **environment) as service:
+        report: dict[str, Any] = {
+            "load": await load(service, arguments.agents, arguments.seconds),
+            "console": await console(service, arguments.seconds),
+        }
+        await load(service, arguments.agents, arguments.seconds / 2, "b")
+        warm = service.resident_mb()
+        await load(service, arguments.agents, arguments.seconds / 2, "c")
+        report["memory"] = {
+            "limit_mb": LIMIT_MB,
+            "warm_mb": warm,
+            "end_mb": service.resident_mb(),
+        }
+    return report
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--agents", type=int, default=32)
+    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    report = asyncio.run(measured(arguments))
+    for part, rows in report.items():
+        shown = (f"{k} {v:.2f}" if isinstance(v, float) else f"{k} {v}" for k, v in rows.items())
+        print(f"{part:8} " + ", ".join(shown))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(report, indent=1))
+    missed = unmet(report)
+    print("\n".join(f"MISSED   {sentence}" for sentence in missed) or "All goals are met.")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""The service that a benchmark starts, and what its processes take."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from contextrender_bridge import load_credentials
+
+RUN = "import sys; from contextrender_bridge.cli import main; sys.exit(main())"
+START_SECONDS = 180.0
+
+
+@dataclass(frozen=True)
+class Service:
+    """A running service of some processes."""
+
+    pid: int
+    url: str
+    token: str
+    data: Path
+
+    @property
+    def processes(self) -> list[int]:
+        """Its process, or the workers under it, first to last."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        return [self.pid, *map(int, children)]
+
+    def cpu_seconds(self) -> float:
+        """Processor time that all of them have used."""
+        return sum(cpu_seconds(pid) for pid in self.processes)
+
+    def resident_mb(self) -> float:
+        """Memory of all of them; what they share is counted once."""
+        return sum(_proportional_kb(pid) for pid in self.processes) / 1024
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time of one process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def running(workers: int = 1, database: str = "", **environment: str) -> Iterator[Service]:
+    """A service over an empty folder, or that database, until the block ends."""
+    known = {**os.environ, **environment}
+    if database:
+        known["CONTEXTRENDER_DATABASE"] = database
+    with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
+        data, log = Path(folder) / "data", Path(folder) / "log"
+        command = [sys.executable, "-c", RUN, "serve", "--port", "0", "--data", str(data)]
+        with log.open("wb") as said:
+            process = subprocess.Popen(
+                [*command, "--workers", str(workers)], env=known, stdout=said, stderr=said
+            )
+        try:
+            deadline = time.monotonic() + START_SECONDS
+            while "ready at" not in log.read_text():
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(log.read_text()[-2000:])
+                time.sleep(0.05)
+            found = load_credentials(data)
+            yield Service(process.pid, found.url, found.token, data)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+
+
+def _proportional_kb(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1])
+    return 0
