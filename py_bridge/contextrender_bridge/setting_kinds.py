@@ -6,6 +6,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 MODES = ("render", "observe", "bypass")
+LOG_FORMATS = ("text", "json")
+LOG_LEVELS = ("debug", "info", "warning", "error")
 POLICIES = (
     "contextrender",
     "recency",
@@ -121,6 +123,20 @@ def as_mode(text: str) -> str:
     """What the proxy does with histories."""
     if text not in MODES:
         raise Unfit(f"must be one of {', '.join(MODES)}")
+    return text
+
+
+def as_log_format(text: str) -> str:
+    """How a line of the log looks."""
+    if text not in LOG_FORMATS:
+        raise Unfit(f"must be one of {', '.join(LOG_FORMATS)}")
+    return text
+
+
+def as_log_level(text: str) -> str:
+    """From which level on a line is written."""
+    if text not in LOG_LEVELS:
+        raise Unfit(f"must be one of {', '.join(LOG_LEVELS)}")
     return text
 
 

@@ -25,6 +25,8 @@ from contextrender_bridge.setting_kinds import (
     as_base_address,
     as_budget,
     as_folder,
+    as_log_format,
+    as_log_level,
     as_mode,
     as_names,
     as_patterns,
@@ -128,6 +130,10 @@ class Settings:
         None, "MB of a user to keep, of the sessions last used (else all)", as_whole
     )
     gc_minutes: int = _row(60, "minutes between looks at what is not kept", as_whole)
+    log_format: str = _row("text", "lines of the log as `text` or `json`", as_log_format)
+    log_level: str = _row(
+        "warning", "`debug`, `info` (each request), `warning` or `error`", as_log_level
+    )
     debug: bool = _row(False, "logs may quote what was sent", as_switch)
     upstream: str = _row(OPENAI, "proxy: an OpenAI-compatible provider", as_base_address)
     anthropic_upstream: str = _row(ANTHROPIC, "proxy: an Anthropic-compatible one", as_base_address)
@@ -209,6 +215,15 @@ def in_force() -> list[InForce]:
     return found
 
 
+_OPTIONS: dict[str, str] = {}
+
+
+def set_option(name: str, text: str) -> None:
+    """What an option of a command says counts first, here and in processes forked from here on."""
+    _OPTIONS[name] = text
+    read_again()
+
+
 def variables(name: str) -> list[str]:
     """The environment variables that set it; the first that is there counts."""
     also = next(row.metadata["also"] for row in fields(Settings) if row.name == name)
@@ -234,6 +249,8 @@ def environment_without(*names: str) -> dict[str, str]:
 
 def _given(name: str, also: str, lines: Mapping[str, str], path: Path) -> tuple[str, str] | None:
     """The text that sets it, and where that is from."""
+    if name in _OPTIONS:
+        return _OPTIONS[name], f"--{name.replace('_', '-')}"
     for variable in (f"CONTEXTRENDER_{name.upper()}", also):
         if text := os.environ.get(variable, "").strip():
             return text, variable

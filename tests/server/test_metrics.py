@@ -1,5 +1,6 @@
 """`GET /metrics`, as Prometheus reads it."""
 
+import json
 import re
 from typing import Any
 
@@ -9,7 +10,7 @@ from contextrender_bridge.server.metrics import Metrics, is_of_this_machine
 from prometheus_client.parser import text_string_to_metric_families
 
 from graph.runtime.sqlite import SqliteStore
-from tests.server.servers import Server
+from tests.server.servers import REPOSITORY, Server
 
 
 def figures(client: httpx.Client) -> dict[tuple[str, ...], float]:
@@ -66,3 +67,18 @@ def test_tokens_are_counted_by_policy(tmp_path: Any) -> None:
     page = metrics.page().decode()
     assert 'contextrender_render_tokens_total{policy="prune",side="before"} 1800.0' in page
     assert 'contextrender_render_tokens_total{policy="prune",side="after"} 600.0' in page
+
+
+def test_the_dashboard_asks_for_what_there_is(tmp_path: Any) -> None:
+    metrics = Metrics(SqliteStore(tmp_path / "store.db"), tmp_path, ["render"])
+    families = text_string_to_metric_families(metrics.page().decode())
+    told = {family.name + end for family in families for end in ("", "_total", "_bucket")}
+    labels = {"route", "status", "le", "side", "policy", "why"}
+    board = json.loads((REPOSITORY / "deploy" / "grafana.json").read_text())
+    queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    assert len(queries) >= 10
+    for query in queries:
+        names = re.findall(r"contextrender_\w+", query)
+        assert names and set(names) <= told, query
+        asked = re.findall(r"by \(([^)]*)\)", query) + re.findall(r"(\w+)=", query)
+        assert {name.strip() for one in asked for name in one.split(",")} <= labels, query

@@ -1,6 +1,7 @@
 """Work in a thread whose answer may come before its end."""
 
 import asyncio
+import contextvars
 from collections.abc import Callable
 from concurrent.futures import Executor
 
@@ -27,7 +28,8 @@ async def in_thread(threads: Executor, what: str, work: Callable[[Tell], bytes])
         else:
             answer.set_exception(failure)
 
-    loop.run_in_executor(threads, work, tell).add_done_callback(end)
+    here = contextvars.copy_context()
+    loop.run_in_executor(threads, here.run, work, tell).add_done_callback(end)
     try:
         return json_response(await answer)
     except Exception as failure:

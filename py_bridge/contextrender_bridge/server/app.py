@@ -30,6 +30,7 @@ from contextrender_bridge.server.console import console_routes
 from contextrender_bridge.server.counts import Counts
 from contextrender_bridge.server.endpoints import Fields
 from contextrender_bridge.server.limits import LOGIN_BYTES, BodyLimit
+from contextrender_bridge.server.logs import ASKED
 from contextrender_bridge.server.metrics import (
     CONTENT_TYPE,
     Metered,
@@ -160,11 +161,11 @@ class Service:
 
     async def admit(self, token: str) -> Caller:
         """Whose token it is, counted as a call. Raises Unauthorized, or InvalidRequest (429)."""
-        return await self._ask(self._admit, token)
+        return _noted(await self._ask(self._admit, token))
 
     async def caller(self, token: str) -> Caller:
         """Whose token it is. Raises Unauthorized."""
-        return await self._ask(self._known, token)
+        return _noted(await self._ask(self._known, token))
 
     def _admit(self, token: str) -> Caller:
         caller = self._known(token)
@@ -188,6 +189,13 @@ class Service:
         """Of the database, which the loop does not wait for."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._token_threads, question, token)
+
+
+def _noted(caller: Caller) -> Caller:
+    """For the log: the request is this caller's."""
+    if (asked := ASKED.get()) is not None:
+        asked.user = caller.name
+    return caller
 
 
 def bearer_of(request: Request) -> str:

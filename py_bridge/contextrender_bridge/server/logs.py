@@ -1,38 +1,106 @@
-"""Logs that never hold contents.
+"""Logs that never hold contents, as text or JSON: `CONTEXTRENDER_LOG_FORMAT`.
 
 Messages of exceptions and of other packages may quote what a client sent, so neither is written:
 of an exception its type and frames, of another package's record where it was logged. Set
 CONTEXTRENDER_DEBUG to see them whole.
 """
 
+import json
 import logging
 import traceback
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, Final
 
 from contextrender_bridge.settings import current_settings
 
 log = logging.getLogger("contextrender")
+
+ABOUT_A_REQUEST: Final = ("route", "status", "ms")
+
+
+@dataclass
+class Asked:
+    """The request that is answered: its id, and whose it is once that is known."""
+
+    id: str
+    user: str = ""
+
+
+ASKED: ContextVar[Asked | None] = ContextVar("asked", default=None)
 
 
 class ContentFreeFormatter(logging.Formatter):
     """One line a record."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Withhold what may quote contents."""
-        if current_settings().debug:
-            return super().format(record)
-        text = record.getMessage() if record.name == log.name else "(message withheld)"
-        line = f"{record.levelname} {record.name} {record.filename}:{record.lineno} {text}"
-        if record.exc_info and record.exc_info[1]:
-            line += f" {describe(record.exc_info[1])}"
-        return line
+        """Time, level, name and place, then what may be said, as words and as `name=value`."""
+        held = said(record)
+        first = [str(held.pop(name)) for name in ("time", "level", "logger", "at", "message")]
+        failure = [held.pop("failure")] if "failure" in held else []
+        line = " ".join([*first, *failure, *(f"{name}={value}" for name, value in held.items())])
+        return "\n".join([line, *whole(record)])
+
+
+class JsonFormatter(logging.Formatter):
+    """One object a line, with the same names."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """As JSON."""
+        held = said(record)
+        if more := whole(record):
+            held["traceback"] = "\n".join(more)
+        return json.dumps(held)
+
+
+def said(record: logging.LogRecord) -> dict[str, Any]:
+    """What a line says. Withheld is what may quote contents."""
+    ours = record.name == log.name or current_settings().debug
+    when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+    held: dict[str, Any] = {
+        "time": when,
+        "level": record.levelname,
+        "logger": record.name,
+        "at": f"{record.filename}:{record.lineno}",
+        "message": record.getMessage() if ours else "(message withheld)",
+    }
+    if record.exc_info and record.exc_info[1]:
+        held["failure"] = describe(record.exc_info[1])
+    if (asked := ASKED.get()) is not None:
+        held["request"] = asked.id
+        if asked.user:
+            held["user"] = asked.user
+    fields = {name: getattr(record, name) for name in ABOUT_A_REQUEST if hasattr(record, name)}
+    return held | fields
+
+
+def whole(record: logging.LogRecord) -> list[str]:
+    """An exception's traceback, where what was sent may be quoted."""
+    if record.exc_info and current_settings().debug:
+        return logging.Formatter().formatException(record.exc_info).splitlines()
+    return []
 
 
 def configure_logging() -> None:
-    """Warnings and worse to stderr, content-free."""
+    """To stderr, content-free, from `CONTEXTRENDER_LOG_LEVEL` on."""
+    settings = current_settings()
+    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     handler = logging.StreamHandler()
-    handler.setFormatter(ContentFreeFormatter())
-    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    as_json = settings.log_format == "json"
+    handler.setFormatter(JsonFormatter() if as_json else ContentFreeFormatter())
+    # Others' records say little here: only a debugger wants those below a warning.
+    others = level if level == logging.DEBUG else max(level, logging.WARNING)
+    logging.basicConfig(level=others, handlers=[handler], force=True)
+    log.setLevel(level)
+
+
+def log_request(route: str, status: int, seconds: float) -> None:
+    """A line for a request that was answered; those that look whether we live are for debuggers."""
+    level = logging.DEBUG if route in ("healthz", "metrics") else logging.INFO
+    about = {"route": route, "status": status, "ms": round(seconds * 1e3, 1)}
+    log.log(level, "request answered", extra=about)
 
 
 def log_failure(where: str, failure: BaseException) -> None:

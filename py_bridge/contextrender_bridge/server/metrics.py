@@ -3,22 +3,28 @@
 Answered on loopback to programs of this machine; from elsewhere only to the local user's token.
 """
 
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from prometheus_client.values import MutexValue, ValueClass
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from contextrender_bridge.server.logs import ASKED, Asked, log_request
 from graph.runtime.store import Store
 from graph.runtime.unit import StoreUnavailable
 
+REQUEST_ID = "x-request-id"
+FIT_FOR_AN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 RENDERS = ("render",)
@@ -108,6 +114,8 @@ class Metered:
             await self._app(scope, receive, send)
             return
         route = self._metrics.route_of(scope["path"])
+        asked = Asked(_id_of(scope))
+        ASKED.set(asked)
         status = 500
         started = time.perf_counter()
 
@@ -115,6 +123,7 @@ class Metered:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                MutableHeaders(scope=message).setdefault(REQUEST_ID, asked.id)
             await send(message)
 
         self._metrics.in_flight.inc()
@@ -123,7 +132,15 @@ class Metered:
         finally:
             self._metrics.in_flight.dec()
             self._metrics.calls.labels(route, str(status)).inc()
-            self._metrics.seconds.labels(route).observe(time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            self._metrics.seconds.labels(route).observe(seconds)
+            log_request(route, status, seconds)
+
+
+def _id_of(scope: Scope) -> str:
+    """The id that the caller gave the request, if it can be written anywhere; else a new one."""
+    given = Headers(scope=scope).get(REQUEST_ID, "")
+    return given if FIT_FOR_AN_ID.fullmatch(given) else uuid4().hex
 
 
 def is_of_this_machine(scope: Mapping[str, Any]) -> bool:

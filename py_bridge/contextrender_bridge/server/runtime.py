@@ -95,11 +95,11 @@ class Runtime:
         with turnstile:
             pass
         with suppress(_RunAgain):
-            return contextvars.Context().run(self._attempt, name, given, root, tell)
+            return contextvars.copy_context().run(self._attempt, name, given, root, tell)
         with turnstile:
             for attempt in range(MORE_ATTEMPTS):
                 with suppress(_RunAgain):
-                    return contextvars.Context().run(self._attempt, name, fields(), root, tell)
+                    return contextvars.copy_context().run(self._attempt, name, fields(), root, tell)
                 # The other one may be in another process, where the turnstile is not seen.
                 time.sleep(random.uniform(0, min(LONGEST_PAUSE, 0.001 * 2**attempt)))
         raise _lost_race()

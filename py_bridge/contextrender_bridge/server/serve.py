@@ -10,7 +10,7 @@ from pathlib import Path
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.paths import app_dir, data_dir, make_private
 from contextrender_bridge.setting_kinds import as_whole
-from contextrender_bridge.settings import checked, current_settings
+from contextrender_bridge.settings import checked, current_settings, set_option
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers", metavar="N", help="processes behind that port (CONTEXTRENDER_WORKERS)"
     )
+    parser.add_argument("--log-format", metavar="FORMAT", help="text or json (text)")
+    parser.add_argument("--log-level", metavar="LEVEL", help="from debug to error (warning)")
     parser.add_argument(
         "--while-used",
         type=float,
@@ -31,6 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve as the command line says."""
+    for name, text in (("log_format", args.log_format), ("log_level", args.log_level)):
+        if text is not None:
+            set_option(name, text)
     workers = (
         checked(as_whole, args.workers, "--workers") if args.workers else current_settings().workers
     )
