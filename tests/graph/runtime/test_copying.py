@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 from contextrender_bridge.cli import main
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.paths import app_dir
+from contextrender_bridge.server.accounts import Accounts
+from contextrender_bridge.server.runtime import Runtime
 
 from graph.runtime import copying
 from graph.runtime.copying import NotTheSame, _digest, copy_store
@@ -69,3 +72,27 @@ def test_the_command_says_what_it_did(
 def test_what_is_no_store_is_told(name: str) -> None:
     with pytest.raises(CommandError, match="sqlite:DIR"):
         open_named(name, new=True)
+
+
+def test_a_token_that_was_taken_back_is_not_good_in_the_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CONTEXTRENDER_DATABASE", raising=False)
+    monkeypatch.setenv("CONTEXTRENDER_JWT_SECRET", "of both folders, and long enough")
+    folders = [tmp_path / name for name in ("one", "other")]
+    for folder in folders:
+        folder.mkdir()
+    runtime = Runtime(app_dir(), folders[0])
+    accounts = Accounts(runtime, folders[0])
+    before = accounts.local_token()
+    accounts.revoke(accounts.named("local"))
+    after = accounts.local_token()
+    copy = open_named(f"sqlite:{folders[1]}", new=True)
+    copy_store(runtime.store, copy)
+    copy.close()
+    runtime.close()
+    runtime = Runtime(app_dir(), folders[1])
+    accounts = Accounts(runtime, folders[1])
+    assert accounts.caller(before) is None
+    assert accounts.caller(after) is not None
+    runtime.close()
