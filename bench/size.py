@@ -39,7 +39,7 @@ def installed(place: Path, wanted: list[str]) -> dict[str, int]:
     return {one.name: _bytes(one) for one in packages.iterdir()}
 
 
-def install(place: Path, wanted: list[str]) -> Path:
+def install(place: Path, wanted: list[str], python: str = sys.executable) -> Path:
     """An environment below `place` with these and what they require, as locked."""
     home = place / "venv"
     lock = REPOSITORY / "requirements" / "lock.txt"
@@ -47,7 +47,7 @@ def install(place: Path, wanted: list[str]) -> Path:
     lines = lock.read_text(encoding="utf-8").splitlines()
     # Hashes would be asked of the wheel, too.
     pins.write_text("\n".join(one.rstrip(" \\") for one in lines if "==" in one), encoding="utf-8")
-    venv = [*UV, "venv", "--quiet", "--clear", "--python", sys.executable, str(home)]
+    venv = [*UV, "venv", "--quiet", "--clear", "--python", python, str(home)]
     subprocess.run(venv, check=True)
     pip = [*UV, "pip", "install", "--quiet", "--python", str(home / "bin" / "python")]
     subprocess.run([*pip, "--constraint", str(pins), *wanted], check=True)

@@ -8,6 +8,9 @@ from contextrender_bridge.errors import CommandError
 
 BACKLOG = 512
 
+STATUS_PATH = "/contextrender/status"
+"""Where the proxy on its own tells how it does: nothing else answers there so."""
+
 
 def listen(host: str, port: int) -> socket.socket:
     """A socket on that address; port 0 takes a free one. Raises CommandError."""

@@ -12,8 +12,8 @@ import pytest
 PACKAGE = Path(contextrender_bridge.__file__).parent
 SERVERS = {"server", "adapters", "jac_commands.py"}
 OF_EXTRAS = (
-    "bcrypt byllm engine evaluation jac_scale jaclang jwt litellm mcp numpy pydantic pydantic_core "
-    "starlette tiktoken uvicorn wordllama yaml zstandard"
+    "aiohttp bcrypt byllm engine evaluation jac_scale jaclang jwt litellm mcp numpy pydantic "
+    "pydantic_core starlette tiktoken uvicorn wordllama yaml zstandard"
 )
 WITHOUT_EXTRAS = f"""
 import importlib.util, sys

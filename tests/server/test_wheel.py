@@ -132,6 +132,29 @@ def test_a_documented_command_runs(
         pytest.fail(f"{one.document}: {' '.join(words)} is neither run nor marked `# needs X`")
 
 
+def test_the_client_alone_looks_from_python_3_10(server: Server, tmp_path: Path) -> None:
+    """Against the service, with nothing installed but the distribution without an extra."""
+    (wheel,) = server.data.parent.glob("*.whl")
+    install(tmp_path, [str(wheel)], _python_3_10())
+    program = tmp_path / "venv" / "bin" / "contextrender"
+    with server.client() as http:
+        own = {"CONTEXTRENDER_URL": server.url, "CONTEXTRENDER_TOKEN": _token(http)}
+    alone = Installed(tmp_path)
+    for words in (
+        ["sessions"],
+        ["show", SESSION],
+        ["explain", SESSION],
+        ["graph", SESSION],
+        ["recall", SESSION, "--query", "deploy"],
+        ["doctor"],
+        ["--version"],
+        [],
+    ):
+        done = alone.run(str(program), *words, **own)
+        assert done.returncode == 0, f"{words}\n{done.stderr}"
+        assert done.stdout
+
+
 @pytest.mark.parametrize(("document", "script"), scripts())
 def test_a_documented_script_runs(
     document: str, script: str, installed: Installed, server: Server
@@ -186,6 +209,16 @@ def _listen(one: Told, installed: Installed) -> None:
         assert "http://127.0.0.1:" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
         assert process.wait(60) in (0, 130)
+
+
+def _python_3_10() -> str:
+    found = [sys.executable, "-m", "uv", "python", "find", "--no-python-downloads", "3.10"]
+    # pyenv has one only for whom it is named.
+    named = {**os.environ, "PYENV_VERSION": "3.10"}
+    done = subprocess.run(found, capture_output=True, text=True, env=named)
+    if done.returncode:
+        pytest.skip("there is no Python 3.10 on this machine")
+    return done.stdout.strip()
 
 
 def _cleared(installed: Installed) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Delete the sessions that are not kept, as `keep_days`, `keep_sessions` and `keep_mb` say."""
 
 import argparse
-from datetime import UTC, datetime
+import time
 from pathlib import Path
 
 from contextrender_bridge.paths import app_dir, data_dir, make_private
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     finally:
         runtime.close()
     for one in found:
-        used = datetime.fromtimestamp(one.session.updated_at, UTC).strftime("%Y-%m-%d %H:%M")
+        used = time.strftime("%Y-%m-%d %H:%M", time.gmtime(one.session.updated_at))
         size = f"{one.bytes / 2**20:.1f} MB"
         print(f"{one.user.name}  {one.session.key}  {one.why}  {size}  last used {used} UTC")
     total = sum(one.bytes for one in found) / 2**20

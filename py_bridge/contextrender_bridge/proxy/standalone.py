@@ -7,12 +7,11 @@ from typing import Any
 
 from contextrender_bridge import wire
 from contextrender_bridge.client import AsyncContextRender
+from contextrender_bridge.listening import STATUS_PATH
 from contextrender_bridge.own_hosts import App, OwnHosts
 from contextrender_bridge.proxy.app import Proxy
 from contextrender_bridge.proxy.upstream import Receive, Send, send_whole
 from contextrender_bridge.settings import Settings
-
-STATUS_PATH = "/contextrender/status"
 
 
 class Standalone:

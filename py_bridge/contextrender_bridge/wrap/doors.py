@@ -14,7 +14,7 @@ import httpx
 
 from contextrender_bridge.client.credentials import LOOPBACK
 from contextrender_bridge.errors import CommandError
-from contextrender_bridge.proxy.standalone import STATUS_PATH
+from contextrender_bridge.listening import STATUS_PATH
 
 PREFIX = "/w/"
 TOKEN = "CONTEXTRENDER_WRAP_TOKEN"
