@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from engine.history.bm25 import WordIndex, words_of
 from engine.history.growing import Growing
+from engine.history.kinds import Kinds
 from engine.text.segments import segment_ends
 from engine.text.tokens import TokenCounter, call_parts, content_text
+from engine.text.tracked import held_in, tracked_again, tracked_tokens
 from engine.text.transcript import Json, call_text
-from engine.text.values import CANDIDATE, WORD, extract_values, extract_words, unescape
 
 Ids = NDArray[np.int32]
 Originals = Callable[[int, int], Sequence[Json]]
@@ -53,11 +54,6 @@ _AT_ONCE: Final = 128
 _NEVER: Final = 2**30
 
 
-def tracked_tokens(text: str) -> set[str]:
-    """Values by Tool-Flow Analysis, and the tokens that recall follows (docs/policies.md)."""
-    return extract_words(text) | extract_values(text)
-
-
 class Tracking:
     """Tracked tokens, words and segments of a history's first `messages` messages.
 
@@ -88,7 +84,8 @@ class Tracking:
         self.used = Growing(np.bool_)
         self._owner = Growing(np.int32)
         self._ids: dict[str, int] = {}
-        self._asked: dict[tuple[int, int], int] = {}
+        self.kinds = Kinds()
+        self._asked: dict[tuple[int, int], tuple[str, int]] = {}
         self._sizes: dict[int, int] = {}
         self._event_ids, self._event_ids_at = Growing(np.int32), Growing()
         self._event_ids_at.append(0)
@@ -97,7 +94,8 @@ class Tracking:
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
         arrays = sum(held.nbytes for held in vars(self).values() if isinstance(held, Growing))
-        return arrays + self.words.nbytes + 150 * len(self._ids) + 80 * len(self._sizes)
+        parts = self.words.nbytes + self.kinds.nbytes
+        return arrays + parts + 150 * len(self._ids) + 80 * len(self._sizes)
 
     @property
     def tokens(self) -> int:
@@ -126,6 +124,11 @@ class Tracking:
         found[self._event_ids.values[np.repeat(events, counts)]] = True
         return found
 
+    def ids_of_event(self, event: int) -> Ids:
+        """The tracked tokens that an event says, by number."""
+        start, stop = self._event_ids_at.values[event : event + 2]
+        return self._event_ids.values[start:stop]
+
     def ids_of_segment(self, segment: int) -> Ids:
         """The tracked tokens of a segment, by number."""
         start, stop = self.segment_ids_at.values[segment : segment + 2]
@@ -133,7 +136,7 @@ class Tracking:
 
     def known(self, text: str) -> list[int]:
         """The numbers of those tracked tokens of a text that have one."""
-        return [self._ids[token] for token in tracked_tokens(text) if token in self._ids]
+        return [self._ids[token] for token in tracked_again(text) if token in self._ids]
 
     def _add(self, history: Turns, position: int, message: Json, counter: TokenCounter) -> None:
         whole = content_text(message.get("content"))
@@ -145,7 +148,8 @@ class Tracking:
         elif role == "assistant":
             calls = message.get("tool_calls") or ()
             for number, call in enumerate(calls):
-                self._asked[position, number] = hash(call_parts(call))
+                parts = call_parts(call)
+                self._asked[position, number] = parts[0], hash(parts)
             self._add_turn(history.turns[position], text, calls)
         else:
             self._note(tracked_tokens(text))
@@ -177,21 +181,22 @@ class Tracking:
         self, history: Turns, result: int, text: str, beyond: int, counter: TokenCounter
     ) -> None:
         tracked = tracked_tokens(text)
-        _, introduced = self._note(tracked, result)
+        tool, asked = self._asked.pop(history.call_of(result), ("", None))
+        _, introduced = self._note(tracked, result, tool)
         self.introduced.append(introduced)
         self.uses.append(0)
         self.last_use.append(history.turn_of(result))
         ends = segment_ends(text)
         parts = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
         sizes = [counter.text(part) for part in parts]
-        self._answer(history.call_of(result), sum(sizes))
+        self._answer(asked, sum(sizes))
         if beyond:
             ends.append(len(text) + beyond)
             parts.append("")
             sizes.append(_NEVER)
         self.words.add(parts)
         for part in parts:
-            ids = [self._ids[token] for token in _held(part, tracked)]
+            ids = [self._ids[token] for token in held_in(part, tracked)]
             self.segment_ids.extend(ids)
             self.segment_ids_at.append(len(self.segment_ids))
         self.segment_end.extend(ends)
@@ -199,15 +204,14 @@ class Tracking:
         self.segment_result.extend([result] * len(parts))
         self.first_segment.append(len(self.segment_end))
 
-    def _answer(self, call: tuple[int, int], tokens: int) -> None:
-        """Notes how large the results of this very call were before."""
-        asked = self._asked.pop(call, None)
-        known = self._sizes.get(asked, 0) if asked is not None else 0
+    def _answer(self, asked: int | None, tokens: int) -> None:
+        """Notes how large the results of this very call, if it is known, were before."""
+        known = 0 if asked is None else self._sizes.get(asked, 0)
         self.answered.append(known)
         if asked is not None:
             self._sizes[asked] = max(known, tokens)
 
-    def _note(self, tokens: Iterable[str], result: int = -1) -> tuple[Ids, int]:
+    def _note(self, tokens: Iterable[str], result: int = -1, tool: str = "") -> tuple[Ids, int]:
         """Numbers the next event's tokens; also how many of them now belong to `result`."""
         known, owner = self._ids, self._owner
         ids: list[int] = []
@@ -218,6 +222,7 @@ class Tracking:
                 number = known[token] = len(owner)
                 owner.append(result)
                 self.used.append(False)
+                self.kinds.add(token, tool)
                 introduced += 1
             elif result >= 0 and owner.values[number] < 0:
                 owner.values[number] = result
@@ -226,10 +231,3 @@ class Tracking:
         self._event_ids.extend(ids)
         self._event_ids_at.append(len(self._event_ids))
         return np.array(ids, np.int32), introduced
-
-
-def _held(part: str, tracked: set[str]) -> set[str]:
-    """Which of a text's tracked tokens stand in a part of it; a cut through a word makes none."""
-    plain = unescape(part)
-    values = {value.strip("._-") for value in set(CANDIDATE.findall(plain))}
-    return values.union(WORD.findall(plain)) & tracked

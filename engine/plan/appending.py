@@ -79,7 +79,7 @@ def _show_large(choice: Choice, large: list[int]) -> bool:
     size = (choice.left_over - calls) / 2 / len(large)
     if size < LEAST_EXCERPT:
         return False
-    size = min(size, small_excerpt(choice.moment.view.budget))
+    size = min(size, small_excerpt(choice.moment.view))
     excerpting = Excerpting(choice, density_of(choice.moment))
     for result in large:
         excerpting.one(result, size + choice.calls[result])

@@ -1,6 +1,7 @@
 """S: how much a result is worth for its size (docs/policies.md, S)."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -12,13 +13,30 @@ from engine.plan.moment import Ints, Moment
 LEAST_COST: Final = 30
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(frozen=True)
 class Density:
     """S of every result, and every segment's overlap with the latest messages and the task."""
 
+    moment: Moment
     scores: Floats
     overlap_latest: Floats
     overlap_task: Floats
+
+    @cached_property
+    def of_segments(self) -> Floats:
+        """G of every segment, but for what it says that is not said elsewhere."""
+        tracking = self.moment.tracking
+        odds = np.exp(-2.73) * worth_of(self.moment)
+        of_result = (odds / np.diff(tracking.first_segment.values)) ** 0.4
+        overlap = (1 + self.overlap_latest) * (1 + self.overlap_task)
+        base = of_result[tracking.segment_result.values] * overlap**0.3
+        gains: Floats = base / (tracking.segment_tokens.values + 4)
+        return gains
+
+    @cached_property
+    def of_tokens(self) -> Floats:
+        """How much each tracked token counts in G, by what its kind was worth so far."""
+        return self.moment.tracking.kinds.weights(self.moment.tracking.used.values)
 
 
 def density_of(moment: Moment) -> Density:
@@ -35,7 +53,7 @@ def density_of(moment: Moment) -> Density:
         * ((1 + by_latest) * (1 + by_task)) ** 0.2
         / (since_use(tracking, moment) * np.maximum(moment.costs, LEAST_COST) ** 0.75)
     )
-    return Density(scores, overlap_latest + overlap_question, overlap_task)
+    return Density(moment, scores, overlap_latest + overlap_question, overlap_task)
 
 
 def worth_of(moment: Moment) -> Floats:

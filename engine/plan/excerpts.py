@@ -3,13 +3,14 @@
 import heapq
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.plan.choice import Choice
-from engine.plan.density import Density, worth_of
+from engine.plan.density import Density
+from engine.plan.greedy import Floats
 from engine.plan.marking import GAP, mark_tokens
 from engine.plan.moment import Ints
 from engine.plan.text_cap import gone_from
@@ -29,29 +30,17 @@ class Excerpting:
 
     def __init__(self, choice: Choice, density: Density) -> None:
         moment, tracking = choice.moment, choice.moment.tracking
-        self._choice, self._tracking = choice, tracking
+        self._choice, self._tracking, self._base = choice, tracking, density.of_segments
         self._gap = moment.view.counter.text(GAP)
         self._spent: dict[int, int] = {}
         self._first: list[int] = tracking.first_segment.values.tolist()
         self._seen = _visible(choice)
-        ids, at = tracking.segment_ids.values, tracking.segment_ids_at.values
-        used = tracking.used.values
-        fresh = ~self._seen[ids]
-        new = _sums(fresh, at)
-        new_used = _sums(fresh & used[ids], at)
-        odds = np.exp(-2.73) * worth_of(moment)
-        of_result = (odds / np.diff(tracking.first_segment.values)) ** 0.4
-        overlap = (1 + density.overlap_latest) * (1 + density.overlap_task)
-        self._base = (
-            of_result[tracking.segment_result.values]
-            * overlap**0.3
-            / (tracking.segment_tokens.values + 4)
-        )
-        gain = self._base * (1 + new_used) * (1 + new) ** 0.8
-        self._gain = np.where(new > 0, gain, 0.0)
-        self._ids, self._at = memoryview(ids), memoryview(at)
+        self._ids = memoryview(tracking.segment_ids.values)
+        self._at = memoryview(tracking.segment_ids_at.values)
         self._is_seen = memoryview(self._seen.view(np.uint8))
-        self._is_used = memoryview(used.view(np.uint8))
+        self._weights = density.of_tokens
+        self._weight = memoryview(self._weights)
+        self._is_used = memoryview(tracking.used.values.view(np.uint8))
 
     def one(self, result: int, size: float) -> None:
         """An excerpt of a result, in `size` tokens with its call: half its head, then its best.
@@ -68,20 +57,37 @@ class Excerpting:
             self._add(at, tokens)
             at += 1
         if at > first:
-            candidates = np.arange(at, stop)
-            self._add_best(candidates, lambda: size - self._spent[result], PATIENCE_FOR_ONE)
+            gains = self._gains(at, stop)
+            self._add_best(at, gains, lambda: size - self._spent[result], PATIENCE_FOR_ONE)
             self._choice.settle(result, self._spent.pop(result))
 
     def fill_up(self, limit: float) -> None:
         """The best segments of all available results, while the choice is within `limit`."""
         choice = self._choice
         if limit - choice.used > LEAST_TO_FILL:
-            hidden = choice.available[self._tracking.segment_result.values] & (self._gain > 0)
-            self._add_best(np.flatnonzero(hidden), lambda: limit - choice.used, PATIENCE_FOR_ALL)
+            available = np.flatnonzero(choice.available)
+            first = self._first[int(available[0])] if len(available) else self._first[-1]
+            gains = self._gains(first, self._first[-1])
+            gains *= choice.available[self._tracking.segment_result.values[first:]]
+            self._add_best(first, gains, lambda: limit - choice.used, PATIENCE_FOR_ALL)
 
-    def _add_best(self, candidates: Ints, room: Callable[[], float], patience: int) -> None:
-        """Adds segments by present gain; gives up after `patience` that did not fit."""
-        for segment in self._best_first(candidates):
+    def _gains(self, first: int, stop: int) -> Floats:
+        """The present gain of each of these segments."""
+        tracking = self._tracking
+        at = tracking.segment_ids_at.values[first : stop + 1]
+        ids = tracking.segment_ids.values[at[0] : at[-1]]
+        fresh = ~self._seen[ids]
+        new = _sums(fresh * self._weights[ids], at)
+        new_used = _sums(fresh & tracking.used.values[ids], at)
+        gains: Floats = self._base[first:stop] * (1 + new_used) * (1 + new) ** 0.8
+        gains[_sums(fresh, at) == 0] = 0.0
+        return gains
+
+    def _add_best(
+        self, first: int, gains: Floats, room: Callable[[], float], patience: int
+    ) -> None:
+        """Adds segments from `first` on by present gain; gives up after `patience` too large."""
+        for segment in self._best_first(first, gains):
             tokens = self._tokens(segment)
             if tokens <= room():
                 self._add(segment, tokens)
@@ -90,12 +96,12 @@ class Excerpting:
                 if not patience:
                     return
 
-    def _best_first(self, candidates: Ints) -> Iterator[int]:
+    def _best_first(self, first: int, gains: Floats) -> Iterator[int]:
         """Segments by present gain. Gains only fall, so an earlier one is an upper bound."""
-        gain = self._gain[candidates]
-        order = np.argsort(-gain, kind="stable")
-        segments: list[int] = candidates[order].tolist()
-        bounds: list[float] = [*gain[order].tolist(), -1.0]
+        some = np.flatnonzero(gains)
+        order = some[np.argsort(-gains[some], kind="stable")]
+        segments: list[int] = (order + first).tolist()
+        bounds: list[float] = [*gains[order].tolist(), -1.0]
         waiting: list[tuple[float, int]] = []
         next_one = 0
         while waiting or next_one < len(segments):
@@ -113,11 +119,11 @@ class Excerpting:
                 heapq.heappush(waiting, (-present, segment))
 
     def _present_gain(self, segment: int) -> float:
-        new = new_used = 0
-        seen, used = self._is_seen, self._is_used
+        new, new_used = 0.0, 0
+        seen, used, weight = self._is_seen, self._is_used, self._weight
         for token in self._ids[self._at[segment] : self._at[segment + 1]]:
             if not seen[token]:
-                new += 1
+                new += weight[token]
                 new_used += used[token]
         return float(self._base[segment]) * (1 + new_used) * (1 + new) ** 0.8 if new else 0.0
 
@@ -146,27 +152,36 @@ class Excerpting:
 def _visible(choice: Choice) -> NDArray[np.bool_]:
     """By tracked token: whether it stands in what is retained or chosen so far."""
     moment, tracking = choice.moment, choice.moment.tracking
-    history = moment.view.history
-    results = history.results
-    stays = ~gone_from(choice.text, moment)
-    events = np.zeros(tracking.events, np.bool_)
-    events[np.array(history.first_events[: moment.messages], np.int64)[stays]] = True
-    events[np.array(results.event[: moment.results], np.int64)] = False
-    events[[results.event[result] for result in choice.complete]] = True
-    shown = [*choice.complete, *choice.kept, *choice.segments]
-    whole = [result for result in shown if result not in choice.cut_calls]
-    events[[results.call_event[result] for result in whole]] = True
-    seen = tracking.tokens_of_events(events)
-    shortened = (choice.kept, choice.cut_calls, choice.text.cut)
-    for made in chain.from_iterable(texts.values() for texts in shortened):
+    results, seen = moment.view.history.results, _said(choice).copy()
+    for result in choice.complete:
+        seen[tracking.ids_of_event(results.event[result])] = True
+    for result in (*choice.complete, *choice.kept, *choice.segments):
+        if result not in choice.cut_calls:
+            seen[tracking.ids_of_event(results.call_event[result])] = True
+    for made in (*choice.kept.values(), *choice.cut_calls.values()):
         seen[moment.known_in(made.text)] = True
     for segment in chain.from_iterable(choice.segments.values()):
         seen[tracking.ids_of_segment(segment)] = True
     return seen
 
 
-def _sums(flags: NDArray[np.bool_], at: Ints) -> Ints:
-    """How many flags are set between neighbouring places."""
-    totals = np.concatenate(([0], np.cumsum(flags)))
-    sums: Ints = totals[at[1:]] - totals[at[:-1]]
-    return sums
+def _said(choice: Choice) -> NDArray[np.bool_]:
+    """By tracked token: whether it stands in retained text; the same for all choices with it."""
+    moment, history = choice.moment, choice.moment.view.history
+    known = moment.said.get(id(choice.text))
+    if known is not None:
+        return known[1]
+    events = np.zeros(moment.tracking.events, np.bool_)
+    stays = ~gone_from(choice.text, moment)
+    events[np.array(history.first_events[: moment.messages], np.int64)[stays]] = True
+    events[np.array(history.results.event[: moment.results], np.int64)] = False
+    said = moment.tracking.tokens_of_events(events)
+    for made in choice.text.cut.values():
+        said[moment.known_in(made.text)] = True
+    moment.said[id(choice.text)] = choice.text, said
+    return said
+
+
+def _sums(numbers: NDArray[Any], at: Ints) -> NDArray[Any]:
+    """The sums between neighbouring places, the first of which is the first number's."""
+    return np.diff(np.concatenate(([0], np.cumsum(numbers)))[at - at[0]])

@@ -21,7 +21,10 @@ from engine.plan.newest import small_excerpt
 LOSS: Final = 0.1
 """The share of worth that keeping the prompt's beginning may cost."""
 
-EVERY_CUT: Final = 8
+EXCERPT_WORTH: Final = 0.75
+"""What an excerpt is worth beside the complete result."""
+
+EVERY_CUT: Final = 4
 """So many cuts are tried one after another; then every second, fourth, eighth and so on."""
 
 NO_CUT: Final = -1
@@ -51,7 +54,7 @@ def selected_late(
     for cut, kept in tried(_cuts(moment, last, share * max(0, anew.free))):
         choice = repeated(moment, last, kept)
         _block(choice, cut, first_new(moment, last))
-        most = small_excerpt(moment.view.budget)
+        most = small_excerpt(moment.view)
         select_in_parts(choice, density, share=share, most=most)
         if _worth(choice, worth) >= least and _wanted_as_well(choice, anew):
             return Selected(choice, cut)
@@ -100,9 +103,9 @@ def _block(choice: Choice, cut: int, new: int) -> None:
 
 
 def _worth(choice: Choice, worth: Floats) -> float:
-    """What a choice is worth: a result in part is half of one complete."""
+    """What a choice is worth: a result in part nearly as much as one complete."""
     complete = worth[choice.complete].sum()
-    return float(complete + worth[[*choice.kept, *choice.segments]].sum() / 2)
+    return float(complete + EXCERPT_WORTH * worth[[*choice.kept, *choice.segments]].sum())
 
 
 def _wanted_as_well(choice: Choice, anew: Choice) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.history.history import NO_CALL
+from engine.history.kept_text import KeptText
 from engine.history.tracking import Tracking
 from engine.plan.view import View
 
@@ -135,6 +136,11 @@ class Moment:
         if text not in self._known:
             self._known[text] = self.tracking.known(text)
         return self._known[text]
+
+    @cached_property
+    def said(self) -> dict[int, tuple[KeptText, NDArray[np.bool_]]]:
+        """Retained texts, by their `id`, and what tracked tokens stand in them, once looked up."""
+        return {}
 
     @cached_property
     def _known(self) -> dict[str, list[int]]:

@@ -13,6 +13,7 @@ from engine.plan.density import Density
 from engine.plan.excerpts import Excerpting
 from engine.plan.marking import GAP, mark
 from engine.plan.moment import Moment
+from engine.plan.view import View
 from engine.text.tokens import MESSAGE_OVERHEAD, call_parts
 
 LEAST_EXCERPT: Final = 200
@@ -21,12 +22,14 @@ LEAST_EXCERPT: Final = 200
 LEAST_SHOWN: Final = 60
 """Tokens set aside for each result that must be in view and has not had its turn."""
 
-SMALL_SHARE: Final = 0.125
+SMALL_SHARE: Final = 1 / 8
+THRIFTY_SMALL_SHARE: Final = 1 / 12
 
 
-def small_excerpt(budget: int) -> float:
+def small_excerpt(view: View) -> float:
     """The most tokens an excerpt has, its call not counted, where what is appended must stay."""
-    return max(LEAST_EXCERPT, SMALL_SHARE * budget)
+    share = THRIFTY_SMALL_SHARE if view.parameters.thrifty else SMALL_SHARE
+    return max(LEAST_EXCERPT, share * view.budget)
 
 
 def take_newest(choice: Choice, room: float, density: Density, most: float) -> None:
@@ -78,7 +81,7 @@ def _show_somehow(choice: Choice, result: int, within: int) -> None:
         choice.take(result)
         return
     opening = None
-    most = int(small_excerpt(choice.moment.view.budget))
+    most = int(small_excerpt(choice.moment.view))
     size = int(choice.moment.sizes[result])
     if size > within // 2:
         opening = opening_of(choice.moment, result, min(within // 2, most))

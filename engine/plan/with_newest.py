@@ -33,7 +33,7 @@ def with_newest(view: View, plan: Plan, *, live: bool = True, pinned: bool = Tru
         choice, retained = Choice(moment, text), retained_with(moment, text)
     share = view.parameters.newest_share * max(0, choice.free)
     if hidden:
-        take_newest(choice, share, density_of(moment), small_excerpt(view.budget))
+        take_newest(choice, share, density_of(moment), small_excerpt(view))
     _keep_summary(choice, plan)
     take_pinned(choice, density_of(moment))
     first = [*choice.complete, *choice.kept]

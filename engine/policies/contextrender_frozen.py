@@ -92,7 +92,7 @@ def _selected(moment: Moment, last: Frozen, cached: bool) -> Selected:
     density, share = density_of(moment), moment.view.parameters.frozen_share
     text = text_at(moment, last.text)
     anew = Choice(moment, text)
-    select_in_parts(anew, density, share=share, most=small_excerpt(moment.view.budget))
+    select_in_parts(anew, density, share=share, most=small_excerpt(moment.view))
     if cached and text == last.text:
         late = selected_late(moment, last, anew, density, share)
         if late is not None:

@@ -190,7 +190,19 @@ def test_a_late_selection_tries_few_cuts_however_many_there_are(
 
 def test_of_many_cuts_the_latest_are_all_tried() -> None:
     cuts: list[Any] = [(position, []) for position in range(60)]
-    assert [cut for cut, _ in late.tried(cuts)] == [0, 1, 2, 3, 4, 5, 6, 7, 9, 13, 21, 37]
+    assert [cut for cut, _ in late.tried(cuts)] == [0, 1, 2, 3, 5, 9, 17, 33]
+
+
+def test_a_thrifty_excerpt_is_smaller() -> None:
+    large = {"content": " ".join(f"item_{number} of many;" for number in range(9_000))}
+    messages = agent_run(3)
+    messages[-1] |= large
+    sizes = []
+    for parameters in (Parameters(), Parameters(thrifty=1)):
+        _, shown = render(messages, 12_000, POLICY, parameters)
+        sizes.append(COUNTER.message(shown[-1]))
+    assert 1_300 < sizes[0] <= 12_000 / 8
+    assert 800 < sizes[1] <= 12_000 / 12
 
 
 def test_a_kept_excerpt_is_read_once_a_call(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,95 @@
+"""What a session's own reuse says of tokens of the same kind."""
+
+import json
+
+import numpy as np
+import pytest
+
+from engine.history.kinds import Kinds, shape_of
+from engine.parameters import Parameters
+from engine.text.transcript import Json
+from tests.support.strategies import render
+
+
+@pytest.mark.parametrize(
+    ("token", "others"),
+    [
+        ("2025-01-31", ["12.500", "100_000"]),
+        ("0f8fad5b-d9cb-469f-a165", ["deadbeefdeadbeef"]),
+        ("Summary", ["Report"]),
+        ("README", ["LICENSE"]),
+        ("camelCase", ["useState"]),
+        ("notes.txt", ["api.example.com"]),
+        ("user_name", ["user_id_7"]),
+        ("ORDER_ID", ["Order_7"]),
+        ("pre-release", ["KW-1042"]),
+        ("abc123", ["9lives"]),
+        ("4TnT7jMm", ["AbC12345"]),
+    ],
+)
+def test_tokens_that_look_alike_have_one_shape(token: str, others: list[str]) -> None:
+    assert {shape_of(other) for other in others} == {shape_of(token)}
+
+
+def test_shapes_differ() -> None:
+    tokens = ["2025-01-31", "Summary", "README", "camelCase", "notes.txt", "user_name", "ORDER_ID"]
+    assert len({shape_of(token) for token in tokens}) == len(tokens)
+
+
+def test_a_kind_weighs_what_it_was_used() -> None:
+    kinds = Kinds()
+    for number in range(60):
+        kinds.add(f"item_{number}", "list")
+        kinds.add(f"{number:06}.75", "list")
+    kinds.add("item_60", "read")
+    used = np.zeros(121, np.bool_)
+    used[0:60:2] = True
+    weights = kinds.weights(used)
+    assert weights[0] == pytest.approx(((30 + 1) / (60 + 20) / 0.05) ** 0.6)
+    assert weights[1] == pytest.approx((1 / (60 + 20) / 0.05) ** 0.6)
+    assert weights[120] == pytest.approx((1 / 21 / 0.05) ** 0.6), "another tool's are another kind"
+
+
+def listing(call: str, rows: list[str]) -> list[Json]:
+    asked = {"id": call, "type": "function", "function": {"name": "list", "arguments": "{}"}}
+    return [
+        {"role": "assistant", "content": "", "tool_calls": [asked]},
+        {"role": "tool", "tool_call_id": call, "content": "\n".join(rows)},
+    ]
+
+
+def rows(batch: int, count: int) -> list[str]:
+    """As many lines of accounts, and then as many of days."""
+    accounts = [f"ACCT_{batch}{n:04} ACCU_{batch}{n:04} " + "on file " * 20 for n in range(count)]
+    days = [f"20{batch}1-{n:04} 20{batch}2-{n:04} " + "on file " * 20 for n in range(count)]
+    return days + accounts
+
+
+def opened(account: str, number: int) -> list[Json]:
+    body = {"name": "open", "arguments": json.dumps({"account": account})}
+    call = f"open{number}"
+    return [
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"id": call, "type": "function", "function": body}],
+        },
+        {"role": "tool", "tool_call_id": call, "content": "done"},
+    ]
+
+
+def accounts_shown(used: str) -> float:
+    """The share of accounts among the lines of the newest list's excerpt that are not its head."""
+    messages: list[Json] = [{"role": "user", "content": "go on"}, *listing("a", rows(1, 20))]
+    for number in range(20):
+        messages += opened(used.format(number), number)
+    messages += listing("b", rows(2, 200))
+    _, shown = render(messages, 8_000, "contextrender_frozen", Parameters())
+    lines = shown[-1]["content"].splitlines()
+    body = lines[len(lines) // 2 :]
+    held = [line for line in body if "on file" in line]
+    return sum("ACCT" in line for line in held) / len(held)
+
+
+def test_an_excerpt_shows_more_of_what_was_used_of_a_tool_before() -> None:
+    assert accounts_shown("ACCT_1{:04}") > accounts_shown("2011-{:04}") + 0.3
