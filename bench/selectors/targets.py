@@ -49,7 +49,7 @@ POLICIES = (
 )
 BUDGETS = (6000, 12000, 24000)
 LOOP_BUDGETS = (*BUDGETS, 48000)
-LOOPS = {"loop-paper": POLICIES[:6], "loop-ours": POLICIES[6:]}
+LOOPS = {"loop-paper": POLICIES[:6], "loop-ours": (*POLICIES[6:], FROZEN_THRIFTY)}
 OTHERS = (
     *(f"{policy}:{NO_EXCERPTS}@6000" for policy in ("recency", "relevance", "recency_relevance")),
     *(f"contextrender:{NO_EXCERPTS}@{budget}" for budget in (6000, 12000)),

@@ -17,6 +17,7 @@ from engine.models.embeddings import EmbeddingUnavailable, NoEmbedder, Vectors
 from engine.parameters import SMALLEST_BUDGET, Parameters, check_budget
 from engine.plan.relevance import RESULT_CHARACTERS, TASK_CHARACTERS, Relevance
 from engine.policies import POLICIES, policy_named
+from engine.text.tokens import call_parts
 from engine.text.transcript import Json, check_messages
 from tests.support import slow_rules
 from tests.support.strategies import (
@@ -94,8 +95,13 @@ def test_what_is_shown_is_the_original_in_its_order(
         assert {**message, "tool_calls": 0, "content": 0} == same
         if item.message not in replaced:
             assert message.get("content") == original.get("content")
-        asked = original.get("tool_calls") or []
-        assert (message.get("tool_calls") or []) == [asked[place] for place in item.calls]
+        asked, shortened = original.get("tool_calls") or [], dict(item.arguments)
+        for place, call in zip(item.calls, message.get("tool_calls") or [], strict=True):
+            if place in shortened:
+                assert call["id"] == asked[place]["id"]
+                assert call_parts(call)[0] == call_parts(asked[place])[0]
+            else:
+                assert call == asked[place]
     complete = {p for p in positions if messages[p]["role"] == "tool"} - replaced
     assert rendered.visible == sorted(complete)
     results = {p for p, message in enumerate(messages) if message["role"] == "tool"}
