@@ -79,12 +79,41 @@ def place(
     if best.branch == ROOT:
         return best
     known = history_of(best.branch).digests
+    if len(known) < best.matched:
+        return _before_hole(best.branch, len(known), offset, digests, branches, history_of)
     matched = best.matched
     while matched < len(known) and matched - offset < len(digests):
         if known[matched] != digests[matched - offset]:
             break
         matched += 1
     return Place(best.branch, matched)
+
+
+def _before_hole(
+    branch: int,
+    whole: int,
+    offset: int,
+    digests: Sequence[str],
+    branches: Sequence[BranchInfo],
+    history_of: Callable[[int], History],
+) -> Place:
+    """Of a line whose store has a hole only what comes before; unless another, that went on from
+    there already, has more.
+    """
+    if whole < offset:
+        raise HistoryDiverged(
+            "what is recorded is damaged before this offset; send all messages with offset 0",
+            recorded=whole,
+        )
+    best = Place(branch if whole else ROOT, whole)
+    for info in branches:
+        at = info.fork_messages - offset
+        if 0 <= at < len(digests) and digests[at] == info.first_digest:
+            known = history_of(info.number).digests
+            same = sum(1 for a, b in zip(known[offset:], digests, strict=False) if a == b)
+            if offset + same > best.matched:
+                best = Place(info.number, offset + same)
+    return best
 
 
 def owners(
@@ -131,7 +160,7 @@ def _with_prefix(
     newest_first = [head, *(info.number for info in reversed(branches) if info.number != head)]
     for number in newest_first[:_MOST_SEARCHED]:
         known = number < len(branches) and branches[number].messages >= offset
-        if known and history_of(number).digests[offset - 1] == prefix:
+        if known and history_of(number).digests[offset - 1 : offset] == [prefix]:
             return number
     recorded = branches[head].messages if branches else 0
     raise HistoryDiverged(

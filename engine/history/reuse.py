@@ -88,7 +88,10 @@ class ReuseIndex:
         return uses
 
     def credit(self, use: Use) -> None:
-        """Credits a use found before, as the graph keeps it."""
+        """Credits a use found before, as the graph keeps it; one of a value that no result holds
+        was damaged there, and is left out."""
+        if not all(isinstance(value, str) and value in self._ids for value in use.values):
+            return
         for value in use.values:
             known = self._ids[value]
             self._matches[known] += 1

@@ -12,6 +12,7 @@ from engine.text.transcript import (
     Event,
     Json,
     Role,
+    digest_after,
     restore_call,
     restore_message,
 )
@@ -51,6 +52,8 @@ def _credit(history: History, first: int, events: Sequence[Event], drawn: Drawn)
             history.reuse.observe_result(event.text)
         for source, values in sorted(drawn.get(number, ())):
             result = bisect_left(history.results.event, source)
+            if result == len(history.results.event):
+                continue  # the edge was damaged, or leads to what was lost
             history.reuse.credit(Use(number, result, tuple(values)))
 
 
@@ -90,3 +93,74 @@ def _message(events: list[Event]) -> Json:
     return restore_message(
         head.text, head.shell, [restore_call(call.text, call.shell) for call in calls]
     )
+
+
+def whole_part(
+    stored: Sequence[Fields | None], first: int, before: str
+) -> tuple[list[Fields], bool]:
+    """The events up to the first message that is not whole, and whether that is all.
+
+    `stored` are those from number `first` on, None for one that is lost; `before` is the digest of
+    what comes before them. What a digest covers is only recomputed at a hole.
+    """
+    whole: list[Fields] = []
+    for number, fields in enumerate(stored, first):
+        if fields is None or not is_event(fields, number):
+            break
+        whole.append(fields)
+    else:
+        return whole, True
+    last = [fields for fields in whole if fields["position"] == whole[-1]["position"]]
+    earlier = whole[: len(whole) - len(last)]
+    if last and not is_intact(last, earlier[-1]["digest"] if earlier else before):
+        whole = earlier
+    return whole, False
+
+
+def whole_beyond(
+    stored: Sequence[Fields | None], first: int, position: int, before: str | None
+) -> list[tuple[int, float, Json]]:
+    """Position, time and message of those that are whole from `position` on, behind a hole.
+
+    One that lacks calls is told from one that never had any by its digest, where that of the
+    message before it is there (`before` for the first); else what can be restored counts as whole.
+    """
+    events = [
+        fields
+        for number, fields in enumerate(stored, first)
+        if fields is not None and is_event(fields, number) and fields["position"] >= position
+    ]
+    found = []
+    last = position - 1
+    for at, group in groupby(events, key=lambda fields: fields["position"]):
+        message = list(group)
+        known = before if last == at - 1 else None
+        try:
+            (restored,), (time,) = stored_messages(message)
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+            restored = None
+        if restored is not None and (known is None or is_intact(message, known)):
+            found.append((at, float(time), restored))
+        before, last = message[0]["digest"], at
+    return found
+
+
+def is_event(fields: Fields, number: int) -> bool:
+    """Whether they are those of an event of that number, as far as types tell."""
+    return (
+        fields.get("number") == number
+        and isinstance(fields.get("position"), int)
+        and isinstance(fields.get("tokens"), int)
+        and isinstance(fields.get("text"), str)
+        and isinstance(fields.get("shell"), str)
+        and isinstance(fields.get("digest"), str)
+    )
+
+
+def is_intact(message: Sequence[Fields], before: str) -> bool:
+    """Whether a message's events restore what its digest was taken of, after that digest."""
+    try:
+        (restored,), _ = stored_messages(message)
+        return bool(digest_after(before, restored) == message[0]["digest"])
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        return False

@@ -7,6 +7,7 @@ from uuid import UUID
 from jaclang.jac0core.archetype import EdgeAnchor, NodeAnchor
 from jaclang.jac0core.runtime import JacRuntime
 
+from graph.runtime.belongings import belongings, known
 from graph.runtime.owner import caller_root
 from graph.runtime.store import Place
 
@@ -92,6 +93,18 @@ def join(source: object, edge: object, target: UUID) -> None:
     if loaded is not None:
         loaded.edges.append(anchor)
     JacRuntime.save(anchor)
+
+
+def is_whole(ids: Iterable[UUID]) -> bool:
+    """Whether each of these nodes of the caller's is there."""
+    memory, wanted = _memory(), set(ids)
+    return len(known(memory.store, memory.owner, wanted)) == len(wanted)
+
+
+def what_belongs_to(session: UUID) -> list[UUID]:
+    """Every other node of one of the caller's sessions, whether or not all of it is there."""
+    memory = _memory()
+    return sorted(belongings(memory.store, memory.owner, session) - {session})
 
 
 def _memory() -> Any:

@@ -28,7 +28,9 @@ class _Tools(threading.local):
     """A compressor is for one thread at a time."""
 
     def __init__(self) -> None:
-        self.compress = zstandard.ZstdCompressor(level=3, write_content_size=True).compress
+        self.compress = zstandard.ZstdCompressor(
+            level=3, write_content_size=True, write_checksum=True
+        ).compress
         self.decompress = zstandard.ZstdDecompressor().decompress
 
 
@@ -66,6 +68,8 @@ def pack(row: bytes) -> bytes:
 
 def unpack(stored: bytes) -> bytes:
     """The row that was packed. Raises ValueError for anything else."""
+    if len(stored) <= _HEAD or stored[0] > 1:
+        raise ValueError("the row is damaged: it has no head")
     if not stored[0]:
         return stored
     stop = _HEAD + int.from_bytes(stored[1:_HEAD], "little")
@@ -84,8 +88,15 @@ def parse(row: bytes) -> tuple[Fields, Fields]:
         fields = from_json(text, cache_strings="keys")
     except ValueError:
         fields = json.loads(text)
+    if not isinstance(fields, dict):
+        raise ValueError("the row is damaged: it holds no fields")
     notes = fields.pop(NOT_FIELDS, {})
-    for name, length in notes.get("bytes", {}).items():
-        fields[name] = row[stop : stop + length]
-        stop += length
+    try:
+        for name, length in notes.get("bytes", {}).items():
+            fields[name] = row[stop : stop + length]
+            stop += length
+    except (AttributeError, TypeError):
+        raise ValueError("the row is damaged: its notes are none") from None
+    if stop != len(row):
+        raise ValueError("the row is damaged: its length is another")
     return fields, notes

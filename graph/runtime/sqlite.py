@@ -56,10 +56,7 @@ class SqliteStore(Store):
         self._idle: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._damaged = False
-        try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        except OSError as failure:
-            raise StoreUnavailable(f"{path} cannot be opened: {failure.strerror}.") from failure
+        _make(path)
         self._file = _identity(path)
         with self._connection() as connection:
             # Pages freed by deletes can be given back; only an empty file takes it.
@@ -193,6 +190,17 @@ class SqliteStore(Store):
         connection.execute("PRAGMA secure_delete=ON")
         connection.execute(f"PRAGMA journal_size_limit={JOURNAL_LIMIT}")
         return connection
+
+
+def _make(path: Path) -> None:
+    """An empty file for its owner alone. One that is there is not opened: closing it would drop the
+    locks that other connections of this process hold, and another process could damage the file.
+    """
+    try:
+        if not path.exists():
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as failure:
+        raise StoreUnavailable(f"{path} cannot be opened: {failure.strerror}.") from failure
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -4,6 +4,8 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
+from contextrender_bridge.errors import ContextRenderError, Damaged
+
 from engine.history.working_set import Key, SessionState
 from graph.runtime.caches import WORKING_SET
 from graph.runtime.identity import session_id
@@ -51,7 +53,10 @@ class Hold:
             return
         with self._locks:
             failed = failure is not None or not self._memory.wrote
-            if self.state is None or (self.state.changed and failed):
+            doubtful = failure is not None and (
+                isinstance(failure, Damaged) or not isinstance(failure, ContextRenderError)
+            )
+            if self.state is None or (self.state.changed and failed) or doubtful:
                 WORKING_SET.drop(self.place)
             elif failure is None:
                 self.state.changed = False

@@ -5,6 +5,7 @@ ContextRenderError
 ├── Unreachable         no answer: no server there, or none in time (0)
 ├── Unauthorized        the token is missing or not good (401)
 ├── InvalidRequest      the request is not what the API takes (422; other 4xx)
+│   └── Damaged         what the store holds of it has a hole (422)
 ├── NotFound            no such session, result or turn of this caller (404)
 ├── Conflict            what should be made exists already, or a write lost a race (409)
 │   └── HistoryDiverged the prefix is not what is recorded (409)
@@ -68,6 +69,12 @@ class InvalidRequest(ContextRenderError):
     status = 422
 
 
+class Damaged(InvalidRequest):
+    """What is asked for is lost or unreadable in the store; the message says what is left to do."""
+
+    code = "damaged"
+
+
 class NotFound(ContextRenderError):
     """No such session, result or turn of this caller."""
 
@@ -122,7 +129,7 @@ class NotWritable(CommandError):
     """The data folder is there and cannot be written to, which may pass."""
 
 
-_BY_CODE = {"history_diverged": HistoryDiverged, "busy": Busy, "not_ready": NotReady}
+_BY_CODE = {kind.code: kind for kind in (HistoryDiverged, Busy, NotReady, Damaged)}
 _BY_STATUS = {401: Unauthorized, 404: NotFound, 409: Conflict}
 
 

@@ -185,6 +185,14 @@ export interface InspectView {
   tools: ToolView[];
   uses: number;
   embedded: number;
+  damaged: string;
+}
+
+/** A message that is whole, behind one that the store lost. */
+export interface BeyondHole {
+  position: number;
+  timestamp: number;
+  message: Record<string, unknown>;
 }
 
 /** A branch's own messages and when each was recorded. */
@@ -195,6 +203,7 @@ export interface ExportedBranch {
   messages: Record<string, unknown>[];
   timestamps: number[];
   called: Record<string, unknown>[];
+  beyond: BeyondHole[];
 }
 
 /** The reply of `export_session`. */
@@ -205,6 +214,7 @@ export interface ExportView {
   settings: Record<string, unknown>;
   head: number;
   branches: ExportedBranch[];
+  damaged: string;
 }
 
 /** The reply of `delete_session`. */

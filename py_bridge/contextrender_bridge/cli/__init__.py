@@ -38,6 +38,7 @@ SUBCOMMANDS = {
     "gc": Subcommand("delete what is not kept", f"{HERE}.cli.gc", server=True),
     "restore": Subcommand("restore a backup", f"{HERE}.cli.restore", server=True),
     "migrate": Subcommand("bring the store up to date", f"{HERE}.cli.migrate", server=True),
+    "check": Subcommand("find damaged rows in the store", f"{HERE}.cli.check", server=True),
     "doctor": Subcommand("check the set-up and say what to do", f"{HERE}.cli.doctor"),
     "sessions": Subcommand("list sessions", f"{HERE}.cli.look.sessions"),
     "show": Subcommand("show a session or a call", f"{HERE}.cli.look.show"),

@@ -1,6 +1,8 @@
 """The replies as types: for editors and type checkers, over the plain values that the clients give.
 
 A test holds them against the service's own.
+
+Long because it lists every reply.
 """
 
 from __future__ import annotations
@@ -212,6 +214,15 @@ class InspectView(TypedDict):
     tools: list[ToolView]
     uses: int
     embedded: int
+    damaged: str
+
+
+class BeyondHole(TypedDict):
+    """A message that is whole, behind one that the store lost."""
+
+    position: int
+    timestamp: float
+    message: Json
 
 
 class ExportedBranch(TypedDict):
@@ -223,6 +234,7 @@ class ExportedBranch(TypedDict):
     messages: list[Json]
     timestamps: list[float]
     called: list[Json]
+    beyond: list[BeyondHole]
 
 
 class ExportView(TypedDict):
@@ -234,6 +246,7 @@ class ExportView(TypedDict):
     settings: Json
     head: int
     branches: list[ExportedBranch]
+    damaged: str
 
 
 class DeleteView(TypedDict):

@@ -20,12 +20,14 @@ from jaclang.jac0core.runtime import JacRuntimeInterface as Jac
 from jaclang.project.config import JacConfig, set_config
 from jaclang.runtimelib.context import ExecutionContext
 
-from contextrender_bridge.errors import Conflict
+from contextrender_bridge.errors import Conflict, ContextRenderError, Damaged
 from contextrender_bridge.own_packages import import_entry
 from contextrender_bridge.paths import ENTRY, app_dir
 from contextrender_bridge.server.replies import encode
 from graph.runtime import hooks
+from graph.runtime.checking import check_session
 from graph.runtime.early import TELL, Tell
+from graph.runtime.identity import session_id_of
 from graph.runtime.locks import LOCKS
 from graph.runtime.memory import SYSTEM_ROOT, RequestMemory
 from graph.runtime.opening import open_store
@@ -90,6 +92,14 @@ class Runtime:
         `fields` makes them anew for each attempt. What the walker answers early goes to `tell`,
         once an attempt. Raises whatever the walker raises; then nothing is written.
         """
+        # Where memory goes on and the store has a hole: from the store alone, once more.
+        with suppress(Damaged):
+            return self._call(name, fields, root, tell)
+        return self._call(name, fields, root, tell)
+
+    def _call(
+        self, name: str, fields: Callable[[], Mapping[str, Any]], root: str, tell: Tell | None
+    ) -> bytes:
         given = fields()
         turnstile = self._turnstiles[hash((root, given.get("session"))) % TURNSTILES]
         with turnstile:
@@ -148,6 +158,23 @@ class Runtime:
                 return reply
             except Raced:
                 raise (_lost_race() if memory.wrote else _RunAgain()) from None
+            except ContextRenderError:
+                raise
+            except Exception as failure:
+                self._explain(fields.get("session"), root, failure)
+                raise
+
+    def _explain(self, session: object, root: str, failure: Exception) -> None:
+        """Raises Damaged where a session's rows explain what went wrong."""
+        if not isinstance(session, str):
+            return
+        owner = UUID(root)
+        found = next(check_session(self.store, owner, session_id_of(owner, session)), None)
+        if found is not None:
+            raise Damaged(
+                f"session {session!r} is damaged ({found.kind}: see `contextrender check`); "
+                "export what is whole, or delete it"
+            ) from failure
 
 
 def _system_root() -> Any:

@@ -1,0 +1,69 @@
+"""Every row of one session, found whether or not some of its rows are lost or damaged.
+
+By ids, which follow from numbers (graph.runtime.identity), and by edges from there: what one way
+misses, the other finds.
+"""
+
+from collections.abc import Iterable
+from itertools import batched
+from uuid import UUID, uuid5
+
+from graph.runtime import rows
+from graph.runtime.identity import branch_id
+from graph.runtime.store import Store
+
+AT_ONCE = 500
+BRANCHES_AT_ONCE = 64
+
+
+def belongings(store: Store, owner: UUID, session: UUID) -> set[UUID]:
+    """The ids of a session's nodes, some of which may not be there."""
+    found = {session}
+    for number, id in enumerate(branch_ids(store, owner, session)):
+        found.add(id)
+        found.update(_events(store, owner, session, number, id))
+    fresh = found
+    while fresh:
+        ends: set[UUID] = set()
+        for source, _, target, _ in store.edges(owner, fresh):
+            ends |= {source, target}
+        fresh = ends - found - {owner}
+        found |= fresh
+    return found
+
+
+def branch_ids(store: Store, owner: UUID, session: UUID) -> list[UUID]:
+    """The ids of branches, up to the last that is there."""
+    found: list[UUID] = []
+    while True:
+        start = len(found)
+        some = [branch_id(session, start + place) for place in range(BRANCHES_AT_ONCE)]
+        there = known(store, owner, some)
+        if not there:
+            return found
+        last = max(place for place, id in enumerate(some) if id in there)
+        found += some[: last + 1]
+        if last + 1 < BRANCHES_AT_ONCE:
+            return found
+
+
+def known(store: Store, owner: UUID, ids: Iterable[UUID]) -> set[UUID]:
+    """Those that have a row."""
+    found: set[UUID] = set()
+    for some in batched(ids, AT_ONCE):
+        marks = ",".join("?" * len(some))
+        query = f"SELECT id FROM nodes WHERE owner = ? AND id IN ({marks})"
+        found |= {store.uuid(id) for (id,) in store.read(query, (owner, *some))}
+    return found
+
+
+def _events(store: Store, owner: UUID, session: UUID, number: int, branch: UUID) -> set[UUID]:
+    """Those that a branch says it has; of a branch that cannot be read, none: edges lead there."""
+    for _, _, _, data in store.nodes(owner, [branch]):
+        try:
+            fields = rows.parse(rows.unpack(data))[0]
+            first, stop = int(fields["fork_events"]), int(fields["events"])
+        except (ValueError, KeyError, TypeError):
+            break
+        return {uuid5(session, f"event/{number}/{event}") for event in range(first, stop)}
+    return set()

@@ -1,0 +1,240 @@
+"""One row of a session lost or damaged: nothing answers 500, and nothing else is lost."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from graph.runtime.caches import WORKING_SET
+from graph.runtime.checking import check_owner, repair
+from graph.runtime.sqlite import SqliteStore
+from tests.api.client import Api, Json
+from tests.api.conftest import Service, User
+from tests.api.graph import Graph, reading
+from tests.api.transcripts import agent_run, assistant, user
+from tests.server.servers import BIN
+
+RUN = agent_run(8, lines=5)
+OTHER = [*RUN[:9], assistant("Let me start over with ORD-1001."), user("Do.")]
+CALLS: dict[str, Json] = {
+    "inspect_session": {},
+    "explain": {},
+    "timeline": {},
+    "misses": {},
+    "reuse_graph": {},
+    "show_call": {},
+    "savings": {},
+    "remedies": {},
+    "compare_policies": {},
+    "advise": {},
+    "trace_value": {"value": "ORD-1001"},
+    "read_message": {"position": 4},
+    "recall": {"query": "order"},
+}
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda data: b"",
+    "cut": lambda data: data[: len(data) // 2],
+    "noise": lambda data: os.urandom(len(data) + 1),
+    "flipped": lambda data: data[:-9] + bytes([data[-9] ^ 4]) + data[-8:] if data else b"\1",
+    "another's": lambda data: b"\0\2\0\0\0{}",
+}
+
+
+def recorded(alice: User) -> None:
+    """A session of two branches with all that calls leave behind."""
+    for stop in (5, 9, len(RUN)):
+        alice.api(
+            "render", session="s", messages=RUN[:stop], policy="contextrender_frozen", budget=300
+        )
+    alice.api("render", session="s", messages=OTHER, budget=300)
+
+
+def rows_of(alice: User) -> list[tuple[str, tuple[Any, ...]]]:
+    """Every row of the user's but the root's, in the order of their keys."""
+    owner = UUID(alice.root)
+    with reading(alice.data) as read:
+        nodes = read(
+            "SELECT id FROM nodes WHERE owner = ? AND id <> ? ORDER BY kind, id", owner, owner
+        )
+        edges = read(
+            "SELECT source, kind, target FROM edges WHERE owner = ? ORDER BY kind, source", owner
+        )
+    return [("nodes", tuple(row)) for row in nodes] + [("edges", tuple(row)) for row in edges]
+
+
+def damage(alice: User, row: tuple[str, tuple[Any, ...]], how: str) -> None:
+    """Behind the service's back."""
+    table, key = row
+    names = ("id",) if table == "nodes" else ("source", "kind", "target")
+    where = "owner = ? AND " + " AND ".join(f"{name} = ?" for name in names)
+    values = (UUID(alice.root), *key)
+    with reading(alice.data) as run:
+        if how == "deleted":
+            run(f"DELETE FROM {table} WHERE {where}", *values)
+            return
+        ((data,),) = run(f"SELECT data FROM {table} WHERE {where}", *values)
+        worse = DAMAGE[how](bytes(data or b"x" * 20))
+        run(f"UPDATE {table} SET data = ? WHERE {where}", worse, *values)
+
+
+def check_calls(api: Api) -> None:
+    for walker, fields in CALLS.items():
+        for branch in (None, 0, 1):
+            asked = {"session": "s", **fields}
+            if branch is not None and walker not in ("savings",):
+                asked["branch"] = branch
+            reply = api.post(walker, **asked)
+            assert reply.status_code in (200, 404, 422), (walker, reply.text)
+            if reply.status_code == 422 and reply.json()["error"]["code"] == "damaged":
+                assert len(reply.json()["error"]["message"].split()) > 5
+    assert [one["session"] for one in api("list_sessions")["sessions"]] in (["s"], [])
+
+
+def check_export(api: Api) -> None:
+    """What is exported is what was recorded, as far as it goes, and can be imported."""
+    export = api("export_session", session="s")
+    lines = {0: RUN, 1: OTHER}
+    for branch in export["branches"]:
+        if branch["messages"]:
+            line = next(
+                each for each in lines.values() if each[branch["fork"]] == branch["messages"][0]
+            )
+            stop = branch["fork"] + len(branch["messages"])
+            assert branch["messages"] == line[branch["fork"] : stop]
+        for one in branch["beyond"]:
+            assert one["message"] in (*RUN, *OTHER)
+    kept = sum(len(b["messages"]) + len(b["beyond"]) for b in export["branches"])
+    whole = len(RUN) + len(OTHER) - 9
+    assert kept >= whole - 1
+    assert export["damaged"] or kept == whole
+
+
+def goes_on(api: Api) -> None:
+    """A caller with the whole history loses nothing; one with a prefix is told to send all."""
+    more = [*RUN, user("And now?")]
+    told = api("render", session="s", messages=more, budget=300)
+    assert told["offset"] == len(more)
+    last = [*more, assistant("That is all.")]
+    piece = {"offset": len(more), "prefix": told["digest"], "messages": last[len(more) :]}
+    assert api("sync", session="s", **piece)["offset"] == len(last)
+    assert api("sync", session="s", messages=last)["recorded"] == 0
+    WORKING_SET.clear()
+    explained = api("explain", session="s")
+    assert explained["turn"] == sum(m["role"] == "assistant" for m in last) + 1
+    export = api("export_session", session="s")
+    assert export["branches"][export["head"]]["messages"][-1] == last[-1]
+
+
+@settings(
+    max_examples=int(os.environ.get("DAMAGED_EXAMPLES", "25")),
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(place=st.floats(0, 0.999), how=st.sampled_from(["deleted", *DAMAGE]), warm=st.booleans())
+def test_any_single_row_may_be_lost(service: Service, place: float, how: str, warm: bool) -> None:
+    alice = service.new_user()
+    recorded(alice)
+    found = rows_of(alice)
+    damage(alice, found[int(place * len(found))], how)
+    if not warm:
+        WORKING_SET.clear()
+    check_calls(alice.api)
+    WORKING_SET.clear()
+    check_export(alice.api)
+    goes_on(alice.api)
+    check_calls(alice.api)
+    alice.api("delete_session", session="s")
+    left = alice.graph()
+    assert not {"Session", "Branch", "Message", "ToolCall", "ToolResult"} & set(left.counts)
+    assert not alice.api("list_sessions")["sessions"]
+    # What nothing leads to any more is found and put aside.
+    with_store(
+        alice, lambda store: [repair(store, one) for one in check_owner(store, UUID(alice.root))]
+    )
+    assert not alice.graph().nodes
+
+
+def with_store(alice: User, work: Callable[[SqliteStore], Any]) -> Any:
+    store = SqliteStore(alice.data / "store.db")
+    try:
+        return work(store)
+    finally:
+        store.close()
+
+
+def test_a_lost_message_is_named_and_what_is_before_it_is_shown(alice: User) -> None:
+    recorded(alice)
+    (lost,) = [n for n in alice.graph().of("ToolResult") if n.fields["position"] == 11]
+    damage(alice, ("nodes", (UUID(lost.id),)), "deleted")
+    WORKING_SET.clear()
+    error = alice.api.refused("explain", 422, "damaged", session="s", branch=0)
+    assert "message 11 of branch 0" in error["message"]
+    shown = alice.api("explain", session="s", branch=0, turn=3)
+    assert shown["results"]
+    assert "message 11" in alice.api("inspect_session", session="s", branch=0)["damaged"]
+    assert alice.api("recall", session="s", results=[3])["results"]
+    export = alice.api("export_session", session="s")
+    assert export["branches"][0]["messages"] == RUN[:11]
+    assert [one["position"] for one in export["branches"][0]["beyond"]] == list(range(12, len(RUN)))
+    assert export["branches"][1]["messages"] == OTHER[9:]
+    alice.api("import_session", session="copy", data=export)
+    assert alice.api("explain", session="s", branch=1)["branch"] == 1
+
+
+def test_the_command_finds_and_repairs(alice: User, tmp_path: Any) -> None:
+    recorded(alice)
+    (lost,) = [n for n in alice.graph().of("ToolResult") if n.fields["position"] == 11]
+    (cut,) = [n for n in alice.graph().of("Message") if n.fields["position"] == 2][:1]
+    damage(alice, ("nodes", (UUID(lost.id),)), "deleted")
+    damage(alice, ("nodes", (UUID(cut.id),)), "noise")
+    command = [str(BIN / "contextrender"), "check", "--data", str(alice.data)]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert told.returncode == 1, told.stderr
+    assert "unreadable" in told.stdout
+    assert "lost" in told.stdout
+    assert "loose" in told.stdout
+    mended = subprocess.run([*command, "--repair"], capture_output=True, text=True, check=False)
+    assert "repaired" in mended.stdout
+    owner = UUID(alice.root)
+    kinds = with_store(alice, lambda store: {one.kind for one in check_owner(store, owner)})
+    assert kinds <= {"lost", "changed"}
+
+
+def test_a_healthy_store_has_nothing_wrong(alice: User) -> None:
+    recorded(alice)
+    found = with_store(alice, lambda store: list(check_owner(store, UUID(alice.root))))
+    assert not found
+    alice.api("delete_session", session="s")
+    assert not Graph.read(alice.data, alice.root).nodes
+
+
+def test_a_changed_text_is_told_by_its_digest(alice: User) -> None:
+    from graph.runtime import rows
+
+    recorded(alice)
+    first = alice.graph().of("Message")[0]
+    with reading(alice.data) as run:
+        fields = {**first.fields, "text": "something else"}
+        run(
+            "UPDATE nodes SET data = ? WHERE owner = ? AND id = ?",
+            rows.pack(rows.encode(fields)),
+            UUID(alice.root),
+            UUID(first.id),
+        )
+    found = with_store(alice, lambda store: list(check_owner(store, UUID(alice.root))))
+    assert "changed" in {one.kind for one in found}
+
+
+@pytest.mark.parametrize("key", ["s", "nothing"])
+def test_what_is_not_there_is_still_not_found(alice: User, key: str) -> None:
+    if key == "s":
+        recorded(alice)
+        alice.api("delete_session", session="s")
+    alice.api.refused("inspect_session", 404, "not_found", session=key)
+    alice.api.refused("delete_session", 404, "not_found", session=key)
