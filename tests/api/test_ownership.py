@@ -19,7 +19,15 @@ def owner(alice: User) -> User:
 def test_every_endpoint_is_tried_here(service: Service, owner: User) -> None:
     assert set(endpoints(service)) == {
         *LOOKS_AT_A_SESSION,
-        *("sync", "render", "import_session", "delete_session", "list_sessions", "note_usage"),
+        *(
+            "sync",
+            "render",
+            "import_session",
+            "delete_session",
+            "list_sessions",
+            "note_usage",
+            "holdout",
+        ),
     }
     for walker in [*LOOKS_AT_A_SESSION, "note_usage"]:
         assert owner.api.post(walker, **example(walker, "s")).status_code == 200

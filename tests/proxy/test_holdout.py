@@ -1,13 +1,18 @@
 """A share of sessions goes through whole, to compare the others with."""
 
+import time
 import uuid
 from typing import Any
 
 import pytest
+from contextrender_bridge import ContextRender, Credentials
+from contextrender_bridge.cli.look.holdout import draw
 from contextrender_bridge.proxy.controls import is_held_out
+from rich.console import Console
 
 from tests.proxy.agents import AGENTS, ChatAgent
-from tests.proxy.conftest import Start
+from tests.proxy.conftest import Setup, Start, add_user, data_of
+from tests.proxy.doubles import Asked, Reply, call, chat, whole
 
 
 def named(*, held: bool) -> str:
@@ -19,7 +24,7 @@ def test_held_out_sessions_go_whole_and_are_recorded(start: Start, kind: Any) ->
     setup = start(holdout=0.1)
     agent = kind(setup, held := named(held=True))
     sent = agent.run(10)
-    assert sent[-1][agent.key] == agent.items[: len(sent[-1][agent.key])]
+    assert agent.results(sent[-1][agent.key]) == agent.results(agent.items)[:9]
     assert agent.got.headers["x-contextrender-whole"] == "holdout"
     assert setup.service.inspect_session(held)["session"]["results"] == 9
     other = kind(setup, named(held=False))
@@ -46,3 +51,64 @@ def test_gateways_get_it_whole(start: Start) -> None:
     assert (made["messages"], made["tokens_saved"]) == (agent.items, 0)
     made = setup.post("/v1/compress", body, x_contextrender_session=named(held=False)).json()
     assert made["tokens_saved"] > 0
+
+
+def billing(asked: Asked) -> Reply:
+    """A provider that bills a token for every four bytes, half of them from its cache."""
+    size, results = len(asked.body) // 4, asked.body.count(b'"tool_call_id"')
+    reply = chat(None, [call(f"c{results}", "look", at=f"host_{results}_X")])
+    counts = {"prompt_tokens": size, "completion_tokens": 7, "total_tokens": size + 7}
+    return whole(
+        {**reply, "usage": {**counts, "prompt_tokens_details": {"cached_tokens": size // 2}}}
+    )
+
+
+def run(setup: Setup, token: str, session: str, turns: int) -> None:
+    agent = ChatAgent(setup)
+    for number in range(8, 8 + turns):
+        while len(agent.items) < 2 * number + 2:
+            agent.take(len(agent.items) // 2 - 1, len(agent.items) // 2 - 1)
+        named = {"x-contextrender-token": token, "x-contextrender-session": session}
+        body = {"model": "m", "messages": agent.items}
+        assert setup.post("/v1/chat/completions", body, **named).status_code == 200
+
+
+def comparison(user: ContextRender, groups: tuple[int, int]) -> Any:
+    """The report, once every session's last but one call has been noted."""
+    until = time.monotonic() + 30
+    while True:
+        found = user.call("holdout", {})
+        if (found["rendered"], found["held_out"]) == groups or time.monotonic() > until:
+            return found
+
+
+def test_the_report_compares_what_was_billed(start: Start, credentials: Credentials) -> None:
+    setup = start(holdout=0.1)
+    setup.model.answer = billing
+    token = add_user(data_of(credentials), f"held-{uuid.uuid4().hex[:8]}")
+    with ContextRender(credentials.url, token) as user:
+        assert user.call("holdout", {})["sentence"].startswith("Too little to compare: 0 rendered")
+        run(setup, token, named(held=True), 3)
+        run(setup, token, named(held=False), 3)
+        found = comparison(user, (1, 1))
+        assert "1 rendered and 1 held-out" in found["sentence"]
+        assert found["measures"][0]["ratio"] is None
+        for _ in range(19):
+            run(setup, token, named(held=True), 3)
+            run(setup, token, named(held=False), 3)
+        found = comparison(user, (20, 20))
+    rows = {row["measure"]: row for row in found["measures"]}
+    assert rows["prompt"]["low"] <= rows["prompt"]["ratio"] <= rows["prompt"]["high"] < 0.8
+    assert rows["output"]["ratio"] == rows["calls"]["ratio"] == 1
+    assert rows["cached"]["held_out"] == pytest.approx(rows["prompt"]["held_out"] / 2, rel=0.01)
+    assert rows["prompt"]["held_out"] > 0
+    told = Console(width=100, file=None, record=True)
+    told.print(draw(found))
+    assert "whole (20)" in told.export_text()
+
+
+def test_nobody_sees_anothers(setup: Setup, credentials: Credentials) -> None:
+    token = add_user(data_of(credentials), f"held-{uuid.uuid4().hex[:8]}")
+    with ContextRender(credentials.url, token) as other:
+        found = other.call("holdout", {})
+    assert (found["rendered"], found["held_out"], found["unbilled"]) == (0, 0, 0)

@@ -44,6 +44,7 @@ SUBCOMMANDS = {
     "show": Subcommand("show a session or a call", f"{HERE}.cli.look.show"),
     "explain": Subcommand("say why results were shown", f"{HERE}.cli.look.explain"),
     "recall": Subcommand("print complete results", f"{HERE}.cli.look.recall"),
+    "holdout": Subcommand("compare with sessions sent whole", f"{HERE}.cli.look.holdout"),
     "graph": Subcommand("draw the graph of reuse", f"{HERE}.cli.look.graph"),
     "replay": Subcommand("measure policies on runs", "evaluation.command", server=True),
     "eval": Subcommand("write the whole report on runs", "evaluation.evaluate", server=True),

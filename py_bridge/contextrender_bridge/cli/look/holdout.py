@@ -1,0 +1,52 @@
+"""Compare sessions that went through whole (`--holdout`) with those that were rendered."""
+
+from __future__ import annotations
+
+import argparse
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from contextrender_bridge.cli.look.asking import Json, Service, add_watch, present
+from contextrender_bridge.printing import add_json
+
+NAMES = {
+    "calls": "model calls",
+    "length": "history's tokens, a call",
+    "prompt": "prompt tokens",
+    "fresh": "  not from the cache",
+    "cached": "  from the cache",
+    "output": "output tokens",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `contextrender holdout`."""
+    parser.add_argument(
+        "--limit", type=int, default=2000, metavar="N", help="newest sessions (%(default)s)"
+    )
+    add_json(parser)
+    add_watch(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the comparison."""
+    with Service() as service:
+        return present(args, lambda: service.ask("holdout", limit=args.limit), draw)
+
+
+def draw(found: Json) -> RenderableType:
+    """The sentence, and the means of both groups."""
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    table.add_column("a session, as billed")
+    heads = (f"rendered ({found['rendered']})", f"whole ({found['held_out']})", "ratio", "95%")
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
+    for row in found["measures"]:
+        span = "–" if row["low"] is None else f"{row['low']:.2f} to {row['high']:.2f}"
+        ratio = "–" if row["ratio"] is None else f"{row['ratio']:.2f}"
+        means = [f"{row[name]:,.1f}" for name in ("rendered", "held_out")]
+        table.add_row(NAMES[row["measure"]], *means, ratio, span)
+    unbilled = f"{found['unbilled']} sessions told no usage, or were only observed."
+    return Group(Text(found["sentence"]), table, Text(unbilled, "dim"))
