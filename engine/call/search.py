@@ -1,6 +1,7 @@
 """Which results answer a query: by the query's words and values they hold, then by meaning."""
 
 import re
+from typing import NamedTuple
 
 from engine.history.history import History
 from engine.models.embeddings import Embedder
@@ -11,10 +12,18 @@ from engine.plan.retained import TextOf
 _WORD = re.compile(r"[A-Za-z0-9_.\-]{3,}")
 
 
+class Match(NamedTuple):
+    """A result that answers a query, the share of the query's words it holds, and its score."""
+
+    result: int
+    held: float
+    score: float
+
+
 def search_results(
     history: History, query: str, embedder: Embedder, text_of: TextOf
-) -> list[tuple[int, float]]:
-    """(result, score) of every result that matches at all, best first.
+) -> list[Match]:
+    """Every result that matches at all, best first.
 
     The score is the share of the query's words the result's text holds plus its cosine to the
     query; of equal scores the newer result comes first.
@@ -31,5 +40,5 @@ def search_results(
         text = text_of(history.results.message[result]).lower()
         held = sum(word in text for word in words) / len(words) if words else 0.0
         if held or meaning[result] > 0:
-            scored.append((result, held + max(0.0, meaning[result])))
-    return sorted(scored, key=lambda pair: (-pair[1], -pair[0]))
+            scored.append(Match(result, held, held + max(0.0, meaning[result])))
+    return sorted(scored, key=lambda one: (-one.score, -one.result))

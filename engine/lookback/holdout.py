@@ -106,9 +106,9 @@ def _values(group: Sequence[Run], name: str) -> NDArray[np.float64]:
 def _ratio(
     name: str, rendered: NDArray[np.float64], held: NDArray[np.float64], *, enough: bool
 ) -> Ratio:
-    means = [float(group.mean()) if len(group) else 0.0 for group in (rendered, held)]
-    if not enough or not means[1]:
-        return Ratio(name, *means, None, None, None)
+    one, other = (float(group.mean()) if len(group) else 0.0 for group in (rendered, held))
+    if not enough or not other:
+        return Ratio(name, one, other, None, None, None)
     draw = np.random.default_rng(0)
     above, below = (
         np.array([draw.choice(group, len(group)).mean() for _ in range(RESAMPLES)])
@@ -116,4 +116,4 @@ def _ratio(
     )
     ratios = above[below > 0] / below[below > 0]
     low, high = np.percentile(ratios, [TAIL, 100 - TAIL])
-    return Ratio(name, *means, means[0] / means[1], float(low), float(high))
+    return Ratio(name, one, other, one / other, float(low), float(high))

@@ -366,3 +366,23 @@ def test_errors_come_through_with_recall(agent: Agent, kind: Any, streams: bool)
         {"error": "slow down"},
         "3",
     )
+
+
+def test_a_frozen_prompt_is_kept_around_what_was_recalled(
+    setup: Setup, kind: Any, streams: bool
+) -> None:
+    """Where it fits, it is put in its place; the rest is what it would have been without it."""
+    frozen = {"x-contextrender-policy": "contextrender_frozen", "x-contextrender-budget": "1500"}
+    plain, recalling = (kind.agent(setup, uuid.uuid4().hex, streams=streams) for _ in range(2))
+    for made in (plain, recalling):
+        made.headers = frozen
+        made.run(14)
+    recalling.headers = {**frozen, "x-contextrender-recall": "on"}
+    ask(recalling, [kind.reply([RECALL], streams), kind.reply([OTHER], streams)])
+    recalling.headers = frozen
+    shown, expected = (
+        made.results(body[made.key]) for made in (recalling, plain) for body in made.run(1)
+    )
+    assert finding(0) in shown
+    assert finding(0) not in expected
+    assert [text for text in shown if text != finding(0)] == expected

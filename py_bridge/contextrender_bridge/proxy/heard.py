@@ -79,8 +79,8 @@ class UsageNotes:
         self._telling: set[asyncio.Task[None]] = set()
 
     def add(self, call: Call, used: Mapping[str, Any]) -> None:
-        """A call has ended."""
-        if not call.session or not call.messages:
+        """A call has ended. A service that has not answered it is not asked to note it, too."""
+        if not call.session or not call.messages or call.fit.failure:
             return
         self._tell_now(self._waiting.get(id(call.line)))
         call.line.used = used

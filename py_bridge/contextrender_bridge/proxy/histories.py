@@ -145,13 +145,10 @@ class Histories:
         line.size = Size(count, now, tokens, reply["budget"])
         kept = still_recalled(line, transcript)
         missing = [result for result in kept if result in reply["omitted"]]
-        if not missing:
-            return fitted(body, transcript, reply, bypass=asked.bypass_tools)
-        found = await self.client.recall(
-            session, results=missing, branch=line.branch, token=asked.token
-        )
-        room = reply["budget"] - sum(result["tokens"] for result in found["results"])
-        if room > 0:
+        room = reply["budget"] - sum(kept[result] for result in missing)
+        # Where they fit beside what is shown, they are put there: selecting anew within what they
+        # leave would change all of the prompt, which the provider has in its cache.
+        if missing and reply["tokens"]["after"] > room > 0:
             reply = await render(room)
         return fitted(body, transcript, reply, also=missing, bypass=asked.bypass_tools)
 

@@ -50,13 +50,14 @@ class Line:
 
     `system` is the system prompt as first recorded: one that changes with every call would
     otherwise make every call a branch of its own. `recalled` maps a result (its position and its
-    call's id) to the last turn it is still shown in. `refused`: the provider took the history only
-    whole. `calls` and `failed` count the model calls, and those sent unchanged for a failure.
-    `used` is what the service has not been told yet of the newest one.
+    call's id) to the last turn it is still shown in, and the most tokens it takes with its call.
+    `refused`: the provider took the history only whole. `calls` and `failed` count the model calls,
+    and those sent unchanged for a failure. `used` is what the service has not been told yet of the
+    newest one.
     """
 
     system: list[Json] = field(default_factory=list)
-    recalled: dict[tuple[int, str], int] = field(default_factory=dict)
+    recalled: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
     branch: int | None = None
     turn: int = 0
     size: Size = field(default_factory=Size)
@@ -111,26 +112,28 @@ class Pause:
             self._until = time.monotonic() + PAUSE_SECONDS
 
 
-def remember_recalled(call: Call, results: list[int]) -> None:
-    """These results stay in view for some calls."""
+def remember_recalled(call: Call, results: Mapping[int, int]) -> None:
+    """These results, of so many tokens, stay in view for some calls."""
     if call.fit.transcript is None:
         return
-    for result in results:
+    for result, tokens in results.items():
         call_id = call.fit.transcript.messages[result]["tool_call_id"]
-        call.line.recalled[(result, call_id)] = call.line.turn + KEPT_TURNS
+        call.line.recalled[(result, call_id)] = (call.line.turn + KEPT_TURNS, tokens)
 
 
-def still_recalled(line: Line, transcript: Transcript) -> list[int]:
-    """The results to be shown whatever the plan says; forgets those whose time is over."""
+def still_recalled(line: Line, transcript: Transcript) -> dict[int, int]:
+    """The results to be shown whatever the plan says, and their tokens; forgets those whose time is
+    over.
+    """
     messages = transcript.messages
     line.recalled = {
-        (result, call_id): last
-        for (result, call_id), last in line.recalled.items()
+        (result, call_id): (last, tokens)
+        for (result, call_id), (last, tokens) in line.recalled.items()
         if last >= line.turn
         and result < len(messages)
         and messages[result].get("tool_call_id") == call_id
     }
-    return sorted(result for result, _ in line.recalled)
+    return {result: tokens for (result, _), (_, tokens) in sorted(line.recalled.items())}
 
 
 def _media_tokens(message: Json) -> int:

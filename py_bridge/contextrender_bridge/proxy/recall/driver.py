@@ -39,6 +39,8 @@ ROUNDS = 3
 """How often one model call may recall before it has to go on without."""
 
 MOST_RESULTS = 5
+CALL_TOKENS = 8
+"""More than a call costs beside its name and arguments; none of their tokens is below a byte."""
 SECONDS = 10.0
 
 FORMATS: dict[str, Format] = {
@@ -67,7 +69,7 @@ class Recalling:
         self._call = call
         self._form = form
         self._send = send
-        self._recalled: list[int] = []
+        self._recalled: dict[int, int] = {}
         self._used: Json = {}
         self._started = False
 
@@ -190,7 +192,7 @@ class Recalling:
             await relay(response, self._send, self._headers(ours))
 
     def _headers(self, ours: Headers) -> Headers:
-        count = str(len(set(self._recalled))).encode()
+        count = str(len(self._recalled)).encode()
         return [*ours, (b"x-contextrender-recalled", count)]
 
     async def _answers(self, turn: Turn) -> list[Answer]:
@@ -237,7 +239,8 @@ class Recalling:
             header = f"[result {position} of {found['name']} {found['arguments']}]"
             original = found["message"].get("content")
             if here:
-                self._recalled.append(position)
+                call_bytes = len(f"{found['name']}{found['arguments']}".encode())
+                self._recalled[position] = found["tokens"] + CALL_TOKENS + call_bytes
                 original = transcript.result(position)
             contents.append(self._form.content(header, original))
         if not contents:
