@@ -378,11 +378,14 @@ def test_a_frozen_prompt_is_kept_around_what_was_recalled(
         made.headers = frozen
         made.run(14)
     recalling.headers = {**frozen, "x-contextrender-recall": "on"}
-    ask(recalling, [kind.reply([RECALL], streams), kind.reply([OTHER], streams)])
+    one: Part = ("call", ("r1", NAME, {"results": [5]}))
+    ask(recalling, [kind.reply([one], streams), kind.reply([OTHER], streams)])
+    assert recalling.got.headers["x-contextrender-recalled"] == "1"
     recalling.headers = frozen
     shown, expected = (
         made.results(body[made.key]) for made in (recalling, plain) for body in made.run(1)
     )
-    assert finding(0) in shown
-    assert finding(0) not in expected
-    assert [text for text in shown if text != finding(0)] == expected
+    assert finding(1) in shown
+    assert finding(1) not in expected
+    kept = [[t for t in texts if "result 5 for" not in t] for texts in (shown, expected)]
+    assert [text for text in kept[0] if text != finding(1)] == kept[1]

@@ -144,7 +144,7 @@ class Histories:
         now = b"" if over else fingerprints(transcript.messages, count)[0]
         line.size = Size(count, now, tokens, reply["budget"])
         kept = still_recalled(line, transcript)
-        missing = [result for result in kept if result in reply["omitted"]]
+        missing = [result for result in kept if result not in reply["visible"]]
         room = reply["budget"] - sum(kept[result] for result in missing)
         # Where they fit beside what is shown, they are put there: selecting anew within what they
         # leave would change all of the prompt, which the provider has in its cache.
