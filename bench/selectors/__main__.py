@@ -4,6 +4,9 @@ Replays every policy at 6K, 12K and 24K, beside the figures they were built to r
 only what has changed is replayed. With --write the tables replace those between the marks
 `<!-- table: NAME -->` and `<!-- end -->`; otherwise they are printed.
 
+With --policy (`A@12000,B@6000`) these cases alone are replayed, and their rows replace those of the
+page.
+
 With --loop it is one table instead, of providers' bills and the closed loop at 6K to 48K: of the
 paper's policies (`loop-paper`) or of ours (`loop-ours`).
 """
@@ -48,7 +51,7 @@ def main() -> int:
     parser.add_argument("--resume", type=Path, metavar="DIR", help="keep scores there")
     parser.add_argument("--peers", type=Path, metavar="JSON", help="figures of bench/peers, too")
     parser.add_argument("--loop", choices=LOOPS, help="providers' bills and the closed loop")
-    parser.add_argument("--policy", metavar="A,B", help="of --loop's policies these only")
+    parser.add_argument("--policy", metavar="A,B", help="these only")
     parser.add_argument("--limit", type=int, metavar="N", help="the first N runs only")
     parser.add_argument("--workers", type=int, metavar="N", help="processes (one a processor)")
     parser.add_argument("--write", type=Path, metavar="DOC", help="replace this page's tables")
@@ -61,19 +64,45 @@ def main() -> int:
     if args.peers:
         tables["peers"] = peer_table(json.loads(args.peers.read_text()))
     if args.write:
-        args.write.write_text(replaced(args.write.read_text(), tables))
+        args.write.write_text(replaced(args.write.read_text(), tables, rows=bool(args.policy)))
     else:
         print("\n\n".join(f"{name}\n\n{table}" for name, table in tables.items()))
     return 0
 
 
-def replaced(page: str, tables: dict[str, str]) -> str:
-    """The page with these tables between its marks."""
+def replaced(page: str, tables: dict[str, str], *, rows: bool = False) -> str:
+    """The page with these tables between its marks; with `rows` only with the rows they have."""
     for name, table in tables.items():
         before, mark, rest = page.partition(f"<!-- table: {name} -->\n")
         if mark:
-            page = f"{before}{mark}\n{table}\n\n{END}{rest.partition(END)[2]}"
+            old, _, rest = rest.partition(END)
+            made = merged(old.strip(), table) if rows else table
+            page = f"{before}{mark}\n{made}\n\n{END}{rest}"
     return page
+
+
+def merged(old: str, new: str) -> str:
+    """A table with the rows of another in the place of its own; new ones follow the last like it.
+
+    A row is known by its cells up to the policy, which alone is in code.
+    """
+    lines = old.splitlines()
+    for line in new.splitlines()[2:]:
+        at = [number for number, known in enumerate(lines) if _key(known) == _key(line)]
+        if at:
+            lines[at[0]] = line
+        else:
+            like = [
+                number for number, known in enumerate(lines) if _key(known)[:1] == _key(line)[:1]
+            ]
+            lines.insert((like or [len(lines) - 1])[-1] + 1, line)
+    return "\n".join(lines)
+
+
+def _key(row: str) -> list[str]:
+    cells = row.strip("| ").split(" | ")
+    code = [number for number, cell in enumerate(cells[:2]) if cell.startswith("`")]
+    return cells[: code[-1] + 1] if code else cells
 
 
 def _scores(args: argparse.Namespace, cases: Sequence[Case]) -> list[RunScore]:
@@ -93,7 +122,7 @@ def _loop_tables(args: argparse.Namespace) -> dict[str, str]:
 
 def _tables(args: argparse.Namespace) -> dict[str, str]:
     budgets = ",".join(map(str, BUDGETS))
-    cases = cases_of(",".join([*POLICIES, *OTHERS]), budgets)
+    cases = cases_of(args.policy or ",".join([*POLICIES, *OTHERS]), budgets)
     scores = _scores(args, cases)
     bootstrap = Bootstrap(scores)
     known = {case: bootstrap.estimates(index) for index, case in enumerate(cases)}

@@ -60,6 +60,8 @@ def target_table(known: Known) -> str:
     rows = []
     for target in TARGETS:
         case = _case(target, known)
+        if case is None:
+            continue
         cells = [_beside(name, known[case][name], getattr(target, name)) for name in TARGETED]
         rows.append([f"{case.budget // 1000}K", f"`{case.name}`", *cells])
     return markdown(["B", "policy", *(TITLES[name] for name in TARGETED)], rows)
@@ -94,9 +96,9 @@ def markdown(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def _case(target: Target, known: Known) -> Case:
+def _case(target: Target, known: Known) -> Case | None:
     wanted = (target.policy, target.budget)
-    return next(case for case in known if (case.name, case.budget) == wanted)
+    return next((case for case in known if (case.name, case.budget) == wanted), None)
 
 
 def _beside(name: str, estimate: Estimate, target: float | None) -> str:
@@ -161,7 +163,9 @@ def difference_table(bootstrap: Bootstrap, cases: Sequence[Case]) -> str:
     pairs: list[Pair] = []
     for first, second in COMPARED:
         wanted = first if "@" in first else f"{first}@{second.partition('@')[2]}"
-        pairs.append((_named(wanted, cases), _named(second, cases)))
+        named = {str(case): case for case in cases}
+        if wanted in named and second in named:
+            pairs.append((named[wanted], named[second]))
     rows: dict[Pair, list[str]] = {}
     for each in differences(bootstrap, cases, pairs):
         if each.figure.name in TARGETED:
@@ -171,10 +175,6 @@ def difference_table(bootstrap: Bootstrap, cases: Sequence[Case]) -> str:
     titles = [TITLES[name] for name in TARGETED]
     named = [[f"`{case}`", f"`{other}`", *cells] for (case, other), cells in rows.items()]
     return markdown(["policy", "less", *titles], named)
-
-
-def _named(name: str, cases: Sequence[Case]) -> Case:
-    return next(case for case in cases if str(case) == name)
 
 
 def _by_budget(

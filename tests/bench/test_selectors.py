@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -207,3 +208,20 @@ def test_a_peers_run_is_billed_and_closed_in_a_loop(bench: SimpleNamespace, peer
     assert run.cases[0].bills["openai"].tokens == sum(run.cases[0].calls)
     # Its results are gone before the last step: both are fetched again once, and gone again.
     assert (loop.steps, loop.refetched, loop.without) == (2, 2, 1)
+
+
+def test_rows_replace_their_like_and_new_ones_follow_the_last_of_their_budget(
+    bench: SimpleNamespace,
+) -> None:
+    spec = spec_from_file_location("selectors_main", BENCH / "selectors" / "__main__.py")
+    assert spec and spec.loader
+    main = module_from_spec(spec)
+    spec.loader.exec_module(main)
+    head = ["| B | policy | cost |", "| --- | --- | --- |"]
+    old = [*head, "| 6K | `a` | 1 |", "| 6K | `b` | 2 |", "| 12K | `a` | 3 |"]
+    new = [*head, "| 6K | `b` | 5 |", "| 6K | `c` | 6 |"]
+    page = "\n".join(["<!-- table: costs -->", "", *old, "", main.END, "after"])
+    made = main.replaced(page, {"costs": "\n".join(new)}, rows=True).splitlines()
+    rows = [line for line in made if line.startswith("|")]
+    assert rows == [*head, "| 6K | `a` | 1 |", *new[2:], "| 12K | `a` | 3 |"]
+    assert made[-1] == "after"
