@@ -31,6 +31,7 @@ from jaclang.runtimelib.memory import TieredMemory
 from graph.runtime import rows
 from graph.runtime.edges import StoredEdges
 from graph.runtime.kinds import name_of
+from graph.runtime.owned import session_fields
 from graph.runtime.quarantine import put_aside
 from graph.runtime.store import NodeRow, Store
 from graph.runtime.unit import WIPED_AT_ONCE, End, Unit
@@ -458,6 +459,13 @@ def fetch_edges(nodes: Iterable[UUID], kind: type) -> list[tuple[UUID, UUID, dic
         (source, target, {} if data is None else rows.parse(rows.unpack(data))[0])
         for source, target, data in stored
     ]
+
+
+def owned_sessions() -> list[list[Any]]:
+    """What each of the caller's sessions has counted (`nodes.session.Session.spent`)."""
+    memory = request_memory()
+    assert memory.owner is not None
+    return [fields.get("spent", []) for fields in session_fields(memory.store, memory.owner)]
 
 
 def commit_now() -> None:

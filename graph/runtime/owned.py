@@ -1,14 +1,17 @@
 """All that one user has: how much it is, what of it is old, and its end."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from graph.runtime import rows
 from graph.runtime.identity import branch_id, own_event_ids, session_id_of
 from graph.runtime.store import Store
 from graph.runtime.unit import WIPED_AT_ONCE, Unit
+
+SESSIONS_AT_ONCE: Final = 1_000
 
 
 def remove_owner(store: Store, owner: UUID) -> None:
@@ -85,3 +88,27 @@ def _listed(store: Store, owner: UUID, module: str, name: str) -> Iterator[Any]:
 
 def _fields(data: bytes) -> Any:
     return rows.parse(rows.unpack(data))[0]
+
+
+def session_fields(store: Store, owner: UUID) -> Iterator[Mapping[str, Any]]:
+    """The fields of each of the owner's sessions, one row each; damaged rows are left out."""
+    kind = store.kinds.number_of("nodes.session", "Session")
+    query = (
+        "SELECT id, data FROM nodes WHERE owner = ? AND kind = ? AND listed IS NOT NULL "
+        "AND id > ? ORDER BY id LIMIT ?"
+    )
+    last = UUID(int=0)
+    while found := store.read(query, (owner, kind, last, SESSIONS_AT_ONCE)):
+        for id, data in found:
+            last = store.uuid(id)
+            with suppress(ValueError):
+                yield rows.parse(rows.unpack(bytes(data)))[0]
+
+
+def all_spent(store: Store) -> Iterator[list[Any]]:
+    """What every session of every user has counted: for the operator's figures alone."""
+    kind = store.kinds.number_of("nodes.session", "Session")
+    query = "SELECT DISTINCT owner FROM nodes WHERE kind = ? AND listed IS NOT NULL"
+    for (owner,) in store.read(query, (kind,)):
+        for fields in session_fields(store, store.uuid(owner)):
+            yield fields.get("spent", [])

@@ -26,6 +26,7 @@ POLICIES = (
 )
 """The engine's, which is not installed where the proxy alone is."""
 
+PRICE_EXAMPLE = "MODEL:input=2,cached=0.5,output=8"
 SMALLEST_BUDGET = 64
 MOST_NAMES = 100
 LONGEST_TOOL_NAME = 200
@@ -117,6 +118,29 @@ def as_share(text: str) -> float:
     if not 0 <= share < 1:
         raise Unfit("must be a share such as 10%, below 100%")
     return share
+
+
+def as_prices(text: str) -> dict[str, dict[str, float]]:
+    """Dollars for a million tokens by model: `MODEL:input=2,cached=0.5,output=8`, `;` between."""
+    found: dict[str, dict[str, float]] = {}
+    for part in filter(None, (each.strip() for each in text.split(";"))):
+        model, _, numbers = part.rpartition(":")
+        try:
+            pairs = (pair.split("=") for pair in numbers.split(","))
+            values = {name.strip(): float(number) for name, number in pairs}
+        except ValueError:
+            values = {}
+        known = {"input", "output"} <= values.keys() <= {"input", "cached", "written", "output"}
+        if not (model and known and all(0 <= number < 1e6 for number in values.values())):
+            raise Unfit(f"must be as {PRICE_EXAMPLE} (dollars for a million tokens)")
+        found[model] = values
+    return found
+
+
+def as_price_text(text: str) -> str:
+    """The text itself, where `as_prices` takes it."""
+    as_prices(text)
+    return text
 
 
 def as_mode(text: str) -> str:

@@ -20,6 +20,7 @@ from typing import Any, cast
 
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.setting_kinds import (
+    PRICE_EXAMPLE,
     Unfit,
     as_address,
     as_base_address,
@@ -31,6 +32,7 @@ from contextrender_bridge.setting_kinds import (
     as_names,
     as_patterns,
     as_policy,
+    as_price_text,
     as_seconds,
     as_secret,
     as_share,
@@ -134,6 +136,7 @@ class Settings:
     log_level: str = _row(
         "warning", "`debug`, `info` (each request), `warning` or `error`", as_log_level
     )
+    prices: str = _row("", f"own prices, `;` between: `{PRICE_EXAMPLE}`", as_price_text)
     debug: bool = _row(False, "logs may quote what was sent", as_switch)
     upstream: str = _row(OPENAI, "proxy: an OpenAI-compatible provider", as_base_address)
     anthropic_upstream: str = _row(ANTHROPIC, "proxy: an Anthropic-compatible one", as_base_address)

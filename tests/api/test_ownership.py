@@ -28,6 +28,7 @@ def test_every_endpoint_is_tried_here(service: Service, owner: User) -> None:
             "note_usage",
             "holdout",
         ),
+        "total_savings",
     }
     for walker in [*LOOKS_AT_A_SESSION, "note_usage"]:
         assert owner.api.post(walker, **example(walker, "s")).status_code == 200

@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from contextrender_bridge.prices import price_of
 from contextrender_bridge.usage import Usage, read_usage
 from contextrender_bridge.wrap.closing import as_json, closing_line
-from contextrender_bridge.wrap.prices import price_of
 from contextrender_bridge.wrap.tally import Tally
 
 CLAUDE, GPT = "claude-sonnet-4-5", "gpt-5.1"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from contextrender_bridge.audit.recorded import Recorded
-from contextrender_bridge.wrap.prices import price_of
+from contextrender_bridge.prices import price_of
 
 
 @dataclass

@@ -41,6 +41,7 @@ SUBCOMMANDS = {
     "check": Subcommand("find damaged rows in the store", f"{HERE}.cli.check", server=True),
     "doctor": Subcommand("check the set-up and say what to do", f"{HERE}.cli.doctor"),
     "sessions": Subcommand("list sessions", f"{HERE}.cli.look.sessions"),
+    "savings": Subcommand("say what all sessions saved", f"{HERE}.cli.look.savings"),
     "show": Subcommand("show a session or a call", f"{HERE}.cli.look.show"),
     "explain": Subcommand("say why results were shown", f"{HERE}.cli.look.explain"),
     "recall": Subcommand("print complete results", f"{HERE}.cli.look.recall"),

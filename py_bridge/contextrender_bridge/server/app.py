@@ -115,7 +115,8 @@ class Service:
         """`GET /metrics`: to this machine's programs, or the local user from elsewhere."""
         if not is_of_this_machine(request.scope) and not await self._is_local_users(request):
             raise Unauthorized("From elsewhere, send the local user's token.")
-        return Response(self.metrics.page(), media_type=CONTENT_TYPE)
+        page = await asyncio.get_running_loop().run_in_executor(self._threads, self.metrics.page)
+        return Response(page, media_type=CONTENT_TYPE)
 
     def close(self) -> None:
         """Finish running walkers and close the store."""

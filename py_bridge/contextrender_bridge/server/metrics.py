@@ -19,6 +19,7 @@ from prometheus_client.values import MutexValue, ValueClass
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from contextrender_bridge.server.counted import Counted
 from contextrender_bridge.server.logs import ASKED, Asked, log_request
 from graph.runtime.store import Store
 from graph.runtime.unit import StoreUnavailable
@@ -34,11 +35,12 @@ class Metrics:
     """The figures of one service."""
 
     def __init__(self, store: Store, data: Path, walkers: Iterable[str]) -> None:
-        """Stored bytes are those of the store, which is in `data` or a database elsewhere."""
+        """Stored bytes are those of the store, which is in `data` or elsewhere."""
         self._walkers = frozenset(walkers)
         self._registry = CollectorRegistry()
-        self._stored = _Stored(store, data)
-        self._registry.register(self._stored)
+        self._stored = [_Stored(store, data), Counted(store)]
+        for collector in self._stored:
+            self._registry.register(collector)
         self.calls = Counter(
             "contextrender_calls", "Requests answered", ["route", "status"], registry=self._registry
         )
@@ -82,7 +84,8 @@ class Metrics:
         if ValueClass is MutexValue:
             return generate_latest(self._registry)
         registry = CollectorRegistry()
-        registry.register(self._stored)
+        for collector in self._stored:
+            registry.register(collector)
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
 

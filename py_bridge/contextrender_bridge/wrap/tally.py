@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from contextrender_bridge.prices import price_of
 from contextrender_bridge.proxy.headers import Headers, first
 from contextrender_bridge.proxy.upstream import Send
 from contextrender_bridge.usage import Usage, read_usage
-from contextrender_bridge.wrap.prices import price_of
 
 LIFETIME = 300.0
 """Seconds a provider's cache keeps what is not asked for again."""

@@ -1,0 +1,64 @@
+"""What all sessions saved: their sums added up, and in dollars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from contextrender_bridge.prices import OwnPrices, Price
+from contextrender_bridge.usage import Usage
+
+from engine.call.ledger import Key, Row, Sums, read_rows
+
+
+@dataclass(slots=True, frozen=True)
+class Money:
+    """Dollars of a row; None where the model has no price.
+
+    `cost` and `full_cost` are of the tokens counted here, `billed_cost` of those the provider told,
+    `whole_cost` what these calls would have cost with the whole history, about.
+    """
+
+    cost: float | None = None
+    full_cost: float | None = None
+    billed_cost: float | None = None
+    whole_cost: float | None = None
+
+
+def add_rows(sessions: Iterable[Iterable[Row]]) -> dict[Key, Sums]:
+    """The rows of many sessions as one."""
+    total: dict[Key, Sums] = {}
+    for rows in sessions:
+        for key, sums in read_rows(rows):
+            total[key] = total[key].plus(sums) if key in total else sums
+    return dict(sorted(total.items()))
+
+
+def money_of(model: str, sums: Sums, prices: OwnPrices) -> Money:
+    """A row's dollars."""
+    price = prices.price_of(model)
+    if price is None:
+        return Money()
+    billed = Usage(
+        model, sums.fresh, sums.read, sums.written, sums.written_long, sums.billed_output
+    )
+    whole = Usage(
+        model,
+        sums.whole_fresh,
+        sums.whole_read,
+        sums.whole_written,
+        sums.whole_written_long,
+        sums.billed_output,
+    )
+    return Money(
+        _counted(price, sums.prompt, sums.cached, sums.output),
+        _counted(price, sums.capped, sums.capped_cached, sums.output),
+        price.of(billed) if sums.billed else None,
+        price.of(whole) if sums.billed else None,
+    )
+
+
+def _counted(price: Price, prompt: int, cached: int, output: int) -> float:
+    """Where a provider charges for writing to its cache, what is new is taken as written there."""
+    fresh = max(prompt - cached, 0)
+    return price.written * fresh + price.read * cached + price.output * output

@@ -1,0 +1,54 @@
+"""What stored calls come to, for `GET /metrics`."""
+
+import time
+from collections.abc import Iterator
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from contextrender_bridge.model_table import model_row
+from engine.call.ledger import Sums
+from engine.lookback.saved import add_rows
+from graph.runtime.owned import all_spent
+from graph.runtime.store import Store
+
+OTHER = "other"
+"""Callers name models as they like: those that LiteLLM's table does not know count as one."""
+COUNTED_SECONDS = 60.0
+"""How long the sums are good for."""
+
+
+class Counted(Collector):
+    """Sums over the stored calls of all users, by model, policy and what was sent."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: tuple[float, dict[tuple[str, str, str], Sums]] = (-COUNTED_SECONDS, {})
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Calls and prompt tokens, less where sessions are deleted; read at most once a minute."""
+        names = ["model", "policy", "sent"]
+        calls = GaugeMetricFamily("contextrender_stored_calls", "Answered calls", labels=names)
+        tokens = GaugeMetricFamily(
+            "contextrender_stored_prompt_tokens",
+            "Prompt tokens of answered calls: of whole histories, and sent",
+            labels=[*names, "side"],
+        )
+        for key, sums in self._sums().items():
+            calls.add_metric(key, sums.calls)
+            tokens.add_metric([*key, "full"], sums.capped)
+            tokens.add_metric([*key, "sent"], sums.prompt)
+        yield from (calls, tokens)
+
+    def _sums(self) -> dict[tuple[str, str, str], Sums]:
+        now = time.monotonic()
+        read, found = self._known
+        if now - read >= COUNTED_SECONDS:
+            found = {}
+            for (_, _, *key), sums in add_rows(all_spent(self._store)).items():
+                model, policy, sent = key
+                model = model if model_row(model) else OTHER
+                known = found.get((model, policy, sent))
+                found[model, policy, sent] = known.plus(sums) if known else sums
+            self._known = (now, found)
+        return found

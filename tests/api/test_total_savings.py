@@ -1,0 +1,133 @@
+"""What all sessions saved, counted when calls are made: over HTTP, in the terminal, in /metrics."""
+
+import re
+import time
+from typing import Any
+
+import pytest
+from contextrender_bridge.cli.look.savings import draw, grouped
+from contextrender_bridge.server import counted
+from rich.console import Console
+
+from tests.api.conftest import Service, User
+from tests.api.test_call_facts import called
+from tests.api.transcripts import agent_run, assistant, user
+
+OWN = ["gpt-5.1:input=2,cached=1,output=10", "*:input=1,output=1"]
+
+
+def sums(rows: list[dict[str, Any]], name: str) -> Any:
+    return sum(row[name] for row in rows)
+
+
+def test_every_one_of_five_hundred_sessions_counts(alice: User) -> None:
+    """Small ones after a large one, which they once pushed out of the sum."""
+    replies = called(alice, "large", agent_run(12), budget=700, model="gpt-5.1")
+    for number in range(500):
+        messages = [user(f"Task {number}?"), assistant("Done.")]
+        first = alice.api("render", session=f"small-{number}", messages=messages[:1], want="plan")
+        alice.api(
+            "sync",
+            session=f"small-{number}",
+            messages=messages[1:],
+            offset=1,
+            prefix=first["digest"],
+        )
+    started = time.thread_time()
+    view = alice.api("total_savings")
+    assert time.thread_time() - started < 1
+    assert (view["sessions"], view["counted"]) == (501, 501)
+    assert sums(view["rows"], "calls") == 500 + len(replies)
+    (large,) = [row for row in view["rows"] if row["model"] == "gpt-5.1"]
+    assert large["full"] - large["prompt"] == sum(
+        reply["tokens"]["before"] - reply["tokens"]["after"] for reply in replies
+    )
+
+
+def test_rows_are_by_day_client_model_policy_and_what_was_sent(alice: User) -> None:
+    run = agent_run(6)
+    called(alice, "one", run, budget=700, model="gpt-5.1", client="c", policy="prune")
+    called(alice, "two", run, budget=700, model="gpt-5.1", sent="held_out")
+    alice.api("sync", session="three", messages=run)
+    view = alice.api("total_savings")
+    assert (view["sessions"], view["counted"]) == (3, 2)
+    by_policy = {row["policy"]: row for row in view["rows"]}
+    shown, held = by_policy["prune"], by_policy["contextrender"]
+    assert (shown["client"], shown["sent"], held["sent"]) == ("c", "rendered", "held_out")
+    assert held["prompt"] == held["full"] > shown["prompt"]
+    assert held["cost"] == held["full_cost"]
+    assert alice.api("total_savings", policy="prune")["rows"] == [shown]
+    assert alice.api("total_savings", since="2999-01-01")["rows"] == []
+
+
+def test_a_loss_is_told_and_own_prices_count(alice: User) -> None:
+    """Under prices that make a cached prefix cheap, what changes each time costs more."""
+    called(alice, "run", agent_run(12), budget=900, model="gpt-5.1")
+    (row,) = alice.api("total_savings", prices=OWN)["rows"]
+    fresh, cached = row["prompt"] - row["cached"], row["cached"]
+    assert row["cost"] == pytest.approx((2 * fresh + cached + 10 * row["output"]) / 1e6)
+    full = row["capped"] - row["capped_cached"]
+    expected = (2 * full + row["capped_cached"] + 10 * row["output"]) / 1e6
+    assert row["full_cost"] == pytest.approx(expected)
+    (free,) = alice.api("total_savings", prices=["gpt-5.1:input=2,cached=0,output=0"])["rows"]
+    assert free["cost"] > free["full_cost"]
+    alice.api.refused("total_savings", 422, "invalid_request", prices=["cheap"])
+
+
+def test_the_baseline_is_capped_at_the_models_window(alice: User) -> None:
+    run = agent_run(40, lines=400)
+    called(alice, "run", run, budget=700, model="gpt-4")
+    (row,) = alice.api("total_savings")["rows"]
+    assert row["capped"] <= 8_192 * row["calls"] < row["full"]
+
+
+def test_a_model_without_a_price_has_no_dollars(alice: User) -> None:
+    called(alice, "run", agent_run(3), model="nobody/knows")
+    (row,) = alice.api("total_savings")["rows"]
+    assert row["cost"] is row["full_cost"] is None
+
+
+def test_metrics_tell_it_by_model_and_policy(
+    alice: User, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counted, "COUNTED_SECONDS", -1.0)
+    called(alice, "run", agent_run(6), budget=700, model="o3-mini")
+    called(alice, "made up", agent_run(3), model="secret-in-a-name")
+    told = service.http.get("/metrics").text
+    names = 'model="o3-mini",policy="contextrender",sent="rendered"'
+    assert f"contextrender_stored_calls{{{names}}} 6.0" in told
+    rows = alice.api("total_savings")["rows"]
+    (row,) = [row for row in rows if row["model"] == "o3-mini"]
+    names = 'model="o3-mini",policy="contextrender",sent="rendered",side="sent"'
+    assert f"contextrender_stored_prompt_tokens{{{names}}} {float(row['prompt'])}" in told
+    assert 'model="other"' in told
+    assert "secret" not in told
+
+
+def drawn(view: dict[str, Any], by: str) -> str:
+    out = Console(width=120, color_system="standard", force_terminal=True)
+    with out.capture() as got:
+        out.print(draw(view, by))
+    return got.get()
+
+
+def row(**changed: Any) -> dict[str, Any]:
+    names = ("calls", "full", "capped", "prompt", "drawn", "seen", "billed")
+    known: dict[str, Any] = dict.fromkeys(names, 10)
+    known |= {"day": "2026-11-22", "model": "m", "client": "", "policy": "p", "sent": "rendered"}
+    return known | {"cost": 1.0, "full_cost": 2.0, "billed_cost": 3.0, "whole_cost": 2.5} | changed
+
+
+def test_the_table_adds_up_and_shows_losses_in_red() -> None:
+    rows = [row(), row(day="2026-11-23", prompt=30, cost=None, full_cost=None)]
+    assert grouped(rows, "model")["m"]["calls"] == 20
+    told = drawn({"sessions": 2, "counted": 2, "rows": rows}, "day")
+    red = re.findall(r"\x1b\[31m *([^ \x1b]+)", told)
+    assert "$3.00" in red  # more than the whole history's $2.50
+    assert "-200%" in red
+    assert "$1.00" not in red
+    assert "2 of 2 sessions" in told
+
+
+def test_nothing_counted_is_told() -> None:
+    assert "no call" in drawn({"sessions": 3, "counted": 0, "rows": []}, "day")
