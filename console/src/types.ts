@@ -66,6 +66,11 @@ export interface TurnView {
   needed: number[];
   seen: number;
   missed: number[];
+  noted: boolean;
+  differs: boolean;
+  sent: string;
+  model: string;
+  billed: number[] | null;
 }
 
 export interface TimelineView {
@@ -171,6 +176,8 @@ export interface ExplainView {
   session: string;
   branch: number;
   turn: number;
+  noted: boolean;
+  sent: string;
   budget: number;
   policy: string;
   tokens: TokenView;
@@ -307,4 +314,33 @@ export interface RemediesView {
   budget: number | null;
   policies: string[];
   complete: boolean;
+}
+
+export interface SavedRow {
+  day: string;
+  client: string;
+  model: string;
+  policy: string;
+  sent: string;
+  calls: number;
+  over: number;
+  full: number;
+  capped: number;
+  capped_cached: number;
+  prompt: number;
+  cached: number;
+  output: number;
+  drawn: number;
+  seen: number;
+  billed: number;
+  cost: number | null;
+  full_cost: number | null;
+  billed_cost: number | null;
+  whole_cost: number | null;
+}
+
+export interface TotalSavingsView {
+  sessions: number;
+  counted: number;
+  rows: SavedRow[];
 }

@@ -3,6 +3,10 @@
 import json
 from typing import Any
 
+import pytest
+
+from engine import policies
+from engine.policies import POLICIES
 from graph.runtime import rows
 from tests.api.client import Json
 from tests.api.conftest import User
@@ -48,7 +52,7 @@ def only(user: User, kind: str) -> Json:
     return found
 
 
-def spent(user: User) -> list[Json]:
+def spent(user: User) -> list[list[Any]]:
     """The rows of a user's only session."""
     return list(only(user, "Session")["spent"])
 
@@ -77,7 +81,8 @@ def test_each_answer_keeps_what_its_call_was_shown(alice: User) -> None:
 
 
 def unpacked(packed: list[int]) -> list[int]:
-    found, at = [], 0
+    found: list[int] = []
+    at = 0
     for distance, length in zip(packed[::2], packed[1::2], strict=True):
         found += range(at + distance, at + distance + length)
         at += distance + length
@@ -166,3 +171,35 @@ def test_nothing_of_a_fact_is_content(alice: User) -> None:
     called(alice, "run", run, budget=500)
     told = json.dumps(list(facts(alice).values()))
     assert "ORD-" not in told
+
+
+def test_an_upgraded_policy_does_not_rewrite_the_past(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another rule stands in for a later version's."""
+    run = agent_run(12)
+    replies = called(alice, "run", run, budget=700)
+    before = alice.api("explain", session="run", turn=9)
+    assert before["noted"] and before["warnings"] == []
+    monkeypatch.setattr(policies, "POLICIES", {**POLICIES, "contextrender": POLICIES["relevance"]})
+    after = alice.api("explain", session="run", turn=9)
+    complete = [row["position"] for row in after["results"] if row["shown"] == "complete"]
+    assert complete == replies[8]["visible"]
+    assert after["tokens"] == before["tokens"]
+    (sentence,) = after["warnings"]
+    assert "otherwise than when this call was made" in sentence
+    assert any("when the call was made; today" in row["reason"] for row in after["results"])
+    turns = alice.api("timeline", session="run")["turns"]
+    assert turns[8]["differs"] and turns[8]["noted"]
+    assert turns[8]["after"] == replies[8]["tokens"]["after"]
+    asked = alice.api("explain", session="run", turn=9, budget=700)
+    assert not asked["noted"]
+
+
+def test_calls_without_facts_are_recomputed_and_marked(alice: User) -> None:
+    run = agent_run(6)
+    alice.api("sync", session="run", messages=run)
+    view = alice.api("timeline", session="run")
+    assert {turn["noted"] for turn in view["turns"]} == {False}
+    assert not alice.api("explain", session="run", turn=3)["noted"]
+    assert not alice.api("show_call", session="run", turn=3)["explain"]["noted"]

@@ -22,14 +22,14 @@ from contextrender_bridge.server.runtime import load_app
 walkers = load_app(Path(sys.argv[1]))
 views = {
     name: kind
-    for module in [m for m in list(sys.modules) if m.startswith("views.")]
+    for module in [m for m in list(sys.modules) if ".views." in f".{m}"]
     for name, kind in vars(sys.modules[module]).items()
 }
 
 def name(kind):
     plain = isinstance(kind, type) and not hasattr(kind, "__origin__")
     text = kind.__name__ if plain else str(kind)
-    return re.sub(r"views\.\w+\.|typing\.", "", text)
+    return re.sub(r"(contextrender_app\.)?views\.\w+\.|typing\.", "", text)
 
 fields = {
     walker: {f.name: name(get_type_hints(kind)[f.name]) for f in dataclasses.fields(kind) if f.init}

@@ -107,11 +107,13 @@ export interface ResultView {
   uses: UseView[];
 }
 
-/** The reply of `explain`: one model call. */
+/** The reply of `explain`: one model call, as it was `noted` when it was made, if it was. */
 export interface ExplainView {
   session: string;
   branch: number;
   turn: number;
+  noted: boolean;
+  sent: string;
   budget: number;
   policy: string;
   tokens: TokenView;

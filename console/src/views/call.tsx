@@ -124,11 +124,19 @@ function Summary({ view, waiting }: { view: CallView; waiting: boolean }) {
   );
 }
 
+const SENT: Record<string, string> = {
+  whole: "The whole history was sent: what is marked as omitted is what the rendering left out.",
+  held_out: "Held out for comparison: the whole history was sent, whatever the rendering left out.",
+};
+
 function Notes({ view }: { view: CallView }) {
-  const { left_turns: left, warnings } = view.explain;
-  if (!left.length && !warnings.length) return null;
+  const { left_turns: left, warnings, noted, sent } = view.explain;
+  const as = SENT[sent];
+  if (!left.length && !warnings.length && noted && !as) return null;
   return (
     <ul class="warnings">
+      {!noted && <li>Recomputed: what this call was shown was not noted when it was made.</li>}
+      {as && <li>{as}</li>}
       {left.length > 0 && (
         <li>
           Text alone exceeds the budget: {plural(left.length, "oldest turn")} left whole ({left[0]} to {left[left.length - 1]}).

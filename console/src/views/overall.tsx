@@ -1,123 +1,151 @@
-// What rendering saved over all sessions.
-import { useEffect, useState } from "preact/hooks";
-import { ask, isAbort } from "../api";
+// What rendering saved over all sessions, as it was counted when the calls were made.
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
 import { dollars, number, percent, plural, short } from "../format";
-import { measured, useMeasures } from "../parts/measure";
+import { useAsk } from "../parts/load";
 import { Empty, Failure, Figure, Loading } from "../parts/notes";
-import { address } from "../route";
-import type { PolicyView, SessionPage, SessionView } from "../types";
-
-const MOST = 400;
+import { GROUPS, type Group, grouped, saved, type Total, total } from "../parts/saved";
+import type { TotalSavingsView } from "../types";
 
 export function Overall() {
-  const [sessions, setSessions] = useState<SessionView[] | null>(null);
-  const [error, setError] = useState<unknown>(null);
-  useEffect(() => {
-    const stop = new AbortController();
-    const load = async () => {
-      const found: SessionView[] = [];
-      for (let cursor: string | null = ""; cursor !== null && found.length < MOST; ) {
-        const page: SessionPage = await ask<SessionPage>("list_sessions", { limit: 200, cursor }, stop.signal);
-        found.push(...page.sessions);
-        cursor = page.next;
-      }
-      setSessions(found);
-    };
-    load().catch((problem) => !isAbort(problem) && setError(problem));
-    return () => stop.abort();
-  }, []);
-  useMeasures(sessions ?? []);
-  if (error !== null) return <Failure error={error} />;
-  if (sessions === null) return <Loading what="Loading sessions…" />;
-  if (sessions.length === 0) return <Empty title="No sessions yet" />;
-  const rows = sessions
-    .map((view) => ({ view, found: measured(view.session) }))
-    .filter((row) => row.found !== undefined)
-    .sort((a, b) => saved(b.found!.totals) - saved(a.found!.totals));
-  const done = rows.filter((row) => row.found!.complete).length;
-  const sum = (of: (totals: PolicyView) => number, only = (_: PolicyView) => true) =>
-    rows.reduce((total, { found }) => total + (only(found!.totals) ? of(found!.totals) : 0), 0);
-  const prompt = sum((t) => t.prompt);
-  const full = sum((t) => t.full);
-  const events = sum((t) => t.events);
-  const over = (t: PolicyView) => t.over_budget;
-  const most = Math.max(1, ...rows.map((row) => row.found!.totals.full));
+  const [by, setBy] = useState<Group>("day");
+  const found = useAsk<TotalSavingsView>("total_savings", {});
+  if (found.error !== null) return <Failure error={found.error} again={found.again} />;
+  if (found.value === null) return <Loading what="Adding up…" />;
+  const { sessions, counted, rows } = found.value;
+  if (rows.length === 0) {
+    return (
+      <Empty title="No call has been counted yet">
+        <p>Calls count once the message that answers them is recorded: {plural(sessions, "session")} so far.</p>
+      </Empty>
+    );
+  }
+  const all = total("All", rows);
+  const groups = grouped(rows, by);
   return (
     <section class="page">
       <div class="heading">
         <h1>Savings over all sessions</h1>
-        {done < sessions.length && (
-          <span class="live" role="status">
-            <span class="spinner" aria-hidden="true" /> {number(done)} of {plural(sessions.length, "session")} measured
-          </span>
-        )}
+        <label>
+          By{" "}
+          <select value={by} onChange={(event) => setBy(event.currentTarget.value as Group)}>
+            {GROUPS.map((name) => (
+              <option key={name} value={name}>
+                {NAMES[name]}
+              </option>
+            ))}
+          </select>
+        </label>
       </div>
       <dl class="figures">
-        <Figure name="Tokens saved" value={short(full - prompt)} hint={`${number(full - prompt)} prompt tokens`} />
-        <Figure name="Of full history" value={percent(full ? (full - prompt) / full : 0)} />
-        <Figure
-          name="Cost, paper’s formula"
-          value={`${dollars(sum((t) => t.cost.paper, over))} of ${dollars(sum((t) => t.full_cost.paper, over))}`}
-          hint="Sessions whose history exceeds the budget, at full history’s cached fraction"
-        />
-        <Figure
-          name="Cost, true prefix"
-          value={`${dollars(sum((t) => t.cost.prefix))} of ${dollars(sum((t) => t.full_cost.prefix))}`}
-          hint="All sessions; tokens cached that really repeat the previous prompt’s beginning"
-        />
-        <Figure name="Recall" value={events ? percent(sum((t) => t.seen) / events) : "–"} hint={plural(events, "use")} />
+        <Figure name="Tokens saved" value={<Signed value={saved(all)}>{short(saved(all))}</Signed>} hint={`${number(saved(all))} prompt tokens`} />
+        <Figure name="Of whole histories" value={<Share sums={all} />} />
+        <Figure name="Cost, counted" value={<Cost cost={all.cost} full={all.fullCost} />} hint="Tokens counted here, at the models’ prices" />
+        {all.billed > 0 && (
+          <Figure
+            name={`Billed, ${plural(all.billed, "call")}`}
+            value={<Cost cost={all.billedCost} full={all.wholeCost} />}
+            hint="The provider’s own counts, beside what the whole history would have been, about"
+          />
+        )}
+        <Figure name="In view, so far" value={all.drawn ? percent(all.seen / all.drawn) : "–"} hint={`${number(all.seen)} of ${number(all.drawn)} results that answers drew on`} />
       </dl>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Savings by session">
+      <p class="hint">
+        {number(counted)} of {plural(sessions, "session")} have counted calls.
+        {counted < sessions && " The others were only recorded, or are older than that: their own pages recompute them."}
+        {all.unpriced > 0 && ` ${plural(all.unpriced, "call")} of models without a price are not in the dollars.`}
+      </p>
+      <div class="scroll" tabIndex={0} role="region" aria-label={`Savings by ${NAMES[by].toLowerCase()}`}>
         <table>
           <thead>
             <tr>
-              <th scope="col">Session</th>
-              <th scope="col">Prompt tokens, shown of full</th>
-              <th scope="col" class="num">
-                Saved
-              </th>
-              <th scope="col" class="num">
-                Paper’s formula
-              </th>
-              <th scope="col" class="num">
-                True prefix
-              </th>
-              <th scope="col" class="num">
-                Recall
-              </th>
+              <th scope="col">{NAMES[by]}</th>
+              {["Calls", "Whole", "Sent", "Saved", "Cost of whole", "Billed of whole", "In view"].map((name) => (
+                <th key={name} scope="col" class="num">
+                  {name}
+                </th>
+              ))}
             </tr>
           </thead>
           <tbody>
-            {rows.map(({ view, found }) => {
-              const totals = found!.totals;
-              return (
-                <tr key={view.session}>
-                  <th scope="row">
-                    <a href={address(view.session, "savings")}>{view.session}</a>
-                  </th>
-                  <td class="bars" title={`${number(totals.prompt)} of ${number(totals.full)} tokens`}>
-                    <span class="bar full" style={{ width: `${(100 * totals.full) / most}%` }}>
-                      <span class="bar shown" style={{ width: `${(100 * totals.prompt) / Math.max(1, totals.full)}%` }} />
-                    </span>
-                  </td>
-                  <td class="num">
-                    {short(saved(totals))} <small>{percent(totals.full ? saved(totals) / totals.full : 0)}</small>
-                  </td>
-                  <td class="num">
-                    {totals.over_budget ? `${dollars(totals.cost.paper)} of ${dollars(totals.full_cost.paper)}` : "–"}
-                  </td>
-                  <td class="num">
-                    {dollars(totals.cost.prefix)} of {dollars(totals.full_cost.prefix)}
-                  </td>
-                  <td class="num">{totals.recall === null ? "–" : percent(totals.recall)}</td>
-                </tr>
-              );
-            })}
+            {groups.map((sums) => (
+              <Line key={sums.name} sums={sums} />
+            ))}
           </tbody>
+          <tfoot>
+            <Line sums={all} />
+          </tfoot>
         </table>
       </div>
+      <details>
+        <summary>What the words mean</summary>
+        <dl class="terms">
+          {TERMS.map(([term, meaning]) => (
+            <>
+              <dt>{term}</dt>
+              <dd>{meaning}</dd>
+            </>
+          ))}
+        </dl>
+      </details>
     </section>
   );
 }
 
-const saved = (totals: PolicyView): number => totals.full - totals.prompt;
+function Line({ sums }: { sums: Total }) {
+  return (
+    <tr>
+      <th scope="row">{sums.name || "not told"}</th>
+      <td class="num">{number(sums.calls)}</td>
+      <td class="num" title={sums.full > sums.capped ? `${number(sums.full)} tokens without the model’s window` : undefined}>
+        {short(sums.capped)}
+      </td>
+      <td class="num">{short(sums.prompt)}</td>
+      <td class="num">
+        <Signed value={saved(sums)}>{short(saved(sums))}</Signed>{" "}
+        <small>
+          <Share sums={sums} />
+        </small>
+      </td>
+      <td class="num">{sums.unpriced === sums.calls ? "–" : <Cost cost={sums.cost} full={sums.fullCost} />}</td>
+      <td class="num">{sums.billed === 0 ? "–" : <Cost cost={sums.billedCost} full={sums.wholeCost} />}</td>
+      <td class="num">{sums.drawn ? percent(sums.seen / sums.drawn) : "–"}</td>
+    </tr>
+  );
+}
+
+const Cost = ({ cost, full }: { cost: number; full: number }) => (
+  <Signed value={full - cost}>
+    {dollars(cost)} of {dollars(full)}
+  </Signed>
+);
+
+const Share = ({ sums }: { sums: Total }) => <>{percent(sums.capped ? saved(sums) / sums.capped : 0)}</>;
+
+/** A loss is red, and says so to those who do not see it. */
+const Signed = ({ value, children }: { value: number; children: ComponentChildren }) =>
+  value < 0 ? (
+    <span class="loss">
+      {children} <span class="hidden">(a loss)</span>
+    </span>
+  ) : (
+    <>{children}</>
+  );
+
+const NAMES: Record<Group, string> = { day: "Day (UTC)", model: "Model", client: "Client", policy: "Policy", sent: "Sent" };
+
+const TERMS: [string, string][] = [
+  ["Calls", "Model calls whose answer was recorded."],
+  ["Whole", "Prompt tokens with the whole history: what would have been sent otherwise, at most the model’s window."],
+  ["Sent", "Prompt tokens that went to the model. “Whole” and “held out” calls were sent with everything, so they saved nothing."],
+  [
+    "Cost of whole",
+    "Dollars at the setting’s own prices, else at list prices. What the call before had sent is taken from the provider’s cache; where writing to the cache is charged, the rest is taken as written.",
+  ],
+  [
+    "Billed of whole",
+    "By the provider’s own counts, for calls through the proxy. What the whole history would have been is an estimate: the same count and the tokens left out, cached as far as the whole prompt before was.",
+  ],
+  ["In view", "Results that answers drew on and had complete. Partial: a run that goes on may yet draw on what it was not shown."],
+  ["Red", "It cost more than the whole history would have."],
+];

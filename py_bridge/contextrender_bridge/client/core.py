@@ -146,11 +146,13 @@ class Core(Connection):
         *,
         settings: Mapping[str, Any] | None = None,
         model: str | None = None,
+        used: Mapping[str, Any] | None = None,
         token: str | None = None,
         line: str = "",
     ) -> Flow[SyncView]:
         """Records what is new of `messages`; `settings` become the session's own."""
-        fields = {"session": session, "settings": settings, "model": model}
+        asked = {"settings": settings, "model": model, "used": used and dict(used)}
+        fields = {"session": session, **asked}
         return cast(SyncView, (yield from self._send_new("sync", messages, fields, token, line)))
 
     def explain(

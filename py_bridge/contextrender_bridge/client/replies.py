@@ -129,11 +129,13 @@ class ResultView(TypedDict):
 
 
 class ExplainView(TypedDict):
-    """The reply of `explain`: one model call."""
+    """The reply of `explain`: one model call, as it was `noted` when it was made, if it was."""
 
     session: str
     branch: int
     turn: int
+    noted: bool
+    sent: str
     budget: int
     policy: str
     tokens: TokenView

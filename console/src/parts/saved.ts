@@ -1,0 +1,54 @@
+// Sums of what calls saved: rows by day, client, model, policy and what was sent, added up by one of them.
+import type { SavedRow } from "../types";
+
+export const GROUPS = ["day", "model", "client", "policy", "sent"] as const;
+export type Group = (typeof GROUPS)[number];
+
+/** Sums of rows. `unpriced` calls are of models without a price: dollars are of the others. */
+export interface Total {
+  name: string;
+  calls: number;
+  over: number;
+  full: number;
+  capped: number;
+  prompt: number;
+  drawn: number;
+  seen: number;
+  billed: number;
+  unpriced: number;
+  cost: number;
+  fullCost: number;
+  billedCost: number;
+  wholeCost: number;
+}
+
+export function total(name: string, rows: SavedRow[]): Total {
+  const sum = (of: (row: SavedRow) => number) => rows.reduce((all, row) => all + of(row), 0);
+  return {
+    name,
+    calls: sum((row) => row.calls),
+    over: sum((row) => row.over),
+    full: sum((row) => row.full),
+    capped: sum((row) => row.capped),
+    prompt: sum((row) => row.prompt),
+    drawn: sum((row) => row.drawn),
+    seen: sum((row) => row.seen),
+    billed: sum((row) => row.billed),
+    unpriced: sum((row) => (row.cost === null ? row.calls : 0)),
+    cost: sum((row) => row.cost ?? 0),
+    fullCost: sum((row) => row.full_cost ?? 0),
+    billedCost: sum((row) => row.billed_cost ?? 0),
+    wholeCost: sum((row) => row.whole_cost ?? 0),
+  };
+}
+
+/** One total for each value, days newest first, others by what they saved. */
+export function grouped(rows: SavedRow[], by: Group): Total[] {
+  const found = new Map<string, SavedRow[]>();
+  for (const row of rows) found.set(row[by], [...(found.get(row[by]) ?? []), row]);
+  const totals = [...found].map(([name, some]) => total(name, some));
+  if (by === "day") return totals.sort((a, b) => (a.name < b.name ? 1 : -1));
+  return totals.sort((a, b) => saved(b) - saved(a));
+}
+
+export const saved = (sums: Total): number => sums.capped - sums.prompt;

@@ -1,0 +1,45 @@
+import { describe, expect, it } from "vitest";
+import { grouped, saved, total } from "../src/parts/saved";
+import type { SavedRow } from "../src/types";
+
+const row = (changed: Partial<SavedRow>): SavedRow => ({
+  day: "2026-11-21",
+  client: "",
+  model: "m",
+  policy: "p",
+  sent: "rendered",
+  calls: 2,
+  over: 1,
+  full: 120,
+  capped: 100,
+  capped_cached: 50,
+  prompt: 40,
+  cached: 10,
+  output: 5,
+  drawn: 4,
+  seen: 3,
+  billed: 0,
+  cost: 1,
+  full_cost: 3,
+  billed_cost: null,
+  whole_cost: null,
+  ...changed,
+});
+
+describe("sums of what was saved", () => {
+  it("adds rows up", () => {
+    const sums = total("all", [row({}), row({ prompt: 150, cost: null, full_cost: null })]);
+    expect(sums).toMatchObject({ calls: 4, capped: 200, prompt: 190, unpriced: 2, cost: 1, fullCost: 3 });
+    expect(saved(sums)).toBe(10);
+  });
+
+  it("has days newest first", () => {
+    const rows = [row({ day: "2026-11-20" }), row({ day: "2026-11-22" }), row({ day: "2026-11-21" })];
+    expect(grouped(rows, "day").map((sums) => sums.name)).toEqual(["2026-11-22", "2026-11-21", "2026-11-20"]);
+  });
+
+  it("has what saved most first, losses last", () => {
+    const rows = [row({ model: "loss", prompt: 500 }), row({ model: "some" }), row({ model: "most", prompt: 1 })];
+    expect(grouped(rows, "model").map((sums) => sums.name)).toEqual(["most", "some", "loss"]);
+  });
+});
