@@ -13,6 +13,7 @@ from sqlalchemy import Engine, create_engine
 from sqlalchemy.pool import NullPool
 
 from graph.runtime.schema import TABLES, statements
+from graph.runtime.statements import BY_TARGET
 from graph.runtime.store import Store
 from graph.runtime.unit import StoreUnavailable
 
@@ -72,7 +73,7 @@ class SqliteStore(Store):
 
     @override
     def query(self, text: str) -> str:
-        return text
+        return text.replace(BY_TARGET, "INDEXED BY edges_target")
 
     @override
     def row(self, values: Sequence[Any]) -> Sequence[Any]:
@@ -85,7 +86,7 @@ class SqliteStore(Store):
     @override
     def read(self, query: str, params: Sequence[Any] = ()) -> list[Any]:
         with self._connection() as connection:
-            return connection.execute(query, self.row(params)).fetchall()
+            return connection.execute(self.query(query), self.row(params)).fetchall()
 
     @override
     @contextmanager

@@ -3,6 +3,9 @@
 from collections.abc import Iterator, Sequence
 from uuid import UUID
 
+BY_TARGET = "/* by target */"
+"""Behind `FROM edges`: use the index. SQLite would read all of an owner's edges instead."""
+
 INSERT = (
     "INSERT INTO nodes (owner, id, rev, kind, listed, data) VALUES (?, ?, 1, ?, ?, ?) "
     "ON CONFLICT DO NOTHING"
@@ -18,7 +21,7 @@ JOIN = (
 )
 PART = "DELETE FROM edges WHERE owner = ? AND source = ? AND kind = ? AND target = ?"
 PART_OUT = "DELETE FROM edges WHERE owner = ? AND source = ?"
-PART_IN = "DELETE FROM edges WHERE owner = ? AND target = ?"
+PART_IN = f"DELETE FROM edges {BY_TARGET} WHERE owner = ? AND target = ?"
 
 
 def wiping(owner: UUID, ids: Sequence[UUID]) -> Iterator[tuple[str, Sequence[object]]]:

@@ -19,6 +19,7 @@ from graph.runtime.kinds import Kinds
 from graph.runtime.queue import WriteQueue
 from graph.runtime.schema import MIGRATIONS, VERSION
 from graph.runtime.statements import (
+    BY_TARGET,
     FENCE,
     INSERT,
     JOIN,
@@ -147,8 +148,11 @@ class Store(ABC):
         """The edges from and to some of the owner's nodes; one between two of them comes twice."""
         for some in batched(ids, IDS_PER_SELECT):
             marks = ",".join("?" * len(some))
-            columns = "SELECT source, kind, target, data FROM edges WHERE owner = ?"
-            query = f"{columns} AND source IN ({marks}) UNION ALL {columns} AND target IN ({marks})"
+            columns = "SELECT source, kind, target, data FROM edges"
+            query = (
+                f"{columns} WHERE owner = ? AND source IN ({marks}) UNION ALL "
+                f"{columns} {BY_TARGET} WHERE owner = ? AND target IN ({marks})"
+            )
             for source, kind, target, data in self.read(query, (owner, *some, owner, *some)):
                 yield self.uuid(source), kind, self.uuid(target), data and bytes(data)
 
@@ -168,7 +172,7 @@ class Store(ABC):
         """Where the edges of one kind to some of the owner's nodes come from."""
         for some in batched(ids, IDS_PER_SELECT):
             marks = ",".join("?" * len(some))
-            query = "SELECT source FROM edges WHERE owner = ? AND kind = ? AND target"
+            query = f"SELECT source FROM edges {BY_TARGET} WHERE owner = ? AND kind = ? AND target"
             for (source,) in self.read(f"{query} IN ({marks})", (owner, kind, *some)):
                 yield self.uuid(source)
 
@@ -187,7 +191,8 @@ class Store(ABC):
         """The newest of the owner's nodes of a kind that are listed before a place."""
         when, id = before or (float("inf"), owner)
         rows = self.read(
-            "SELECT id FROM nodes WHERE owner = ? AND kind = ? AND (listed, id) < (?, ?) "
+            "SELECT id FROM nodes WHERE owner = ? AND kind = ? AND listed IS NOT NULL "
+            "AND (listed, id) < (?, ?) "
             "ORDER BY listed DESC, id DESC LIMIT ?",
             (owner, kind, when, id, limit),
         )

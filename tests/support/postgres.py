@@ -30,6 +30,7 @@ class Cluster:
     """One of a test's own; `address` names its empty database."""
 
     folder: Path
+    sync: str = "off"
 
     @property
     def address(self) -> str:
@@ -38,9 +39,9 @@ class Cluster:
 
     @classmethod
     @contextmanager
-    def running(cls) -> Iterator["Cluster"]:
+    def running(cls, sync: str = "off") -> Iterator["Cluster"]:
         """A new one until the block ends."""
-        made = cls(Path(tempfile.mkdtemp(prefix="cr-pg-")))
+        made = cls(Path(tempfile.mkdtemp(prefix="cr-pg-")), sync)
         if os.geteuid() == 0:
             shutil.chown(made.folder, ACCOUNT)
         try:
@@ -56,7 +57,7 @@ class Cluster:
 
     def start(self) -> None:
         """Returns once it takes connections."""
-        options = f"-k {self.folder} -c listen_addresses= -c fsync=off"
+        options = f"-k {self.folder} -c listen_addresses= -c fsync={self.sync}"
         log = str(self.folder / "log")
         _run("pg_ctl", "-D", self._data, "-o", options, "-l", log, "-w", "start")
 
