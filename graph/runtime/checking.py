@@ -11,7 +11,8 @@ from uuid import UUID, uuid5
 from engine.history.branches import ROOT
 from engine.history.stored import is_event, is_intact
 from graph.runtime import rows
-from graph.runtime.belongings import belongings, branch_ids
+from graph.runtime.belongings import belongings, branch_ids, known
+from graph.runtime.identity import removal_id
 from graph.runtime.quarantine import put_aside
 from graph.runtime.statements import PART
 from graph.runtime.store import Store
@@ -57,7 +58,7 @@ def check_owner(store: Store, owner: UUID) -> Iterator[Finding]:
             sessions.add(ends[0])
         if any(end not in kinds and end != owner and str(end) not in aside for end in ends):
             loose.append(((ends[0], number, ends[1]), name))
-    theirs: set[UUID] = {owner}
+    theirs = {owner, *(id for id, kind in kinds.items() if kind == "Removal")}
     for session in sorted(sessions):
         belong = belongings(store, owner, session)
         theirs |= belong
@@ -72,6 +73,8 @@ def check_session(
     store: Store, owner: UUID, session: UUID, belong: set[UUID] | None = None
 ) -> Iterator[Finding]:
     """What is wrong with one session's nodes."""
+    if known(store, owner, [removal_id(session)]):
+        return  # it is being deleted: whoever comes next goes on (graph.removal)
     belong = belong or belongings(store, owner, session)
     found: dict[UUID, Fields] = {}
     for id, _, kind, data in store.nodes(owner, belong):
