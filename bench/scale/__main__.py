@@ -53,7 +53,7 @@ def processes(counts: list[int], agents: list[int], seconds: float) -> list[dict
                         row = asyncio.run(load(service, count, seconds, name))
                         rows.append({"store": store, "workers": workers, **row})
                         print(line(rows[-1]), flush=True)
-                    rows[-1]["base_mb"] = service.resident_mb() / (workers + 1)
+                    rows[-1]["base_mb"] = service.resident_mb() / len(service.processes)
     return rows
 
 
