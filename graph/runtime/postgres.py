@@ -6,6 +6,7 @@ hand each to another server connection (`prepare_threshold=None`, no startup opt
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from threading import Timer
 from typing import Any, Final, override
 from uuid import UUID
 
@@ -55,6 +56,7 @@ class PostgresStore(Store):
             target_session_attrs=known.get("target_session_attrs", "read-write"),
         )
         self._place = f"postgresql://{known.get('host', '')}/{known.get('dbname', '')}"
+        self._commit_limit = limits.database_statement_timeout
         self._limits = (
             f"SET statement_timeout = {int(limits.database_statement_timeout * 1000)};"
             f"SET lock_timeout = {int(limits.database_lock_timeout * 1000)}"
@@ -120,10 +122,14 @@ class PostgresStore(Store):
         try:
             with self._pool.connection() as connection:
                 connection.add_notice_handler(note)
+                limit = Timer(self._commit_limit, connection.cancel_safe)
                 try:
                     with connection.transaction(), connection.cursor() as cursor:
                         yield cursor
+                        # The server's own limit does not count a commit's wait for a standby.
+                        limit.start()
                 finally:
+                    limit.cancel()
                     connection.remove_notice_handler(note)
         except RACES as lost:
             raise Raced from lost

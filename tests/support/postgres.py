@@ -41,29 +41,34 @@ class Cluster:
     @contextmanager
     def running(cls, sync: str = "off") -> Iterator["Cluster"]:
         """A new one until the block ends."""
+        with cls.empty(sync) as made:
+            run_program("initdb", "-D", made._data, "-A", "trust", "-U", ACCOUNT, "-N")
+            made.start()
+            yield made
+
+    @classmethod
+    @contextmanager
+    def empty(cls, sync: str = "off") -> Iterator["Cluster"]:
+        """The folder for one, until the block ends; what was started in it is stopped."""
         made = cls(Path(tempfile.mkdtemp(prefix="cr-pg-")), sync)
         if os.geteuid() == 0:
             shutil.chown(made.folder, ACCOUNT)
         try:
-            _run("initdb", "-D", made._data, "-A", "trust", "-U", ACCOUNT, "-N")
-            made.start()
-            try:
-                yield made
-            finally:
-                with suppress(subprocess.CalledProcessError):  # it may have been stopped
-                    made.stop()
+            yield made
         finally:
+            with suppress(subprocess.CalledProcessError):  # it may have been stopped
+                made.stop()
             shutil.rmtree(made.folder, ignore_errors=True)
 
     def start(self) -> None:
         """Returns once it takes connections."""
         options = f"-k {self.folder} -c listen_addresses= -c fsync={self.sync}"
         log = str(self.folder / "log")
-        _run("pg_ctl", "-D", self._data, "-o", options, "-l", log, "-w", "start")
+        run_program("pg_ctl", "-D", self._data, "-o", options, "-l", log, "-w", "start")
 
     def stop(self) -> None:
         """As if its machine lost power."""
-        _run("pg_ctl", "-D", self._data, "-m", "immediate", "-w", "stop")
+        run_program("pg_ctl", "-D", self._data, "-m", "immediate", "-w", "stop")
 
     @property
     def _data(self) -> str:
@@ -85,7 +90,8 @@ def _programs() -> Path | None:
     return Path(path).parent if path else None
 
 
-def _run(program: str, *arguments: str) -> None:
+def run_program(program: str, *arguments: str) -> None:
+    """One of PostgreSQL's own, as the account that it accepts. Raises CalledProcessError."""
     programs = _programs()
     assert programs is not None
     subprocess.run(
