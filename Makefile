@@ -10,11 +10,13 @@ demo: .venv/ready
 	$(BIN)/contextrender demo $(if $(TRACES),"$(TRACES)")
 
 test: .venv/ready
+	.ci/get-postgresql
 	$(BIN)/python -m pytest
+	$(MAKE) --no-print-directory test-postgres
 
-# The API's tests over PostgreSQL, on a cluster of their own.
+# The API's tests again over PostgreSQL, on a cluster of their own; left out where there is none.
 test-postgres: .venv/ready
-	TEST_STORE=postgres $(BIN)/python -m pytest -rs tests/api tests/graph/runtime
+	TEST_STORE=postgres $(BIN)/python -m pytest -rs tests/api
 
 # The same with the lowest versions that the requirements allow: make test-lowest TESTS=tests/api
 TESTS ?= tests

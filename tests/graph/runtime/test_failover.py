@@ -55,7 +55,9 @@ class Agent:
                 time.sleep(0.05)
 
     def stored(self) -> list[Json]:
-        (branch,) = self._client.export_session(self.session)["branches"]
+        """What the service has of it; the last question."""
+        with self._client as client:
+            (branch,) = client.export_session(self.session)["branches"]
         return branch["messages"]
 
 
