@@ -4,7 +4,7 @@ BIN := .venv/bin
 TRACES ?=
 RUNTIMES ?=
 
-.PHONY: demo test test-postgres test-lowest test-runtimes audit size data bench eval check fix lock clean
+.PHONY: demo test chaos test-postgres test-lowest test-runtimes audit size data bench eval check fix lock clean
 
 demo: .venv/ready
 	$(BIN)/contextrender demo $(if $(TRACES),"$(TRACES)")
@@ -13,6 +13,14 @@ test: .venv/ready
 	.ci/get-postgresql
 	$(BIN)/python -m pytest
 	$(MAKE) --no-print-directory test-postgres
+
+# Servers killed under load 200 times, locked databases, jumping clocks; a failing disk, database and
+# provider. CHAOS_SEED repeats a run.
+chaos: export CHAOS_ROUNDS ?= 200
+chaos: export FAILOVER_ROUNDS ?= 20
+chaos: .venv/ready
+	$(BIN)/python -m pytest -rs tests/server/test_chaos.py tests/server/test_readiness.py \
+		tests/proxy/test_fail_open.py $(wildcard tests/graph/runtime/test_failover.py)
 
 # The API's tests again over PostgreSQL, on a cluster of their own; left out where there is none.
 test-postgres: .venv/ready

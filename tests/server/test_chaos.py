@@ -1,0 +1,197 @@
+"""Servers that die, wait for their database or see the clock jump, under load: nothing is lost.
+
+`CHAOS_ROUNDS` says how often the server is killed, `CHAOS_SEED` what the agents do.
+"""
+
+import os
+import random
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+
+from tests.api.graph import Graph, reading
+from tests.api.test_concurrency import lines_of
+from tests.api.test_durability import store_locked
+from tests.server.servers import BIN, Server, running
+from tests.support.chaos_agents import Agent, States
+from tests.support.plain_graph import check_graph
+
+AGENTS = 4
+ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "5"))
+SEED = int(os.environ.get("CHAOS_SEED", "0")) or random.SystemRandom().randrange(2**32)
+FAKETIME = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+PATIENCE_SECONDS = 120
+
+
+class Load:
+    """Agents that work at once, and how much was acknowledged to all of them."""
+
+    def __init__(self) -> None:
+        print(f"CHAOS_SEED={SEED}")
+        self.random = random.Random(SEED)
+        self.agents = [
+            Agent(f"agent{number}", random.Random(self.random.random())) for number in range(AGENTS)
+        ]
+        self.acknowledged = 0
+        self.stored: States = {}
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def on(self, server: Server) -> Iterator[None]:
+        """The agents work for the block, which may kill the server; their errors are raised."""
+        ended = threading.Event()
+        with ExitStack() as stack:
+            clients = [stack.enter_context(server.client()) for _ in self.agents]
+            threads = stack.enter_context(ThreadPoolExecutor(AGENTS))
+            working = [
+                threads.submit(agent.work, http, self._count, ended)
+                for agent, http in zip(self.agents, clients, strict=True)
+            ]
+            try:
+                yield
+            finally:
+                ended.set()
+            for one in working:
+                one.result(PATIENCE_SECONDS)
+
+    def wait(self, calls: int) -> None:
+        """Until so many more calls were answered."""
+        with self._changed:
+            goal = self.acknowledged + calls
+            assert self._changed.wait_for(lambda: self.acknowledged >= goal, PATIENCE_SECONDS)
+
+    @property
+    def busy(self) -> int:
+        """How many writes the store refused."""
+        return sum(agent.busy for agent in self.agents)
+
+    def _count(self) -> None:
+        with self._changed:
+            self.acknowledged += 1
+            self._changed.notify_all()
+
+    def settle(self, server: Server) -> None:
+        """What is stored is what was acknowledged: by the API, and in the database."""
+        with server.client() as http:
+            for agent in self.agents:
+                if agent.deleting:  # it goes on where it stopped
+                    reply = http.post("/walker/delete_session", json={"session": agent.deleting})
+                    assert reply.status_code in (200, 404), reply.text
+            self.stored = stored = stored_sessions(http)
+        for agent in self.agents:
+            own = {name: lines for name, lines in stored.items() if owner(name) == agent.name}
+            agent.settle(own)
+        assert {owner(name) for name in stored} <= {agent.name for agent in self.agents}
+        check_graph(local_graph(server.data), stored)
+
+
+def owner(session: str) -> str:
+    return session.split("-")[0]
+
+
+def stored_sessions(http: httpx.Client) -> States:
+    """Every session as it is exported, its branches from their beginning."""
+
+    def report(walker: str, **fields: Any) -> Any:
+        reply = http.post(f"/walker/{walker}", json=fields)
+        assert reply.status_code == 200, reply.text
+        return reply.json()["reports"][0]
+
+    names = [one["session"] for one in report("list_sessions", limit=200)["sessions"]]
+    return {name: lines_of(report("export_session", session=name)) for name in names}
+
+
+def local_graph(data: Path) -> Graph:
+    """All of the one user who has sessions."""
+    query = """SELECT DISTINCT owner FROM nodes
+               WHERE kind = (SELECT number FROM kinds WHERE name = 'Session')"""
+    with reading(data) as read:
+        ((root,),) = read(query)
+    return Graph.read(data, str(UUID(bytes=root)))
+
+
+@pytest.fixture
+def serve(data: Path) -> Callable[..., Any]:
+    """Starts `contextrender serve` over the test's folder."""
+    command = [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data)]
+    return lambda **environment: running(command, data, **environment)
+
+
+def test_killed_under_load_nothing_acknowledged_is_lost(serve: Callable[..., Any]) -> None:
+    load = Load()
+    for _ in range(ROUNDS):
+        with serve() as server:
+            if load.acknowledged:
+                load.settle(server)
+            with load.on(server):
+                load.wait(load.random.randrange(5, 100))
+                server.stop(signal.SIGKILL)
+    with serve() as server:
+        load.settle(server)
+        notices_every_loss(local_graph(server.data), load.stored)
+    assert not load.busy
+
+
+def notices_every_loss(graph: Graph, sessions: States) -> None:
+    """The checker itself: one edge or event less, or one value other, and it objects."""
+    for kind in ("Next", "Returned", "Reuse", "Begins"):
+        (edge, *_) = [edge for edge in graph.edges if edge.kind == kind]
+        with pytest.raises((AssertionError, KeyError)):
+            check_graph(
+                Graph(graph.nodes, [one for one in graph.edges if one is not edge]), sessions
+            )
+        with pytest.raises(AssertionError):
+            check_graph(Graph(graph.nodes, [*graph.edges, edge]), sessions)
+    (event, *_) = graph.of("ToolResult")
+    other = replace(event, fields={**event.fields, "text": event.fields["text"] + "x"})
+    with pytest.raises(AssertionError):
+        check_graph(Graph({**graph.nodes, event.id: other}, graph.edges), sessions)
+    (session, *_) = [name for name, lines in sessions.items() if len(lines[0]) > 3]
+    with pytest.raises(AssertionError):
+        check_graph(graph, {**sessions, session: [sessions[session][0][:-1]]})
+
+
+def test_a_locked_database_refuses_and_loses_nothing(serve: Callable[..., Any], data: Path) -> None:
+    load = Load()
+    with serve() as server, load.on(server):
+        load.wait(30)
+        with store_locked(data):
+            load.wait(1)
+            while not load.busy:
+                load.wait(1)
+        load.wait(30)
+        with store_locked(data):
+            server.stop(signal.SIGKILL)
+    assert load.busy
+    with serve() as server:
+        load.settle(server)
+
+
+@pytest.mark.skipif(not FAKETIME, reason="libfaketime is not installed (Debian: faketime)")
+def test_the_clock_jumps_and_nothing_is_lost(serve: Callable[..., Any], tmp_path: Path) -> None:
+    clock = tmp_path / "clock"
+    clock.write_text("+0")
+    load = Load()
+    environment = {
+        "LD_PRELOAD": str(FAKETIME[0]),
+        "FAKETIME_TIMESTAMP_FILE": str(clock),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+    with serve(**environment) as server, load.on(server):
+        for offset in ("-50", "+3600", "+0", "-50"):
+            load.wait(10)
+            clock.write_text(offset)
+        load.wait(10)
+        server.stop(signal.SIGKILL)
+    with serve() as server:
+        load.settle(server)

@@ -1,0 +1,100 @@
+"""A whole store against the transcripts that were acknowledged, by rules of its own.
+
+`slow_rules` tells what is a value, a use, an answer and a turn; nothing of the engine's is asked.
+"""
+
+import json
+from functools import cache
+from typing import Any
+
+from tests.api.graph import Graph, Node
+from tests.support import slow_rules
+
+Json = dict[str, Any]
+EVENTS = ("Message", "ToolCall", "ToolResult")
+Edges = set[tuple[Any, ...]]
+
+
+@cache
+def _recomputed(line: str) -> tuple[list[tuple[str, int, int, str]], Edges]:
+    """A transcript's events (kind, position, turn, text), and its edges between their numbers."""
+    messages: list[Json] = json.loads(line)
+    turns = slow_rules.turns(messages)
+    events: list[tuple[str, int, int, str]] = []
+    first: list[int] = []
+    for position, message in enumerate(messages):
+        first.append(len(events))
+        kind = "ToolResult" if message["role"] == "tool" else "Message"
+        events.append((kind, position, turns[position], slow_rules.text_of(message["content"])))
+        for asked in message.get("tool_calls") or []:
+            arguments = slow_rules.name_and_arguments(asked)[1]
+            events.append(("ToolCall", position, turns[position], arguments))
+    edges: Edges = {("Next", at, at + 1) for at in range(len(events) - 1)}
+    for answer, (asking, place) in slow_rules.answers(messages).items():
+        edges.add(("Returned", first[asking] + 1 + place, first[answer]))
+    for operation, answer, values in slow_rules.uses(messages):
+        edges.add(("Reuse", operation, first[answer], *sorted(values)))
+    return events, edges
+
+
+def check_graph(graph: Graph, sessions: dict[str, list[list[Json]]]) -> None:
+    """The graph is exactly these sessions: every event, edge and branch, and nothing else."""
+    graph.check()
+    branches: dict[str, dict[int, Node]] = {}
+    for session, branch, _ in graph.pairs("HasBranch"):
+        branches.setdefault(session.fields["key"], {})[branch.fields["number"]] = branch
+    assert {key: sorted(found) for key, found in branches.items()} == {
+        key: list(range(len(lines))) for key, lines in sessions.items()
+    }
+    seen: set[str] = set()
+    expected: Edges = set()
+    for key, lines in sessions.items():
+        for number, messages in enumerate(lines):
+            line = _line(graph, branches[key], number)
+            events, edges = _recomputed(json.dumps(messages))
+            assert [_told(event) for event in line] == events, (key, number)
+            assert [event.fields["number"] for event in line] == list(range(len(line)))
+            fields = branches[key][number].fields
+            assert (fields["messages"], fields["events"]) == (len(messages), len(line))
+            ids = [event.id for event in line]
+            seen |= {*ids}
+            expected |= {(kind, ids[a], ids[b], *rest) for kind, a, b, *rest in edges}
+    assert seen == {node.id for node in graph.nodes.values() if node.kind in EVENTS}
+    stored = [
+        (edge.kind, edge.source, edge.target, *sorted(edge.fields.get("values", [])))
+        for edge in graph.edges
+        if edge.kind in ("Next", "Returned", "Reuse")
+    ]
+    assert len(stored) == len({*stored})
+    assert {*stored} == expected
+
+
+def _told(event: Node) -> tuple[str, int, int, str]:
+    fields = event.fields
+    return event.kind, fields["position"], fields["turn"], fields["text"]
+
+
+def _line(graph: Graph, branches: dict[int, Node], number: int) -> list[Node]:
+    """A branch's events in order, back from its last: by edges alone."""
+    begins: dict[str, str] = {}
+    for edge in graph.edges:
+        if edge.kind == "Begins":
+            assert edge.source not in begins
+            begins[edge.source] = edge.target
+    after: dict[str, list[str]] = {}
+    before: dict[str, str] = {}
+    for edge in graph.edges:
+        if edge.kind == "Next":
+            after.setdefault(edge.source, []).append(edge.target)
+            assert edge.target not in before
+            before[edge.target] = edge.source
+    own = begins[branches[number].id]
+    forks = {begins[branch.id] for at, branch in branches.items() if at != number}
+    line = [own]
+    while line[0] in before:
+        line.insert(0, before[line[0]])
+        assert line[0] not in line[1:]
+    while ahead := [event for event in after.get(line[-1], []) if event not in forks]:
+        (event,) = ahead
+        line.append(event)
+    return [graph.nodes[event] for event in line]
