@@ -27,6 +27,7 @@ MAY = {
     },
     "walkers": {
         "contextrender_bridge.errors",
+        "contextrender_bridge.prices",
         "contextrender_bridge.settings",
         "engine",
         "evaluation.advice",

@@ -12,7 +12,7 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,7 @@ def measured(arguments: argparse.Namespace, parts: list[str]) -> dict[str, Any]:
         import inside
 
         within = inside.Inside()
-        made = {
+        made: dict[str, Callable[[], dict[str, Any]]] = {
             "append": lambda: inside.append(within, 20_000),
             "new": lambda: inside.new_sessions(within, 3_000),
             "many": lambda: inside.many(within, arguments.users, arguments.sessions),

@@ -173,8 +173,8 @@ def difference_table(bootstrap: Bootstrap, cases: Sequence[Case]) -> str:
             cell += f" {report.interval(each.figure, each.estimate, signed=True)}"
             rows.setdefault((each.case, each.other), []).append(cell)
     titles = [TITLES[name] for name in TARGETED]
-    named = [[f"`{case}`", f"`{other}`", *cells] for (case, other), cells in rows.items()]
-    return markdown(["policy", "less", *titles], named)
+    lines = [[f"`{case}`", f"`{other}`", *cells] for (case, other), cells in rows.items()]
+    return markdown(["policy", "less", *titles], lines)
 
 
 def _by_budget(

@@ -10,8 +10,8 @@ from engine.lookback.kept import Pasts
 FOR_AGENTS: Final = 0.75
 """The share of the sessions that are rendered; the rest is for what looks back."""
 
-WORKING_SET: Final = WorkingSet(0)
-PASTS: Final = Pasts(0)
+WORKING_SET: Final[WorkingSet] = WorkingSet(0)
+PASTS: Final[Pasts] = Pasts(0)
 
 
 def limit_caches(size: int) -> None:

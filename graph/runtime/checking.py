@@ -83,10 +83,10 @@ def check_session(
         except ValueError as damage:
             name = store.kinds.name(kind)[1]
             yield Finding("unreadable", f"{name} {id} of session {session}: {damage}", owner, id)
-    for source, kind, target, data in store.edges(owner, belong):
+    for source, kind, target, fields in store.edges(owner, belong):
         try:
-            if data is not None:
-                rows.parse(rows.unpack(data))
+            if fields is not None:
+                rows.parse(rows.unpack(fields))
         except ValueError as damage:
             name = store.kinds.name(kind)[1]
             yield Finding(

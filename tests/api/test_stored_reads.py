@@ -67,7 +67,7 @@ class Row(dict[str, Any]):
     def note(self, name: str) -> None:
         if is_ours(2):
             for kind in types():
-                if {field.name for field in fields(kind)} == set(self):  # type: ignore[arg-type]
+                if {field.name for field in fields(kind)} == set(self):
                     self.reads.add((declaring(kind, name), name))
 
     def __getitem__(self, name: str) -> Any:

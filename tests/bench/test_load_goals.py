@@ -11,7 +11,7 @@ unmet = runpy.run_path(str(GOALS))["unmet"]
 
 
 def report(**other: Any) -> dict[str, Any]:
-    load = {
+    load: dict[str, Any] = {
         "agents": 32,
         "errors": {},
         "p50_ms": 10.0,
@@ -19,7 +19,7 @@ def report(**other: Any) -> dict[str, Any]:
         "cpu_ms": 4.0,
         "calls_per_second": 250.0,
     }
-    made = {
+    made: dict[str, dict[str, Any]] = {
         "load": load,
         "memory": {"limit_mb": 64, "warm_mb": 350.0, "end_mb": 360.0},
         "console": {"slower": 1.1},

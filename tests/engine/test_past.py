@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from engine.call.called import Called, called_of, noted
+from engine.call.facts import runs
 from engine.call.render_call import render_call
 from engine.call.request import RenderSettings
 from engine.costs import Usage
@@ -14,7 +15,7 @@ from engine.history.history import History
 from engine.lookback.kept import SteppedPast
 from engine.lookback.outline import outline
 from engine.lookback.spending import spend
-from engine.lookback.steps import Step, runs
+from engine.lookback.steps import Step
 from engine.models.embeddings import load_embedder
 from engine.text.tokens import content_text, counter_for
 from engine.text.transcript import Json, digest_after, split

@@ -87,7 +87,7 @@ def server(installed: Installed) -> Iterator[Server]:
     """Its service, with a session of the documents' name."""
     data = installed.place / "data"
     command = [str(installed.bin / "contextrender"), "serve", "--port", "0", "--data", str(data)]
-    with running(command, data, **_cleared(installed)) as server:
+    with running(command, data, PYTHONPATH="", HOME=str(installed.place)) as server:
         with server.client() as http, ContextRender(server.url, _token(http)) as client:
             client.render(SESSION, RUN["messages"])
         yield server
@@ -101,7 +101,10 @@ def test_it_serves_by_either_name_and_its_files_stay_as_they_are(installed: Inst
     for name in ("contextrender", "jac"):
         data = installed.place / f"data-{name}"
         command = [str(installed.bin / name), "serve", "--port", "0", "--data", str(data)]
-        with running(command, data, **_cleared(installed)) as server, server.client() as client:
+        with (
+            running(command, data, PYTHONPATH="", HOME=str(installed.place)) as server,
+            server.client() as client,
+        ):
             assert httpx.get(server.url + "/healthz").status_code == 200
             reply = client.post("/walker/nothing")
             assert reply.json()["error"]["code"] == "unknown_walker"
@@ -219,10 +222,6 @@ def _python_3_10() -> str:
     if done.returncode:
         pytest.skip("there is no Python 3.10 on this machine")
     return done.stdout.strip()
-
-
-def _cleared(installed: Installed) -> dict[str, str]:
-    return {"PYTHONPATH": "", "HOME": str(installed.place)}
 
 
 def _token(http: httpx.Client) -> str:

@@ -97,9 +97,9 @@ def warm_up() -> None:
     from engine.models.embeddings import load_embedder
     from engine.models.providers import check_model
     from engine.text.tokens import counter_for
-    from graph.runtime.dispatch import shorten
+    from graph.runtime.dispatch import read_filters_once
 
-    shorten()
+    read_filters_once()
     counter_for(None).text("")
     settings = current_settings()
     for name, model in (("EMBED_MODEL", settings.embed_model), ("MODEL", settings.model)):

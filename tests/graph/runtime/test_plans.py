@@ -1,5 +1,6 @@
 """SQLite finds rows by index, whatever it thinks of an owner's number of edges."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,7 +16,12 @@ def test_every_statement_reads_its_own_rows_alone(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
     asked: list[tuple[str, tuple[object, ...]]] = []
     read, one = store.read, uuid4()
-    store.read = lambda query, params=(): (asked.append((query, tuple(params))), [])[1]  # type: ignore[method-assign]
+
+    def note(query: str, params: Sequence[object] = ()) -> list[object]:
+        asked.append((query, tuple(params)))
+        return []
+
+    store.read = note  # type: ignore[method-assign]
     list(store.edges(one, [one]))
     list(store.edges(one, [one, uuid4()]))
     list(store.edges_out(one, [one], 1))
