@@ -51,7 +51,7 @@ def main() -> None:
 def measure(console: Console, results: int) -> None:
     page, url = console.page, console.service.server.url
     print(f"One session of {results} results, nothing of it computed yet; milliseconds")
-    page.add_init_script(f"sessionStorage['contextrender.token'] ??= {console.service.token!r}")
+    console.enter()
     straight = f"{url}/console/#/session/{SESSION}/timeline"
     said("timeline: first picture", timed(lambda: wait(page, straight, ".grid canvas")))
     paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")

@@ -1,6 +1,7 @@
-// The service, asked as its users ask it: POST /walker/NAME with a bearer token.
+// The service, asked as its users ask it: POST /walker/NAME. Who asks, a cookie says that scripts
+// cannot read; beside it goes its proof, kept in this origin's storage for every tab.
 
-const KEY = "contextrender.token";
+const KEY = "contextrender.proof";
 
 /** A refusal, with the server's own sentence. */
 export class ApiError extends Error {
@@ -17,44 +18,71 @@ type Listener = () => void;
 const listeners = new Set<Listener>();
 let refusal = "";
 
-export const token = (): string => sessionStorage.getItem(KEY) ?? "";
+export const isSignedIn = (): boolean => localStorage.getItem(KEY) !== null;
 
-/** Why the last token was refused, for the login page. */
+/** Why the last sign-in ended, for the login page. */
 export const signedOutBecause = (): string => refusal;
 
-export function onToken(listener: Listener): Listener {
+export function onSignIn(listener: Listener): Listener {
+  const elsewhere = (event: StorageEvent) => event.key === KEY && listener();
   listeners.add(listener);
-  return () => listeners.delete(listener);
+  addEventListener("storage", elsewhere);
+  return () => {
+    listeners.delete(listener);
+    removeEventListener("storage", elsewhere);
+  };
 }
 
-export function setToken(value: string, because = ""): void {
+function keep(proof: string | null, because = ""): void {
   refusal = because;
-  if (value) sessionStorage.setItem(KEY, value);
-  else sessionStorage.removeItem(KEY);
+  if (proof !== null) localStorage.setItem(KEY, proof);
+  else localStorage.removeItem(KEY);
   for (const listener of [...listeners]) listener();
 }
 
-/** Moves a token from `#token=...` into this tab's storage and out of the address bar. */
-export function takeTokenFromAddress(): void {
-  const given = /^#token=([^&]+)/.exec(location.hash);
+/** Signs in with what a link brings, `#code=...` (or `#token=...`), and goes where its `to` says. */
+export async function followLink(): Promise<void> {
+  const given = /^#(code|token)=([^&]+)(?:&to=(.*))?$/.exec(location.hash);
   if (!given) return;
-  history.replaceState(null, "", location.pathname);
-  setToken(decodeURIComponent(given[1]));
+  const [, kind, secret, to = ""] = given;
+  history.replaceState(null, "", `${location.pathname}#${decodeURIComponent(to)}`);
+  dispatchEvent(new HashChangeEvent("hashchange"));
+  const bearer = kind === "token" ? decodeURIComponent(secret) : "";
+  try {
+    keep((await post<SignedIn>("/console/sign-in", bearer ? {} : { code: secret }, bearer)).proof);
+  } catch (error) {
+    const told = error instanceof ApiError && error.status !== 401 ? error.message : REFUSED[kind];
+    if (!isSignedIn()) keep(null, told);
+  }
+}
+
+const REFUSED: Record<string, string> = {
+  code: "This link was used before or is too old. Run “contextrender console” for another, or sign in.",
+  token: "The token of this link is not good any more. Sign in again.",
+};
+
+interface SignedIn {
+  proof: string;
 }
 
 export async function logIn(username: string, password: string): Promise<void> {
-  const reply = await post<{ token: string }>("/user/login", { username, password }, "");
-  setToken(reply.token);
+  const { token } = await post<{ token: string }>("/user/login", { username, password }, "");
+  keep((await post<SignedIn>("/console/sign-in", {}, token)).proof);
+}
+
+export async function signOut(): Promise<void> {
+  await post("/console/sign-out", {}, "").catch(() => null);
+  keep(null);
 }
 
 /** The first report of a walker. A refused token leads back to the login page. */
 export async function ask<T>(walker: string, fields: object, signal?: AbortSignal): Promise<T> {
   try {
-    const reply = await post<{ reports: T[] }>(`/walker/${walker}`, fields, token(), signal);
+    const reply = await post<{ reports: T[] }>(`/walker/${walker}`, fields, "", signal);
     return reply.reports[0];
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) {
-      setToken("", "Your session has ended. Sign in again.");
+      keep(null, "Your session has ended. Sign in again.");
     }
     throw error;
   }
@@ -67,7 +95,7 @@ async function post<T>(path: string, body: object, bearer: string, signal?: Abor
       method: "POST",
       headers: {
         "content-type": "application/json",
-        ...(bearer ? { authorization: `Bearer ${bearer}` } : {}),
+        ...(bearer ? { authorization: `Bearer ${bearer}` } : { "x-contextrender-console": localStorage.getItem(KEY) ?? "" }),
       },
       body: JSON.stringify(body),
       signal,

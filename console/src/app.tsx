@@ -1,6 +1,6 @@
 // The frame around every view: who is signed in, where they are, light or dark.
 import { useEffect, useState } from "preact/hooks";
-import { onToken, setToken, token } from "./api";
+import { isSignedIn, onSignIn, signOut } from "./api";
 import { Icon } from "./parts/icon";
 import { type Place, usePlace } from "./route";
 import { setTheme, theme, useDark } from "./theme";
@@ -8,11 +8,12 @@ import { Login } from "./views/login";
 import { Overall } from "./views/overall";
 import { Session } from "./views/session";
 import { Sessions } from "./views/sessions";
+import { Store } from "./views/store";
 
 export function App() {
-  const [signedIn, setSignedIn] = useState(token() !== "");
+  const [signedIn, setSignedIn] = useState(isSignedIn());
   const place = usePlace();
-  useEffect(() => void onToken(() => setSignedIn(token() !== "")), []);
+  useEffect(() => onSignIn(() => setSignedIn(isSignedIn())), []);
   useEffect(() => {
     document.title = (signedIn ? titleOf(place) : "Sign in") + " · ContextRender";
   });
@@ -28,18 +29,21 @@ export function App() {
         </a>
         {signedIn && (
           <nav aria-label="Main">
-            <a href="#/" aria-current={place.page !== "overall" ? "page" : undefined}>
+            <a href="#/" aria-current={place.page === "sessions" || place.page === "session" ? "page" : undefined}>
               Sessions
             </a>
             <a href="#/overall" aria-current={place.page === "overall" ? "page" : undefined}>
               Savings
+            </a>
+            <a href="#/store" aria-current={place.page === "store" ? "page" : undefined}>
+              Graph store
             </a>
           </nav>
         )}
         <span class="spring" />
         <ThemeButton />
         {signedIn && (
-          <button class="quiet" onClick={() => setToken("")}>
+          <button class="quiet" onClick={signOut}>
             Sign out
           </button>
         )}
@@ -53,6 +57,7 @@ export function App() {
 
 function Page({ place }: { place: Place }) {
   if (place.page === "overall") return <Overall />;
+  if (place.page === "store") return <Store id={place.node} />;
   if (place.page === "session") return <Session key={`${place.session}\n${place.branch}`} place={place} />;
   return <Sessions />;
 }
@@ -73,7 +78,9 @@ function ThemeButton() {
 }
 
 const titleOf = (place: Place): string =>
-  place.page === "session" ? place.session : place.page === "overall" ? "Savings" : "Sessions";
+  place.page === "session" ? place.session : TITLES[place.page];
+
+const TITLES = { overall: "Savings", store: "Graph store", sessions: "Sessions", session: "" };
 
 function skip(event: Event): void {
   event.preventDefault();

@@ -1,10 +1,10 @@
 import { render } from "preact";
-import { takeTokenFromAddress } from "./api";
+import { followLink } from "./api";
 import { App } from "./app";
 import "./style.css";
 import { applyTheme } from "./theme";
 
-takeTokenFromAddress();
 applyTheme();
-addEventListener("hashchange", takeTokenFromAddress);
+addEventListener("hashchange", followLink);
+await followLink();
 render(<App />, document.getElementById("app")!);

@@ -1,24 +1,29 @@
-// Where the user is, in the address's fragment: #/session/KEY/VIEW/ITEM?branch=N
+// Where the user is, in the address's fragment: #/session/KEY/VIEW/ITEM?branch=N; #/store/NODE
 import { useEffect, useState } from "preact/hooks";
 
 export type View = "misses" | "timeline" | "call" | "graph" | "result" | "savings";
 export const VIEWS: View[] = ["misses", "timeline", "call", "graph", "result", "savings"];
 
 export interface Place {
-  page: "sessions" | "overall" | "session";
+  page: "sessions" | "overall" | "session" | "store";
   session: string;
   view: View;
   item: number | null;
   branch: number | null;
+  /** Of the graph store: a node's id, or nothing for the root. */
+  node: string;
 }
+
+const PAGES = ["overall", "store"] as const;
 
 export function readPlace(hash: string): Place {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
   const [page, session = "", view = "", item = ""] = path.split("/");
   const branch = new URLSearchParams(query).get("branch");
   return {
-    page: page === "session" && session ? "session" : page === "overall" ? "overall" : "sessions",
+    page: page === "session" && session ? "session" : (PAGES.find((known) => known === page) ?? "sessions"),
     session: decode(session),
+    node: page === "store" ? decode(session) : "",
     view: VIEWS.includes(view as View) ? (view as View) : "misses",
     item: /^\d+$/.test(item) ? Number(item) : null,
     branch: branch !== null && /^\d+$/.test(branch) ? Number(branch) : null,

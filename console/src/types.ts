@@ -344,3 +344,36 @@ export interface TotalSavingsView {
   counted: number;
   rows: SavedRow[];
 }
+
+export interface FieldView {
+  name: string;
+  kind: string;
+  text: string;
+  length: number;
+}
+
+export interface DegreeView {
+  kind: string;
+  outgoing: boolean;
+  count: number;
+}
+
+export interface EdgeView {
+  kind: string;
+  outgoing: boolean;
+  id: string;
+  end: string;
+  label: string;
+  values: string[];
+}
+
+export interface NodeView {
+  id: string;
+  owner: string;
+  kind: string;
+  label: string;
+  fields: FieldView[];
+  degrees: DegreeView[];
+  edges: EdgeView[];
+  next: number | null;
+}

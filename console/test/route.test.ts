@@ -4,7 +4,7 @@ import { address, readPlace, VIEWS } from "../src/route";
 test("an address leads where it was made for", () => {
   for (const view of VIEWS)
     for (const [item, branch] of [[null, null], [7, null], [0, 2], [null, 1]] as const) {
-      const place = { page: "session", session: "a/b ?#%ü", view, item, branch };
+      const place = { page: "session", session: "a/b ?#%ü", view, item, branch, node: "" };
       expect(readPlace(address("a/b ?#%ü", view, item, branch))).toEqual(place);
     }
 });
@@ -12,10 +12,11 @@ test("an address leads where it was made for", () => {
 test("what is no address is the list of sessions", () => {
   expect(readPlace("")).toMatchObject({ page: "sessions", session: "", item: null, branch: null });
   expect(readPlace("#/session/")).toMatchObject({ page: "sessions" });
-  expect(readPlace("#/overall")).toMatchObject({ page: "overall" });
+  expect(readPlace("#/overall")).toMatchObject({ page: "overall", node: "" });
+  expect(readPlace("#/store/session%3Aa%2Fb")).toMatchObject({ page: "store", node: "session:a/b", session: "session:a/b" });
 });
 
 test("what an address has wrong is left out", () => {
-  expect(readPlace("#/session/s/nowhere/x?branch=-1")).toEqual({ page: "session", session: "s", view: "misses", item: null, branch: null });
+  expect(readPlace("#/session/s/nowhere/x?branch=-1")).toEqual({ page: "session", session: "s", view: "misses", item: null, branch: null, node: "" });
   expect(readPlace("#/session/%E0%A4%A/call/3")).toMatchObject({ session: "%E0%A4%A", view: "call", item: 3 });
 });

@@ -64,6 +64,23 @@ def list_nodes(kind: type, before: Place | None, limit: int) -> list[object]:
     return [loaded[id].archetype for id in found if id in loaded]
 
 
+def edges_at(node: object) -> list[tuple[str, bool, UUID, object]]:
+    """Every edge at a node: its type's name, whether it leaves the node, the other end, the edge.
+
+    Those that leave come first, each type together.
+    """
+    here = node_id(node)
+    found = [
+        (type(edge.archetype).__name__, edge.source.id == here, edge)
+        for edge in cast(Any, node).__jac__.edges
+    ]
+    found.sort(key=lambda one: (not one[1], one[0], one[2].id))
+    return [
+        (kind, leaves, edge.target.id if leaves else edge.source.id, edge.archetype)
+        for kind, leaves, edge in found
+    ]
+
+
 def stand_in(kind: Any, identity: UUID, fields: Mapping[str, object]) -> Any:
     """A stored node of the caller's by what is known of it, not read: for visiting, 10 µs instead
     of 60. What is written to it is lost; its edges are read when they are asked for.

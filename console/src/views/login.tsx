@@ -36,7 +36,7 @@ export function Login() {
         {busy ? "Signing in…" : "Sign in"}
       </button>
       <p class="hint">
-        On the machine that runs the service, open the link that <code>jac serve</code> prints instead.
+        On the machine that runs the service, run <code>contextrender console</code> instead.
       </p>
     </form>
   );

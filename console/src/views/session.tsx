@@ -60,6 +60,9 @@ export function Session({ place }: { place: Place }) {
         <h1>{session}</h1>
         {data.complete && <span class={data.waiting ? "tag live-tag" : "tag"}>{data.waiting ? "Model’s turn" : "Idle"}</span>}
         <span class="spring" />
+        <a class="button" href={`#/store/${encodeURIComponent(`session:${session}`)}`}>
+          Graph store
+        </a>
         <button onClick={() => exportSession(session).catch(setProblem)}>Export</button>
         <button class="danger-quiet" onClick={remove}>
           Delete

@@ -42,6 +42,7 @@ SUBCOMMANDS = {
     "doctor": Subcommand("check the set-up and say what to do", f"{HERE}.cli.doctor"),
     "sessions": Subcommand("list sessions", f"{HERE}.cli.look.sessions"),
     "savings": Subcommand("say what all sessions saved", f"{HERE}.cli.look.savings"),
+    "console": Subcommand("open the console in a browser", f"{HERE}.cli.look.console"),
     "show": Subcommand("show a session or a call", f"{HERE}.cli.look.show"),
     "explain": Subcommand("say why results were shown", f"{HERE}.cli.look.explain"),
     "recall": Subcommand("print complete results", f"{HERE}.cli.look.recall"),

@@ -3,8 +3,10 @@
 Every look-up reads the user's row: what a command in another process changed counts at once.
 """
 
+import hmac
 import json
 import secrets
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +17,17 @@ from sqlalchemy.exc import IntegrityError
 
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.server.audit import Audit
+from contextrender_bridge.server.counts import Counts
 from contextrender_bridge.server.runtime import Runtime
-from contextrender_bridge.server.tokens import DAY, LOGIN_SECONDS, Claims, Tokens
+from contextrender_bridge.server.tokens import (
+    CODE,
+    CONSOLE,
+    DAY,
+    LEEWAY_SECONDS,
+    LOGIN_SECONDS,
+    Claims,
+    Tokens,
+)
 from contextrender_bridge.settings import current_settings
 from graph.runtime.identities import Identities
 
@@ -49,6 +60,11 @@ class Accounts:
         self._users = Identities(runtime.store.engine())
         self._decoy = bcrypt.hashpw(b"", bcrypt.gensalt())
         self.audit = Audit(data)
+        self._counts = Counts(data)
+
+    def close(self) -> None:
+        """Close the file of the codes that were used."""
+        self._counts.close()
 
     def add(self, name: str, password: str | None = None) -> str:
         """Create a user with a root of their own and return the id. No password: a random one."""
@@ -143,6 +159,37 @@ class Accounts:
         """Whose token it is, if it is good."""
         claims = self._tokens.read(token)
         return None if claims is None else self._bearer(claims)
+
+    def console_code(self, token: str) -> str:
+        """What signs in to the console, once and soon, as the bearer of a good token."""
+        return self._tokens.code(token)
+
+    def take_code(self, code: str) -> Caller | None:
+        """Whose code it is, at its first use."""
+        claims = self._tokens.read(code, CODE)
+        if claims is None or not self._is_first_use(claims):
+            return None
+        if user := self._bearer(claims):
+            self.audit.note("console_opened", user.name)
+        return user
+
+    def console_sign_in(self, user: Caller) -> tuple[str, str]:
+        """A cookie for the console, and the proof without which it is good for nothing."""
+        cookie = self._tokens.make(user.user, user.generation, LOGIN_SECONDS, CONSOLE)
+        return cookie, self._tokens.proof(cookie)
+
+    def console_caller(self, cookie: str, proof: str) -> Caller | None:
+        """Whose cookie it is, if its proof came with it."""
+        if not hmac.compare_digest(self._tokens.proof(cookie).encode(), proof.encode()):
+            return None
+        claims = self._tokens.read(cookie, CONSOLE)
+        return None if claims is None else self._bearer(claims)
+
+    def _is_first_use(self, code: Claims) -> bool:
+        with self._counts.changing() as file:
+            file.execute("DELETE FROM codes WHERE expires < ?", (time.time() - LEEWAY_SECONDS,))
+            row = (code.id, code.expires)
+            return file.execute("INSERT OR IGNORE INTO codes VALUES (?, ?)", row).rowcount == 1
 
     def _bearer(self, claims: Claims) -> Caller | None:
         user = self._user(claims.user)

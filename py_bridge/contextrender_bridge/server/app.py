@@ -43,6 +43,7 @@ from contextrender_bridge.server.refusals import REFUSALS
 from contextrender_bridge.server.replies import encode, error_response, json_response
 from contextrender_bridge.server.retention import Retention
 from contextrender_bridge.server.runtime import Runtime
+from contextrender_bridge.server.sign_in import SMALL, Question, SignIn, bearer_of
 from contextrender_bridge.settings import Settings, current_settings
 from graph.runtime.early import Tell
 from graph.runtime.unit import StoreUnavailable
@@ -59,6 +60,7 @@ class Service:
         except BaseException:
             self.runtime.close()
             raise
+        self.sign_in = SignIn(self.accounts, self._known)
         self.readiness = Readiness(self.runtime.store, data, settings)
         self._counts = Counts(data)
         self._attempts = Attempts(self._counts)
@@ -77,7 +79,8 @@ class Service:
 
     async def call_walker(self, request: Request) -> Response:
         """`POST /walker/{name}`: run it for the bearer of the token."""
-        caller = await self.admit(bearer_of(request))
+        question = self.sign_in.question(request)
+        caller = _noted(await self._ask(lambda: self._admit(question)))
         return await self._run_walker(request.path_params["name"], await request.body(), caller)
 
     async def call_inside(self, name: str, body: bytes, caller: Caller) -> Response:
@@ -125,6 +128,7 @@ class Service:
         self._login_threads.shutdown(wait=True)
         self._threads.shutdown(wait=True)
         self._counts.close()
+        self.accounts.close()
         self.runtime.close()
 
     async def _run_walker(self, name: str, body: bytes, caller: Caller) -> Response:
@@ -162,34 +166,34 @@ class Service:
 
     async def admit(self, token: str) -> Caller:
         """Whose token it is, counted as a call. Raises Unauthorized, or InvalidRequest (429)."""
-        return _noted(await self._ask(self._admit, token))
+        return _noted(await self._ask(lambda: self._admit(lambda: self.accounts.caller(token))))
 
-    async def caller(self, token: str) -> Caller:
-        """Whose token it is. Raises Unauthorized."""
-        return _noted(await self._ask(self._known, token))
+    async def _known(self, question: Question) -> Caller:
+        return _noted(await self._ask(lambda: _found(question())))
 
-    def _admit(self, token: str) -> Caller:
-        caller = self._known(token)
+    def _admit(self, question: Question) -> Caller:
+        caller = _found(question())
         self._quotas.check_call(caller)
         return caller
 
-    def _known(self, token: str) -> Caller:
-        caller = self.accounts.caller(token)
-        if caller is None:
-            raise Unauthorized("Send a token that is good: `Authorization: Bearer TOKEN`.")
-        return caller
-
     async def _is_local_users(self, request: Request) -> bool:
+        token = bearer_of(request)
         try:
-            caller = await self._ask(self.accounts.caller, bearer_of(request))
+            caller = await self._ask(lambda: self.accounts.caller(token))
         except StoreUnavailable:
             return False
         return caller is not None and caller.name == LOCAL_USER
 
-    async def _ask[T](self, question: Callable[[str], T], token: str) -> T:
+    async def _ask[T](self, question: Callable[[], T]) -> T:
         """Of the database, which the loop does not wait for."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._token_threads, question, token)
+        return await loop.run_in_executor(self._token_threads, question)
+
+
+def _found(caller: Caller | None) -> Caller:
+    if caller is None:
+        raise Unauthorized("Send a token that is good: `Authorization: Bearer TOKEN`.")
+    return caller
 
 
 def _noted(caller: Caller) -> Caller:
@@ -197,12 +201,6 @@ def _noted(caller: Caller) -> Caller:
     if (asked := ASKED.get()) is not None:
         asked.user = caller.name
     return caller
-
-
-def bearer_of(request: Request) -> str:
-    """The token that a request brings, or nothing."""
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def build_app(
@@ -229,6 +227,7 @@ def build_app(
             Route("/healthz/live", service.healthz, methods=["GET"]),
             Route("/healthz/ready", service.ready, methods=["GET"]),
             Route("/metrics", service.show_metrics, methods=["GET"]),
+            *service.sign_in.routes(),
             *console_routes(),
             *proxy.routes(),
         ],
@@ -238,7 +237,7 @@ def build_app(
             Middleware(
                 BodyLimit,
                 max_bytes=settings.max_body_mb * 2**20,
-                routes={"/user/login": LOGIN_BYTES},
+                routes={"/user/login": LOGIN_BYTES, **SMALL},
                 whole=settings.body_seconds,
             ),
         ],

@@ -58,9 +58,9 @@ def console_routes() -> list[BaseRoute]:
     ]
 
 
-def console_link(url: str, token: str) -> str:
-    """The page's address for the bearer of a token.
+def console_link(url: str, code: str, place: str = "") -> str:
+    """The page's address for whoever has a code that works once; `place` is what to show.
 
-    What follows `#` is never sent to a server; the page takes it out of the address at once.
+    What follows `#` is never sent to a server; the page takes the code out of the address at once.
     """
-    return f"{url}/console/#token={token}"
+    return f"{url}/console/#code={code}" + (f"&to={place}" if place else "")

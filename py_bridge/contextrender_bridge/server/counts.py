@@ -1,4 +1,4 @@
-"""What the processes on one data folder count together: calls of a minute, failed logins.
+"""What the processes on one data folder count together: calls, failed logins, codes used.
 
 A small SQLite file that is never synced: after a power cut its counts begin anew.
 """
@@ -18,6 +18,7 @@ CREATE TABLE IF NOT EXISTS calls (user TEXT PRIMARY KEY, left REAL, since REAL) 
 CREATE TABLE IF NOT EXISTS failures (key TEXT, at REAL);
 CREATE INDEX IF NOT EXISTS failures_of ON failures (key, at);
 CREATE INDEX IF NOT EXISTS failures_at ON failures (at);
+CREATE TABLE IF NOT EXISTS codes (id TEXT PRIMARY KEY, expires REAL) WITHOUT ROWID;
 """
 
 

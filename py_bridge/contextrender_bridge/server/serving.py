@@ -21,6 +21,7 @@ from contextrender_bridge.server.console import console_link
 from contextrender_bridge.server.idle import Idle, stopped_when_idle
 from contextrender_bridge.server.logs import configure_logging
 from contextrender_bridge.server.recovering import Recovering
+from contextrender_bridge.server.tokens import Tokens
 from contextrender_bridge.settings import current_settings
 
 
@@ -78,9 +79,13 @@ def http_config(app: Recovering | Idle, protocol: type[Any]) -> uvicorn.Config:
 def say_ready(url: str, data: Path) -> None:
     """Tells whoever started it where it is."""
     print(f"ContextRender is ready at {url} (data in {data.resolve()})", flush=True)
-    # It carries the token, so it is for the person at the terminal, not for a log.
+    # It signs in, so it is for the person at the terminal, not for a log.
     if sys.stdout.isatty():
-        print(f"Console: {console_link(url, stored_credentials(data).token)}", flush=True)
+        code = Tokens(data).code(stored_credentials(data).token)
+        print(
+            f"Console (once; `contextrender console` opens it again): {console_link(url, code)}",
+            flush=True,
+        )
 
 
 def end_in_order() -> None:

@@ -2,6 +2,8 @@
 so that all of a user's can be taken back at once (server.accounts).
 """
 
+import hashlib
+import hmac
 import os
 import secrets
 import time
@@ -17,6 +19,10 @@ from contextrender_bridge.settings import current_settings
 DAY = 24 * 3600
 LOGIN_SECONDS = DAY
 """Of a token for a password: whoever has that gets another."""
+CODE_SECONDS = 900
+"""Of the code in a link to the console, which works once."""
+CODE, CONSOLE = "console-code", "console"
+"""Whom a token that is no bearer's is for (RFC 7519, 4.1.3): of links, of cookies."""
 LEEWAY_SECONDS = 60
 """How far the clocks of those who make and read tokens may be apart."""
 
@@ -29,6 +35,7 @@ class Claims:
     generation: str
     made: int
     expires: int
+    id: str = ""
 
     @property
     def is_due(self) -> bool:
@@ -43,19 +50,32 @@ class Tokens:
         """Makes the secret at first use, unless `CONTEXTRENDER_JWT_SECRET` is set."""
         self._secret = _secret(data)
 
-    def make(self, user: str, generation: str, seconds: int) -> str:
-        """A token of the user with that id."""
+    def make(self, user: str, generation: str, seconds: int, audience: str | None = None) -> str:
+        """A token of the user with that id; with an `audience`, one that is good there alone."""
         now = int(time.time())
-        claims = {"sub": user, "gen": generation, "iat": now, "exp": now + seconds}
+        claims: dict[str, object] = {"sub": user, "gen": generation, "iat": now}
+        claims["exp"] = now + seconds
+        if audience is not None:
+            claims.update(aud=audience, jti=secrets.token_urlsafe(12))
         return jwt.encode(claims, self._secret, algorithm="HS256")
 
-    def read(self, token: str) -> Claims | None:
-        """What it says, if the signature is ours and it has not ended."""
+    def code(self, token: str) -> str:
+        """What signs in to the console, once and soon, as the bearer of a good token."""
+        claims = self.read(token)
+        return self.make(claims.user, claims.generation, CODE_SECONDS, CODE) if claims else ""
+
+    def proof(self, token: str) -> str:
+        """What only the maker of the token can tell of it."""
+        return hmac.new(self._secret.encode(), token.encode(), hashlib.sha256).hexdigest()
+
+    def read(self, token: str, audience: str | None = None) -> Claims | None:
+        """What it says, if the signature is ours, it is for that audience and it has not ended."""
         try:
             found = jwt.decode(
                 token,
                 self._secret,
                 algorithms=["HS256"],
+                audience=audience,
                 leeway=LEEWAY_SECONDS,
                 options={"require": ["sub", "exp"]},
             )
@@ -63,7 +83,11 @@ class Tokens:
             return None
         expires = int(found["exp"])
         return Claims(
-            str(found["sub"]), str(found.get("gen", "")), int(found.get("iat", expires)), expires
+            str(found["sub"]),
+            str(found.get("gen", "")),
+            int(found.get("iat", expires)),
+            expires,
+            str(found.get("jti", "")),
         )
 
 

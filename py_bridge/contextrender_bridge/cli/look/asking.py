@@ -31,7 +31,7 @@ class Service:
             known = resolve_credentials(None, None)
         except NoCredentials as missing:
             raise CommandError(str(missing)) from None
-        self._url = known.url
+        self.url = known.url
         self._http = httpx.Client(
             base_url=known.url,
             timeout=TIMEOUT,
@@ -54,11 +54,16 @@ class Service:
     def ask(self, walker: str, **fields: Any) -> Json:
         """The report of a walker; fields that are None are left out. Raises CommandError."""
         body = {name: value for name, value in fields.items() if value is not None}
+        report: Json = self.post(f"/walker/{walker}", body)["reports"][0]
+        return report
+
+    def post(self, path: str, body: Json) -> Json:
+        """The answer of a route. Raises CommandError."""
         try:
-            token = resolve_credentials(self._url, None).token  # the one of the moment
+            token = resolve_credentials(self.url, None).token  # the one of the moment
             headers = {"authorization": f"Bearer {token}"}
-            reply = self._http.post(f"/walker/{walker}", json=body, headers=headers)
-            answer = reply.json()
+            reply = self._http.post(path, json=body, headers=headers)
+            answer: Json = reply.json()
         except NoCredentials as missing:
             raise CommandError(str(missing)) from None
         except (httpx.HTTPError, ValueError) as error:
@@ -67,8 +72,7 @@ class Service:
             ) from None
         if reply.is_error:
             raise CommandError(printable(answer["error"]["message"]))
-        report: Json = answer["reports"][0]
-        return report
+        return answer
 
     def timeline(self, session: str, branch: int | None) -> Json:
         """The whole timeline as one report."""

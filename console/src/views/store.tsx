@@ -1,0 +1,166 @@
+// The Jac graph as it is stored: a node, its fields, and its edges to follow.
+import { useEffect, useState } from "preact/hooks";
+import { number, plural } from "../format";
+import { Copy } from "../parts/copy";
+import { useAsk } from "../parts/load";
+import { Failure, Loading } from "../parts/notes";
+import { go } from "../route";
+import type { DegreeView, EdgeView, NodeView } from "../types";
+
+const SESSION = "session:";
+const at = (id: string): string => `#/store/${encodeURIComponent(id)}`;
+
+export function Store({ id }: { id: string }) {
+  const [kind, setKind] = useState("");
+  const [start, setStart] = useState(0);
+  useEffect(() => {
+    setKind("");
+    setStart(0);
+  }, [id]);
+  const named = id.startsWith(SESSION) ? { session: id.slice(SESSION.length) } : { id };
+  const { value, error, busy } = useAsk<NodeView>("look_at_node", { ...named, kind, start });
+  const choose = (next: string) => {
+    setKind(next);
+    setStart(0);
+  };
+  const open = (event: SubmitEvent) => {
+    event.preventDefault();
+    const given = new FormData(event.currentTarget as HTMLFormElement).get("node");
+    go(at(String(given).trim()));
+  };
+  return (
+    <section class="page store">
+      <div class="heading">
+        <h1>Graph store</h1>
+        <a href="#/store">Root</a>
+        <form class="search" onSubmit={open}>
+          <input name="node" aria-label="A node’s id" placeholder="A node’s id, or session:NAME" />
+        </form>
+      </div>
+      {error !== null && <Failure error={error} />}
+      {error === null && value === null && busy && <Loading what="Reading the node…" />}
+      {error === null && value !== null && (
+        <>
+          <h2>
+            <span class="tag">{value.kind}</span> {value.label}
+          </h2>
+          <p class="mono">
+            {value.id} <Copy text={value.id} title="Copy id" />
+          </p>
+          <Fields node={value} />
+          <Degrees node={value} kind={kind} onKind={choose} />
+          <Edges edges={value.edges} />
+          {(start > 0 || value.next !== null) && (
+            <nav class="pager" aria-label="Pages of edges">
+              <button disabled={start === 0} onClick={() => setStart(0)}>
+                First
+              </button>
+              <button disabled={value.next === null} onClick={() => setStart(value.next!)}>
+                More edges
+              </button>
+            </nav>
+          )}
+          <Commands node={value} />
+        </>
+      )}
+    </section>
+  );
+}
+
+function Fields({ node }: { node: NodeView }) {
+  if (node.fields.length === 0) return <p class="hint">It has no fields.</p>;
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label="Fields">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Field</th>
+            <th scope="col">Type</th>
+            <th scope="col">Value</th>
+          </tr>
+        </thead>
+        <tbody>
+          {node.fields.map((field) => (
+            <tr key={field.name}>
+              <th scope="row">{field.name}</th>
+              <td>{field.kind}</td>
+              <td class="mono cut">
+                {field.kind === "bytes" ? plural(field.length, "byte") : field.text}
+                {field.kind !== "bytes" && field.length > field.text.length && (
+                  <small> … {number(field.length)} characters in all</small>
+                )}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Degrees({ node, kind, onKind }: { node: NodeView; kind: string; onKind: (kind: string) => void }) {
+  if (node.kind === "Root") return <p class="hint">The newest sessions; the others by their name, session:NAME.</p>;
+  const said = (one: DegreeView) => `${one.outgoing ? "→" : "←"} ${one.kind} ${number(one.count)}`;
+  return (
+    <p class="chips" role="group" aria-label="Edges by type">
+      {node.degrees.map((one) => (
+        <button key={said(one)} aria-pressed={kind === one.kind} onClick={() => onKind(kind === one.kind ? "" : one.kind)}>
+          {said(one)}
+        </button>
+      ))}
+    </p>
+  );
+}
+
+function Edges({ edges }: { edges: EdgeView[] }) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label="Edges">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Edge</th>
+            <th scope="col">Node</th>
+            <th scope="col">Values</th>
+          </tr>
+        </thead>
+        <tbody>
+          {edges.map((edge) => (
+            <tr key={edge.kind + edge.outgoing + edge.id}>
+              <td>
+                {edge.outgoing ? "→" : "←"} {edge.kind}
+              </td>
+              <td>
+                {edge.end ? <a href={at(edge.id)}>{edge.label}</a> : "not there"} <span class="tag">{edge.end}</span>
+              </td>
+              <td class="mono">{edge.values.join(", ")}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** What runs a walker of one's own from here; a file as docs/inspection.md has it. */
+function Commands({ node }: { node: NodeView }) {
+  const session = node.kind === "Session" ? (node.fields.find((field) => field.name === "key")?.text ?? "") : "";
+  const run = (file: string, walker: string, end = "") =>
+    `CONTEXTRENDER_DATA=DATA jac enter -r ${node.owner} ${file} ${walker} ${quoted(session || "SESSION")}${end}`;
+  const lines = [run("most_used.jac", "most_used"), run("draw.jac", "draw", " > session.dot")];
+  return (
+    <details>
+      <summary>Run a walker of your own</summary>
+      <p>
+        On the service’s machine, in the folder of your file, DATA being the service’s data folder. Both files are in
+        docs/inspection.md; the second is <code>jac dot</code> of one session.
+      </p>
+      {lines.map((line) => (
+        <p key={line} class="mono">
+          {line} <Copy text={line} />
+        </p>
+      ))}
+    </details>
+  );
+}
+
+const quoted = (word: string): string => (/^[\w.@:/-]+$/.test(word) ? word : `'${word.replace(/'/g, "'\\''")}'`);

@@ -1,0 +1,60 @@
+"""Open the console, signed in; print the link, which works once, where there is no browser."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import webbrowser
+from contextlib import suppress
+from urllib.parse import quote
+
+from contextrender_bridge.cli.look.asking import Service
+from contextrender_bridge.errors import CommandError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `contextrender console`."""
+    parser.add_argument("session", nargs="?", metavar="SESSION", help="one session")
+    parser.add_argument("--turn", type=int, metavar="N", help="one of its model calls")
+    parser.add_argument("--branch", type=int, metavar="N", help="of its branches (written last)")
+    parser.add_argument("--print", action="store_true", help="print the link, open nothing")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Open the page. What the link names must be there."""
+    if args.session is None and (args.turn is not None or args.branch is not None):
+        raise CommandError("--turn and --branch are of a SESSION.", 2)
+    with Service() as service:
+        place = find_place(service, args.session, args.turn, args.branch)
+        link = f"{service.url}/console/#code={service.post('/console/link', {})['code']}{place}"
+    if args.print or not opened(link):
+        print(link)
+    return 0
+
+
+def find_place(service: Service, session: str | None, turn: int | None, branch: int | None) -> str:
+    """What a link says of where to go. Raises CommandError where there is no such place."""
+    if session is None:
+        return ""
+    found = service.ask("inspect_session", session=session, branch=branch)
+    number = found["head"] if branch is None else branch
+    turns = next(line["turns"] for line in found["lines"] if line["number"] == number)
+    if turn is not None and not 1 <= turn <= turns:
+        raise CommandError(f"there is no turn {turn}; the last one is {turns}.")
+    where = f"/session/{quote(session, safe='')}"
+    where += "" if turn is None else f"/call/{turn}"
+    where += "" if branch is None else f"?branch={branch}"
+    return f"&to={quote(where, safe='')}"
+
+
+def opened(link: str) -> bool:
+    """Whether a browser with windows has it: one for terminals would take this one over."""
+    seen = sys.platform in ("darwin", "win32") or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    )
+    if not (seen and sys.stdout.isatty()):
+        return False
+    with suppress(webbrowser.Error):
+        return webbrowser.open(link)
+    return False

@@ -1,0 +1,126 @@
+"""The graph store: the Jac graph as it is, node by node, for its owner alone."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.console.conftest import ORDERS, PATIENCE_MS, Console, Service
+
+expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
+expect.set_options(timeout=PATIENCE_MS)
+
+
+def look(service: Service, **fields: Any) -> Any:
+    return service("look_at_node", **fields)
+
+
+def edges(service: Service, id: str) -> Iterator[Any]:
+    """All of a node's, page by page."""
+    start: int | None = 0
+    while start is not None:
+        page = look(service, id=id, start=start)
+        yield from page["edges"]
+        start = page["next"]
+
+
+def test_following_edges_reaches_the_whole_session(service: Service) -> None:
+    first = look(service, session="nightly-02")
+    seen, kinds, left = set(), Counter[str](), [first["id"]]
+    while left:
+        node = look(service, id=left.pop())
+        if node["id"] in seen or node["kind"] == "Root":
+            continue
+        seen.add(node["id"])
+        kinds[node["kind"]] += 1
+        found = Counter((e["kind"], e["outgoing"]) for e in edges(service, node["id"]))
+        assert found == {(d["kind"], d["outgoing"]): d["count"] for d in node["degrees"]}
+        left += [edge["id"] for edge in node["edges"]]
+    told = service("inspect_session", session="nightly-02")["lines"][0]
+    assert kinds["ToolResult"] == kinds["ToolCall"] == told["results"]
+    assert kinds["Message"] == told["messages"] - told["results"]
+    assert kinds["Session"] == kinds["Branch"] == 1
+
+
+def test_a_node_tells_its_fields_the_long_ones_shortened(service: Service) -> None:
+    root = look(service)
+    assert root["kind"] == "Root" and root["id"] == root["owner"]
+    assert {edge["kind"] for edge in root["edges"]} == {"Owns"}
+    session = look(service, session=ORDERS)
+    assert {field["name"]: field["text"] for field in session["fields"]}["key"] == ORDERS
+    vectors = [
+        field
+        for edge in edges(service, event_before_a_result(service)["id"])
+        if edge["end"] == "ToolResult"
+        for field in look(service, id=edge["id"])["fields"]
+        if field["name"] == "embedding"
+    ]
+    assert vectors and all(one["kind"] == "bytes" and one["text"] == "" for one in vectors)
+
+
+def event_before_a_result(service: Service) -> Any:
+    session = look(service, session=ORDERS)
+    node = look(service, id=next(e["id"] for e in session["edges"] if e["kind"] == "HasBranch"))
+    while node["kind"] != "ToolCall":
+        ahead = [e for e in node["edges"] if e["kind"] in ("Begins", "Next") and e["outgoing"]]
+        node = look(service, id=ahead[-1]["id"])
+    return node
+
+
+def test_a_long_field_is_shortened_and_tells_its_length(service: Service) -> None:
+    service("sync", session="long text", messages=[{"role": "user", "content": "ab" * 5000}])
+    try:
+        branch = look(service, session="long text")["edges"][0]
+        ahead = look(service, id=branch["id"])["edges"]
+        message = look(service, id=next(e["id"] for e in ahead if e["kind"] == "Begins"))
+        (text,) = [field for field in message["fields"] if field["name"] == "text"]
+        assert text["length"] == 10_000 and text["text"] == "ab" * 200
+    finally:
+        service("delete_session", session="long text")
+
+
+def test_anothers_node_is_not_there(service: Service, other: str) -> None:
+    for id in (look(service, session=ORDERS)["id"], look(service)["id"]):
+        assert service.post("look_at_node", other, id=id).status_code == 404
+    assert service.post("look_at_node", other, session=ORDERS).status_code == 404
+    system = "00000000-0000-0000-0000-000000000000"
+    assert service.post("look_at_node", other, id=system).status_code == 404
+    assert service.post("look_at_node", id="x").status_code == 422
+    assert service.post("look_at_node", start=-1).status_code == 422
+
+
+def test_edges_are_followed_by_click_from_the_root(console: Console) -> None:
+    page = console.page
+    page.get_by_role("link", name="Graph store").click()
+    page.get_by_role("link", name="Session " + ORDERS).click()
+    page.get_by_role("region", name="Edges").get_by_role("link", name="Branch 0").click()
+    page.get_by_role("button", name="→ Begins 1").click()
+    page.get_by_role("region", name="Edges").get_by_role("link").first.click()
+    expect(page.locator("h2")).to_contain_text("message 0")
+    node = look(console.service, id=page.url.rpartition("/")[2])
+    assert node["kind"] == "Message"
+    page.get_by_label("A node’s id").fill(f"session:{ORDERS}")
+    page.keyboard.press("Enter")
+    expect(page.locator("h2")).to_contain_text("Session " + ORDERS)
+    page.get_by_text("Run a walker of your own").click()
+    expect(page.locator("details")).to_contain_text(f"jac enter -r {node['owner']} most_used.jac")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator("details").get_by_role("button", name="Copy").first.click()
+    expect(page.locator("details").get_by_role("status").first).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()").endswith(ORDERS)
+
+
+def test_an_unknown_node_is_a_sentence(console: Console) -> None:
+    console.page.evaluate("location.hash = '#/store/6b7fb7f0-0000-4000-8000-000000000000'")
+    expect(console.page.get_by_role("alert")).to_contain_text("there is no such node")
+    console.problems.clear()
+
+
+def test_it_is_drawn(console: Console) -> None:
+    import os
+
+    console.page.evaluate(f"location.hash = '#/store/session:{ORDERS}'")
+    expect(console.page.locator("h2")).to_contain_text("Session " + ORDERS)
+    if folder := os.environ.get("CONTEXTRENDER_LOOK"):
+        console.page.screenshot(path=f"{folder}/store.png")

@@ -1,0 +1,92 @@
+"""`contextrender console`: links that open where they say, for every tab of a browser."""
+
+import os
+import pty
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.console.conftest import COMMAND, ORDERS, PATIENCE_MS, Console, Service
+from tests.console.test_terminal import run
+
+expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
+expect.set_options(timeout=PATIENCE_MS)
+
+Visit = Callable[..., Console]
+
+
+def link(service: Service, *arguments: str) -> str:
+    return run(service, "console", "--print", *arguments).strip()
+
+
+def test_a_link_opens_the_call_it_names(visit: Visit, service: Service) -> None:
+    console = visit()
+    console.page.goto(link(service, ORDERS, "--turn", "30"))
+    expect(console.page.get_by_role("heading", name=ORDERS, level=1)).to_be_visible()
+    assert console.page.url == f"{service.server.url}/console/#/session/{ORDERS}/call/30"
+    console.page.reload()
+    expect(console.page.get_by_role("heading", name=ORDERS, level=1)).to_be_visible()
+
+
+def test_every_tab_of_the_browser_is_signed_in(visit: Visit, service: Service) -> None:
+    first = visit()
+    used = link(service)
+    first.page.goto(used)
+    expect(first.page.get_by_role("link", name=ORDERS)).to_be_visible()
+    second = first.page.context.new_page()
+    second.goto(f"{service.server.url}/console/#/session/{ORDERS}/result/3")
+    expect(second.get_by_role("heading", name=ORDERS, level=1)).to_be_visible()
+    second.goto("about:blank")
+    second.goto(used)  # once only, and this browser is in
+    expect(second.get_by_role("link", name=ORDERS)).to_be_visible()
+    second.get_by_role("button", name="Sign out").click()
+    expect(first.page.get_by_role("heading", name="Sign in")).to_be_visible()
+    first.problems.clear()
+
+
+def test_a_used_link_says_so_elsewhere(visit: Visit, service: Service) -> None:
+    used = link(service)
+    first, second = visit(), visit()
+    first.page.goto(used)
+    expect(first.page.get_by_role("link", name=ORDERS)).to_be_visible()
+    second.page.goto(used)
+    expect(second.page.get_by_role("alert")).to_contain_text("used before")
+    second.problems.clear()
+
+
+def test_a_deep_link_survives_the_sign_in(visit: Visit, service: Service) -> None:
+    console = visit()
+    console.page.goto(f"{service.server.url}/console/#/session/{ORDERS}/result/3")
+    expect(console.page.get_by_role("heading", name="Sign in")).to_be_visible()
+    assert console.page.url.endswith(f"#/session/{ORDERS}/result/3")
+
+
+def test_what_is_not_there_is_a_sentence_and_a_status(service: Service) -> None:
+    assert "no session 'nowhere'" in run(service, "console", "nowhere", "--print", status=1)
+    assert "no turn 999" in run(service, "console", ORDERS, "--turn", "999", "--print", status=1)
+    assert "of a SESSION" in run(service, "console", "--turn", "3", status=2)
+
+
+def test_a_terminal_with_a_browser_opens_it(service: Service, tmp_path: Path) -> None:
+    """A script stands in for the browser; without a terminal the link is printed instead."""
+    told = tmp_path / "told"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {told}\n')
+    browser.chmod(0o755)
+    environment = {
+        **os.environ,
+        "CONTEXTRENDER_DATA": str(service.server.data),
+        "BROWSER": f"{browser} %s",
+    }
+    command = [*COMMAND, "console", ORDERS]
+    piped = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert f"to=%2Fsession%2F{ORDERS}" in piped.stdout and not told.exists()
+    ours, theirs = pty.openpty()
+    subprocess.run(command, env=environment, stdout=theirs, check=True, timeout=60)
+    os.close(theirs)
+    os.close(ours)
+    assert f"to=%2Fsession%2F{ORDERS}" in told.read_text()
