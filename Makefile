@@ -4,7 +4,7 @@ BIN := .venv/bin
 TRACES ?=
 RUNTIMES ?=
 
-.PHONY: demo test chaos test-postgres test-lowest test-runtimes audit size data bench eval check fix lock clean
+.PHONY: demo test chaos fuzz test-postgres test-lowest test-runtimes audit size data bench eval check fix lock clean
 
 demo: .venv/ready
 	$(BIN)/contextrender demo $(if $(TRACES),"$(TRACES)")
@@ -21,6 +21,15 @@ chaos: export FAILOVER_ROUNDS ?= 20
 chaos: .venv/ready
 	$(BIN)/python -m pytest -rs tests/server/test_chaos.py tests/server/test_readiness.py \
 		tests/proxy/test_fail_open.py $(wildcard tests/graph/runtime/test_failover.py)
+
+# Generated requests to every endpoint, the proxy's three dialects and MCP; what failed is kept in
+# .hypothesis and tried first. HYPOTHESIS_SEED repeats a run.
+HYPOTHESIS_SEED := $(or $(HYPOTHESIS_SEED),$(shell date +%s))
+fuzz: export FUZZ_EXAMPLES ?= 500
+fuzz: .venv/ready
+	@echo "HYPOTHESIS_SEED=$(HYPOTHESIS_SEED)"
+	$(BIN)/python -m pytest -rs --hypothesis-seed=$(HYPOTHESIS_SEED) \
+		tests/api/test_fuzz.py tests/proxy/test_fuzz.py
 
 # The API's tests again over PostgreSQL, on a cluster of their own; left out where there is none.
 test-postgres: .venv/ready

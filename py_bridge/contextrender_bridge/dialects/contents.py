@@ -13,7 +13,8 @@ from typing import Any
 
 Json = dict[str, Any]
 
-TEXT_TYPES = frozenset({"text", "input_text", "output_text"})
+# Not a set: what a caller writes for a type may have no hash.
+TEXT_TYPES = ("text", "input_text", "output_text")
 MEDIA = {
     "image": "image",
     "image_url": "image",

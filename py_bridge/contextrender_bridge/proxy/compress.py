@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 _ID = re.compile(r"[0-9a-f]{24}")
 _RECALL = re.compile(r"recall result \d+ for all of it")
-_BLOCKS = frozenset({"tool_use", "tool_result"})
+_BLOCKS = ("tool_use", "tool_result")
 REMEMBERED = 4096
 MARK_TOKENS = 32
 """About what the line in place of a result costs."""

@@ -55,7 +55,7 @@ _MESSAGE = frozenset(
         "tool_calls",
     }
 )
-_TOOLS = frozenset({"function", "custom"})
+_TOOLS = ("function", "custom")
 _TEXTS = frozenset({"text", "refusal", "thinking", "redacted_thinking"})
 _LABELS = frozenset({"type", "detail", "format", "filename", "media_type"})
 _INLINE = re.compile(r"data:[^,]*,")

@@ -1,0 +1,127 @@
+"""Whatever is sent over HTTP gets an answer or a refusal of our shape, never a failure.
+
+`make fuzz` sets `FUZZ_EXAMPLES`; what failed is kept in `.hypothesis` and tried first.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+from urllib.parse import quote
+from uuid import uuid4
+
+import httpx
+import pytest
+from hypothesis import example as instance
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.api.client import Json, error_of
+from tests.api.conftest import Service, User
+from tests.api.endpoints import endpoints, example
+from tests.api.transcripts import agent_run
+from tests.support.fuzzing import EXTRAS, HELD, JSON, TEXTS, fuzz, messages, raw, spoilt
+
+RUN = agent_run(3)
+WALKERS = sorted(path.stem for path in Path("walkers").glob("*.jac"))
+METHODS = ["GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD", "PATCH"]
+PATHS = ["/", "/walker/", "/console/", "/user/", "/v1/", "/s/", "/k/", "/mcp", "/metrics"]
+NUMBERS = st.one_of(st.integers(-2, 9), st.integers(), st.just(2**63), st.just(-(2**63)))
+
+
+@pytest.fixture(scope="module")
+def alice(service: Service) -> User:
+    made = service.new_user()
+    made.api("sync", session="s", messages=RUN)
+    return made
+
+
+def checked(reply: httpx.Response) -> None:
+    """A report, or a refusal that says something."""
+    assert reply.status_code < 500, reply.text
+    if reply.status_code == 200:
+        assert set(reply.json()) == {"reports"}
+    else:
+        error_of(reply, reply.status_code, reply.json()["error"]["code"])
+
+
+def of(hint: Any) -> st.SearchStrategy[Any]:
+    """Values of a field's type, as far as JSON has it."""
+    known: dict[Any, st.SearchStrategy[Any]] = {
+        int: NUMBERS,
+        bool: st.booleans(),
+        float: st.floats(allow_nan=False, allow_infinity=False),
+        str: st.one_of(st.just("s"), TEXTS),
+        type(None): st.none(),
+    }
+    if hint in known:
+        return known[hint]
+    arguments = get_args(hint)
+    if getattr(hint, "__origin__", None) is list:
+        return st.lists(of(arguments[0]), max_size=3)
+    if getattr(hint, "__origin__", None) is dict:
+        return st.one_of(messages(), EXTRAS)
+    return st.one_of(*(of(one) for one in arguments)) if arguments else JSON
+
+
+def test_every_endpoint_is_tried(service: Service) -> None:
+    assert sorted(endpoints(service)) == WALKERS
+
+
+@pytest.mark.parametrize("walker", WALKERS)
+@fuzz
+@given(data=st.data())
+def test_every_endpoint_answers_or_refuses(
+    service: Service, alice: User, walker: str, data: st.DataObject
+) -> None:
+    hints = get_type_hints(service.walkers[walker])
+    names = data.draw(st.sets(st.sampled_from(endpoints(service)[walker]), max_size=3))
+    right = example(walker, "s") | {name: data.draw(of(hints[name])) for name in sorted(names)}
+    if walker == "delete_session":
+        right["session"] = data.draw(TEXTS)
+    checked(alice.api.post(walker, **right))
+    checked(alice.api.post(walker, body=data.draw(raw(right))))
+
+
+@fuzz
+@given(spoilt({"settings": {"budget": 300, "policy": "recency"}, "messages": RUN[:5]}))
+def test_settings_and_messages_with_something_wrong(alice: User, fields: Any) -> None:
+    fields = fields if isinstance(fields, dict) else {"messages": fields}
+    for walker in ("sync", "render"):
+        checked(alice.api.post(walker, body=json.dumps({"session": "wrong", **fields})))
+
+
+@fuzz
+@given(data=st.data())
+def test_an_export_with_something_wrong(alice: User, data: st.DataObject) -> None:
+    export = alice.api("export_session", session="s")
+    body = {"session": uuid4().hex, "data": data.draw(spoilt(export))}
+    checked(alice.api.post("import_session", body=json.dumps(body)))
+
+
+@fuzz
+@given(st.lists(messages(), min_size=1, max_size=4))
+@instance([{"role": "user", "content": None, "input": HELD, "custom": {"input": HELD}}])
+def test_what_is_stored_is_exported_exactly(alice: User, sent: list[Json]) -> None:
+    session, copy = uuid4().hex, uuid4().hex
+    alice.api("sync", session=session, messages=sent)
+    export = alice.api("export_session", session=session)
+    alice.api("import_session", session=copy, data=export)
+    for exported in (export, alice.api("export_session", session=copy)):
+        (branch,) = exported["branches"]
+        # As JSON: 1, 1.0 and true are equal in Python.
+        told = [json.dumps(one, sort_keys=True) for one in branch["messages"]]
+        assert told == [json.dumps(one, sort_keys=True) for one in sent]
+
+
+@fuzz
+@given(st.sampled_from(METHODS), st.sampled_from(PATHS), TEXTS, raw({"username": "a"}))
+def test_every_route_answers_or_refuses(
+    service: Service, alice: User, method: str, path: str, rest: str, body: bytes
+) -> None:
+    """The console's files, logins, figures, and what is not there; by whom it may."""
+    for headers in ({}, {"authorization": f"Bearer {alice.api.token}"}):
+        for name in (path + quote(rest), "/user/login", "/console/index.html", "/healthz"):
+            reply = service.http.request(method, name, content=body, headers=headers)
+            assert reply.status_code < 500, (name, reply.text)
+            if reply.status_code >= 400 and method != "HEAD":
+                assert "error" in reply.json(), (name, reply.text)

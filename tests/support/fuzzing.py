@@ -1,0 +1,83 @@
+"""Generated JSON, messages and bodies for tests that must hold for whatever comes."""
+
+import json
+import os
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+Json = dict[str, Any]
+HELD = "\x00held apart"
+"""Our own mark in stored shells: it goes among the texts, and everywhere a caller might put it."""
+
+fuzz = settings(
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "15")),
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[*HealthCheck],
+)
+TEXTS = st.one_of(st.just(HELD), st.text(max_size=8))
+JSON = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(allow_nan=False, allow_infinity=False),
+        TEXTS,
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXTS, inner, max_size=3)),
+    max_leaves=8,
+)
+KEYS = st.one_of(st.sampled_from(["input", "arguments", "name", "tool_calls", "custom"]), TEXTS)
+EXTRAS = st.dictionaries(KEYS, JSON, max_size=4)
+CONTENTS = st.one_of(
+    TEXTS, st.none(), st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": TEXTS}))
+)
+
+
+@st.composite
+def calls(draw: st.DrawFn) -> Json:
+    """A tool call with fields nobody knows."""
+    kind = draw(st.sampled_from(["function", "custom"]))
+    key = {"function": "arguments", "custom": "input"}[kind]
+    body = draw(EXTRAS) | {"name": draw(st.text(min_size=1, max_size=5)), key: draw(TEXTS)}
+    extras = {k: v for k, v in draw(EXTRAS).items() if k not in ("custom", "function")}
+    return extras | {"id": draw(st.text(min_size=1, max_size=4)), "type": kind, kind: body}
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> Json:
+    """A message with fields nobody knows."""
+    role = draw(st.sampled_from(["system", "user", "assistant", "tool"]))
+    message = draw(EXTRAS) | {"role": role, "content": draw(CONTENTS)}
+    if role == "assistant":
+        message["tool_calls"] = draw(st.lists(calls(), max_size=2))
+        if not message["tool_calls"]:
+            del message["tool_calls"]
+    if role == "tool":
+        message["tool_call_id"] = draw(st.text(min_size=1, max_size=4))
+    return message
+
+
+@st.composite
+def spoilt(draw: st.DrawFn, right: Any) -> Any:
+    """`right` with one value in it, at any depth, replaced, left out or added to."""
+    if not isinstance(right, dict | list) or not right or draw(st.integers(0, 3)) == 0:
+        return draw(JSON)
+    keys = [*right] if isinstance(right, dict) else [*range(len(right))]
+    key = draw(st.sampled_from(keys))
+    made = right.copy()
+    if draw(st.integers(0, 4)) == 0:
+        del made[key]
+    else:
+        made[key] = draw(spoilt(right[key]))
+    return made | draw(EXTRAS) if isinstance(made, dict) and draw(st.booleans()) else made
+
+
+@st.composite
+def raw(draw: st.DrawFn, right: Any) -> bytes:
+    """A body that may be cut off, or be no JSON at all."""
+    body = json.dumps(draw(spoilt(right))).encode()
+    cut = st.integers(0, len(body)).map(lambda length: body[:length])
+    return draw(st.one_of(st.just(body), st.binary(), cut))
