@@ -42,6 +42,7 @@ export interface InspectView {
   tools: ToolView[];
   uses: number;
   embedded: number;
+  damaged: string;
 }
 
 export interface ResultColumns {

@@ -87,13 +87,15 @@ class Settings:
     token: str = _row("", "for clients: their token (else the local server's)", secret=True)
     model: str = _row(
         "",
-        "a LiteLLM model: it compacts results larger than the budget, which become excerpts "
-        "without one, and writes the summaries of the policies that need a model",
+        "a LiteLLM model (with the extra `models`): it compacts results larger than the budget, "
+        "which become excerpts without one, and writes the summaries of the policies that need "
+        "a model",
         also="CTXGRAPH_MODEL",
     )
     embed_model: str = _row(
         "wordllama",
-        "offline; or a LiteLLM embedding model such as `text-embedding-3-small`, or `none`",
+        "offline; or, with the extra `models`, a LiteLLM embedding model such as "
+        "`text-embedding-3-small`, or `none`",
         also="CTXGRAPH_EMBED_MODEL",
     )
     acon_guideline: str = _row("", "file with the guideline text of the policy `acon`")
@@ -243,6 +245,12 @@ def set_for_library(name: str, value: str, *, unless: str = "") -> None:
     """What a library of ours reads from the environment; but not where that or `unless` is set."""
     if unless not in os.environ:
         os.environ.setdefault(name, value)
+
+
+def has_windows() -> bool:
+    """Whether this process can open windows."""
+    named = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in named)
 
 
 def environment_without(*names: str) -> dict[str, str]:

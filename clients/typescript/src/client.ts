@@ -112,9 +112,9 @@ export class ContextRender {
   }
 
   /** Removes a session and all that it holds. */
-  async deleteSession(session: string): Promise<replies.DeleteView> {
+  async deleteSession(session: string, updatedAt?: number): Promise<replies.DeleteView> {
     this.#core.forget(session);
-    return this.#call("delete_session", { session });
+    return this.#call("delete_session", { session, updated_at: updatedAt });
   }
 
   async #call<T>(walker: string, fields: Fields): Promise<T> {

@@ -217,10 +217,11 @@ class Core(Connection):
         fields = {"data": data, "session": session}
         return cast(SyncView, (yield from self.call("import_session", fields)))
 
-    def delete_session(self, session: str) -> Flow[DeleteView]:
-        """Removes a session and all that it holds."""
+    def delete_session(self, session: str, *, updated_at: float | None = None) -> Flow[DeleteView]:
+        """Removes a session and all it holds; with `updated_at` only as it was then, else 409."""
         self._sent.forget((None, session, ""))
-        return cast(DeleteView, (yield from self.call("delete_session", {"session": session})))
+        fields = {"session": session, "updated_at": updated_at}
+        return cast(DeleteView, (yield from self.call("delete_session", fields)))
 
     def _send_new(
         self,

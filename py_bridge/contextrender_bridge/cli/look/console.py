@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import webbrowser
 from contextlib import suppress
@@ -11,6 +10,7 @@ from urllib.parse import quote
 
 from contextrender_bridge.cli.look.asking import Service
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.settings import has_windows
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,10 +50,7 @@ def find_place(service: Service, session: str | None, turn: int | None, branch: 
 
 def opened(link: str) -> bool:
     """Whether a browser with windows has it: one for terminals would take this one over."""
-    seen = sys.platform in ("darwin", "win32") or any(
-        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
-    )
-    if not (seen and sys.stdout.isatty()):
+    if not (has_windows() and sys.stdout.isatty()):
         return False
     with suppress(webbrowser.Error):
         return webbrowser.open(link)
