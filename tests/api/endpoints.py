@@ -14,6 +14,7 @@ NEEDS: dict[str, dict[str, Any]] = {
 }
 LOOKS_AT_A_SESSION = [
     *("advise", "compare_policies", "explain", "export_session", "inspect_session", "misses"),
+    "look_at_node",
     *(
         "read_message",
         "recall",
