@@ -41,9 +41,20 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request, or takes part in the server's start and end."""
         if scope["type"] == "lifespan":
-            await (self._mcp or _live)(scope, receive, send)
+            await (self._mcp or _live)(scope, receive, self._closing(send))
         elif scope["type"] == "http":
             await self._admit(scope, receive, send)
+
+    def _closing(self, send: Send) -> Send:
+        """Gives back the proxies' connections before the server's end is told."""
+
+        async def told(message: Any) -> None:
+            if message["type"] == "lifespan.shutdown.complete":
+                for proxy in self._proxies.values():
+                    await proxy.close()
+            await send(message)
+
+        return told
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
         secret, _, rest = scope["path"].removeprefix(PREFIX).partition("/")
