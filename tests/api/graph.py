@@ -100,9 +100,12 @@ def reading(data: Path) -> Iterator[Callable[..., list[Any]]]:
     """What runs statements in the database of a service that keeps its data there."""
     if address := os.environ.get("CONTEXTRENDER_DATABASE"):
         with psycopg.connect(address, autocommit=True) as remote:
-            yield (
-                lambda query, *values: remote.execute(query.replace("?", "%s"), values).fetchall()
-            )
+
+            def run(query: str, *values: Any) -> list[Any]:
+                done = remote.execute(query.replace("?", "%s"), values)
+                return done.fetchall() if done.description else []
+
+            yield run
         return
     with closing(sqlite3.connect(data / "store.db", autocommit=True)) as local:
         local.text_factory = str
