@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from graph.runtime.caches import WORKING_SET
 from graph.runtime.checking import check_owner, repair
-from graph.runtime.sqlite import SqliteStore
+from graph.runtime.opening import open_store
+from graph.runtime.store import Store
 from tests.api.client import Api, Json
 from tests.api.conftest import Service, User
 from tests.api.graph import Graph, reading
@@ -160,8 +161,8 @@ def test_any_single_row_may_be_lost(service: Service, place: float, how: str, wa
     assert not alice.graph().nodes
 
 
-def with_store(alice: User, work: Callable[[SqliteStore], Any]) -> Any:
-    store = SqliteStore(alice.data / "store.db")
+def with_store(alice: User, work: Callable[[Store], Any]) -> Any:
+    store = open_store(alice.data)
     try:
         return work(store)
     finally:
