@@ -9,9 +9,13 @@ RUNTIMES ?=
 demo: .venv/ready
 	$(BIN)/contextrender demo $(if $(TRACES),"$(TRACES)")
 
+# A file's tests stay in one process; JOBS=0 runs all in this one.
+JOBS ?= auto
+SIDE_BY_SIDE := --numprocesses $(JOBS) --dist loadfile
+
 test: .venv/ready
 	.ci/get-postgresql
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 	$(MAKE) --no-print-directory test-postgres
 
 # Servers killed under load 200 times, locked databases, jumping clocks; a failing disk, database and
@@ -33,7 +37,7 @@ fuzz: .venv/ready
 
 # The API's tests again over PostgreSQL, on a cluster of their own; left out where there is none.
 test-postgres: .venv/ready
-	TEST_STORE=postgres $(BIN)/python -m pytest -rs tests/api
+	TEST_STORE=postgres $(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/api
 
 # The same with the lowest versions that the requirements allow: make test-lowest TESTS=tests/api
 TESTS ?= tests
