@@ -4,7 +4,8 @@ BIN := .venv/bin
 TRACES ?=
 RUNTIMES ?=
 
-.PHONY: demo test chaos fuzz test-postgres test-lowest test-runtimes audit size data bench eval check fix lock clean
+.PHONY: demo test chaos fuzz test-postgres test-lowest test-runtimes audit size data bench eval check check-jac \
+	check-python check-console fix lock clean
 
 demo: .venv/ready
 	$(BIN)/contextrender demo $(if $(TRACES),"$(TRACES)")
@@ -54,6 +55,12 @@ test-lowest: .venv/ready
 audit: .venv/ready
 	@.ci/audit $(BIN)
 
+# Agent runtimes themselves, each installed in a cache folder; QUICK=1 leaves out the slowest:
+# make test-runtimes RUNTIMES="langchain opencode"
+test-runtimes: .venv/ready
+	$(BIN)/python -m pytest -v $(SIDE_BY_SIDE) $(if $(QUICK),-m "not slow") \
+		$(if $(RUNTIMES),$(addprefix adapters/,$(RUNTIMES)),adapters clients)
+
 # What the parts take on disk, each installed from its locked versions in an environment of its own.
 size: .venv/ready
 	$(BIN)/python bench/size.py
@@ -71,12 +78,19 @@ eval: .venv/ready
 	$(BIN)/contextrender eval "$(TRACES)"
 
 check: .venv/ready
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target check-jac check-python check-console
+
+check-jac: .venv/ready
 	.ci/check-jac $(BIN)
+
+check-python: .venv/ready
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	PYTHONPATH=.:py_bridge $(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/python -m pytest tests/test_layers.py
 	$(BIN)/mypy
+
+check-console: .venv/ready
 	cd console && ../$(BIN)/biome lint --error-on-warnings
 	.ci/check-console
 

@@ -8,9 +8,11 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 ADAPTERS = Path(__file__).resolve().parent.parent
 CACHE = Path(os.environ.get("RUNTIMES_CACHE") or "~/.cache/contextrender-runtimes").expanduser()
@@ -23,30 +25,33 @@ def python_of(name: str, root: Path = ADAPTERS) -> Path:
     """A Python with the packages of `adapters/NAME/requirements.txt`, or the test is skipped."""
     wanted = root / name / "requirements.txt"
     home = CACHE / name.replace("/", "-")
-    if _is_fresh(home, [wanted]):
-        return home / "bin" / "python"
-    uv = [sys.executable, "-m", "uv"]
-    _run([*uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(home)])
     python = home / "bin" / "python"
-    _run([*uv, "pip", "install", "--quiet", "--python", str(python), "--requirement", str(wanted)])
-    _stamp(home, [wanted])
+
+    def install() -> None:
+        uv = [sys.executable, "-m", "uv"]
+        _run([*uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(home)])
+        packages = ["--python", str(python), "--requirement", str(wanted)]
+        _run([*uv, "pip", "install", "--quiet", *packages])
+
+    _once(home, [wanted], install)
     return python
 
 
 def node_modules_of(name: str, root: Path = ADAPTERS) -> Path:
     """The `node_modules` of `adapters/NAME/package.json`, or the test is skipped."""
-    source = root / name
-    wanted = [source / "package.json", source / "package-lock.json"]
+    wanted = [root / name / "package.json", root / name / "package-lock.json"]
     home = CACHE / name.replace("/", "-")
-    if not _is_fresh(home, wanted):
+
+    def install() -> None:
         if not shutil.which("npm"):
             pytest.skip("npm is not installed")
         shutil.rmtree(home, ignore_errors=True)
-        home.mkdir(parents=True)
+        home.mkdir()
         for path in wanted:
             shutil.copy(path, home)
         _run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], home)
-        _stamp(home, wanted)
+
+    _once(home, wanted, install)
     return home / "node_modules"
 
 
@@ -57,13 +62,14 @@ def environment(**variables: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(ADAPTERS.parent / "py_bridge"), **variables}
 
 
-def _is_fresh(home: Path, wanted: list[Path]) -> bool:
-    stamp = home / STAMP
-    return stamp.is_file() and stamp.read_text() == _digest(wanted)
-
-
-def _stamp(home: Path, wanted: list[Path]) -> None:
-    (home / STAMP).write_text(_digest(wanted))
+def _once(home: Path, wanted: list[Path], install: Callable[[], None]) -> None:
+    """Installs unless that was done; tests that run side by side wait for one another."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    stamp, digest = home / STAMP, _digest(wanted)
+    with FileLock(CACHE / f"{home.name}.lock"):
+        if not stamp.is_file() or stamp.read_text() != digest:
+            install()
+            stamp.write_text(digest)
 
 
 def _digest(wanted: list[Path]) -> str:
