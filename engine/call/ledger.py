@@ -7,7 +7,10 @@ from dataclasses import astuple, dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Self
 
-from engine.call.facts import NO_BILL, CallFact
+from contextrender_bridge.usage import Usage
+from contextrender_bridge.whole_bill import NOTHING_KNOWN, Known, whole_bill
+
+from engine.call.facts import CallFact
 
 Row = list[Any]
 Key = tuple[str, str, str, str, str]
@@ -67,19 +70,16 @@ NAMES: Final = tuple(field.name for field in fields(Sums))
 class Before:
     """What the next call's sums need of the calls before it: `full` and `at` of the last one.
 
-    The rest is for estimating the whole history's bill: see `whole_bill`.
+    `known` is for estimating the whole history's bill.
     """
 
     full: int = 0
     at: int = 0
-    prompt: int = 0
-    away: int = 0
-    caches: bool = False
-    writes: bool = False
+    known: Known = NOTHING_KNOWN
 
     def to_json(self) -> list[int]:
         """As plain values."""
-        return [int(value) for value in astuple(self)]
+        return [self.full, self.at, *map(int, astuple(self.known))]
 
     @classmethod
     def from_json(cls, data: Sequence[int]) -> Self:
@@ -87,37 +87,7 @@ class Before:
         if not data:
             return cls()
         full, at, prompt, away, caches, writes = data
-        return cls(full, at, prompt, away, bool(caches), bool(writes))
-
-
-LIFETIME: Final = 300
-"""Seconds for which providers keep a prompt that is not asked for again."""
-BLOCK: Final = 128
-
-
-def whole_bill(before: Before, fact: CallFact) -> tuple[tuple[int, ...], Before]:
-    """What a billed call would have used with the whole history, and what the next one is told.
-
-    An estimate: the provider's count and the tokens left out; of it, as much from the cache as the
-    whole prompt before had, where this line's cache is at work and the pause was short enough.
-    """
-    fresh, read, written, long, output = fact.billed or NO_BILL
-    left_out = max(fact.full - fact.prompt, 0)
-    caches = before.caches or read + written + long > 0
-    writes = before.writes or written + long > 0
-    away = before.away + left_out
-    full = fresh + read + written + long + left_out
-    warm = caches and fact.at - before.at < LIFETIME
-    known = min(before.prompt, full) if warm else 0
-    after = replace(before, prompt=full, away=away, caches=caches, writes=writes)
-    if not away:
-        return (fresh, read, written, long, output), after
-    if not writes:
-        known -= known % BLOCK
-        return (full - known, known, 0, 0, output), after
-    fresh = min(fresh, full - known)
-    rest = full - known - fresh
-    return (fresh, known, *((0, rest) if long > written else (rest, 0)), output), after
+        return cls(full, at, Known(prompt, away, bool(caches), bool(writes)))
 
 
 def sums_of(
@@ -151,8 +121,22 @@ def bill_sums(fact: CallFact, before: Before) -> tuple[Sums, Before]:
     """What a call's bill adds."""
     if fact.billed is None:
         return Sums(), before
-    whole, after = whole_bill(before, fact)
-    return Sums(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, *fact.billed, *whole[:4]), after
+    fresh, read, written, long, output = fact.billed
+    usage = Usage(fact.model, fresh, read, written, long, output)
+    whole, known = whole_bill(before.known, usage, fact.full - fact.prompt, fact.at - before.at)
+    made = Sums(
+        billed=1,
+        fresh=fresh,
+        read=read,
+        written=written,
+        written_long=long,
+        billed_output=output,
+        whole_fresh=whole.fresh,
+        whole_read=whole.read,
+        whole_written=whole.written,
+        whole_written_long=whole.written_long,
+    )
+    return made, replace(before, known=known)
 
 
 def key_of(fact: CallFact) -> Key:

@@ -64,3 +64,8 @@ class RenderSettings:
 
 LIVE = RenderSettings(budget=24_000, policy="contextrender_frozen", live=True)
 """What serves a live agent best (`docs/policies.md`): the default of `fit`, proxy and adapters."""
+
+
+def asks(changes: Mapping[str, Any]) -> bool:
+    """Whether any setting is asked for; those that a caller left out are None."""
+    return any(value is not None for value in changes.values())

@@ -49,8 +49,6 @@ def shared_tokens(rendered: Rendered, before: Prompt | None) -> int:
 
 def _shown_tokens(rendered: Rendered, result: int) -> int:
     """Tokens of a result, or of what stands in for it."""
-    if result in (made := rendered.plan.texts):
-        return made[result].tokens
     if result in rendered.texts:
-        return rendered.view.counter.message({"content": rendered.texts[result]})
+        return rendered.replaced_tokens(result)
     return rendered.view.history.results.tokens[result]

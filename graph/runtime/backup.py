@@ -5,7 +5,6 @@ It holds what a data folder holds that cannot be made anew: `store.db`, the secr
 that they stay good) and the audit log.
 """
 
-import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -18,10 +17,9 @@ from contextrender_bridge.paths import make_private
 from graph.runtime.carry_over import OLD_GRAPH
 from graph.runtime.copying import copy_snapshot, copy_store
 from graph.runtime.locks import starting
-from graph.runtime.sqlite import SqliteStore
+from graph.runtime.sqlite import FILE, SqliteStore, make_file
 from graph.runtime.store import Store, TooNew
 
-FILE: Final = "store.db"
 BESIDE: Final = ("jwt_secret", "audit.log")
 HELD: Final = "SELECT (SELECT count(*) FROM nodes), (SELECT count(*) FROM identity_users)"
 
@@ -34,7 +32,7 @@ def back_up(store: Store, data: Path, target: Path) -> dict[str, int]:
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise CommandError(f"{target} is there already: name a folder that is new or empty.")
     part = make_private(target) / f"{FILE}.part"
-    os.close(os.open(part, os.O_RDWR | os.O_CREAT, 0o600))
+    make_file(part)
     if isinstance(store, SqliteStore):
         store.copy_to(part)
         _check(part)
@@ -59,23 +57,30 @@ def restore(source: Path, data: Path, store: Store | None = None) -> dict[str, i
         if any((data / name).exists() for name in (FILE, OLD_GRAPH)):
             raise CommandError(f"there is a store in {data} already: name an empty folder.")
         part = data / f"{FILE}.part"
-        _fresh(part)
+        _clear(part)
+        make_file(part)
         try:
             _copy_file(file, part)
             _check(part)
             _settle(part, store)
         except BaseException:
-            _fresh(part, make=False)
+            _clear(part)
             raise
         for name in BESIDE:
             if (source / name).exists() and not (data / name).exists():
                 shutil.copy2(source / name, data / name)
         if store is not None:
             counts = _held(part)
-            _fresh(part, make=False)
+            _clear(part)
             return counts
         part.rename(data / FILE)
     return _held(data / FILE)
+
+
+def is_empty(store: Store) -> bool:
+    """Whether there is neither a node nor a user in it."""
+    there = store.read("SELECT 1 FROM nodes LIMIT 1")
+    return not there and not _has_users(store)
 
 
 def _settle(part: Path, store: Store | None) -> None:
@@ -89,12 +94,6 @@ def _settle(part: Path, store: Store | None) -> None:
             copy_store(restored, store)
     finally:
         restored.close()
-
-
-def is_empty(store: Store) -> bool:
-    """Whether there is neither a node nor a user in it."""
-    there = store.read("SELECT 1 FROM nodes LIMIT 1")
-    return not there and not _has_users(store)
 
 
 def _has_users(store: Store) -> bool:
@@ -147,9 +146,7 @@ def _held(file: Path) -> dict[str, int]:
     return {"nodes": nodes, "users": users}
 
 
-def _fresh(part: Path, *, make: bool = True) -> None:
+def _clear(part: Path) -> None:
     """Removes what another attempt left."""
     for name in (part, *(part.with_name(part.name + end) for end in ("-wal", "-shm", "-journal"))):
         name.unlink(missing_ok=True)
-    if make:
-        os.close(os.open(part, os.O_RDWR | os.O_CREAT, 0o600))

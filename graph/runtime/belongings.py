@@ -6,10 +6,10 @@ misses, the other finds.
 
 from collections.abc import Iterable
 from itertools import batched
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from graph.runtime import rows
-from graph.runtime.identity import branch_id
+from graph.runtime.identity import branch_id, event_id
 from graph.runtime.store import Store
 
 AT_ONCE = 500
@@ -65,5 +65,5 @@ def _events(store: Store, owner: UUID, session: UUID, number: int, branch: UUID)
             first, stop = int(fields["fork_events"]), int(fields["events"])
         except (ValueError, KeyError, TypeError):
             break
-        return {uuid5(session, f"event/{number}/{event}") for event in range(first, stop)}
+        return {event_id(session, number, event) for event in range(first, stop)}
     return set()

@@ -6,13 +6,13 @@ Rows alone are looked at, no nodes are built: it works where walking does not.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from engine.history.branches import ROOT
 from engine.history.stored import is_event, is_intact
 from graph.runtime import rows
 from graph.runtime.belongings import belongings, branch_ids, known
-from graph.runtime.identity import removal_id
+from graph.runtime.identity import event_id, removal_id
 from graph.runtime.quarantine import put_aside
 from graph.runtime.statements import PART
 from graph.runtime.store import Store
@@ -144,7 +144,7 @@ def _check_line(
     before = _digest_before(session, branches, number, first, found)
     message: list[Fields] = []
     for event in range(first, stop + 1):
-        fields = found.get(_event(session, number, event)) if event < stop else None
+        fields = found.get(event_id(session, number, event)) if event < stop else None
         whole = fields is not None and is_event(fields, event)
         if message and (not whole or fields["position"] != message[0]["position"]):  # type: ignore[index]
             if before is not None and not is_intact(message, before):
@@ -168,8 +168,4 @@ def _digest_before(
         return ""
     while number != ROOT and branches[number].get("fork_events", 0) >= event:
         number = branches[number].get("parent", ROOT)
-    return found.get(_event(session, number, event - 1), {}).get("digest")
-
-
-def _event(session: UUID, branch: int, number: int) -> UUID:
-    return uuid5(session, f"event/{branch}/{number}")
+    return found.get(event_id(session, number, event - 1), {}).get("digest")

@@ -22,20 +22,24 @@ def branch_id(session: UUID, number: int) -> UUID:
     return uuid5(session, f"branch/{number}")
 
 
+def event_id(session: UUID, branch: int, number: int) -> UUID:
+    """The id of a branch's own event."""
+    return uuid5(session, f"event/{branch}/{number}")
+
+
 def event_ids(
     session: UUID, branches: list[BranchInfo], branch: int, start: int, stop: int
 ) -> list[UUID]:
     """The ids of events `start` to `stop` of a branch's whole line, in order."""
     return [
-        uuid5(session, f"event/{owner}/{number}")
-        for owner, number in owners(branches, branch, start, stop)
+        event_id(session, owner, number) for owner, number in owners(branches, branch, start, stop)
     ]
 
 
 def own_event_ids(session: UUID, ranges: Iterable[Sequence[int]]) -> list[UUID]:
     """The ids of each branch's own events: of branch 0 those of the first range, and so on."""
     return [
-        uuid5(session, f"event/{owner}/{number}")
+        event_id(session, owner, number)
         for owner, (start, stop) in enumerate(ranges)
         for number in range(start, stop)
     ]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.paths import make_private
@@ -10,10 +9,8 @@ from contextrender_bridge.settings import read_settings
 
 from graph.runtime.carry_over import OLD_GRAPH, carry_over
 from graph.runtime.locks import starting
-from graph.runtime.sqlite import SqliteStore
+from graph.runtime.sqlite import FILE, SqliteStore
 from graph.runtime.store import Store, TooNew
-
-FILE: Final = "store.db"
 
 
 def open_store(data: Path) -> Store:

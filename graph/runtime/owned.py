@@ -102,7 +102,7 @@ def session_fields(store: Store, owner: UUID) -> Iterator[Mapping[str, Any]]:
         for id, data in found:
             last = store.uuid(id)
             with suppress(ValueError):
-                yield rows.parse(rows.unpack(bytes(data)))[0]
+                yield _fields(bytes(data))
 
 
 def all_spent(store: Store) -> Iterator[list[Any]]:

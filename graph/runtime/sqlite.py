@@ -18,6 +18,8 @@ from graph.runtime.store import Store
 from graph.runtime.unit import StoreUnavailable
 
 LOCK_TIMEOUT_SECONDS = 5.0
+FILE: Final = "store.db"
+"""Its name in a data folder."""
 REFUSED: Final = "The store did not take the change; nothing was written."
 SAID: Final = {
     sqlite3.SQLITE_FULL: "The disk is full, so nothing was written: make room.",
@@ -57,7 +59,7 @@ class SqliteStore(Store):
         self._idle: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._damaged = False
-        _make(path)
+        make_file(path)
         self._file = _identity(path)
         with self._connection() as connection:
             # Pages freed by deletes can be given back; only an empty file takes it.
@@ -193,7 +195,7 @@ class SqliteStore(Store):
         return connection
 
 
-def _make(path: Path) -> None:
+def make_file(path: Path) -> None:
     """An empty file for its owner alone. One that is there is not opened: closing it would drop the
     locks that other connections of this process hold, and another process could damage the file.
     """

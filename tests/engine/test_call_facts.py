@@ -1,7 +1,10 @@
 """What a call was shown, as it is noted: small, whole again, and counted rightly."""
 
+from dataclasses import replace
+
 import pytest
 from contextrender_bridge.errors import InvalidRequest
+from contextrender_bridge.whole_bill import Known
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,10 +14,10 @@ from engine.call.ledger import (
     Before,
     Sums,
     added,
+    bill_sums,
     key_of,
     read_rows,
     sums_of,
-    whole_bill,
 )
 from engine.call.pending import noting, those_without, waiting_fact
 from engine.call.request import LIVE, RenderSettings
@@ -78,14 +81,24 @@ def test_sums_of_a_call() -> None:
 def test_the_whole_historys_bill_is_the_providers_and_what_was_left_out() -> None:
     """As `contextrender wrap` tells it: what the whole prompt before had comes from the cache."""
     first = fact(before=4_000, after=4_000, billed=(1_000, 0, 3_000, 0, 50))
-    bill, line = whole_bill(Before(), first)
-    assert bill == (1_000, 0, 3_000, 0, 50)
-    line = Before(first.full, DAY, *(line.prompt, line.away), caches=True, writes=True)
-    bill, line = whole_bill(line, fact(at=DAY + 10, billed=(500, 2_000, 1_500, 0, 60)))
-    assert sum(bill[:4]) == 4_000 + 5_000
-    assert bill[1] == 4_000
-    late, _ = whole_bill(line, fact(at=DAY + 10_000, billed=(500, 2_000, 1_500, 0, 60)))
-    assert late[1] == 0
+    sums, line = bill_sums(first, Before())
+    assert (sums.fresh, sums.written, sums.billed_output) == (1_000, 3_000, 50)
+    assert (sums.whole_fresh, sums.whole_read, sums.whole_written) == (1_000, 0, 3_000)
+    line = replace(line, full=first.full, at=DAY)
+    second = {"billed": (500, 2_000, 1_500, 0, 60)}
+    sums, line = bill_sums(fact(at=DAY + 10, **second), line)
+    assert sums.whole_fresh + sums.whole_read + sums.whole_written == 4_000 + 5_000
+    assert sums.whole_read == 4_000
+    late, _ = bill_sums(fact(at=DAY + 10_000, **second), line)
+    assert late.whole_read == 0
+
+
+def test_what_a_branch_keeps_for_its_next_bill_is_read_as_it_was_written() -> None:
+    """Data folders hold it in this order."""
+    assert Before.from_json([9_100, DAY, 4_000, 5_000, 1, 0]) == Before(
+        9_100, DAY, Known(4_000, 5_000, caches=True, writes=False)
+    )
+    assert Before.from_json([1, 2, 3, 4, 0, 1]).to_json() == [1, 2, 3, 4, 0, 1]
 
 
 def test_calls_are_counted_by_day_client_model_policy_and_what_was_sent() -> None:

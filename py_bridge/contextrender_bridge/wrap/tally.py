@@ -1,40 +1,21 @@
-"""What a wrapped agent's model calls used, and what they would have with their whole history.
-
-The whole history's bill is an estimate: its prompts are the provider's count plus the tokens that
-were left out, and of each, as much is taken from the cache as the whole prompt before it had, where
-the provider's cache was at work in this history at all and the pause was shorter than its lifetime.
-"""
+"""What a wrapped agent's model calls used, and what they would have with their whole history."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from contextrender_bridge.prices import price_of
 from contextrender_bridge.proxy.headers import Headers, first
 from contextrender_bridge.proxy.upstream import Send
 from contextrender_bridge.usage import Usage, read_usage
+from contextrender_bridge.whole_bill import NOTHING_KNOWN, Known, whole_bill
 
-LIFETIME = 300.0
-"""Seconds a provider's cache keeps what is not asked for again."""
-
-BLOCK = 128
 LARGEST = 32 * 2**20
 HELPERS = (b"x-claude-code-agent-id", b"thread-id", b"x-parent-session-id")
-
-
-@dataclass
-class Line:
-    """One history: its whole last prompt in tokens, and when that was."""
-
-    prompt: int = 0
-    last: float = 0.0
-    kept_away: int = 0
-    cached: bool = False
-    writes: bool = False
 
 
 @dataclass
@@ -59,7 +40,7 @@ class Tally:
         """No call yet."""
         self.totals = Totals()
         self.session = ""
-        self._lines: dict[tuple[str, ...], Line] = {}
+        self._lines: dict[tuple[str, ...], tuple[Known, float]] = {}
         self._lock = threading.Lock()
 
     def add(
@@ -82,8 +63,10 @@ class Tally:
             if usage is None:
                 totals.unknown += 1
                 return
-            line = self._lines.setdefault(key, Line())
-            whole = _whole(line, usage, before - after, time.monotonic() if now is None else now)
+            now = time.monotonic() if now is None else now
+            known, last = self._lines.get(key, (NOTHING_KNOWN, now))
+            whole, known = whole_bill(known, usage, before - after, now - last)
+            self._lines[key] = known, now
             price = price_of(usage.model)
             if price is None:
                 totals.unpriced.add(usage.model)
@@ -91,26 +74,6 @@ class Tally:
             totals.priced += 1
             totals.cost += price.of(usage)
             totals.whole_cost += price.of(whole)
-
-
-def _whole(line: Line, usage: Usage, left_out: int, now: float) -> Usage:
-    """What the call would have used with the whole history; moves the line on."""
-    line.cached |= usage.read + usage.written + usage.written_long > 0
-    line.writes |= usage.written + usage.written_long > 0
-    line.kept_away += max(left_out, 0)
-    full = usage.prompt + max(left_out, 0)
-    warm = line.cached and now - line.last < LIFETIME
-    known = min(line.prompt, full) if warm else 0
-    line.prompt, line.last = full, now
-    if not line.kept_away:
-        return usage
-    if not line.writes:
-        known -= known % BLOCK
-        return replace(usage, fresh=full - known, read=known)
-    fresh = min(usage.fresh, full - known)
-    rest = full - known - fresh
-    long = rest if usage.written_long > usage.written else 0
-    return replace(usage, fresh=fresh, read=known, written=rest - long, written_long=long)
 
 
 class Listening:
