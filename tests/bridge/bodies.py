@@ -149,5 +149,14 @@ def _blocks(content: Any) -> list[Json]:
 
 def _tool_use(call: Json) -> Json:
     body = call.get("function") or call["custom"]
-    given = {"value": body.get("arguments", body.get("input"))}
-    return {"type": "tool_use", "id": call["id"], "name": body["name"], "input": given}
+    given = body.get("arguments", body.get("input"))
+    return {"type": "tool_use", "id": call["id"], "name": body["name"], "input": _object(given)}
+
+
+def _object(given: Any) -> Json:
+    """The arguments where they are an object as JSON, else an object that has them."""
+    try:
+        parsed = json.loads(given)
+    except (TypeError, ValueError):
+        parsed = None
+    return parsed if isinstance(parsed, dict) else {"value": given}
