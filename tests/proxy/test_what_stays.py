@@ -1,4 +1,4 @@
-"""What a live agent always sees, in every dialect: its newest step, its task, results without text."""
+"""What a live agent always sees, in every dialect: its newest step, its task, loose results."""
 
 import json
 import re
