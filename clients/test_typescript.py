@@ -9,7 +9,7 @@ from adapters.conftest import Loopback
 from adapters.testing.commands import run
 from adapters.testing.installs import environment
 from adapters.testing.javascript import built_client, command
-from clients.typescript.make_replies import TARGET, written
+from clients.typescript.make_replies import CLIENT, of_the_client
 
 TESTS = {
     "node": ["--test"],
@@ -32,7 +32,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_replies_are_those_of_the_service() -> None:
-    assert TARGET.read_text() == written(), "run clients/typescript/make_replies.py"
+    assert CLIENT.read_text() == of_the_client(), "run clients/typescript/make_replies.py"
 
 
 def test_its_types(built: Path) -> None:

@@ -1,7 +1,7 @@
 """The numbers of the method, each a parameter of a session or a call."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
 from contextrender_bridge.errors import InvalidRequest
@@ -48,6 +48,10 @@ class Parameters:
             if getattr(changed, name) > 1:
                 raise InvalidRequest(f"parameter {name} must be at most 1")
         return changed
+
+    def to_json(self) -> dict[str, float]:
+        """As plain values, by name."""
+        return asdict(self)
 
 
 def check_budget(budget: int) -> int:

@@ -1,6 +1,214 @@
-// What the walkers report: the files of views/. Long because it lists every shape; a test compares
-// them with those that are served.
+/** The replies of the service. Made by make_replies.py: change it there. Long because it has all. */
 
+/**
+ * A policy and budget tried: the whole bill as a share of full history's, the share of the steps
+ * drawing on results that would lack something (None: no step draws on any), and dollars.
+ */
+export interface AdvisedView {
+  policy: string;
+  budget: number;
+  cost: number | null;
+  hidden: number | null;
+  dollars: number;
+  full_dollars: number;
+}
+
+/**
+ * The verdict on a branch's first `calls` of `last` model calls. `best` is one of `options`, None for
+ * full history; `rule` names whose prompt cache the bills are by.
+ */
+export interface AdviceView {
+  session: string;
+  branch: number;
+  calls: number;
+  last: number;
+  sentence: string;
+  rule: string;
+  best: AdvisedView | null;
+  options: AdvisedView[];
+}
+
+/** Dollars: by the paper's formula, and by the prompts' true common prefixes. */
+export interface CostView {
+  paper: number;
+  prefix: number;
+}
+
+/**
+ * A policy over the calls up to `turns` of `last`: prompt tokens with it and of full history, how
+ * much of them was cached, recall events and those in view, and what it cost. Costs are of everything
+ * up to then; the paper's formula is meant for runs `over_budget`.
+ */
+export interface PolicyView {
+  policy: string;
+  budget: number;
+  turns: number;
+  last: number;
+  over_budget: boolean;
+  prompt: number;
+  full: number;
+  cached: number;
+  output: number;
+  embedded: number;
+  events: number;
+  seen: number;
+  recall: number | null;
+  cost: CostView;
+  full_cost: CostView;
+}
+
+/** The same session under several policies. */
+export interface CompareView {
+  session: string;
+  branch: number;
+  complete: boolean;
+  policies: PolicyView[];
+}
+
+/** What was removed. */
+export interface DeleteView {
+  session: string;
+  nodes: number;
+}
+
+/**
+ * Tokens of a history within the budget's rule, before and after rendering, and those outside it.
+ */
+export interface TokenView {
+  before: number;
+  after: number;
+  outside: number;
+}
+
+/** A value, and how many results hold it. */
+export interface ValueView {
+  value: string;
+  results: number;
+}
+
+/** An operation that drew on a result: a message's text, or a call of the tool named. */
+export interface UseView {
+  turn: number;
+  position: number;
+  name: string;
+  values: ValueView[];
+}
+
+/**
+ * Why one result was shown or not: age, c (`reuse`), s (`relevance`), U (`usefulness`), the score
+ * it last had, what it costs with its call, when it was taken, or else the reason. Of one that found no
+ * room, the tokens `left` when it first no longer fitted, `after` so many had been taken.
+ */
+export interface ResultView {
+  position: number;
+  name: string;
+  turn: number;
+  age: number;
+  reuse: number;
+  relevance: number | null;
+  usefulness: number | null;
+  score: number | null;
+  tokens: number;
+  cost: number;
+  shown: string;
+  order: number | null;
+  reason: string;
+  left: number | null;
+  after: number | null;
+  uses: UseView[];
+}
+
+/**
+ * One model call, explained. Where what it was shown was `noted` when it was made, that is told and only
+ * the reasons are recomputed; `sent` is what went to the model: "rendered", "whole" or "held_out".
+ */
+export interface ExplainView {
+  session: string;
+  branch: number;
+  turn: number;
+  noted: boolean;
+  sent: string;
+  budget: number;
+  policy: string;
+  tokens: TokenView;
+  retained: number;
+  left_turns: number[];
+  warnings: string[];
+  results: ResultView[];
+}
+
+/** A message that is whole, behind one that is lost. */
+export interface BeyondHole {
+  position: number;
+  timestamp: number;
+  message: Record<string, unknown>;
+}
+
+/**
+ * A branch's own messages, when each was recorded (seconds since 1970), and the settings its model
+ * calls were made with, as they changed. `messages` end where one is lost; those that are whole behind
+ * it are `beyond`.
+ */
+export interface ExportedBranch {
+  number: number;
+  parent: number;
+  fork: number;
+  messages: Record<string, unknown>[];
+  timestamps: number[];
+  called: Record<string, unknown>[];
+  beyond: BeyondHole[];
+}
+
+/**
+ * A whole session as plain values, to be kept or imported elsewhere. `damaged` says in a sentence
+ * what the store lost of it.
+ */
+export interface ExportView {
+  format: string;
+  session: string;
+  created_at: number;
+  settings: Record<string, unknown>;
+  head: number;
+  branches: ExportedBranch[];
+  damaged: string;
+}
+
+/**
+ * A measure's mean by session in both groups; `ratio` is rendered over held out, with its 95%
+ * interval where there are enough sessions.
+ */
+export interface RatioView {
+  measure: string;
+  rendered: number;
+  held_out: number;
+  ratio: number | null;
+  low: number | null;
+  high: number | null;
+}
+
+/**
+ * Sessions since the first that was held out. `unbilled` are those of which no provider told usage.
+ */
+export interface HoldoutView {
+  sentence: string;
+  since: number | null;
+  rendered: number;
+  held_out: number;
+  unbilled: number;
+  measures: RatioView[];
+}
+
+/** What is recorded now, and how many messages of it were new. */
+export interface SyncView {
+  session: string;
+  branch: number;
+  turn: number;
+  offset: number;
+  digest: string;
+  recorded: number;
+}
+
+/** A session in a list. */
 export interface SessionView {
   session: string;
   created_at: number;
@@ -12,11 +220,7 @@ export interface SessionView {
   tokens: number;
 }
 
-export interface SessionPage {
-  sessions: SessionView[];
-  next: string | null;
-}
-
+/** One line of a session. */
 export interface BranchView {
   number: number;
   parent: number;
@@ -27,6 +231,7 @@ export interface BranchView {
   tokens: number;
 }
 
+/** How much one tool was used and how much its results were drawn on. */
 export interface ToolView {
   name: string;
   results: number;
@@ -34,6 +239,7 @@ export interface ToolView {
   reused: number;
 }
 
+/** A session's shape, without contents. `damaged` says in a sentence what the store lost of it. */
 export interface InspectView {
   session: SessionView;
   head: number;
@@ -45,6 +251,224 @@ export interface InspectView {
   damaged: string;
 }
 
+/** A page of sessions, newest first; `next` is the cursor of the following page, if any. */
+export interface SessionPage {
+  sessions: SessionView[];
+  next: string | null;
+}
+
+/**
+ * A field as text, the beginning of a long one; `length` is that of the whole, in characters or bytes.
+ */
+export interface FieldView {
+  name: string;
+  kind: string;
+  text: string;
+  length: number;
+}
+
+/** How many edges of a type leave a node, or come in. */
+export interface DegreeView {
+  kind: string;
+  outgoing: boolean;
+  count: number;
+}
+
+/**
+ * An edge of a node, by its other end. `values` are what a Reuse edge carries, the first of them.
+ */
+export interface EdgeView {
+  kind: string;
+  outgoing: boolean;
+  id: string;
+  end: string;
+  label: string;
+  values: string[];
+}
+
+/**
+ * A node of the caller's. `degrees` is empty where they are not counted: a root's, of its sessions.
+ */
+export interface NodeView {
+  id: string;
+  owner: string;
+  kind: string;
+  label: string;
+  fields: FieldView[];
+  degrees: DegreeView[];
+  edges: EdgeView[];
+  next: number | null;
+}
+
+/**
+ * A result that the call before `turn` did not show complete and its answer needed: the `values` it
+ * used that stood nowhere in view, or its own call made `again`. `cost` is what it would have taken;
+ * `reason`, `left` and `after` are as in `explain`.
+ */
+export interface MissView {
+  turn: number;
+  result: number;
+  position: number;
+  name: string;
+  values: string[];
+  again: boolean;
+  shown: string;
+  cost: number;
+  reason: string;
+  left: number | null;
+  after: number | null;
+}
+
+/**
+ * The misses of a range of a branch's calls, in order. `next` is the turn to go on from, if there
+ * are more.
+ */
+export interface MissesView {
+  session: string;
+  branch: number;
+  last: number;
+  turns: number;
+  misses: MissView[];
+  next: number | null;
+}
+
+/** Whether a call was known, so that something could be noted of it. */
+export interface NotedView {
+  session: string;
+  branch: number;
+  noted: boolean;
+}
+
+/** An operation in the graph of reuse: a message's text or a call, by its number among events. */
+export interface OperationView {
+  event: number;
+  position: number;
+  turn: number;
+  name: string;
+}
+
+/** A value of a result and the operations that drew on it. */
+export interface UsedValue {
+  value: string;
+  uses: OperationView[];
+}
+
+/** A part of one message's text, from character `start`; `length` is that of all of it. */
+export interface ContentView {
+  session: string;
+  position: number;
+  role: string;
+  name: string;
+  turn: number;
+  tokens: number;
+  arguments: string;
+  start: number;
+  length: number;
+  text: string;
+  used: UsedValue[];
+}
+
+/** A complete tool result with the call that asked for it. `position` counts on its `branch`. */
+export interface RecalledView {
+  branch: number;
+  position: number;
+  turn: number;
+  name: string;
+  arguments: string;
+  tokens: number;
+  score: number | null;
+  message: Record<string, unknown>;
+}
+
+/** The results recalled, best first when there was a query. */
+export interface RecallView {
+  session: string;
+  results: RecalledView[];
+}
+
+/**
+ * What would have put a miss in view: the smallest of the `tried` budgets, and policies at the
+ * call's own budget. `complete` is false where there was no time to try all.
+ */
+export interface RemediesView {
+  session: string;
+  branch: number;
+  turn: number;
+  position: number;
+  tried: number[];
+  budget: number | null;
+  policies: string[];
+  complete: boolean;
+}
+
+/** A text that stands in for a result: `kind` is "excerpt", "compaction" or "summary". */
+export interface ReplacedView {
+  position: number;
+  kind: string;
+  tokens: number;
+  text: string;
+}
+
+/**
+ * A result that the caller wants kept: `shown` is "complete", "excerpt" or another kind, or
+ * "omitted" where there was no room.
+ */
+export interface KeptView {
+  position: number;
+  shown: string;
+}
+
+/** Tokens of the service's own model calls and embeddings for one rendering. */
+export interface UsageView {
+  model_tokens_in: number;
+  model_tokens_out: number;
+  embedding_tokens: number;
+}
+
+/**
+ * One message of a rendering: its position, which of its calls stay, and a text put in place of
+ * its own. With these an adapter renders from its own copy. Where a call is too large to show,
+ * `arguments` has for each call that stays what stands in place of its own, or none.
+ */
+export interface ShownView {
+  message: number;
+  calls: number[];
+  text: string | null;
+  arguments: (string | null)[] | null;
+}
+
+/**
+ * One model call's history. `visible` and `omitted` are positions of tool results, `shortened` of
+ * messages whose text or calls are cut short or left out. `breakpoints` are those up to which the
+ * prompt will stay as it is: worth a cache breakpoint. `kept` are results that `keep_tools` or `keep`
+ * asks for. `messages` or `plan` is there as asked for.
+ */
+export interface RenderView {
+  session: string;
+  branch: number;
+  turn: number;
+  offset: number;
+  digest: string;
+  budget: number;
+  policy: string;
+  tokens: TokenView;
+  visible: number[];
+  omitted: number[];
+  replaced: ReplacedView[];
+  left_turns: number[];
+  shortened: number[];
+  breakpoints: number[];
+  kept: KeptView[];
+  warnings: string[];
+  usage: UsageView;
+  messages: Record<string, unknown>[] | null;
+  plan: ShownView[] | null;
+}
+
+/**
+ * The tool results of a range of calls, an entry each: number `first` and on. `names` are indexes
+ * into `tools`.
+ */
 export interface ResultColumns {
   first: number;
   tools: string[];
@@ -54,6 +478,95 @@ export interface ResultColumns {
   tokens: number[];
 }
 
+/** An operation drew on a result (by number): `count` values, the first of them in `values`. */
+export interface ReuseView {
+  operation: number;
+  result: number;
+  count: number;
+  values: string[];
+}
+
+/** A branch's results, and the operations that drew on them. */
+export interface GraphView {
+  session: string;
+  branch: number;
+  last: number;
+  results: ResultColumns;
+  operations: OperationView[];
+  edges: ReuseView[];
+}
+
+/** A policy's figures at every call; costs are cumulative. */
+export interface SavingsColumns {
+  prompt: number[];
+  full: number[];
+  paper: number[];
+  paper_full: number[];
+  prefix: number[];
+  prefix_full: number[];
+  events: number[];
+  seen: number[];
+}
+
+/**
+ * What a session saved so far. `complete` is false while there are calls still to recompute: ask
+ * again.
+ */
+export interface SavingsView {
+  session: string;
+  branch: number;
+  complete: boolean;
+  totals: PolicyView;
+  columns: SavingsColumns | null;
+}
+
+/** A tool call of a message: its result's position, if it has one, and whether the call stays. */
+export interface CallLine {
+  name: string;
+  tokens: number;
+  text: string;
+  whole: boolean;
+  result: number | null;
+  shown: boolean;
+}
+
+/**
+ * One message before a call: `shown` is "whole", "excerpt", "compaction" or "omitted", `text` its
+ * beginning as the model got it (as it was recorded, where omitted), all of it if `whole`.
+ */
+export interface MessageLine {
+  position: number;
+  role: string;
+  name: string;
+  turn: number;
+  tokens: number;
+  shown: string;
+  outside: boolean;
+  text: string;
+  whole: boolean;
+  calls: CallLine[];
+}
+
+/**
+ * One model call: why each result was shown or not, and the history before it, message by message.
+ * `parameters` are those it was computed with, `last` the number of the branch's last call.
+ */
+export interface CallView {
+  explain: ExplainView;
+  parameters: Record<string, number>;
+  last: number;
+  messages: MessageLine[];
+}
+
+/**
+ * One call: tokens of the history before and after rendering, those outside the budget's rule and
+ * those of retained text; runs of result numbers shown complete and replaced (first, length, ...);
+ * the results that the turn then drew on, those whose recall is measured, how many of these were
+ * in view, and the results that were missed (docs/method.md, Misses). It is told as it was
+ * `noted` when the call was made, else recomputed; `differs`: today's rules would show something else.
+ * `sent` is "rendered", "whole" or "held_out"; `billed` what the provider said: tokens not from its
+ * cache, read from it, written to it, written for an hour, and output.
+ */
 export interface TurnView {
   turn: number;
   results: number;
@@ -74,6 +587,10 @@ export interface TurnView {
   billed: number[] | null;
 }
 
+/**
+ * A range of a branch's calls. `next` is the turn to go on from, if there are more; `waiting` tells
+ * that the model has not spoken since the last one.
+ */
 export interface TimelineView {
   session: string;
   branch: number;
@@ -87,236 +604,14 @@ export interface TimelineView {
   next: number | null;
 }
 
-export interface CostView {
-  paper: number;
-  prefix: number;
-}
-
-export interface PolicyView {
-  policy: string;
-  budget: number;
-  turns: number;
-  last: number;
-  over_budget: boolean;
-  prompt: number;
-  full: number;
-  cached: number;
-  output: number;
-  embedded: number;
-  events: number;
-  seen: number;
-  recall: number | null;
-  cost: CostView;
-  full_cost: CostView;
-}
-
-export interface SavingsColumns {
-  prompt: number[];
-  full: number[];
-  paper: number[];
-  paper_full: number[];
-  prefix: number[];
-  prefix_full: number[];
-  events: number[];
-  seen: number[];
-}
-
-export interface SavingsView {
-  session: string;
-  branch: number;
-  complete: boolean;
-  totals: PolicyView;
-  columns: SavingsColumns | null;
-}
-
-export interface CompareView {
-  session: string;
-  branch: number;
-  complete: boolean;
-  policies: PolicyView[];
-}
-
-export interface ValueView {
-  value: string;
-  results: number;
-}
-
-export interface UseView {
-  turn: number;
-  position: number;
-  name: string;
-  values: ValueView[];
-}
-
-export interface ResultView {
-  position: number;
-  name: string;
-  turn: number;
-  age: number;
-  reuse: number;
-  relevance: number | null;
-  usefulness: number | null;
-  score: number | null;
-  tokens: number;
-  cost: number;
-  shown: string;
-  order: number | null;
-  reason: string;
-  left: number | null;
-  after: number | null;
-  uses: UseView[];
-}
-
-export interface TokenView {
-  before: number;
-  after: number;
-  outside: number;
-}
-
-export interface ExplainView {
-  session: string;
-  branch: number;
-  turn: number;
-  noted: boolean;
-  sent: string;
-  budget: number;
-  policy: string;
-  tokens: TokenView;
-  retained: number;
-  left_turns: number[];
-  warnings: string[];
-  results: ResultView[];
-}
-
-export interface CallLine {
-  name: string;
-  tokens: number;
-  text: string;
-  whole: boolean;
-  result: number | null;
-  shown: boolean;
-}
-
-export interface MessageLine {
-  position: number;
-  role: string;
-  name: string;
-  turn: number;
-  tokens: number;
-  shown: string;
-  outside: boolean;
-  text: string;
-  whole: boolean;
-  calls: CallLine[];
-}
-
-export interface CallView {
-  explain: ExplainView;
-  parameters: Record<string, number>;
-  last: number;
-  messages: MessageLine[];
-}
-
-export interface OperationView {
-  event: number;
-  position: number;
-  turn: number;
-  name: string;
-}
-
-export interface ReuseView {
-  operation: number;
-  result: number;
-  count: number;
-  values: string[];
-}
-
-export interface GraphView {
-  session: string;
-  branch: number;
-  last: number;
-  results: ResultColumns;
-  operations: OperationView[];
-  edges: ReuseView[];
-}
-
-export interface ValueTraceView {
-  session: string;
-  value: string;
-  first: number;
-  holders: number[];
-  uses: OperationView[];
-}
-
-export interface UsedValue {
-  value: string;
-  uses: OperationView[];
-}
-
-export interface ContentView {
-  session: string;
-  position: number;
-  role: string;
-  name: string;
-  turn: number;
-  tokens: number;
-  arguments: string;
-  start: number;
-  length: number;
-  text: string;
-  used: UsedValue[];
-}
-
-export interface RecalledView {
-  branch: number;
-  position: number;
-  turn: number;
-  name: string;
-  arguments: string;
-  tokens: number;
-  score: number | null;
-  message: Record<string, unknown>;
-}
-
-export interface RecallView {
-  session: string;
-  results: RecalledView[];
-}
-
-export interface MissView {
-  turn: number;
-  result: number;
-  position: number;
-  name: string;
-  values: string[];
-  again: boolean;
-  shown: string;
-  cost: number;
-  reason: string;
-  left: number | null;
-  after: number | null;
-}
-
-export interface MissesView {
-  session: string;
-  branch: number;
-  last: number;
-  turns: number;
-  misses: MissView[];
-  next: number | null;
-}
-
-export interface RemediesView {
-  session: string;
-  branch: number;
-  turn: number;
-  position: number;
-  tried: number[];
-  budget: number | null;
-  policies: string[];
-  complete: boolean;
-}
-
+/**
+ * Answered calls of one day, client, model, policy and way of sending (docs/method.md, What a call was
+ * shown): how many had a history over the budget (`over`), prompt tokens with the whole history, the same
+ * at most the model's window (`capped`), those sent and cached of them, tokens written, results that
+ * answers drew on and those of them in view. Dollars are None where the model has no price; `billed_cost`
+ * is what the provider's own counts come to for `billed` calls, `whole_cost` what those would have cost
+ * with the whole history, about.
+ */
 export interface SavedRow {
   day: string;
   client: string;
@@ -340,41 +635,21 @@ export interface SavedRow {
   whole_cost: number | null;
 }
 
+/**
+ * What all sessions saved so far. `counted` of the `sessions` have calls with stored facts; the others
+ * were only recorded, or are older than that.
+ */
 export interface TotalSavingsView {
   sessions: number;
   counted: number;
   rows: SavedRow[];
 }
 
-export interface FieldView {
-  name: string;
-  kind: string;
-  text: string;
-  length: number;
-}
-
-export interface DegreeView {
-  kind: string;
-  outgoing: boolean;
-  count: number;
-}
-
-export interface EdgeView {
-  kind: string;
-  outgoing: boolean;
-  id: string;
-  end: string;
-  label: string;
-  values: string[];
-}
-
-export interface NodeView {
-  id: string;
-  owner: string;
-  kind: string;
-  label: string;
-  fields: FieldView[];
-  degrees: DegreeView[];
-  edges: EdgeView[];
-  next: number | null;
+/** A value: the result it was first seen in, every result that holds it, every use of it. */
+export interface ValueTraceView {
+  session: string;
+  value: string;
+  first: number;
+  holders: number[];
+  uses: OperationView[];
 }
