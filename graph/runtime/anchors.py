@@ -45,6 +45,11 @@ def load_nodes(identities: Iterable[UUID]) -> None:
     _memory().batch_get(list(identities))
 
 
+def load_ahead(identities: Iterable[UUID], hubs: Iterable[UUID]) -> None:
+    """As `load_nodes`, and of `hubs` the edges too: all in one read."""
+    _memory().load(list(identities), list(hubs))
+
+
 def nodes_before(identities: Iterable[UUID], kind: type) -> list[UUID]:
     """The ids of the nodes that an edge of a type leads from to one of these of the caller's."""
     memory = _memory()

@@ -32,7 +32,6 @@ from graph.runtime.statements import (
 )
 from graph.runtime.unit import Raced, StoreUnavailable, Unit
 
-IDS_PER_SELECT: Final = 500
 PROBE: Final = (
     "INSERT INTO meta (name, value) VALUES ('probe', ?) "
     "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
@@ -101,6 +100,13 @@ class Store(ABC):
         """Values as the driver wants them."""
 
     @abstractmethod
+    def among(self, column: str, ids: Sequence[UUID]) -> tuple[str, Sequence[Any]]:
+        """That a column has one of these ids: a condition with `?`, and its values."""
+
+    ids_at_once = 500
+    """How many of them a statement takes."""
+
+    @abstractmethod
     def uuid(self, value: Any) -> UUID:
         """An id as the driver gives it."""
 
@@ -138,53 +144,74 @@ class Store(ABC):
 
     def nodes(self, owner: UUID, ids: Iterable[UUID]) -> Iterator[NodeRow]:
         """Those of the owner's nodes that are there, in any order."""
-        for some in batched(ids, IDS_PER_SELECT):
-            marks = ",".join("?" * len(some))
-            query = f"SELECT id, rev, kind, data FROM nodes WHERE owner = ? AND id IN ({marks})"
-            for id, rev, kind, data in self.read(query, (owner, *some)):
+        for some in batched(ids, self.ids_at_once):
+            among, values = self.among("id", some)
+            query = f"SELECT id, rev, kind, data FROM nodes WHERE owner = ? AND {among}"
+            for id, rev, kind, data in self.read(query, (owner, *values)):
                 yield self.uuid(id), rev, kind, bytes(data)
 
     def edges(self, owner: UUID, ids: Iterable[UUID]) -> Iterator[EdgeRow]:
         """The edges from and to some of the owner's nodes; one between two of them comes twice."""
-        for some in batched(ids, IDS_PER_SELECT):
-            marks = ",".join("?" * len(some))
-            columns = "SELECT source, kind, target, data FROM edges"
-            query = (
-                f"{columns} WHERE owner = ? AND source IN ({marks}) UNION ALL "
-                f"{columns} {BY_TARGET} WHERE owner = ? AND target IN ({marks})"
-            )
-            for source, kind, target, data in self.read(query, (owner, *some, owner, *some)):
+        for some in batched(ids, self.ids_at_once):
+            query, values = self._edges_at(owner, some)
+            for source, kind, target, data in self.read(query, values):
                 yield self.uuid(source), kind, self.uuid(target), data and bytes(data)
+
+    def nodes_with_edges(
+        self, owner: UUID, ids: Sequence[UUID], hubs: Sequence[UUID]
+    ) -> tuple[list[NodeRow], list[EdgeRow]]:
+        """In one statement, `nodes` of `ids` and `edges` of `hubs`: few of both."""
+        among, values = self.among("id", ids)
+        edges, ends = self._edges_at(owner, hubs, "source, kind, target, data, NULL")
+        query = f"SELECT id, kind, NULL, data, rev FROM nodes WHERE owner = ? AND {among}"
+        nodes: list[NodeRow] = []
+        found: list[EdgeRow] = []
+        for first, kind, target, data, rev in self.read(
+            f"{query} UNION ALL {edges}", (owner, *values, *ends)
+        ):
+            if target is None:
+                nodes.append((self.uuid(first), rev, kind, bytes(data)))
+            else:
+                found.append((self.uuid(first), kind, self.uuid(target), data and bytes(data)))
+        return nodes, found
+
+    def _edges_at(
+        self, owner: UUID, ids: Sequence[UUID], columns: str = "source, kind, target, data"
+    ) -> tuple[str, Sequence[Any]]:
+        out, sources = self.among("source", ids)
+        into, targets = self.among("target", ids)
+        query = (
+            f"SELECT {columns} FROM edges WHERE owner = ? AND {out} UNION ALL "
+            f"SELECT {columns} FROM edges {BY_TARGET} WHERE owner = ? AND {into}"
+        )
+        return query, (owner, *sources, owner, *targets)
 
     def edges_out(
         self, owner: UUID, ids: Iterable[UUID], kind: int
     ) -> Iterator[tuple[UUID, UUID, bytes | None]]:
         """The edges of one kind from some of the owner's nodes: source, target, data."""
-        for some in batched(ids, IDS_PER_SELECT):
-            marks = ",".join("?" * len(some))
-            query = "SELECT source, target, data FROM edges WHERE owner = ? AND kind = ? "
-            for source, target, data in self.read(
-                f"{query} AND source IN ({marks})", (owner, kind, *some)
-            ):
+        for some in batched(ids, self.ids_at_once):
+            among, values = self.among("source", some)
+            query = "SELECT source, target, data FROM edges WHERE owner = ? AND kind = ?"
+            for source, target, data in self.read(f"{query} AND {among}", (owner, kind, *values)):
                 yield self.uuid(source), self.uuid(target), data and bytes(data)
 
     def sources(self, owner: UUID, ids: Iterable[UUID], kind: int) -> Iterator[UUID]:
         """Where the edges of one kind to some of the owner's nodes come from."""
-        for some in batched(ids, IDS_PER_SELECT):
-            marks = ",".join("?" * len(some))
-            query = f"SELECT source FROM edges {BY_TARGET} WHERE owner = ? AND kind = ? AND target"
-            for (source,) in self.read(f"{query} IN ({marks})", (owner, kind, *some)):
+        for some in batched(ids, self.ids_at_once):
+            among, values = self.among("target", some)
+            query = f"SELECT source FROM edges {BY_TARGET} WHERE owner = ? AND kind = ?"
+            for (source,) in self.read(f"{query} AND {among}", (owner, kind, *values)):
                 yield self.uuid(source)
 
     def bytes_of(self, owner: UUID, ids: Iterable[UUID]) -> int:
         """What the rows of the owner's nodes, and of the edges from them, hold."""
         total = 0
-        for some in batched(ids, IDS_PER_SELECT):
+        for some in batched(ids, self.ids_at_once):
             for table, column in (("nodes", "id"), ("edges", "source")):
-                marks = ",".join("?" * len(some))
-                among = f"FROM {table} WHERE owner = ? AND {column} IN ({marks})"
-                query = f"SELECT COALESCE(SUM(LENGTH(data)), 0) {among}"
-                total += int(self.read(query, (owner, *some))[0][0])
+                among, values = self.among(column, some)
+                query = f"SELECT COALESCE(SUM(LENGTH(data)), 0) FROM {table} WHERE owner = ?"
+                total += int(self.read(f"{query} AND {among}", (owner, *values))[0][0])
         return total
 
     def listed(self, owner: UUID, kind: int, before: Place | None, limit: int) -> list[UUID]:

@@ -24,6 +24,15 @@ def postgres() -> Iterator[str]:
         yield address
 
 
+@pytest.fixture
+def new_database(postgres: str) -> str:
+    """The address of an empty one."""
+    name = f"test_{uuid4().hex}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return postgres.replace("/postgres?", f"/{name}?")
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """An empty store that knows the app's types."""
@@ -31,10 +40,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     if request.param == "sqlite":
         made: Store = SqliteStore(tmp_path / "store.db")
     else:
-        address = request.getfixturevalue("postgres")
-        name = f"test_{uuid4().hex}"
-        with psycopg.connect(address, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
-        made = PostgresStore(address.replace("/postgres?", f"/{name}?"), Settings())
+        made = PostgresStore(request.getfixturevalue("new_database"), Settings())
     yield made
     made.close()

@@ -8,7 +8,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from graph.runtime import rows
+from graph.runtime.one_statement import one_statement
 from graph.runtime.operator import OperatorMemory
+from graph.runtime.postgres import PostgresStore
 from graph.runtime.sqlite import SqliteStore
 from graph.runtime.store import Store, TooNew
 from graph.runtime.unit import Raced, Unit
@@ -196,3 +198,37 @@ def test_fsck_finds_edges_without_an_end(store: Store) -> None:
     assert len(operator.fsck()["dangling_edge_node"]) == 1
     assert operator.fsck(repair=True)["repaired_counts"]["collected"] == 1
     assert operator.fsck()["dangling_edge_node"] == operator.fsck()["orphan_nodes"] == []
+
+
+def test_what_is_written_in_one_round_trip_is_all_or_nothing(store: Store) -> None:
+    good, late = uuid4(), uuid4()
+    insert(store, late)
+    kind = store.kinds.number_of("nodes.session", "Session")
+    fresh = Unit(
+        insert=[(OWNER, good, kind, 1.5, row(key="yes")), (OWNER, uuid4(), kind, None, b"")]
+    )
+    if isinstance(store, SqliteStore):
+        pytest.skip("one round trip is PostgreSQL's")
+    assert isinstance(store, PostgresStore)
+    statements = [one_statement(unit) for unit in (fresh, update(late, 7, key="no"))]
+    with pytest.raises(Raced):
+        store._write_at_once([made for made in statements if made])
+    assert fields_of(store, good) is None
+    store._write_at_once([made for made in statements[:1] if made])
+    assert fields_of(store, good) == {"key": "yes"}
+
+
+def test_some_nodes_and_the_edges_of_others_are_read_together(store: Store) -> None:
+    hub, near, far = uuid4(), uuid4(), uuid4()
+    for id in (hub, near, far):
+        insert(store, id)
+    kind = store.kinds.number_of("nodes.edges", "Next")
+    edges: list[Any] = [
+        (OWNER, far, kind, hub, None),
+        (OWNER, hub, kind, near, row(values=["V_1"])),
+    ]
+    store.write(Unit(join=edges))
+    nodes, found = store.nodes_with_edges(OWNER, [near, hub, uuid4()], [hub])
+    assert {id: rev for id, rev, _, _ in nodes} == {near: 1, hub: 1}
+    assert sorted(found) == sorted(edge[1:] for edge in edges)
+    assert store.nodes_with_edges(STRANGER, [near], [hub]) == ([], [])

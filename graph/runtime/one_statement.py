@@ -1,0 +1,63 @@
+"""A unit as one statement of PostgreSQL: written, checked and committed in one round trip.
+
+Each part counts its rows. Where one is missing, somebody else was faster, and a division by zero
+ends the statement: PostgreSQL has nothing else that fails in an expression and is undone with it.
+"""
+
+from typing import Any, Final
+from uuid import UUID
+
+from graph.runtime.unit import Unit
+
+INSERTED: Final = """inserted AS (
+    INSERT INTO nodes (owner, id, rev, kind, listed, data)
+    SELECT %(owner)s, id, 1, kind, listed, data FROM unnest(
+        %(inserted_id)b::uuid[], %(inserted_kind)b::smallint[],
+        %(inserted_listed)b::float8[], %(inserted_data)b::bytea[]
+    ) AS fresh (id, kind, listed, data)
+    ON CONFLICT DO NOTHING RETURNING 1)"""
+UPDATED: Final = """updated AS (
+    UPDATE nodes SET rev = nodes.rev + 1, listed = fresh.listed, data = fresh.data FROM unnest(
+        %(updated_listed)b::float8[], %(updated_data)b::bytea[],
+        %(updated_id)b::uuid[], %(updated_rev)b::bigint[]
+    ) AS fresh (listed, data, id, rev)
+    WHERE owner = %(owner)s AND nodes.id = fresh.id AND nodes.rev = fresh.rev RETURNING 1)"""
+FENCED: Final = """fenced AS (
+    UPDATE nodes SET rev = nodes.rev + 1
+    FROM unnest(%(fenced_id)b::uuid[], %(fenced_rev)b::bigint[]) AS fresh (id, rev)
+    WHERE owner = %(owner)s AND nodes.id = fresh.id AND nodes.rev = fresh.rev RETURNING 1)"""
+JOINED: Final = """joined AS (
+    INSERT INTO edges (owner, source, kind, target, data)
+    SELECT %(owner)s, source, kind, target, data FROM unnest(
+        %(joined_source)b::uuid[], %(joined_kind)b::smallint[],
+        %(joined_target)b::uuid[], %(joined_data)b::bytea[]
+    ) AS fresh (source, kind, target, data)
+    ON CONFLICT (owner, source, kind, target) DO UPDATE SET data = excluded.data RETURNING 1)"""
+
+Statement = tuple[str, dict[str, Any]]
+
+
+def one_statement(unit: Unit) -> Statement | None:
+    """The statement and its values; None for a unit that takes several: one that deletes, or is
+    of several owners.
+    """
+    rows = [*unit.insert, *(row[2:] for row in unit.update), *unit.fence, *unit.join]
+    owners: set[UUID] = {row[0] for row in rows}
+    if len(owners) != 1 or unit.remove or unit.part or unit.wipe:
+        return None
+    values: dict[str, Any] = {"owner": owners.pop(), "rows": len(rows)}
+    parts = []
+    for text, fields, some in (
+        (INSERTED, "owner id kind listed data", unit.insert),
+        (UPDATED, "listed data owner id rev", unit.update),
+        (FENCED, "owner id rev", unit.fence),
+        (JOINED, "owner source kind target data", unit.join),
+    ):
+        if some:
+            name = text.split()[0]
+            parts.append((name, text))
+            columns = zip(fields.split(), zip(*some, strict=True), strict=True)
+            values |= {f"{name}_{field}": list(column) for field, column in columns}
+    done = " + ".join(f"(SELECT count(*) FROM {name})" for name, _ in parts)
+    query = f"WITH {', '.join(text for _, text in parts)} SELECT 1 / ({done} = %(rows)s)::int"
+    return query, values
