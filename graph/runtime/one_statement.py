@@ -5,7 +5,6 @@ ends the statement: PostgreSQL has nothing else that fails in an expression and 
 """
 
 from typing import Any, Final
-from uuid import UUID
 
 from graph.runtime.unit import Unit
 
@@ -41,11 +40,12 @@ def one_statement(unit: Unit) -> Statement | None:
     """The statement and its values; None for a unit that takes several: one that deletes, or is
     of several owners.
     """
-    rows = [*unit.insert, *(row[2:] for row in unit.update), *unit.fence, *unit.join]
-    owners: set[UUID] = {row[0] for row in rows}
+    owners = {row[0] for some in (unit.insert, unit.fence, unit.join) for row in some}
+    owners |= {row[2] for row in unit.update}
     if len(owners) != 1 or unit.remove or unit.part or unit.wipe:
         return None
-    values: dict[str, Any] = {"owner": owners.pop(), "rows": len(rows)}
+    rows = len(unit.insert) + len(unit.update) + len(unit.fence) + len(unit.join)
+    values: dict[str, Any] = {"owner": owners.pop(), "rows": rows}
     parts = []
     for text, fields, some in (
         (INSERTED, "owner id kind listed data", unit.insert),

@@ -2,6 +2,7 @@
 
 import json
 import runpy
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def test_a_result_of_2_kb_takes_less_than_5000_bytes(
     known: dict[str, object] = {}
     for messages in (sample.run(1), *(sample.turn() for _ in range(RESULTS - 1))):
         fields = {"session": "run", "messages": messages, **known}
-        body = runtime.call("render", lambda fields=fields: dict(fields), root)
+        body = runtime.call("render", partial(dict, fields), root)
         (report,) = json.loads(body)["reports"]
         known = {"offset": report["offset"], "prefix": report["digest"]}
     assert size() - before < 5_000 * RESULTS
