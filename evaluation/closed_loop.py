@@ -6,13 +6,14 @@ The rule is written down in docs/evaluation.md, Closed loop.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from contextrender_bridge.wire import Json
+
 from engine.lookback.measures import unseen_tokens
 from evaluation.prompts import Prompts
 from evaluation.runs import Run
 from evaluation.scores import LoopScore, Prompt, Turn, turns_of
 from evaluation.scoring import Biller
 
-Json = dict[str, Any]
 Render = Callable[[Sequence[Json]], Prompt]
 """Makes the prompt of a history; asked for a history that only ever grows."""
 

@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from contextrender_bridge.wire import Json
 
 from engine.call.render_call import assemble, render_call
 from engine.history.history import History
@@ -19,8 +19,6 @@ from evaluation.prompts import Prompts
 from evaluation.runs import Run
 from evaluation.scores import Prompt, RunScore, Watch, turns_of
 from evaluation.scoring import Scorer, score_of
-
-Json = dict[str, Any]
 
 
 def replay_run(

@@ -13,13 +13,13 @@ import httpx
 import pytest
 from contextrender_bridge import ContextRender
 from contextrender_bridge.adapters.acon import install
+from contextrender_bridge.wire import Json
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
 from adapters.testing.commands import UNCHANGED
 from adapters.testing.scripted import Call, Say, Script
 
-Json = dict[str, Any]
 BUDGET = 1000
 TASK = "Find out which of nine hosts are slow, and restart those. The first is host_0_X."
 

@@ -2,9 +2,9 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
+from contextrender_bridge.wire import Json
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
@@ -15,8 +15,6 @@ from tests.proxy.doubles import Asked, Reply, response_events, stream
 
 CONFIG = Path(__file__).parent / "config.toml"
 PROXY = "http://127.0.0.1:8700"
-
-Json = dict[str, Any]
 
 
 class Code(Script):

@@ -1,15 +1,14 @@
 """ADK itself, with the example's agent: results leave its calls and come back."""
 
 import json
-from typing import Any
+
+from contextrender_bridge.wire import Json
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
 from adapters.testing.commands import UNCHANGED, run
 from adapters.testing.installs import ADAPTERS, python_of
 from tests.proxy.doubles import Asked, Reply, whole
-
-Json = dict[str, Any]
 
 
 def test_the_example(loopback: Loopback) -> None:

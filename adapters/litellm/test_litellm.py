@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
+from contextrender_bridge.wire import Json
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
@@ -18,8 +18,6 @@ from adapters.testing.commands import run
 from adapters.testing.installs import environment, python_of
 from adapters.testing.plain_agent import goes_on, work
 from adapters.testing.scripted import Script
-
-Json = dict[str, Any]
 
 HERE = Path(__file__).parent
 KEY = "sk-gateway"

@@ -4,10 +4,10 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from contextrender_bridge.client.replies import SessionView
+from contextrender_bridge.wire import Json
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
@@ -25,8 +25,6 @@ QUESTIONS = (
     "And of the next three? Restart those that are slow.",
 )
 CHAT, RESPONSES, MESSAGES = "openai-completions", "openai-responses", "anthropic-messages"
-
-Json = dict[str, Any]
 
 
 class OpenClaw:

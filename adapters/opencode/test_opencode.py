@@ -5,9 +5,9 @@ import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from contextrender_bridge.wire import Json
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
@@ -17,7 +17,6 @@ from adapters.testing.javascript import install
 from adapters.testing.scripted import Call, Say, Script, Step
 
 HERE = ADAPTERS / "opencode"
-Json = dict[str, Any]
 FIRST, SECOND = "Find out which of the first six hosts are slow.", "And of the next three?"
 
 

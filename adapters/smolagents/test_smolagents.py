@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 import pytest
+from contextrender_bridge.wire import Json
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
@@ -14,8 +14,6 @@ from adapters.testing.scripted import Call, Say, Script, Step, has_tools
 from tests.proxy.doubles import Asked, Reply, call, chat, chat_events, stream, whole
 
 SAID = "That is all I know."
-
-Json = dict[str, Any]
 
 
 def as_call(step: Step) -> Step:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from sample import Json, Sample
+from contextrender_bridge.wire import Json
+from sample import Sample
 
 from engine.call.request import DEFAULT_BUDGET
 from engine.text.tokens import counter_for

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from sample import Json
+from contextrender_bridge.wire import Json
 from times import Times
 
 from engine.call.request import DEFAULT_BUDGET

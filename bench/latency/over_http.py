@@ -12,8 +12,9 @@ from typing import Any, Self
 import httpx
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.credentials import FILE_NAME, Credentials
+from contextrender_bridge.wire import Json
 from in_process import EVENTS_A_RESULT
-from sample import Json, Sample
+from sample import Sample
 from session import Session
 from times import Times
 

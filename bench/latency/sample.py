@@ -6,9 +6,9 @@ identifiers, mostly recent ones, some old ones, and one all the way through.
 
 import json
 import random
-from typing import Any, Final
+from typing import Final
 
-Json = dict[str, Any]
+from contextrender_bridge.wire import Json
 
 RESULT_CHARACTERS: Final = 2_000
 SAYS_EVERY: Final = 40

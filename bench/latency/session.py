@@ -3,7 +3,8 @@
 import json
 from collections.abc import Callable
 
-from sample import Json, Sample
+from contextrender_bridge.wire import Json
+from sample import Sample
 from times import Times
 
 Post = Callable[[str, Json], bytes]

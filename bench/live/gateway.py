@@ -13,12 +13,11 @@ from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.fitting import fitted
 from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.dialects.observations import Observations
+from contextrender_bridge.wire import Json
 from models import Complete
 
 from engine.costs import NOTHING_USED, Usage
 from evaluation.cases import Case
-
-Json = dict[str, Any]
 
 
 @dataclass

@@ -3,12 +3,12 @@
 import json
 import re
 from collections.abc import Callable
-from typing import Any
+
+from contextrender_bridge.wire import Json
 
 from engine.models.providers import litellm
 from engine.text.tokens import counter_for
 
-Json = dict[str, Any]
 Complete = Callable[[Json], Json]
 """A chat completion for a request body."""
 

@@ -20,9 +20,9 @@ import uuid
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import httpx
+from contextrender_bridge.wire import Json
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "latency")]
@@ -30,8 +30,6 @@ from goals import unmet  # noqa: E402
 from model import PAUSE  # noqa: E402
 from sample import Sample  # noqa: E402
 from servers import Way, find_litellm, ways  # noqa: E402
-
-Json = dict[str, Any]
 
 STREAMS = 32
 STREAMED_CALLS = 5

@@ -13,10 +13,10 @@ from itertools import accumulate
 from typing import Any, Literal
 
 from contextrender_bridge.errors import InvalidRequest
+from contextrender_bridge.wire import Json as Json
 
 from engine.text.tokens import TokenCounter, call_parts, content_text, json_text
 
-Json = dict[str, Any]
 Role = Literal["system", "user", "assistant", "tool"]
 
 _ROLES: dict[str, Role] = {

@@ -16,8 +16,8 @@ from pydantic import Field
 
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.errors import ContextRenderError
+from contextrender_bridge.wire import Json
 
-Json = dict[str, Any]
 Message = MutableMapping[str, Any]
 App = Callable[
     [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]],

@@ -8,8 +8,6 @@ from typing import Any
 
 from contextrender_bridge import wire
 
-Json = Mapping[str, Any]
-
 
 @dataclass(frozen=True)
 class Usage:
@@ -46,7 +44,7 @@ def read_usage(kind: str, body: bytes) -> Usage | None:
     return usage_of(model, found) if found else None
 
 
-def usage_of(model: str, told: Json) -> Usage | None:
+def usage_of(model: str, told: Mapping[str, Any]) -> Usage | None:
     """From the `usage` of any of the three APIs; None where it has no counts."""
     if "prompt_tokens" in told:
         cached = _cached(told.get("prompt_tokens_details"))
@@ -69,7 +67,7 @@ def usage_of(model: str, told: Json) -> Usage | None:
     return Usage(model, _count(told, "input_tokens") - cached, cached, output=_written(told))
 
 
-def _parts(kind: str, body: bytes) -> Iterator[Json]:
+def _parts(kind: str, body: bytes) -> Iterator[Mapping[str, Any]]:
     """The reply, or those of its events that may tell usage."""
     if "event-stream" in kind:
         texts = [line[5:] for line in body.splitlines() if line.startswith(b"data:")]
@@ -95,5 +93,5 @@ def _cached(details: Any) -> int:
     return _count(details, "cached_tokens")
 
 
-def _written(told: Json) -> int:
+def _written(told: Mapping[str, Any]) -> int:
     return _count(told, "output_tokens") or _count(told, "completion_tokens")

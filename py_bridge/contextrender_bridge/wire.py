@@ -9,6 +9,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+Json = dict[str, Any]
+"""An object: a message, a body, a report."""
+
 try:
     from pydantic_core import from_json, to_json
 except ImportError:

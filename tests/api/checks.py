@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from contextrender_bridge.wire import Json
+
 from engine.text.tokens import counter_for
-from tests.api.client import Json
 
 
 def rebuilt(own: Sequence[Json], plan: Sequence[Json]) -> list[Json]:

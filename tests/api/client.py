@@ -3,8 +3,7 @@
 from typing import Any
 
 import httpx
-
-Json = dict[str, Any]
+from contextrender_bridge.wire import Json
 
 
 class Api:

@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 import pytest
+from contextrender_bridge.wire import Json
 
-from tests.api.client import Json, error_of
+from tests.api.client import error_of
 from tests.api.conftest import Service, User
 from tests.api.endpoints import endpoints, example
 from tests.api.transcripts import agent_run, assistant, call, result, user

@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 import pytest
+from contextrender_bridge.wire import Json
 
 from engine import policies
 from engine.policies import POLICIES
 from graph.runtime import rows
-from tests.api.client import Json
 from tests.api.conftest import User
 from tests.api.transcripts import agent_run
 

@@ -5,8 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
+from contextrender_bridge.wire import Json
 
-from tests.api.client import Api, Json
+from tests.api.client import Api
 from tests.api.conftest import Service, User
 from tests.api.servers import Servers
 from tests.api.transcripts import agent_run, assistant, call, result, user

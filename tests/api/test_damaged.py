@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from contextrender_bridge.wire import Json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,7 @@ from graph.runtime.caches import WORKING_SET
 from graph.runtime.checking import check_owner, repair
 from graph.runtime.opening import open_store
 from graph.runtime.store import Store
-from tests.api.client import Api, Json
+from tests.api.client import Api
 from tests.api.conftest import Service, User
 from tests.api.graph import Graph, reading
 from tests.api.transcripts import agent_run, assistant, user

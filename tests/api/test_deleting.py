@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from contextrender_bridge.wire import Json
 
 from graph.runtime import memory
 from graph.runtime.store import Store
 from graph.runtime.unit import StoreUnavailable, Unit
-from tests.api.client import Json
 from tests.api.conftest import Service, User
 from tests.api.servers import Servers
 from tests.api.transcripts import agent_run

@@ -9,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from contextrender_bridge.wire import Json
 
 from graph.runtime.store import Store
 from graph.runtime.unit import Unit
-from tests.api.client import Conversation, Json
+from tests.api.client import Conversation
 from tests.api.conftest import Service, User
 from tests.api.servers import Servers
 from tests.api.transcripts import agent_run, assistant, user

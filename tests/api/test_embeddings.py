@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contextrender_bridge.wire import Json
 
 from engine.history.vectors import decode_vector
 from graph.runtime.writing import WORKING_SET
-from tests.api.client import Api, Json
+from tests.api.client import Api
 from tests.api.conftest import User
 from tests.api.transcripts import agent_run
 from tests.support.provider_double import ProviderDouble, embedding_reply, provider

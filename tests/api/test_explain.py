@@ -3,8 +3,9 @@
 from math import exp
 
 import pytest
+from contextrender_bridge.wire import Json
 
-from tests.api.client import Api, Json
+from tests.api.client import Api
 from tests.api.conftest import User
 from tests.api.transcripts import agent_run, assistant, call, result, user
 

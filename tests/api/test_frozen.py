@@ -5,9 +5,10 @@ import json
 from typing import Any
 
 import pytest
+from contextrender_bridge.wire import Json
 
 from graph.runtime.writing import WORKING_SET
-from tests.api.client import Api, Conversation, Json
+from tests.api.client import Api, Conversation
 from tests.api.conftest import Service, User
 from tests.api.graph import count_rows
 from tests.api.servers import Servers

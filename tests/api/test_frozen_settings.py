@@ -5,8 +5,9 @@ import time
 from typing import Any
 
 import pytest
+from contextrender_bridge.wire import Json
 
-from tests.api.client import Api, Json
+from tests.api.client import Api
 from tests.api.transcripts import agent_run, assistant, call, result
 
 POLICY = "contextrender_frozen"

@@ -11,11 +11,12 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from contextrender_bridge.wire import Json
 from hypothesis import example as instance
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.api.client import Json, error_of
+from tests.api.client import error_of
 from tests.api.conftest import Service, User
 from tests.api.endpoints import endpoints, example
 from tests.api.transcripts import agent_run

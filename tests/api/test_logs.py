@@ -2,7 +2,8 @@
 
 from contextlib import ExitStack
 
-from tests.api.client import Json
+from contextrender_bridge.wire import Json
+
 from tests.api.conftest import Service
 from tests.api.endpoints import LOOKS_AT_A_SESSION, example
 from tests.api.servers import Servers

@@ -8,10 +8,11 @@ from typing import Any
 
 import httpx
 import pytest
+from contextrender_bridge.wire import Json
 
 from graph.runtime.writing import WORKING_SET
 from tests.api.checks import orphans, rebuilt, tokens_inside
-from tests.api.client import Api, Conversation, Json
+from tests.api.client import Api, Conversation
 from tests.api.conftest import Service, User
 from tests.api.servers import Servers
 from tests.api.transcripts import agent_run

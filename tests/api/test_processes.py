@@ -9,8 +9,9 @@ from typing import Any
 
 import httpx
 import pytest
+from contextrender_bridge.wire import Json
 
-from tests.api.client import Api, Conversation, Json
+from tests.api.client import Api, Conversation
 from tests.api.conftest import Service
 from tests.api.servers import Servers
 from tests.api.transcripts import agent_run, assistant, user

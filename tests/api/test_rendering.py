@@ -1,12 +1,13 @@
 """What a model call is shown: within budget, no orphans, by the policy and numbers asked for."""
 
 import pytest
+from contextrender_bridge.wire import Json
 
 from engine.models.summaries import MODEL_POLICIES
 from engine.policies import POLICIES as ALL_POLICIES
 from engine.text.tokens import counter_for
 from tests.api.checks import orphans, rebuilt, tokens_inside
-from tests.api.client import Api, Json
+from tests.api.client import Api
 from tests.api.conftest import User
 from tests.api.transcripts import UNUSUAL, agent_run, assistant, call, result, user
 

@@ -4,9 +4,10 @@ import copy
 from typing import Any
 
 import pytest
+from contextrender_bridge.wire import Json
 
 from graph.runtime.writing import WORKING_SET
-from tests.api.client import Api, Json
+from tests.api.client import Api
 from tests.api.conftest import Service, User
 from tests.api.graph import count_rows
 from tests.api.transcripts import UNUSUAL, agent_run, assistant, result, user

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.api.client import Json
+from contextrender_bridge.wire import Json
 
 
 def user(content: Any) -> Json:

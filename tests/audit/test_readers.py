@@ -3,7 +3,6 @@
 import gzip
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from contextrender_bridge.audit.bills import bills_of
@@ -13,8 +12,7 @@ from contextrender_bridge.audit.files import read_files
 from contextrender_bridge.audit.recorded import Found
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.usage import Usage
-
-Json = dict[str, Any]
+from contextrender_bridge.wire import Json
 
 
 def write(path: Path, *lines: object) -> Path:

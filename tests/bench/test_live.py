@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from contextrender_bridge import embedded
+from contextrender_bridge.wire import Json
 
 from evaluation.cases import Case
 
 LIVE = Path(__file__).resolve().parent.parent.parent / "bench" / "live"
-Json = dict[str, Any]
 
 
 def live(*args: object) -> subprocess.CompletedProcess[str]:

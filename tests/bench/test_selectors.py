@@ -9,11 +9,11 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from contextrender_bridge.wire import Json
 
 from evaluation.runs import Run
 
 BENCH = Path(__file__).parent.parent.parent / "bench"
-Json = dict[str, Any]
 
 
 @pytest.fixture(scope="module")

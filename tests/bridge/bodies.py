@@ -4,11 +4,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from contextrender_bridge.wire import Json
 from hypothesis import strategies as st
 
 from tests.support.strategies import transcripts
-
-Json = dict[str, Any]
 
 MARK = {"type": "ephemeral"}
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}

@@ -2,13 +2,11 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from contextrender_bridge import Credentials
 from contextrender_bridge.server.temporary import temporary_service
-
-Json = dict[str, Any]
+from contextrender_bridge.wire import Json
 
 
 @pytest.fixture(scope="session")

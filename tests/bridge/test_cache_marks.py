@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.dialects import MESSAGES, Plan
+from contextrender_bridge.wire import Json
 
-Json = dict[str, Any]
 MARK = {"type": "ephemeral"}
 LONG = {"type": "ephemeral", "ttl": "1h"}
 

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -19,10 +18,9 @@ from contextrender_bridge.errors import (
     Unauthorized,
     Unreachable,
 )
+from contextrender_bridge.wire import Json
 
 from tests.bridge.conftest import history
-
-Json = dict[str, Any]
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ import httpx
 import pytest
 from contextrender_bridge import AsyncContextRender, ContextRender, Credentials
 from contextrender_bridge.errors import InvalidRequest, NotFound, ServerError, Unauthorized
+from contextrender_bridge.wire import Json
 
 from tests.bridge.conftest import history
 
-Json = dict[str, Any]
 Talk = Callable[[AsyncContextRender], Awaitable[Any]]
 
 

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.dialects import DIALECTS, Plan
-
-Json = dict[str, Any]
+from contextrender_bridge.wire import Json
 
 
 def said(*blocks: Json) -> Json:

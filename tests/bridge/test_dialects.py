@@ -7,6 +7,7 @@ import pytest
 from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, Plan
 from contextrender_bridge.dialects.observations import has_observations
 from contextrender_bridge.dialects.plan import pairs
+from contextrender_bridge.wire import Json
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,8 +16,6 @@ from engine.plan.view import everything
 from engine.text.transcript import check_messages
 from tests.bridge.bodies import INTERNAL, MAKERS, STRANGE, bodies
 from tests.support.strategies import BUDGETS, modest, render
-
-Json = dict[str, Any]
 
 pytestmark = pytest.mark.parametrize("dialect", DIALECTS)
 

@@ -10,9 +10,10 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from contextrender_bridge.wire import Json
 
 from tests.console.browser import running_browser
-from tests.console.transcripts import Json, make_run
+from tests.console.transcripts import make_run
 from tests.server.servers import Server, running
 
 COMMAND = [

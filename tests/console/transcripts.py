@@ -2,9 +2,8 @@
 
 import json
 from random import Random
-from typing import Any
 
-Json = dict[str, Any]
+from contextrender_bridge.wire import Json
 
 CITIES = ("Lisbon", "Osaka", "Quito", "Tromsø", "Windhoek", "Hobart", "Aarhus", "Cusco")
 TASK = (

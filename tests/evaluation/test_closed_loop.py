@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
+from contextrender_bridge.wire import Json
 
 from engine.models.embeddings import NoEmbedder
 from engine.text.tokens import counter_for
@@ -19,7 +19,6 @@ from evaluation.runs import Run
 from evaluation.scores import LoopScore, Prompt
 from evaluation.workers import replay_runs
 
-Json = dict[str, Any]
 COUNTER = counter_for(None)
 
 

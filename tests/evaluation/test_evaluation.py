@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from contextrender_bridge.cli import main
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.wire import Json
 
 from evaluation import cache, workers
 from evaluation.bootstrap import Bootstrap
@@ -22,7 +23,6 @@ from evaluation.figures import BY_NAME, FIGURES
 from evaluation.runs import Run, read_runs
 from evaluation.workers import replay_runs
 
-Json = dict[str, Any]
 CASES = cases_of("prune,recency,full", "120,240")
 
 

@@ -1,11 +1,11 @@
 """The figures of a replay: costs on examples worked by hand."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.wire import Json
 
 from engine.costs import Usage
 from engine.models import summaries
@@ -25,8 +25,6 @@ from evaluation.runs import Run
 from evaluation.scores import CaseScore, RunScore
 from evaluation.sums import COLUMNS, Sums, sums_of
 from evaluation.workers import replay_runs
-
-Json = dict[str, Any]
 
 
 def score_of(

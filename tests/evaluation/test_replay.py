@@ -8,13 +8,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from contextrender_bridge.cli import main
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.server.temporary import temporary_service
+from contextrender_bridge.wire import Json
 
 from engine.call.render_call import assemble, render_call
 from engine.history.history import History
@@ -32,7 +32,6 @@ from evaluation.runs import Run, read_runs
 from evaluation.scores import Prompt, RunScore, Turn, turns_of
 from evaluation.workers import replay_runs
 
-Json = dict[str, Any]
 Write = Callable[..., Path]
 
 CASES = [

@@ -2,10 +2,10 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from contextrender_bridge.cli import main
+from contextrender_bridge.wire import Json
 
 from evaluation.advice import BUDGETS, advise, advise_on_session
 from evaluation.bootstrap import Estimate
@@ -13,8 +13,6 @@ from evaluation.cases import Case, cases_of
 from evaluation.prices import Prices, rule_of
 from evaluation.runs import Run
 from evaluation.verdict import Verdict, verdict_on
-
-Json = dict[str, Any]
 
 
 def figures(

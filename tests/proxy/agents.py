@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from contextrender_bridge.wire import Json
+
 from tests.proxy.conftest import Setup
 from tests.proxy.doubles import (
     Asked,
@@ -17,8 +19,6 @@ from tests.proxy.doubles import (
     stream,
     whole,
 )
-
-Json = dict[str, Any]
 
 FILLER = "All is well here and nothing else is to be told. " * 12
 TASK = "Find out which hosts are slow, one after the other."

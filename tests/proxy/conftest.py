@@ -20,8 +20,6 @@ from contextrender_bridge.settings import Settings
 
 from tests.proxy.doubles import Model, serving
 
-Json = dict[str, Any]
-
 
 @dataclass
 class Setup:

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import uvicorn
-
-Json = dict[str, Any]
+from contextrender_bridge.wire import Json
 
 
 @dataclass

@@ -2,16 +2,14 @@
 
 import json
 import uuid
-from typing import Any
 
 import pytest
 from contextrender_bridge.proxy.compactions import is_compaction
+from contextrender_bridge.wire import Json
 
 from tests.proxy.agents import Agent, ChatAgent, MessagesAgent, ResponsesAgent, finding
 from tests.proxy.conftest import Setup
 from tests.proxy.doubles import Reply, chat, response, said, whole
-
-Json = dict[str, Any]
 
 CLAUDE = (
     "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\n"

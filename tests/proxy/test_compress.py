@@ -5,12 +5,11 @@ import uuid
 from typing import Any
 
 import pytest
+from contextrender_bridge.wire import Json
 
 from tests.proxy.agents import ChatAgent, MessagesAgent, finding
 from tests.proxy.conftest import Setup, Start
 from tests.proxy.doubles import Model
-
-Json = dict[str, Any]
 
 
 def history(setup: Setup, kind: Any = ChatAgent, turns: int = 9) -> list[Json]:

@@ -27,7 +27,6 @@ from tests.proxy.agents import (
 from tests.proxy.conftest import Setup, Start
 from tests.proxy.doubles import call, chat, whole
 
-Json = dict[str, Any]
 INTERNAL = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\nIt is 12:0"
 
 

@@ -5,6 +5,7 @@ import uuid
 from itertools import pairwise
 
 import pytest
+from contextrender_bridge.wire import Json
 
 from tests.proxy import agents
 from tests.proxy.agents import AGENTS, FILLER, Agent, MessagesAgent, finding
@@ -67,7 +68,7 @@ def test_an_agent_that_marks_nothing_gets_no_marks(live: Setup) -> None:
 MARK = '"cache_control"'
 
 
-def unmarked(item: agents.Json) -> agents.Json:
+def unmarked(item: Json) -> Json:
     """A message without its marks, its text in a list."""
     content = item["content"]
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content

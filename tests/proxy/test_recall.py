@@ -8,6 +8,7 @@ import httpx
 import pytest
 from contextrender_bridge.proxy.recall.driver import ROUNDS
 from contextrender_bridge.proxy.recall.turns import NAME
+from contextrender_bridge.wire import Json
 
 from tests.proxy.agents import Agent, ChatAgent, MessagesAgent, ResponsesAgent, finding
 from tests.proxy.conftest import Setup
@@ -24,7 +25,6 @@ from tests.proxy.doubles import (
     whole,
 )
 
-Json = dict[str, Any]
 Part = tuple[str, Any]
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+from contextrender_bridge.wire import Json
 
 from tests.api.transcripts import assistant, call, result, user
 
-Json = dict[str, Any]
 Lines = list[list[Json]]
 """A session's branches by number, each from its beginning."""
 

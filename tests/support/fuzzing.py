@@ -4,10 +4,10 @@ import json
 import os
 from typing import Any
 
+from contextrender_bridge.wire import Json
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-Json = dict[str, Any]
 HELD = "\x00held apart"
 """Our own mark in stored shells: it goes among the texts, and everywhere a caller might put it."""
 

@@ -7,10 +7,11 @@ import json
 from functools import cache
 from typing import Any
 
+from contextrender_bridge.wire import Json
+
 from tests.api.graph import Graph, Node
 from tests.support import slow_rules
 
-Json = dict[str, Any]
 EVENTS = ("Message", "ToolCall", "ToolResult")
 Edges = set[tuple[Any, ...]]
 

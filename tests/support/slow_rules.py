@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-Json = dict[str, Any]
+from contextrender_bridge.wire import Json
+
 Count = Callable[[str], int]
 Call = tuple[int, int]
 

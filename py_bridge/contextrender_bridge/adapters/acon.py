@@ -14,8 +14,9 @@ from functools import cached_property
 from typing import Any
 from uuid import uuid4
 
-from contextrender_bridge.adapters.planning import Json, Planner
+from contextrender_bridge.adapters.planning import Planner
 from contextrender_bridge.adapters.text_results import fitted
+from contextrender_bridge.wire import Json
 
 
 class ContextRenderMemory:

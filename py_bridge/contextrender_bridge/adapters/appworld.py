@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from contextrender_bridge.adapters.planning import Json, Planner
+from contextrender_bridge.adapters.planning import Planner
 from contextrender_bridge.adapters.text_results import fitted
 from contextrender_bridge.client import ContextRender
+from contextrender_bridge.wire import Json
 
 
 class ContextRenderMixin:

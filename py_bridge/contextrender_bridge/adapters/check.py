@@ -13,14 +13,12 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 import httpx
 
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.errors import ContextRenderError
-
-Json = dict[str, Any]
+from contextrender_bridge.wire import Json
 
 PROXY = "http://127.0.0.1:8700"
 BUDGET = 300

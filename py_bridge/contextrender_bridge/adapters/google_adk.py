@@ -18,7 +18,8 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 from google.genai.types import Content, Part
 
-from contextrender_bridge.adapters.planning import Json, Planner, Shown, Staying
+from contextrender_bridge.adapters.planning import Planner, Shown, Staying
+from contextrender_bridge.wire import Json
 
 MEDIA = ("image", "audio")
 

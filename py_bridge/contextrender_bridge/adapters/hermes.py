@@ -10,7 +10,8 @@ from typing import Any
 
 from hermes_cli.config import load_config
 
-from contextrender_bridge.adapters.planning import Json, Planner
+from contextrender_bridge.adapters.planning import Planner
+from contextrender_bridge.wire import Json
 
 NAME = "contextrender"
 DIALECTS = {

@@ -15,8 +15,9 @@ from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResp
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.config import get_config
 
-from contextrender_bridge.adapters.planning import Json, Planner, Shown
+from contextrender_bridge.adapters.planning import Planner, Shown
 from contextrender_bridge.dialects.contents import with_text
+from contextrender_bridge.wire import Json
 
 ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 Handler = Callable[[ModelRequest], ModelResponse]

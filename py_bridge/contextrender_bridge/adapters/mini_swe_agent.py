@@ -14,7 +14,8 @@ from uuid import uuid4
 from minisweagent.agents.default import DefaultAgent
 from minisweagent.agents.interactive import InteractiveAgent
 
-from contextrender_bridge.adapters.planning import Json, Planner
+from contextrender_bridge.adapters.planning import Planner
+from contextrender_bridge.wire import Json
 
 
 class ContextRenderAgent(DefaultAgent):

@@ -15,7 +15,8 @@ from typing import Any
 from agents import Session
 from agents.run import CallModelData, CallModelInputFilter, ModelInputData
 
-from contextrender_bridge.adapters.planning import Json, Planner
+from contextrender_bridge.adapters.planning import Planner
+from contextrender_bridge.wire import Json
 
 
 class ContextRenderFilter:

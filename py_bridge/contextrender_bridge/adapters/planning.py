@@ -13,8 +13,8 @@ from contextrender_bridge.dialects import Plan
 from contextrender_bridge.dialects.chat import ChatTranscript
 from contextrender_bridge.dialects.observations import ObservationTranscript
 from contextrender_bridge.settings import DEADLINE
+from contextrender_bridge.wire import Json
 
-Json = dict[str, Any]
 T = TypeVar("T")
 
 

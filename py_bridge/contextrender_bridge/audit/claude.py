@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from contextrender_bridge.audit.recorded import Found, Json, Recorded, items, mapping, second_of
+from contextrender_bridge.audit.recorded import Found, Recorded, items, mapping, second_of
 from contextrender_bridge.usage import Usage, usage_of
+from contextrender_bridge.wire import Json
 
 SOURCE = "Claude Code"
 SYNTHETIC = "<synthetic>"

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from contextrender_bridge.audit.recorded import Found, Json, Recorded, items, mapping, second_of
+from contextrender_bridge.audit.recorded import Found, Recorded, items, mapping, second_of
 from contextrender_bridge.usage import usage_of
+from contextrender_bridge.wire import Json
 
 SOURCE = "Codex"
 SKIPPED = frozenset({"world_state", "inter_agent_communication_metadata", "ghost_snapshot"})

@@ -13,10 +13,11 @@ import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from contextrender_bridge.audit.recorded import Found, Json, Recorded, items, mapping
+from contextrender_bridge.audit.recorded import Found, Recorded, items, mapping
 from contextrender_bridge.audit.spans import Traces, spans_in
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.usage import usage_of
+from contextrender_bridge.wire import Json
 
 SUFFIXES = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
 BLOCKS = frozenset({"tool_use", "tool_result"})

@@ -13,8 +13,9 @@ from contextlib import closing
 from itertools import groupby
 from pathlib import Path
 
-from contextrender_bridge.audit.recorded import Found, Json, Recorded, mapping, second_of
+from contextrender_bridge.audit.recorded import Found, Recorded, mapping, second_of
 from contextrender_bridge.usage import Usage
+from contextrender_bridge.wire import Json
 
 SOURCE = "opencode"
 QUERY = """

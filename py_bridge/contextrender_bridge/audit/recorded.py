@@ -12,8 +12,7 @@ from typing import Any
 
 from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.usage import Usage
-
-Json = dict[str, Any]
+from contextrender_bridge.wire import Json
 
 
 @dataclass

@@ -10,8 +10,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from contextrender_bridge.audit.recorded import Found, Json, Recorded, items, mapping, second_of
+from contextrender_bridge.audit.recorded import Found, Recorded, items, mapping, second_of
 from contextrender_bridge.usage import Usage
+from contextrender_bridge.wire import Json
 
 SOURCE = "OpenTelemetry"
 

@@ -18,8 +18,7 @@ from contextrender_bridge.errors import (
     Unreachable,
     error_of,
 )
-
-Json = dict[str, Any]
+from contextrender_bridge.wire import Json
 
 RETRIES = 2
 FIRST_PAUSE = 0.05

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any, cast
 
-from contextrender_bridge.client.connection import Connection, Json
+from contextrender_bridge.client.connection import Connection
 from contextrender_bridge.client.fitting import (
     Failures,
     Fitted,
@@ -35,6 +35,7 @@ from contextrender_bridge.client.sent import Known, Sent
 from contextrender_bridge.client.session_names import name_of
 from contextrender_bridge.errors import HistoryDiverged, InvalidRequest
 from contextrender_bridge.settings import DEADLINE
+from contextrender_bridge.wire import Json
 
 Message = Mapping[str, Any]
 

@@ -7,9 +7,9 @@ Long because it lists every reply.
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import TypedDict
 
-Json = dict[str, Any]
+from contextrender_bridge.wire import Json
 
 
 class TokenView(TypedDict):

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from contextrender_bridge.dialects.plan import Plan
+from contextrender_bridge.wire import Json
 
-Json = dict[str, Any]
 Body = Mapping[str, Any]
 
 

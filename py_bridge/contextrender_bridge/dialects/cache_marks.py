@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from contextrender_bridge.dialects.base import Body, Json
+from contextrender_bridge.dialects.base import Body
+from contextrender_bridge.wire import Json
 
 MOST = 4
 MARK = "cache_control"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from contextrender_bridge.dialects.base import Body, Json, Transcript
+from contextrender_bridge.dialects.base import Body, Transcript
 from contextrender_bridge.dialects.contents import (
     canonical_content,
     clean_text,
@@ -14,6 +14,7 @@ from contextrender_bridge.dialects.contents import (
 )
 from contextrender_bridge.dialects.merging import Placed, join_chat, merged
 from contextrender_bridge.dialects.plan import Plan
+from contextrender_bridge.wire import Json
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 _CANONICAL = frozenset({"role", "content", "tool_calls", "tool_call_id", "name"})

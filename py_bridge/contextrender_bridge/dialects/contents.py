@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-Json = dict[str, Any]
+from contextrender_bridge.wire import Json
 
 # Not a set: what a caller writes for a type may have no hash.
 TEXT_TYPES = ("text", "input_text", "output_text")

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from contextrender_bridge.dialects.base import Body, Json, Transcript
+from contextrender_bridge.dialects.base import Body, Transcript
 from contextrender_bridge.dialects.cache_marks import Shown, marked
 from contextrender_bridge.dialects.contents import (
     GONE,
@@ -25,6 +25,7 @@ from contextrender_bridge.dialects.contents import (
 )
 from contextrender_bridge.dialects.merging import Placed, join_blocks, merged
 from contextrender_bridge.dialects.plan import Plan
+from contextrender_bridge.wire import Json
 
 _CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _POINTERS = frozenset({"web_search_result_location", "search_result_location"})

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contextrender_bridge.dialects.base import Body, Json, Transcript
+from contextrender_bridge.dialects.base import Body, Transcript
 from contextrender_bridge.dialects.chat import canonical_message
 from contextrender_bridge.dialects.contents import (
     canonical_content,
@@ -22,6 +22,7 @@ from contextrender_bridge.dialects.contents import (
 )
 from contextrender_bridge.dialects.merging import Placed, join_chat, merged
 from contextrender_bridge.dialects.plan import Plan
+from contextrender_bridge.wire import Json
 
 _OBSERVATION = re.compile(
     r"""\s*(?:

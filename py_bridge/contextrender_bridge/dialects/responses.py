@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from contextrender_bridge.dialects.base import Body, Json, Transcript
+from contextrender_bridge.dialects.base import Body, Transcript
 from contextrender_bridge.dialects.contents import (
     GONE,
     canonical_content,
@@ -17,6 +17,7 @@ from contextrender_bridge.dialects.contents import (
     with_text,
 )
 from contextrender_bridge.dialects.plan import Plan
+from contextrender_bridge.wire import Json
 
 _CALLS = {"function_call": ("function", "arguments"), "custom_tool_call": ("custom", "input")}
 _SHELLS = {"local_shell_call": "action", "shell_call": "action", "apply_patch_call": "operation"}

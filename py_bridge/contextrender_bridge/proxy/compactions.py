@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from contextrender_bridge.dialects.contents import plain_text
-
-Json = Mapping[str, Any]
+from contextrender_bridge.wire import Json
 
 CLAUDE_CODE = ("CRITICAL: Respond with TEXT ONLY", "Your task is to create a detailed summary")
 CODEX = "You are performing a CONTEXT CHECKPOINT COMPACTION"

@@ -23,8 +23,7 @@ from contextrender_bridge.proxy.controls import Controls
 from contextrender_bridge.proxy.headers import Headers
 from contextrender_bridge.proxy.histories import Histories
 from contextrender_bridge.setting_kinds import LONGEST_NUMBER, SMALLEST_BUDGET
-
-Json = dict[str, Any]
+from contextrender_bridge.wire import Json
 
 _ID = re.compile(r"[0-9a-f]{24}")
 _RECALL = re.compile(r"recall result \d+ for all of it")

@@ -18,8 +18,7 @@ from contextrender_bridge.proxy.headers import Headers
 from contextrender_bridge.proxy.heard import UsageNotes, client_of
 from contextrender_bridge.proxy.lines import Call, Line, Pause, Size, still_recalled
 from contextrender_bridge.settings import Settings
-
-Json = dict[str, Any]
+from contextrender_bridge.wire import Json
 
 REMEMBERED = 1024
 LATER_SECONDS = 30.0

@@ -13,8 +13,7 @@ from contextrender_bridge.client.fitting import Fitted
 from contextrender_bridge.client.sent import fingerprints
 from contextrender_bridge.dialects import Transcript
 from contextrender_bridge.proxy.controls import Controls
-
-Json = dict[str, Any]
+from contextrender_bridge.wire import Json
 
 PATIENCE = 3
 PAUSE_SECONDS = 5.0

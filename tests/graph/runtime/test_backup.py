@@ -18,10 +18,10 @@ from contextrender_bridge.errors import CommandError
 from contextrender_bridge.paths import app_dir
 from contextrender_bridge.server.accounts import Accounts
 from contextrender_bridge.server.runtime import Runtime
+from contextrender_bridge.wire import Json
 
 from graph.runtime.backup import back_up, restore
 
-Json = dict[str, Any]
 Call = Callable[..., Json]
 
 

@@ -16,10 +16,9 @@ import pytest
 from contextrender_bridge.paths import app_dir
 from contextrender_bridge.server.accounts import Accounts
 from contextrender_bridge.server.runtime import Runtime
+from contextrender_bridge.wire import Json
 
 from graph.runtime import carry_over
-
-Json = dict[str, Any]
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from contextrender_bridge import ContextRender
 from contextrender_bridge.client.credentials import load_credentials
 from contextrender_bridge.errors import ServerError
 from contextrender_bridge.settings import Settings
+from contextrender_bridge.wire import Json
 
 from graph.runtime.postgres import PostgresStore
 from graph.runtime.unit import StoreUnavailable
@@ -30,8 +31,6 @@ ROUNDS = int(os.environ.get("FAILOVER_ROUNDS", "1"))
 AGENTS = 4
 MORE = 5
 """Messages of each agent that are acknowledged before and after the primary is killed."""
-
-Json = dict[str, Any]
 
 
 class Agent:

@@ -17,8 +17,8 @@ from rich.text import Text
 from contextrender_bridge.client.credentials import LOOPBACK, resolve_credentials
 from contextrender_bridge.errors import CommandError, NoCredentials
 from contextrender_bridge.printing import print_json, printable
+from contextrender_bridge.wire import Json
 
-Json = dict[str, Any]
 TIMEOUT = 60.0
 
 

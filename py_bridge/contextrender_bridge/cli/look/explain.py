@@ -8,16 +8,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from contextrender_bridge.cli.look.asking import (
-    Json,
-    Service,
-    add_session,
-    add_watch,
-    plain,
-    present,
-)
+from contextrender_bridge.cli.look.asking import Service, add_session, add_watch, plain, present
 from contextrender_bridge.cli.look.misses import room
 from contextrender_bridge.printing import add_json
+from contextrender_bridge.wire import Json
 
 WIDE = 100
 """Columns from which there is room for s and U beside the reasons."""

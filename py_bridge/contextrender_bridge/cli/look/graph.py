@@ -7,8 +7,9 @@ import sys
 import time
 from pathlib import Path
 
-from contextrender_bridge.cli.look.asking import Json, Service, add_session, add_watch
+from contextrender_bridge.cli.look.asking import Service, add_session, add_watch
 from contextrender_bridge.cli.look.drawings import FORMATS
+from contextrender_bridge.wire import Json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

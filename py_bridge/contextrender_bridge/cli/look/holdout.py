@@ -8,8 +8,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from contextrender_bridge.cli.look.asking import Json, Service, add_watch, present
+from contextrender_bridge.cli.look.asking import Service, add_watch, present
 from contextrender_bridge.printing import add_json
+from contextrender_bridge.wire import Json
 
 NAMES = {
     "calls": "model calls",

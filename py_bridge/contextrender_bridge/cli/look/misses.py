@@ -6,7 +6,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from contextrender_bridge.cli.look.asking import Json, Service, plain
+from contextrender_bridge.cli.look.asking import Service, plain
+from contextrender_bridge.wire import Json
 
 VALUES = 4
 

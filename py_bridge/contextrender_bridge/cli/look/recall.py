@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from contextrender_bridge.cli.look.asking import (
-    Json,
-    Service,
-    add_session,
-)
+from contextrender_bridge.cli.look.asking import Service, add_session
 from contextrender_bridge.dialects.contents import plain_text
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.printing import add_json, print_json, printable
+from contextrender_bridge.wire import Json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

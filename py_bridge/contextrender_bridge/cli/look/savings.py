@@ -9,9 +9,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from contextrender_bridge.cli.look.asking import Json, Service, add_watch, plain, present, thousands
+from contextrender_bridge.cli.look.asking import Service, add_watch, plain, present, thousands
 from contextrender_bridge.printing import add_json
 from contextrender_bridge.setting_kinds import PRICE_EXAMPLE
+from contextrender_bridge.wire import Json
 
 GROUPS = ("day", "model", "client", "policy", "sent")
 SUMMED = ("calls", "full", "capped", "prompt", "drawn", "seen", "billed")

@@ -9,15 +9,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from contextrender_bridge.cli.look.asking import (
-    Json,
-    Service,
-    add_watch,
-    plain,
-    present,
-    thousands,
-)
+from contextrender_bridge.cli.look.asking import Service, add_watch, plain, present, thousands
 from contextrender_bridge.printing import add_json
+from contextrender_bridge.wire import Json
 
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 

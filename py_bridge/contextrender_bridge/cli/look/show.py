@@ -11,7 +11,6 @@ from rich.text import Text
 
 from contextrender_bridge.cli.look import misses
 from contextrender_bridge.cli.look.asking import (
-    Json,
     Service,
     add_session,
     add_watch,
@@ -20,6 +19,7 @@ from contextrender_bridge.cli.look.asking import (
     thousands,
 )
 from contextrender_bridge.printing import add_json, printable
+from contextrender_bridge.wire import Json
 
 COMPLETE, REPLACED, OMITTED, USED, MISSED = "█", "▒", "·", "●", "○"
 STYLES = {COMPLETE: "blue", REPLACED: "yellow", OMITTED: "dim", USED: "bold", MISSED: "bold red"}

@@ -12,13 +12,13 @@ from contextrender_bridge.proxy.recall.turns import (
     PARAMETERS,
     Answer,
     Format,
-    Json,
     Recall,
     Sent,
     Stream,
     Turn,
     has_tool_list,
 )
+from contextrender_bridge.wire import Json
 
 TOOL: Json = {
     "type": "function",

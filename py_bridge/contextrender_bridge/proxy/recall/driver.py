@@ -23,7 +23,7 @@ from contextrender_bridge.proxy.lines import Call, remember_recalled
 from contextrender_bridge.proxy.recall.chat import ChatFormat
 from contextrender_bridge.proxy.recall.messages import MessagesFormat
 from contextrender_bridge.proxy.recall.responses import ResponsesFormat
-from contextrender_bridge.proxy.recall.turns import Answer, Format, Json, Recall, Sent, Stream, Turn
+from contextrender_bridge.proxy.recall.turns import Answer, Format, Recall, Sent, Stream, Turn
 from contextrender_bridge.proxy.recall.usage import added
 from contextrender_bridge.proxy.upstream import (
     REFUSED,
@@ -34,6 +34,7 @@ from contextrender_bridge.proxy.upstream import (
     send_whole,
     start,
 )
+from contextrender_bridge.wire import Json
 
 ROUNDS = 3
 """How often one model call may recall before it has to go on without."""

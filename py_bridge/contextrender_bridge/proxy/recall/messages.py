@@ -13,13 +13,13 @@ from contextrender_bridge.proxy.recall.turns import (
     PARAMETERS,
     Answer,
     Format,
-    Json,
     Recall,
     Sent,
     Stream,
     Turn,
     has_tool_list,
 )
+from contextrender_bridge.wire import Json
 
 TOOL: Json = {"name": NAME, "description": DESCRIPTION, "input_schema": PARAMETERS}
 _THINKING = frozenset({"thinking", "redacted_thinking"})

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 from contextrender_bridge.dialects.contents import plain_text
 from contextrender_bridge.proxy.events import Event
 from contextrender_bridge.proxy.recall.usage import added
-
-Json = dict[str, Any]
+from contextrender_bridge.wire import Json
 
 NAME = "contextrender_recall"
 DESCRIPTION = (

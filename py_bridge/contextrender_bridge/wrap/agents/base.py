@@ -7,12 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.wire import Json
 from contextrender_bridge.wrap.doors import Doors
 
-Json = dict[str, Any]
 MCP_NAME = "contextrender"
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.wire import Json
 from contextrender_bridge.wrap.agents.base import (
     MCP_NAME,
     Given,
-    Json,
     Redirect,
     first_word,
     merged,

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.wire import Json
 from contextrender_bridge.wrap.agents.base import (
     MCP_NAME,
     Given,
-    Json,
     Redirect,
     first_word,
     merged,

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from contextrender_bridge.errors import CommandError
-from contextrender_bridge.wrap.agents.base import Given, Json, merged, value_of
+from contextrender_bridge.wire import Json
+from contextrender_bridge.wrap.agents.base import Given, merged, value_of
 
 VARIABLE = "HERMES_MANAGED_DIR"
 MANAGED = Path("/etc/hermes")

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.leases import started_at
+from contextrender_bridge.wire import Json
 from contextrender_bridge.wrap.agents.base import (
     MCP_NAME,
     Given,
-    Json,
     Redirect,
     first_word,
     read_json,

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.wire import Json
 from contextrender_bridge.wrap.agents.base import (
     MCP_NAME,
     Given,
-    Json,
     Redirect,
     first_word,
     merged,
