@@ -6,7 +6,7 @@ from pathlib import Path
 
 Done = subprocess.CompletedProcess[str]
 
-SECONDS = 120
+SECONDS = 300
 UNCHANGED = "history sent unchanged"
 """What adapters log when a model call gets the whole history because something failed."""
 

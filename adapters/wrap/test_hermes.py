@@ -106,7 +106,6 @@ def test_a_continued_session(hermes: Wrapped, kind: str) -> None:
     assert file.read_bytes() == before
 
 
-@pytest.mark.xfail(reason="Hermes does not always find the recall tool among its own")
 def test_it_recalls(hermes: Wrapped) -> None:
     file = configure(hermes, "chat")
     # Hermes looks for servers only where the user's own configuration names one.

@@ -295,9 +295,18 @@ def test_hermes_keeps_its_provider(
     told = hermes_config(made)
     recall = told.pop("mcp_servers")["contextrender"]
     assert recall["headers"] == {"Authorization": "Bearer ${CONTEXTRENDER_WRAP_TOKEN}"}
+    assert told.pop("mcp_discovery_timeout") == 15
     assert told == expected
     assert made.arguments == words
     assert not (user.home / "config.yaml").exists()
+
+
+@pytest.mark.parametrize(("own", "waits"), [(60, 60), (0.5, 15), ("soon", 15)])
+def test_hermes_waits_for_the_recall_tool(user: User, own: object, waits: float) -> None:
+    servers = "mcp_servers: {own: {url: 'https://m.test'}}"
+    model = "model: {provider: anthropic}"
+    user.write(".hermes/config.yaml", f"{model}\n{servers}\nmcp_discovery_timeout: {own}")
+    assert hermes_config(user.runs(AGENTS["hermes"]))["mcp_discovery_timeout"] == waits
 
 
 def test_hermes_managed_folder_profile_and_variables(user: User) -> None:

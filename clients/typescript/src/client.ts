@@ -1,10 +1,11 @@
 /** The client: `new ContextRender().fit(session, messages)` before each model call. */
 
-import type { AnyMessage, Transcript } from "./chat.js";
+import type { AnyMessage, Transcript } from "./dialects/chat.js";
 import type { Fields } from "./connection.js";
 import { Core, type CoreOptions, type RenderOptions } from "./core.js";
+import type { Dialect } from "./dialects/index.js";
 import type { Credentials } from "./credentials.js";
-import type { FitOptions, Fitted, Settings } from "./fitting.js";
+import type { FitOptions, Fitted, FittedRequest, Settings } from "./fitting.js";
 import { drive, type Act, type Flow } from "./flow.js";
 import { acting } from "./http.js";
 import type * as replies from "./replies.js";
@@ -49,7 +50,22 @@ export class ContextRender {
     options: FitOptions = {},
     transcript?: Transcript<T>,
   ): Promise<Fitted<T>> {
-    return this.#run(this.#core.fit(session, messages, options, transcript));
+    const read = transcript && (() => transcript);
+    return this.#run(this.#core.fit(session, messages, options, read));
+  }
+
+  /**
+   * The same for a whole request, as OpenAI's chat completions (`chat`), its Responses (`responses`)
+   * or Anthropic's Messages (`messages`) take it: `request` is then what to send, the caller's own
+   * object when nothing changed.
+   */
+  async fitRequest<R extends object>(
+    session: string | null | undefined,
+    request: R,
+    dialect: Dialect,
+    options: FitOptions = {},
+  ): Promise<FittedRequest<R>> {
+    return this.#run(this.#core.fitRequest(session, request, dialect, options));
   }
 
   /** Records what is new of `messages`, and answers with the history for the next model call. */

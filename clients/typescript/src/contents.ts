@@ -30,6 +30,8 @@ const MEDIA = new Map<unknown, "image" | "audio" | "file">([
   ["image-data", "image"],
   ["media", "file"],
 ]);
+/** How messages begin that OpenClaw puts anew into each request. */
+const VOLATILE = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>";
 const MOVING = ["cache_control", "annotations", "logprobs", "providerOptions", "providerData"];
 
 /** Content as it is recorded: text where it is nothing else. */
@@ -47,10 +49,10 @@ export function withText(content: unknown, text: string, type = "text"): unknown
   if (!Array.isArray(content)) return text;
   let pending = Boolean(text);
   const kept = content.flatMap((part: unknown) => {
-    if (!isText(part)) return [part];
+    if (!holdsText(part)) return [part];
     if (!pending) return [];
     pending = false;
-    return [typeof part === "string" ? text : { ...(part as Part), text }];
+    return [withPart(part, text, type)];
   });
   return pending ? [{ type, text }, ...kept] : kept;
 }
@@ -60,6 +62,42 @@ export function isText(part: unknown): boolean {
   if (typeof part === "string") return true;
   const { type, text } = (part ?? {}) as Part;
   return TEXT.includes(type as string) && typeof text === "string";
+}
+
+/** Whether a part is text, or a document that is: its text is the message's, too. */
+export function holdsText(part: unknown): boolean {
+  return isText(part) || (part as Part | null)?.["type"] === "search_result" || isTextDocument(part);
+}
+
+/** Whether a part is recorded by its digest. */
+export function isMedia(part: unknown): boolean {
+  return MEDIA.has((part as Part | null)?.["type"]);
+}
+
+/** A part that holds text, with another text. */
+export function withPart(part: unknown, text: string, type = "text"): unknown {
+  if (typeof part === "string") return text;
+  return isText(part) ? { ...(part as Part), text } : { type, text };
+}
+
+/** The text of a content, media left out. */
+export function textOf(content: unknown): string {
+  const plain = plainContent(content) ?? "";
+  if (typeof plain === "string") return plain;
+  return plain.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n");
+}
+
+/** How many items come before the trailing ones that a runtime appends anew to each request. */
+export function historyEnd(items: readonly unknown[]): number {
+  return items.findLastIndex((item) => !isVolatile(item)) + 1;
+}
+
+/** Whether a runtime puts a message anew into each request, wherever it then is. */
+export function isVolatile(item: unknown): boolean {
+  const { role, content } = (item ?? {}) as Part;
+  const first: unknown = Array.isArray(content) ? content[0] : content;
+  const text = typeof first === "string" ? first : (first as Part | null | undefined)?.["text"];
+  return role === "user" && typeof text === "string" && text.trimStart().startsWith(VOLATILE);
 }
 
 /** A value as JSON text; bytes and addresses as text too. */
@@ -80,7 +118,13 @@ export function digestOf(text: string): string {
 function plainPart(part: unknown): ContentPart {
   if (typeof part === "string") return { type: "text", text: part.toWellFormed() };
   if (isText(part)) return { type: "text", text: String((part as Part)["text"]).toWellFormed() };
-  const type = MEDIA.get((part as Part | null)?.["type"]);
-  if (type) return { type, digest: digestOf(shapeOf(part)) };
+  if (!part || typeof part !== "object") return { type: "text", text: shapeOf(part) };
+  const type = MEDIA.get((part as Part)["type"]);
+  if (type && !isTextDocument(part)) return { type, digest: digestOf(shapeOf(part)) };
   return { type: "other", text: shapeOf(part) };
+}
+
+function isTextDocument(part: unknown): boolean {
+  const source = (part as Part | null)?.["source"] as Part | null | undefined;
+  return ["text", "content"].includes(source?.["type"] as string);
 }

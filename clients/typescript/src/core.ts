@@ -4,8 +4,9 @@
  * It takes the whole message list every time and sends only what is new.
  */
 
-import type { AnyMessage, Transcript } from "./chat.js";
+import { ChatTranscript, type AnyMessage, type Transcript } from "./dialects/chat.js";
 import { Connection, type ConnectionOptions, type Fields } from "./connection.js";
+import { DIALECTS, type Dialect } from "./dialects/index.js";
 import { HistoryDiverged, reasonOf } from "./errors.js";
 import {
   DEADLINE,
@@ -13,9 +14,9 @@ import {
   fitted,
   isCallersMistake,
   nameOf,
-  transcriptOf,
   type FitOptions,
   type Fitted,
+  type FittedRequest,
   type Settings,
 } from "./fitting.js";
 import type { Flow } from "./flow.js";
@@ -32,6 +33,13 @@ export interface RenderOptions extends Settings {
 export interface CoreOptions extends ConnectionOptions {
   /** Where a line goes for each history sent unchanged because something failed. */
   log?: (line: string) => void;
+}
+
+/** How items are read. What it throws lets them through unchanged. */
+export type Reader<T> = (items: readonly T[]) => Transcript<T>;
+
+function ofChat<T>(items: readonly T[]): Transcript<T> {
+  return new ChatTranscript(items as readonly AnyMessage[]) as unknown as Transcript<T>;
 }
 
 export class Core {
@@ -73,12 +81,12 @@ export class Core {
     session: string | null | undefined,
     whole: readonly T[],
     options: FitOptions,
-    given?: Transcript<T>,
+    read: Reader<T> = ofChat,
   ): Flow<Fitted<T>> {
     const { deadline = DEADLINE, failOpen = true, bypass_tools: bypass, ...settings } = options;
     const until = this.#connection.now() + deadline;
     try {
-      const transcript = transcriptOf(whole, given);
+      const transcript = read(whole);
       const { messages } = transcript;
       if (!messages.length) return { messages: [...whole], changed: false, failure: "" };
       const name = session || nameOf(messages);
@@ -91,6 +99,22 @@ export class Core {
       this.failures.add(reason);
       return { messages: [...whole], changed: false, failure: reason };
     }
+  }
+
+  *fitRequest<R extends object>(
+    session: string | null | undefined,
+    request: R,
+    dialect: Dialect,
+    options: FitOptions,
+  ): Flow<FittedRequest<R>> {
+    const { field, read } = DIALECTS[dialect];
+    const fields = request as Record<string, unknown>;
+    const items = fields[field];
+    // A text in its place is one message: nothing can leave.
+    if (!Array.isArray(items)) return { request, changed: false, failure: "" };
+    const fit = this.fit<unknown>(session, items, options, (whole) => read(fields, whole));
+    const { messages, ...told } = yield* fit;
+    return { ...told, request: told.changed ? { ...request, [field]: messages } : request };
   }
 
   forget(session: string): void {

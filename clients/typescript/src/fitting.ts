@@ -5,7 +5,7 @@
  * log say so, never with contents.
  */
 
-import { ChatTranscript, type AnyMessage, type ChatMessage, type Transcript } from "./chat.js";
+import type { ChatMessage, Transcript } from "./dialects/chat.js";
 import { digestOf } from "./contents.js";
 import { InvalidRequest } from "./errors.js";
 import { Plan } from "./plan.js";
@@ -52,6 +52,11 @@ export interface Fitted<T> {
   reply?: RenderView;
 }
 
+/** What to send to the model in place of a whole request. */
+export interface FittedRequest<R> extends Omit<Fitted<unknown>, "messages"> {
+  request: R;
+}
+
 /** What a reply with a plan makes of a history. */
 export function fitted<T>(
   whole: readonly T[],
@@ -60,7 +65,7 @@ export function fitted<T>(
   bypass: readonly string[] = [],
 ): Fitted<T> {
   const changed = CHANGES.some((change) => reply[change].length);
-  const plan = new Plan(transcript.messages, reply.plan ?? []);
+  const plan = new Plan(transcript.messages, reply.plan ?? [], reply.breakpoints);
   const beyond = plan.resultsOf(bypass).filter((result) => !plan.showsWhole(result));
   const summaries = reply.replaced.filter(({ kind }) => kind === "summary");
   // A summary of the whole history stands in that result's place: all stays.
@@ -69,11 +74,6 @@ export function fitted<T>(
   }
   for (const result of beyond) plan.showResult(result);
   return { messages: changed ? transcript.apply(plan) : [...whole], changed, failure: "", reply };
-}
-
-/** A transcript, if that is what is given; else that of chat messages. */
-export function transcriptOf<T>(whole: readonly T[], given?: Transcript<T>): Transcript<T> {
-  return given ?? (new ChatTranscript(whole as readonly AnyMessage[]) as unknown as Transcript<T>);
 }
 
 /** A name for a session that its runtime has none for: the same for every call of one history. */

@@ -35,5 +35,5 @@ async function post(asked: Exchange): Promise<Answer> {
 
 function headersOf({ token, session }: Exchange): Record<string, string> {
   const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
-  return session ? { ...headers, "x-contextrender-session": encodeURIComponent(session) } : headers;
+  return session ? { ...headers, "x-contextrender-session": encodeURIComponent(session.toWellFormed()) } : headers;
 }

@@ -69,6 +69,35 @@ test("a call's shortened arguments take the place of its own", async () => {
   assert.equal(asked[0].live, true);
 });
 
+test("a request of another dialect goes through whole where nothing can be read of it", async () => {
+  const { client, answers } = scripted();
+  const text = { model: "m", input: "Look." };
+  assert.ok((await client.fitRequest("s", text, "responses")).request === text);
+  const broken = { messages: [{ role: "user", content: "Look." }] };
+  answers.push(refused(503, "busy"), refused(503, "busy"), refused(503, "busy"));
+  const { request, failure } = await client.fitRequest("s", broken, "messages");
+  assert.ok(request === broken && failure === "busy");
+});
+
+test("Messages: a mark of the cache stands where the service says, while one is free", async () => {
+  const { client, answers } = scripted();
+  const ephemeral = { type: "ephemeral", ttl: "1h" };
+  const marked = { type: "text", text: "Go on.", cache_control: ephemeral };
+  const messages = [
+    { role: "user", content: "Look." },
+    { role: "assistant", content: [{ type: "tool_use", id: "a", name: "look", input: {} }] },
+    { role: "user", content: [{ type: "tool_result", tool_use_id: "a", content: "found it" }] },
+    { role: "user", content: [marked] },
+  ];
+  const plan = [shown(0), shown(1, [0]), shown(2), shown(3)];
+  answers.push(rendered({ replaced: [{ position: 0 }], plan, breakpoints: [2] }));
+  const { request } = await client.fitRequest("s", { messages }, "messages");
+  assert.deepEqual(request.messages[2]?.content, [
+    { type: "tool_result", tool_use_id: "a", content: "found it", cache_control: ephemeral },
+  ]);
+  assert.ok(request.messages[3] === messages[3]);
+});
+
 test("results of bypass_tools stay as they are, with their calls", async () => {
   const { client, asked, answers } = scripted();
   const replaced = [{ position: 2, kind: "excerpt" }];

@@ -22,7 +22,8 @@ let url = "";
 const server = createServer(async (request, response) => {
   let body = "";
   for await (const chunk of request) body += chunk;
-  asked.push({ path: request.url, token: request.headers.authorization, ...JSON.parse(body) });
+  const { authorization: token, "x-contextrender-session": named } = request.headers;
+  asked.push({ path: request.url, token, named, ...JSON.parse(body) });
   answer(response);
 });
 
@@ -67,6 +68,14 @@ test("what is for this machine is sent to no proxy", async () => {
   }
   await client.render("s", HISTORY);
   assert.equal(asked.length, 1);
+});
+
+test("a balancer is told the session, where the call is of one", async () => {
+  const client = new ContextRender({ url, token: "t" });
+  for (const session of ["my run/1", "é\ud800"]) await client.fit(session, HISTORY);
+  await client.listSessions();
+  const named = asked.map((one) => one.named);
+  assert.deepEqual(named, ["my%20run%2F1", "%C3%A9%EF%BF%BD", undefined]);
 });
 
 /** @type {[string, (response: import("node:http").ServerResponse) => void][]} */
@@ -123,3 +132,52 @@ test("a real service leaves results out, gives them back and explains", { skip: 
   const { session: again } = await client.inspectSession(`${session}-again`);
   assert.equal(again.messages, history.length);
 });
+
+/** @typedef {Record<string, any>} Json */
+/** A step of an agent's history in each dialect: the call and its result. @type {Record<string, (id: string, found: string) => Json[]>} */
+const STEPS = {
+  messages: (id, found) => [
+    { role: "assistant", content: [{ type: "tool_use", id, name: "read", input: { path: id } }] },
+    { role: "user", content: [{ type: "tool_result", tool_use_id: id, content: found }] },
+  ],
+  responses: (id, found) => [
+    { type: "reasoning", id: `rs_${id}`, summary: [] },
+    { type: "function_call", call_id: id, name: "read", arguments: JSON.stringify({ path: id }) },
+    { type: "function_call_output", call_id: id, output: found },
+  ],
+};
+for (const [dialect, step] of Object.entries(STEPS)) {
+  test(`a real service leaves results out of a ${dialect} request`, { skip: !REAL }, async () => {
+    const client = new ContextRender({ url: REAL, token: TOKEN });
+    const session = `ts-${dialect}-${process.pid}-${Date.now()}`;
+    const field = dialect === "responses" ? "input" : "messages";
+    /** @type {Json[]} */
+    const history = [{ role: "user", content: "Look at the files." }];
+    /** @type {Json} */
+    let sent = {};
+    for (let number = 0; number < 20; number += 1) {
+      const found = `file_${number}_x says: ${"all is well here; ".repeat(30)}`;
+      history.push(...step(`call_${number}`, found));
+      const whole = { model: "m", system: "Be brief.", [field]: history };
+      const options = { budget: 600, policy: "contextrender", deadline: 30_000 };
+      const asking = client.fitRequest(session, whole, /** @type {any} */ (dialect), options);
+      const { request, changed, failure } = await asking;
+      assert.equal(failure, "");
+      assert.ok(changed || request === whole);
+      sent = request;
+    }
+    const left = sent[field];
+    assert.ok(left.length < history.length / 2 && left.length > 1, String(left.length));
+    assert.ok(left.every((/** @type {Json} */ item) => history.includes(item)));
+    assert.deepEqual([sent["model"], sent["system"]], ["m", "Be brief."]);
+    const text = JSON.stringify(left);
+    for (let number = 0; number < 20; number += 1) {
+      const halves = text.split(`"call_${number}"`).length - 1;
+      // The path of a `tool_use`, too, says its id.
+      assert.ok([0, dialect === "messages" ? 3 : 2].includes(halves), `${number}: ${halves}`);
+    }
+    const { results } = await client.recall(session, { results: [dialect === "messages" ? 3 : 2] });
+    assert.ok(String(results[0]?.message["content"]).startsWith("file_0_x"));
+    await client.deleteSession(session);
+  });
+}

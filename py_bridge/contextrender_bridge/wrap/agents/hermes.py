@@ -38,6 +38,8 @@ NO_RECALL = (
     "no recall tool: Hermes asks MCP servers only where its own config.yaml names one "
     "(`hermes mcp add`)."
 )
+MCP_SECONDS = 15.0
+"""Hermes' own 1.5 may not do to import its MCP client; it goes on as soon as all have answered."""
 LOOKED_AT = ("api_mode", "transport", "api_key", "key_env")
 MODES = {"api.openai.com": "codex_responses", "api.x.ai": "codex_responses"}
 MODES["api.anthropic.com"] = "anthropic_messages"
@@ -63,6 +65,7 @@ class Hermes:
         elif doors.recalls:
             server = {"url": doors.mcp_url, "headers": {"Authorization": f"Bearer ${{{TOKEN}}}"}}
             read.overlay["mcp_servers"] = {MCP_NAME: server}
+            read.overlay["mcp_discovery_timeout"] = _patience(read)
             made.environment[TOKEN] = doors.token
         config = merged(read.managed, read.overlay)
         made.files[given.folder / "config.yaml"] = json.dumps(config)  # JSON is YAML
@@ -94,6 +97,12 @@ def _point(read: HermesSet, doors: Doors) -> None:
             f"of Hermes' provider {name!r} wrap knows no address. Name one with `hermes model`, "
             "or set providers.NAME.base_url in Hermes' configuration."
         )
+
+
+def _patience(read: HermesSet) -> float:
+    """Seconds for MCP servers before the first call: a longer time of the user's own stays."""
+    told = read.config.get("mcp_discovery_timeout")
+    return max(MCP_SECONDS, float(told)) if isinstance(told, int | float) else MCP_SECONDS
 
 
 def _named(read: HermesSet, name: str) -> Iterator[tuple[str, Json]]:

@@ -1,7 +1,8 @@
 /** OpenAI chat messages: what is recorded of them, and what a plan leaves of the originals. */
 
-import { plainContent, withText, type Content } from "./contents.js";
-import type { Plan } from "./plan.js";
+import { historyEnd, plainContent, withText, type Content } from "../contents.js";
+import { joinChat, merged, type Placed } from "./merging.js";
+import type { Plan } from "../plan.js";
 
 /** A call as it is recorded. */
 export type ChatCall =
@@ -50,18 +51,20 @@ export class ChatTranscript<T extends AnyMessage> implements Transcript<T> {
 
   constructor(items: readonly T[]) {
     this.#items = items;
-    this.#places = items.map((item) => {
-      const message = canonical(item);
+    const end = historyEnd(items);
+    this.#places = items.map((item, index) => {
+      const message = index < end ? canonical(item) : null;
       return message && this.messages.push(message) - 1;
     });
   }
 
   apply(plan: Plan): T[] {
-    return this.#items.flatMap((item, index) => {
+    const kept = this.#items.flatMap((item, index): Placed[] => {
       const place = this.#places[index] ?? null;
       const left = place === null ? item : leftOf(item, place, plan);
-      return left ? [left] : [];
+      return left === null && place !== null ? [] : [[index, left]];
     });
+    return merged(kept, joinChat) as T[];
   }
 }
 
@@ -84,7 +87,7 @@ function leftOf<T extends AnyMessage>(item: T, place: number, plan: Plan): T | n
   if (!isShown && !staying.length) return null;
   const left: Readable = { ...item };
   if (staying.length) left.tool_calls = staying.map((call, at) => withArguments(calls[call], told[at]));
-  else delete left.tool_calls;
+  else if (calls.length) delete left.tool_calls;
   if (text !== null) {
     const content = withText(item.content, text) as string | unknown[];
     left.content = content.length || !staying.length ? content : null;
@@ -119,9 +122,9 @@ function canonical(item: Readable): ChatMessage | null {
 
 function canonicalCall(call: unknown): ChatCall | null {
   const { id, type, function: given, custom } = (call ?? {}) as Record<string, any>;
-  const { name, arguments: told = "", input = "" } = (type === "custom" ? custom : given) ?? {};
+  const { name, arguments: told, input } = (type === "custom" ? custom : given) ?? {};
   if (typeof id !== "string" || !id || typeof name !== "string") return null;
-  if (type !== "custom") return callOf(id, name, told);
-  const body = { name: name.toWellFormed(), input: String(input).toWellFormed() };
+  if (type !== "custom") return callOf(id, name, told ?? "");
+  const body = { name: name.toWellFormed(), input: String(input ?? "").toWellFormed() };
   return { id: id.toWellFormed(), type, custom: body };
 }

@@ -1,0 +1,112 @@
+"""The TypeScript client's dialects beside Python's: the same history read, the same left of it."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contextrender_bridge.dialects import DIALECTS, Plan
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from adapters.testing.javascript import built_client, command
+from tests.bridge.bodies import IMAGE, MARK, MAKERS, bodies
+from tests.support.strategies import BUDGETS, render
+
+Json = dict[str, Any]
+PROGRAM = Path(__file__).parent / "transcripts.mjs"
+ALIKE = ["chat", "messages", "responses"]
+many = settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+class Other:
+    """The other client's transcripts, in a process of its own."""
+
+    def __init__(self, dist: Path) -> None:
+        words = [*command("node"), PROGRAM, dist]
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ask(self, **fields: Any) -> Json:
+        """What it makes of one request."""
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.write(f"{json.dumps(fields)}\n")
+        self._process.stdin.flush()
+        answer: Json = json.loads(self._process.stdout.readline())
+        return answer
+
+    def close(self) -> None:
+        """Ends it."""
+        self._process.communicate()
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Other]:
+    opened = Other(built_client(tmp_path_factory.mktemp("client")) / "dist")
+    yield opened
+    opened.close()
+
+
+def check(other: Other, dialect: str, body: Json, budget: int, breakpoints: list[int]) -> None:
+    """Both read the same messages, and leave the same items of a rendering of them."""
+    field = MAKERS[dialect][1]
+    transcript = DIALECTS[dialect].read(body)
+    told = other.ask(dialect=dialect, body=body)
+    assert [plain(message) for message in told["messages"]] == [
+        plain(message) for message in transcript.messages
+    ]
+    if not transcript.messages:
+        return
+    rendered, _ = render(transcript.messages, budget)
+    shown = [
+        {"message": item.message, "calls": list(item.calls), "text": item.text}
+        for item in rendered.items
+    ]
+    left = transcript.apply(Plan(transcript.messages, shown, breakpoints))
+    told = other.ask(dialect=dialect, body=body, shown=shown, breakpoints=breakpoints)
+    assert told["left"] == as_sent(left[field])
+
+
+def plain(message: Json) -> Json:
+    """A message without what each client writes its own way: digests, and spaces in JSON."""
+    content = message.get("content")
+    if isinstance(content, list):
+        content = [
+            {**part, **({"text": read(part["text"])} if "text" in part else {"digest": ""})}
+            for part in content
+        ]
+    calls = [
+        {**call, call["type"]: {key: read(text) for key, text in call[call["type"]].items()}}
+        for call in message.get("tool_calls") or ()
+    ]
+    kept = {key: message[key] for key in ("role", "tool_call_id") if key in message}
+    return as_sent({**kept, "content": read(content), "tool_calls": calls})
+
+
+def read(text: Any) -> Any:
+    """A text, or what it says as JSON."""
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError):
+        return text
+
+
+def as_sent(value: Any) -> Any:
+    """As JSON carries it."""
+    return json.loads(json.dumps(value))
+
+
+@pytest.mark.parametrize("dialect", ALIKE)
+@given(data=st.data(), budget=BUDGETS)
+@many
+def test_generated_requests(
+    other: Other, dialect: str, data: st.DataObject, budget: int
+) -> None:
+    body = data.draw(bodies(dialect))
+    breakpoints = data.draw(st.lists(st.integers(0, 60), max_size=4).map(sorted))
+    check(other, dialect, body, budget, breakpoints)
