@@ -1,21 +1,23 @@
 """Writes what the wheel ships of others' data: tiktoken's encodings and LiteLLM's prices.
 
 Both are read from the LiteLLM that is installed, so that the service needs no LiteLLM to count
-tokens and to price calls. `make data` runs it; a test holds the files to the locked version.
+tokens and to price calls. `make data` runs it; a test holds them to the locked version.
+
+An encoding is tiktoken's pattern, then its tokens in the order of their ranks, base64, a line each,
+compressed: a quarter of tiktoken's own files, and read faster.
 """
 
 import importlib.util
 import json
-import shutil
+import os
+from base64 import b64encode
 from pathlib import Path
 
-DATA = Path(__file__).resolve().parent.parent / "py_bridge" / "contextrender_bridge" / "data"
-ENCODINGS = {
-    "9b5ad71b2ce5302211f9c61530b329a4922fc6a4": "cl100k_base",
-    "fb374d419588a4632f3f557e76b4b70aebbca790": "o200k_base",
-}
-"""tiktoken's own names of its cached files."""
+import tiktoken
+import zstandard
+from contextrender_bridge.shipped import ENCODINGS
 
+DATA = Path(__file__).resolve().parent.parent / "py_bridge" / "contextrender_bridge" / "data"
 FIELDS = (
     "input_cost_per_token",
     "output_cost_per_token",
@@ -25,6 +27,7 @@ FIELDS = (
     "max_input_tokens",
 )
 TABLE = "model_prices_and_context_window_backup.json"
+LEVEL = 22
 CALLED = ("chat", "responses")
 
 
@@ -33,7 +36,8 @@ def main() -> None:
     source = litellms()
     (DATA / "encodings").mkdir(exist_ok=True)
     for name in ENCODINGS:
-        shutil.copy(source / "litellm_core_utils" / "tokenizers" / name, DATA / "encodings")
+        packed = zstandard.ZstdCompressor(level=LEVEL).compress(encoding(source, name))
+        (DATA / "encodings" / f"{name}.zst").write_bytes(packed)
     (DATA / "prices.json").write_text(prices(source), encoding="utf-8")
 
 
@@ -42,6 +46,19 @@ def litellms() -> Path:
     spec = importlib.util.find_spec("litellm")
     assert spec is not None and spec.submodule_search_locations is not None
     return Path(spec.submodule_search_locations[0])
+
+
+def tiktokens(source: Path, name: str) -> tiktoken.Encoding:
+    """tiktoken's own, from the files that LiteLLM ships under tiktoken's names for them."""
+    os.environ["TIKTOKEN_CACHE_DIR"] = str(source / "litellm_core_utils" / "tokenizers")
+    return tiktoken.get_encoding(name)
+
+
+def encoding(source: Path, name: str) -> bytes:
+    """As it is shipped."""
+    made = tiktokens(source, name)
+    tokens = sorted(made._mergeable_ranks, key=made._mergeable_ranks.__getitem__)
+    return b"\n".join((made._pat_str.encode(), *map(b64encode, tokens)))
 
 
 def prices(source: Path) -> str:

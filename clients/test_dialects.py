@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adapters.testing.javascript import built_client, command
-from tests.bridge.bodies import IMAGE, MARK, MAKERS, bodies
+from tests.bridge.bodies import MAKERS, bodies
 from tests.support.strategies import BUDGETS, render
 
 Json = dict[str, Any]
@@ -104,9 +104,7 @@ def as_sent(value: Any) -> Any:
 @pytest.mark.parametrize("dialect", ALIKE)
 @given(data=st.data(), budget=BUDGETS)
 @many
-def test_generated_requests(
-    other: Other, dialect: str, data: st.DataObject, budget: int
-) -> None:
+def test_generated_requests(other: Other, dialect: str, data: st.DataObject, budget: int) -> None:
     body = data.draw(bodies(dialect))
     breakpoints = data.draw(st.lists(st.integers(0, 60), max_size=4).map(sorted))
     check(other, dialect, body, budget, breakpoints)

@@ -7,8 +7,7 @@ from functools import cache
 from typing import Any, Final
 
 import tiktoken
-from contextrender_bridge.settings import set_for_library
-from contextrender_bridge.shipped import ENCODINGS
+from contextrender_bridge.shipped import encoding_of
 
 DEFAULT_ENCODING: Final = "o200k_base"
 
@@ -24,7 +23,9 @@ MEDIA_TOKENS: Final = 765
 PIECE_CHARS: Final = 100_000
 """Longest text given to tiktoken at once: its regex overflows its stack near 10**6 white spaces."""
 
-_SHIPPED_ENCODINGS: Final = frozenset({"cl100k_base", "o200k_base", "o200k_harmony"})
+_SHIPPED: Final = {name: name for name in ("cl100k_base", "o200k_base")} | {
+    "o200k_harmony": "o200k_base"  # the same but for special tokens
+}
 _MEDIA_TYPES: Final = frozenset(
     {"audio", "file", "image", "image_url", "input_audio", "input_file", "input_image", "video_url"}
 )
@@ -103,7 +104,7 @@ def counter_for(model: str | None) -> TokenCounter:
         encoding = tiktoken.encoding_name_for_model(model.rsplit("/", 1)[-1])
     except KeyError:
         encoding = DEFAULT_ENCODING
-    return _counter(encoding if encoding in _SHIPPED_ENCODINGS else DEFAULT_ENCODING)
+    return _counter(encoding if encoding in _SHIPPED else DEFAULT_ENCODING)
 
 
 def content_text(content: object) -> str:
@@ -148,8 +149,11 @@ def _counter(encoding: str) -> TokenCounter:
 
 @cache
 def _codec(encoding: str) -> tiktoken.Encoding:
-    set_for_library("TIKTOKEN_CACHE_DIR", str(ENCODINGS), unless="DATA_GYM_CACHE_DIR")
-    return tiktoken.get_encoding(encoding)
+    """tiktoken's codec, from the shipped file where there is one; special tokens are plain text."""
+    if encoding not in _SHIPPED:
+        return tiktoken.get_encoding(encoding)
+    pattern, ranks = encoding_of(_SHIPPED[encoding])
+    return tiktoken.Encoding(encoding, pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
 
 
 def _is_media(part: object) -> bool:

@@ -241,10 +241,9 @@ def config_file() -> Path:
     return as_folder(named) if named else own_folder("config") / "config.toml"
 
 
-def set_for_library(name: str, value: str, *, unless: str = "") -> None:
-    """What a library of ours reads from the environment; but not where that or `unless` is set."""
-    if unless not in os.environ:
-        os.environ.setdefault(name, value)
+def set_for_library(name: str, value: str) -> None:
+    """What a library of ours reads from the environment, where it is not set."""
+    os.environ.setdefault(name, value)
 
 
 def has_windows() -> bool:

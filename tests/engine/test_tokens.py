@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.shipped import litellms, tiktokens
 from engine.text import tokens
 from engine.text.tokens import (
     CALL_OVERHEAD,
@@ -25,7 +25,7 @@ from engine.text.tokens import (
 )
 
 COUNTER = counter_for(None)
-ORACLE = tiktoken.get_encoding("o200k_base")
+ORACLE = tiktokens(litellms(), "o200k_base")
 PROSE = st.text(alphabet=st.sampled_from("abZ19 \n\t.,'_-/é中😀{}\""), max_size=400)
 
 
@@ -53,7 +53,7 @@ def test_cutting_at_boundaries_changes_no_count(text: str, size: int) -> None:
 def test_a_long_text_counts_as_tiktoken_does(encoding: str) -> None:
     text = 'Line {"key_1": 3.5, "path": "/a/b.py"}, it\'s one.\n    indented words\n' * 5_000
     assert len(text) > 3 * tokens.PIECE_CHARS
-    expected = len(tiktoken.get_encoding(encoding).encode_ordinary(text))
+    expected = len(tiktokens(litellms(), encoding).encode_ordinary(text))
     assert TokenCounter(encoding).text(text) == expected
 
 

@@ -6,7 +6,7 @@ import pytest
 from contextrender_bridge import shipped
 from contextrender_bridge.errors import CommandError
 
-from bench.shipped import ENCODINGS, TABLE, litellms, prices
+from bench.shipped import TABLE, litellms, prices, tiktokens
 from evaluation.caches import Billed
 from evaluation.prices import DEFAULTS, Price, Prices, price_of
 
@@ -18,9 +18,9 @@ def table() -> dict[str, dict[str, float]]:
 
 def test_what_is_shipped_is_the_installed_litellms() -> None:
     assert (shipped.DATA / "prices.json").read_text() == prices(litellms())
-    for name in ENCODINGS:
-        theirs = (litellms() / "litellm_core_utils" / "tokenizers" / name).read_bytes()
-        assert (shipped.ENCODINGS / name).read_bytes() == theirs
+    for name in shipped.ENCODINGS:
+        theirs = tiktokens(litellms(), name)
+        assert shipped.encoding_of(name) == (theirs._pat_str, theirs._mergeable_ranks)
 
 
 def test_what_calls_cost_by_hand() -> None:
