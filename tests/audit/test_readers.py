@@ -192,6 +192,17 @@ def test_files_of_every_kind(tmp_path: Path, value: object) -> None:
         assert run.usage == [Usage("gpt-x", 5), Usage("gpt-x", 5, 4, output=2)]
 
 
+def test_spans_of_two_traces_are_two_runs_whose_calls_are_billed_once(tmp_path: Path) -> None:
+    def line(trace: str, span: str) -> Json:
+        told = {"gen_ai.usage.input_tokens": 5, "gen_ai.input.messages": json.dumps(PARTS)}
+        return {"context": {"trace_id": trace, "span_id": span}, "attributes": told}
+
+    found = Found()
+    lines = [line("a", "1"), line("a", "2"), line("b", "3"), line("b", "3")]
+    read_files(write(tmp_path / "spans.jsonl", *lines), found)
+    assert [len(run.usage) for run in found.runs] == [2, 1]
+
+
 def test_lines_with_responses_are_billed(tmp_path: Path) -> None:
     usage = {"prompt_tokens": 1000, "completion_tokens": 10}
     response = {"model": "gpt-5.1", "choices": [{"message": CHAT[-1]}], "usage": usage}

@@ -38,7 +38,7 @@ class Traces:
     def add(self, span: Json) -> None:
         """A call."""
         told = span["attributes"]
-        key = told.get("gen_ai.conversation.id") or span.get("traceId") or span.get("trace_id")
+        key = told.get("gen_ai.conversation.id") or _id(span, "trace")
         self._calls.setdefault(str(key or self._name), []).append(span)
 
     def end(self, found: Found) -> None:
@@ -52,7 +52,7 @@ class Traces:
                     for made in _as_chat(message):
                         run.add("chat", made, 0.0)
             for call in calls:
-                found.bill(run, str(call.get("spanId") or call.get("span_id") or ""), _usage(call))
+                found.bill(run, _id(call, "span"), _usage(call))
             found.keep(run)
 
 
@@ -68,6 +68,12 @@ def _span(span: Json) -> Iterator[Json]:
     plain = dict(mapping(told))
     if any(name.startswith("gen_ai.usage.") or name == "gen_ai.input.messages" for name in plain):
         yield {**span, "attributes": plain}
+
+
+def _id(span: Json, kind: str) -> str:
+    """OTLP's JSON has it in the span, the SDK's own in the span's context."""
+    inner = mapping(span.get("context")).get(f"{kind}_id")
+    return str(span.get(f"{kind}Id") or span.get(f"{kind}_id") or inner or "")
 
 
 def _messages(span: Json, kind: str) -> list[Any]:

@@ -1,0 +1,1 @@
+"""`contextrender audit` on what real programs write."""

@@ -1,0 +1,50 @@
+"""A Pydantic AI agent whose spans go to two files, as OpenTelemetry's own exporters write them.
+
+`python agent.py FOLDER` asks twice in one conversation: `FOLDER/otlp.jsonl` is OTLP's JSON,
+`FOLDER/console.jsonl` a span a line, as the SDK's console exporter has it.
+"""
+
+import sys
+from pathlib import Path
+
+from opentelemetry.exporter.otlp.json.file.trace_exporter import FileSpanExporter
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
+from pydantic_ai import Agent
+from pydantic_ai.models.instrumented import InstrumentationSettings
+
+FOLDER = Path(sys.argv[1])
+LOOKED = (FOLDER / "looked.txt").read_text().split("\n\n")
+
+
+def _line(span: ReadableSpan) -> str:
+    return f"{span.to_json(indent=None)}\n"
+
+
+def main() -> None:
+    """The run; each `look` gives the next of the texts in `looked.txt`."""
+    provider = TracerProvider()
+    exporters = (
+        FileSpanExporter(FOLDER / "otlp.jsonl"),
+        ConsoleSpanExporter(out=(FOLDER / "console.jsonl").open("w"), formatter=_line),
+    )
+    for exporter in exporters:
+        provider.add_span_processor(SimpleSpanProcessor(exporter))
+    settings = InstrumentationSettings(tracer_provider=provider)
+    agent = Agent("openai-chat:gpt-5.1", instructions="Look at the hosts.")
+    agent.instrument = settings
+    told = iter(LOOKED)
+
+    @agent.tool_plain
+    def look(host: str) -> str:
+        """Tell about a host."""
+        return next(told)
+
+    done = agent.run_sync("Look at two hosts.", conversation_id="hosts")
+    again = agent.run_sync("And one more.", message_history=done.all_messages())
+    print(again.output)
+    provider.shutdown()
+
+
+if __name__ == "__main__":
+    main()
