@@ -12,7 +12,7 @@ from adapters.testing.installs import python_of
 from adapters.testing.scripted import Call, Say, Script
 
 LOOKED = ["host_0_X is fast.", "host_1_X is slow.", "host_2_X is fast."]
-STEPS = [
+STEPS: list[Call | Say] = [
     Call("look", {"host": "host_0_X"}),
     Call("look", {"host": "host_1_X"}),
     Say("One is slow."),
