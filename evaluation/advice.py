@@ -1,5 +1,6 @@
 """What to use for an agent, from runs of it: replays in a closed loop, and the verdict on them."""
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final
@@ -25,8 +26,10 @@ def advise(
 ) -> Verdict:
     """The verdict on runs under these cases, by the rule of the provider whose models they are of.
 
+    It is for agents at work, so every case is replayed as `live`.
     `replay` may do the work elsewhere; without it, it is done here, and the cases embed nothing.
     """
+    cases = [dataclasses.replace(case, live=True) for case in cases]
     scores = (replay or _here)(runs, cases)
     bootstrap = Bootstrap(scores, prices=prices)
     known = [(case, bootstrap.estimates(index)) for index, case in enumerate(cases)]

@@ -87,7 +87,8 @@ class ScoreCache:
         return found
 
     def _path(self, fingerprint: str, case: Case) -> Path:
-        settings = [case.policy, case.budget, sorted(all_of(case.parameters).items())]
+        parameters = sorted(all_of(case.parameters).items())
+        settings = [case.policy, case.budget, parameters, case.live]
         text = json.dumps([FORMAT, code(), _models(case), fingerprint, settings, self.closed_loop])
         name = hashlib.sha256(text.encode()).hexdigest()
         return self._folder / name[:2] / f"{name[2:32]}.json"

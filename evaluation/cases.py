@@ -13,12 +13,16 @@ from engine.policies import policy_named
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A policy under a budget."""
+    """A policy under a budget.
+
+    `live`: as `fit`, proxy and adapters render, with the newest results in view under any policy.
+    """
 
     policy: str
     budget: int
     parameters: Parameters = field(default_factory=Parameters)
     label: str = ""
+    live: bool = False
 
     @property
     def name(self) -> str:
@@ -51,6 +55,7 @@ def cases_of(policies: str, budgets: str, settings: Sequence[str] = ()) -> list[
 
     A policy is a name, or a name with parameters of its own, as in `prune:weight_recency=2`, or
     with a budget of its own, as in `prune@12000`. `settings` are `name=value` for every policy.
+    `live=1` among either makes it `Case.live`.
     Raises CommandError for one there is not.
     """
     sizes = _budgets(budgets)
@@ -67,12 +72,14 @@ def cases_named(spec: str, budgets: Sequence[int], settings: Sequence[str] = ())
     policy, *own = label.split(":")
     try:
         policy_named(policy)
-        parameters = Parameters().updated(_values([*settings, *own]))
+        values = dict(_values([*settings, *own]))
+        live = bool(values.pop("live", False))
+        parameters = Parameters().updated(values)
     except InvalidRequest as problem:
         raise CommandError(f"{problem.message}.") from None
     _check_model(policy)
     sizes = _budgets(own_budget) if own_budget else budgets
-    return [Case(policy, size, parameters, label if own else "") for size in sizes]
+    return [Case(policy, size, parameters, label if own else "", live) for size in sizes]
 
 
 def summary_model() -> SummaryModel:

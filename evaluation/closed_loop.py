@@ -14,8 +14,8 @@ from evaluation.runs import Run
 from evaluation.scores import LoopScore, Prompt, Turn, turns_of
 from evaluation.scoring import Biller
 
-Render = Callable[[Sequence[Json]], Prompt]
-"""Makes the prompt of a history; asked for a history that only ever grows."""
+Render = Callable[[Sequence[Json], Sequence[float]], Prompt]
+"""Makes the prompt of a history, of which each message came at a second; both only ever grow."""
 
 AGAIN: Final = "again_{}"
 """Ids of calls issued again."""
@@ -40,6 +40,7 @@ class _Loop:
         self._biller = Biller(prompts)
         self._calls = calls_of(run.messages)
         self._history: list[Json] = []
+        self._times: list[float] = []
         self._copies: dict[int, list[int]] = {}
         self._read = 0
 
@@ -67,11 +68,15 @@ class _Loop:
     def _append(self, at: int, message: Json) -> None:
         if message["role"] == "tool":
             self._copies.setdefault(at, []).append(len(self._history))
+        self._keep(message, self._run.time(at))
+
+    def _keep(self, message: Json, time: float) -> None:
         self._history.append(message)
+        self._times.append(max([time, *self._times[-1:]]))
 
     def _call(self, turn: Turn) -> list[int]:
         """One model call; positions of the results it lacks, as recorded, in their order."""
-        prompt = self._render(self._history)
+        prompt = self._render(self._history, self._times)
         units, _ = self._prompts.send([], prompt.messages)
         self._biller.add(units, self._run.time(turn.position))
         self.score.bills = self._biller.bills
@@ -88,7 +93,7 @@ class _Loop:
         pairs = list(zip(ids, positions, strict=True))
         calls = [{**self._calls[at], "id": id} for id, at in pairs]
         said: Json = {"role": "assistant", "content": "", "tool_calls": calls}
-        self._history.append(said)
+        self._keep(said, 0.0)
         for id, at in pairs:
             self._append(at, {**self._run.messages[at], "tool_call_id": id})
         self.score.refetched += len(positions)

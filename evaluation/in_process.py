@@ -45,7 +45,8 @@ def replay_run(
     recording = 0.0
     for turn in turns_of(run):
         start = time.perf_counter()
-        history.extend(run.messages[len(history) : turn.position], counter)
+        read = slice(len(history), turn.position)
+        history.extend(run.messages[read], counter, run.times[read])
         recording += time.perf_counter() - start
         for scorer, (vectors, summaries) in zip(scorers, kept, strict=True):
             history.vectors = vectors
@@ -73,9 +74,10 @@ class _Renderer:
         self._history = History()
         self._summaries = SummariesInMemory()
 
-    def __call__(self, messages: Sequence[Json]) -> Prompt:
+    def __call__(self, messages: Sequence[Json], times: Sequence[float]) -> Prompt:
         history = self._history
-        history.extend(messages[len(history) :], self._counter)
+        new = slice(len(history), None)
+        history.extend(messages[new], self._counter, times[new])
         return _prompt(
             messages, history, self._case, self._counter, self._embedder, self._summaries
         )
@@ -99,6 +101,7 @@ def _prompt(
         embedder=embedder,
         text_of=lambda message: content_text(recorded[message].get("content")),
         summaries=summaries_for(case.policy, summaries, summary_model()),
+        live=case.live,
     )
     messages = [assemble(recorded[item.message], item) for item in rendered.items]
     shown = (item.message for item in rendered.items)

@@ -69,6 +69,7 @@ class HttpReplay:
                 policy=case.policy,
                 parameters=case.changed or None,
                 model=run.model or None,
+                live=case.live,
             )
         except ContextRenderError as error:
             where = f"run {run.id!r}, call {turn.number}"

@@ -138,7 +138,7 @@ def _replay(worker: Worker, run: Run, budget: int, score: PeerScore) -> RunScore
     for turn in turns_of(run):
         scorer.add(turn, shorten(run.messages[: turn.position]))
     again = _Shortened(worker, prompts, budget, PeerScore())
-    scorer.score.loop = replay_in_closed_loop(run, again, prompts)
+    scorer.score.loop = replay_in_closed_loop(run, lambda history, _: again(history), prompts)
     return score_of(run, [scorer.score], prompts)
 
 

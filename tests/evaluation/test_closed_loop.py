@@ -55,8 +55,9 @@ class Blind:
         self._hidden = hidden
         self.asked: list[list[Json]] = []
 
-    def __call__(self, messages: Sequence[Json]) -> Prompt:
+    def __call__(self, messages: Sequence[Json], times: Sequence[float]) -> Prompt:
         self.asked.append(list(messages))
+        self.times = list(times)
         shown = {i for i, m in enumerate(messages) if m["role"] == "tool"} - {*self._hidden}
         seen = [m for i, m in enumerate(messages) if i not in self._hidden]
         return Prompt(0, 0, 0, frozenset(shown), seen, shown=frozenset(shown))
@@ -99,10 +100,10 @@ def test_a_value_out_of_view_is_fetched_again_before_the_step() -> None:
 class Forgetful(Blind):
     """Shows the newest result alone."""
 
-    def __call__(self, messages: Sequence[Json]) -> Prompt:
+    def __call__(self, messages: Sequence[Json], times: Sequence[float]) -> Prompt:
         results = [i for i, m in enumerate(messages) if m["role"] == "tool"]
         self._hidden = tuple(results[:-1])
-        return super().__call__(messages)
+        return super().__call__(messages, times)
 
 
 def test_each_result_is_fetched_at_most_once_a_step_and_then_the_step_goes_on() -> None:
@@ -172,3 +173,11 @@ def test_figures_of_the_closed_loop_are_there_only_when_it_was_replayed(tmp_path
         assert pruned["openai_loop"].value is not None
     open_only = replay_runs(runs, cases, 1, lambda _: None, ScoreCache(tmp_path))
     assert Bootstrap(open_only, 50).estimates(0)["openai_loop"].value is None
+
+
+def test_what_is_fetched_comes_when_its_step_does() -> None:
+    blind = Blind(2)
+    loop(blind, Run("run", "", "", MESSAGES, times=[0, 5, 10, 20, 30, 40]))
+    assert len(blind.times) == len(blind.asked[-1]) > len(MESSAGES)
+    assert blind.times == sorted(blind.times)
+    assert set(blind.times) <= {0, 5, 10, 20, 30}
