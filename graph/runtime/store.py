@@ -5,6 +5,7 @@ on nodes and edges binds the owner, so that rows can be spread over machines by 
 Long because it is one class: reading, writing and layout of the same four tables.
 """
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -35,6 +36,12 @@ from graph.runtime.unit import Raced, StoreUnavailable, Unit
 PROBE: Final = (
     "INSERT INTO meta (name, value) VALUES ('probe', ?) "
     "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+)
+
+CLAIM: Final = (
+    "INSERT INTO meta (name, value) VALUES (?, ?) "
+    "ON CONFLICT (name) DO UPDATE SET value = excluded.value "
+    "WHERE CAST(meta.value AS DOUBLE PRECISION) NOT BETWEEN ? AND ?"
 )
 
 NodeRow = tuple[UUID, int, int, bytes]
@@ -132,6 +139,15 @@ class Store(ABC):
         note = self.query(PROBE)
         with self.transaction() as cursor:
             cursor.execute(note, self.row((datetime.now(UTC).isoformat(),)))
+
+    def claim(self, work: str, seconds: float) -> bool:
+        """Whether it is this process that is to do what one process does in so many seconds: the
+        first that asks; clocks may differ by as much. Raises StoreUnavailable."""
+        now = time.time()
+        values = (work, str(now), now - seconds, now + seconds)
+        with self.transaction() as cursor:
+            cursor.execute(self.query(CLAIM), self.row(values))
+            return cursor.rowcount == 1
 
     def size(self) -> int | None:
         """Bytes of its tables and indexes; None where they are those of files in the folder."""

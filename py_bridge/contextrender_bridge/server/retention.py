@@ -27,6 +27,8 @@ from graph.runtime.owned import (
 
 LIVE_SECONDS: Final = 3600.0
 DAY: Final = 86_400.0
+SOONER: Final = 0.9
+"""Of the interval: whoever had the last turn may be a little early, and is not refused for it."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,15 @@ class Retention:
             )
         return gone
 
+    def collect_in_turn(self) -> list[Due]:
+        """Collects, unless another process of this store has in this interval, or is at it. Other
+        limits do not wait for the next one. Raises StoreUnavailable."""
+        limits = self._settings
+        work = f"collected/{limits.keep_days}/{limits.keep_sessions}/{limits.keep_mb}"
+        if not self._runtime.store.claim(work, limits.gc_minutes * 60 * SOONER):
+            return []
+        return self.collect()
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Collects now and then, for the block."""
@@ -83,7 +94,7 @@ class Retention:
     async def _run(self, stopped: asyncio.Event) -> None:
         while not stopped.is_set():
             try:
-                await asyncio.to_thread(self.collect)
+                await asyncio.to_thread(self.collect_in_turn)
             except Exception as failure:
                 log_failure("retention", failure)
             try:

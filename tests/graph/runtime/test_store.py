@@ -232,3 +232,11 @@ def test_some_nodes_and_the_edges_of_others_are_read_together(store: Store) -> N
     assert {id: rev for id, rev, _, _ in nodes} == {near: 1, hub: 1}
     assert sorted(found) == sorted(edge[1:] for edge in edges)
     assert store.nodes_with_edges(STRANGER, [near], [hub]) == ([], [])
+
+
+def test_of_many_that_ask_at_once_one_may(store: Store) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        claims = list(threads.map(lambda _: store.claim("work", 60), range(8)))
+    assert sorted(claims)[-2:] == [False, True]
+    assert not store.claim("work", 60)
+    assert store.claim("work", 0) and store.claim("other work", 60)
