@@ -25,7 +25,8 @@ chaos: export CHAOS_ROUNDS ?= 200
 chaos: export FAILOVER_ROUNDS ?= 20
 chaos: .venv/ready
 	$(BIN)/python -m pytest -rs tests/server/test_chaos.py tests/server/test_readiness.py \
-		tests/proxy/test_fail_open.py $(wildcard tests/graph/runtime/test_failover.py)
+		tests/proxy/test_fail_open.py tests/graph/runtime/test_failover.py \
+		tests/graph/runtime/test_patroni.py tests/graph/runtime/test_two_versions.py
 
 # Generated requests to every endpoint, the proxy's three dialects and MCP; what failed is kept in
 # .hypothesis and tried first. HYPOTHESIS_SEED repeats a run.

@@ -15,7 +15,7 @@ ACCOUNT = "postgres"
 
 def missing() -> str | None:
     """Why there cannot be one, if so."""
-    if _programs() is None:
+    if programs() is None:
         return "PostgreSQL is not installed (Debian: apt-get install postgresql)"
     if os.geteuid() == 0:
         try:
@@ -82,7 +82,8 @@ def cluster() -> Iterator[str]:
         yield made.address
 
 
-def _programs() -> Path | None:
+def programs() -> Path | None:
+    """The folder of PostgreSQL's own, if it is installed."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     if found:
         return found[-1].parent
@@ -92,10 +93,10 @@ def _programs() -> Path | None:
 
 def run_program(program: str, *arguments: str) -> None:
     """One of PostgreSQL's own, as the account that it accepts. Raises CalledProcessError."""
-    programs = _programs()
-    assert programs is not None
+    folder = programs()
+    assert folder is not None
     subprocess.run(
-        [programs / program, *arguments],
+        [folder / program, *arguments],
         user=ACCOUNT if os.geteuid() == 0 else None,
         check=True,
         stdout=subprocess.DEVNULL,

@@ -33,12 +33,7 @@ class Pair:
 
     def kill_primary(self) -> None:
         """Kill -9, so that nothing is said to anyone."""
-        parent = (self.primary.folder / "data" / "postmaster.pid").read_text().splitlines()[0]
-        found = subprocess.run(["pgrep", "-P", parent], capture_output=True, text=True)
-        for process in (parent, *found.stdout.split()):
-            with suppress(ProcessLookupError):
-                os.kill(int(process), signal.SIGKILL)
-        until(lambda: not Path(f"/proc/{parent}").exists())
+        kill_postmaster(self.primary.folder / "data")
 
     def promote(self) -> None:
         """The standby becomes the primary."""
@@ -94,6 +89,26 @@ def pooled(cluster: Cluster) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait()
+
+
+def kill_postmaster(data: Path) -> None:
+    """The PostgreSQL of a data folder and all its processes, by kill -9."""
+    try:
+        parent = (data / "postmaster.pid").read_text().splitlines()[0]
+    except FileNotFoundError:
+        return
+    found = subprocess.run(["pgrep", "-P", parent], capture_output=True, text=True)
+    for process in (parent, *found.stdout.split()):
+        with suppress(ProcessLookupError):
+            os.kill(int(process), signal.SIGKILL)
+    until(lambda: not is_running(parent))
+
+
+def is_running(process: str) -> bool:
+    """Whether it is there and is more than a remnant that nobody has waited for."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
 def until(holds: Callable[[], bool], seconds: float = 120) -> None:

@@ -43,15 +43,19 @@ class Agent:
 
     def run(self, ended: threading.Event) -> None:
         while not ended.is_set():
-            number = len(self.acknowledged)
-            role = "assistant" if number % 2 else "user"
-            history = [*self.acknowledged, {"role": role, "content": f"message {number}"}]
             try:
-                self._client.sync(self.session, history)
-                self.acknowledged = history
+                self.go_on()
             except ServerError as refused:
                 assert refused.status == 503, refused
                 time.sleep(0.05)
+
+    def go_on(self) -> None:
+        """One message more. Raises ServerError."""
+        number = len(self.acknowledged)
+        role = "assistant" if number % 2 else "user"
+        history = [*self.acknowledged, {"role": role, "content": f"message {number}"}]
+        self._client.sync(self.session, history)
+        self.acknowledged = history
 
     def stored(self) -> list[Json]:
         """What the service has of it; the last question."""
@@ -84,10 +88,10 @@ def test_nothing_acknowledged_is_lost_when_the_primary_is_killed(
         running_agents = [threads.submit(agent.run, ended) for agent in agents]
         try:
             for _ in range(ROUNDS):
-                _go_on(agents, running_agents)
+                go_on(agents, running_agents)
                 replicated.kill_primary()
                 replicated.promote()
-                _go_on(agents, running_agents)
+                go_on(agents, running_agents)
                 replicated.rejoin()
         finally:
             ended.set()
@@ -125,7 +129,7 @@ def test_behind_a_pooler_in_transaction_mode(tmp_path: Path) -> None:
         agents = [Agent(server, f"session-{number}") for number in range(AGENTS)]
         running_agents = [threads.submit(agent.run, ended) for agent in agents]
         try:
-            _go_on(agents, running_agents)
+            go_on(agents, running_agents)
         finally:
             ended.set()
         for run in running_agents:
@@ -134,7 +138,7 @@ def test_behind_a_pooler_in_transaction_mode(tmp_path: Path) -> None:
             assert agent.stored()[: len(agent.acknowledged)] == agent.acknowledged
 
 
-def _go_on(agents: list[Agent], runs: list[Any]) -> None:
+def go_on(agents: list[Agent], runs: list[Any]) -> None:
     """Until each agent has had some more messages acknowledged."""
     goals = [len(agent.acknowledged) + MORE for agent in agents]
 
