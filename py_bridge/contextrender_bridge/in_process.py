@@ -9,6 +9,7 @@ It needs the `[server]` extra.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -47,11 +48,15 @@ class Embedded:
 
 
 @contextmanager
-def embedded(data: Path | None = None) -> Iterator[Embedded]:
-    """The service over `data` (the folder of `contextrender serve`, unless given)."""
-    from contextrender_bridge.server import build_app
+def embedded(data: Path | str | None = None) -> Iterator[Embedded]:
+    """The service over `data` (the folder of `contextrender serve`, unless given).
 
-    app = build_app(data or data_dir())
+    Raises CommandError when the folder cannot be made or written to.
+    """
+    with _no_root_logging():
+        from contextrender_bridge.server import build_app
+
+        app = build_app(Path(data) if data else data_dir())
     try:
         yield Embedded(app, app.state.service.accounts.local_token(days=TOKEN_DAYS))
     finally:
@@ -59,7 +64,7 @@ def embedded(data: Path | None = None) -> Iterator[Embedded]:
 
 
 @asynccontextmanager
-async def embedded_async(data: Path | None = None) -> AsyncIterator[AsyncContextRender]:
+async def embedded_async(data: Path | str | None = None) -> AsyncIterator[AsyncContextRender]:
     """A client of the service over `data`, in this process."""
     with embedded(data) as service:
         async with service.async_client() as client:
@@ -87,10 +92,17 @@ class LoopTransport(httpx.BaseTransport):
             raise httpx.ReadTimeout("no answer in time", request=request) from None
 
     def close(self) -> None:
-        """Stops the thread."""
+        """Gives up what is not answered yet, and stops the thread."""
+        asyncio.run_coroutine_threadsafe(self._give_up(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    async def _give_up(self) -> None:
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     async def _answer(self, request: httpx.Request, body: bytes) -> httpx.Response:
         inner = httpx.Request(
@@ -99,3 +111,14 @@ class LoopTransport(httpx.BaseTransport):
         response = await self._asgi.handle_async_request(inner)
         content = await response.aread()
         return httpx.Response(response.status_code, headers=response.headers.raw, content=content)
+
+
+@contextmanager
+def _no_root_logging() -> Iterator[None]:
+    """jaclang's import sets up root logging where there is none: a line for each call, here."""
+    root, silence = logging.getLogger(), logging.NullHandler()
+    root.addHandler(silence)
+    try:
+        yield
+    finally:
+        root.removeHandler(silence)

@@ -14,12 +14,20 @@ STATUS_PATH = "/contextrender/status"
 
 def listen(host: str, port: int) -> socket.socket:
     """A socket on that address; port 0 takes a free one. Raises CommandError."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    if not 0 <= port < 2**16:
+        raise CommandError(f"cannot listen on port {port}: ports go up to 65535.")
     try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except (OSError, OverflowError, UnicodeError) as error:
+        family, kind, _, _, found = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(found)
+        listener.listen(BACKLOG)
+    except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise CommandError(f"cannot listen on {host} port {port}: {reason}.") from None
+    return listener
 
 
 def address(listener: socket.socket) -> str:

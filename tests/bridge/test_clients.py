@@ -274,7 +274,8 @@ from pathlib import Path
 from contextrender_bridge import embedded, embedded_async
 
 messages = [{"role": "user", "content": "hello"}]
-with embedded(Path(sys.argv[1])) as service, service.client() as client:
+with embedded(sys.argv[1]) as service, service.client() as client:
+    client.fit("s", messages, deadline=0.000_1)  # given up: nobody waits for its task
     print(client.render("s", messages)["offset"], client.fit("s", messages).failure)
 
 async def main():
@@ -289,6 +290,8 @@ def test_the_service_in_this_process(tmp_path: Path) -> None:
     command = [sys.executable, "-c", EMBEDDED, str(tmp_path / "data")]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert ran.stdout.split() == ["1", "1"], ran.stderr
+    told = [line for line in ran.stderr.splitlines() if not line.startswith("Loading")]
+    assert told == ["history sent unchanged (late)"], "the program's logging is its own"
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])

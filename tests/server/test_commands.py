@@ -89,6 +89,21 @@ def test_what_cannot_work_is_one_sentence(
     assert sentence in refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["wrap"], "wrap knows claude"),
+        (["wrap", "--print"], "wrap knows claude"),
+        (["proxy", "--port", "70000"], "cannot listen on port 70000: ports go up to 65535."),
+    ],
+)
+def test_what_a_newcomer_forgets_is_one_sentence(arguments: list[str], sentence: str) -> None:
+    refused = run("contextrender", *arguments)
+    assert refused.returncode in (1, 2)
+    assert refused.stderr.startswith(f"contextrender: {sentence}")
+    assert refused.stderr.count("\n") == 1
+
+
 def test_help_lists_every_command() -> None:
     listed = run("contextrender", "--help")
     assert listed.returncode == 0

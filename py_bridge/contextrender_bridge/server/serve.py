@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 from contextrender_bridge.errors import CommandError
+from contextrender_bridge.listening import listen
 from contextrender_bridge.paths import app_dir, data_dir, make_private
 from contextrender_bridge.setting_kinds import as_whole
 from contextrender_bridge.settings import checked, current_settings, set_option
@@ -60,7 +61,7 @@ def serve(
         raise CommandError("--while-used is for one process, not for several workers.")
     if not data.is_dir():
         make_private(data)
-    listener = _listen(host, port)
+    listener = listen(host, port)
     os.umask(0o077)
     slow = threading.Timer(3.0, _say_why_it_takes_long)
     slow.daemon = True
@@ -73,24 +74,6 @@ def serve(
     from contextrender_bridge.server.serving import serve_alone
 
     return serve_alone(listener, url, data, app or app_dir(), slow, idle)
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """The listening socket, taken before the slow part so that a second server fails at once."""
-    if not 0 <= port < 2**16:
-        raise CommandError(f"cannot listen on port {port}: ports go up to 65535.")
-    try:
-        family, kind, _, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(512)
-    except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise CommandError(f"cannot listen on {host} port {port}: {reason}.") from None
-    return listener
 
 
 def _url(host: str, listener: socket.socket) -> str:

@@ -56,7 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="for any command: the variable with the provider's address (can be repeated)",
     )
-    parser.add_argument("agent", metavar="AGENT", help=f"{', '.join(AGENTS)}, or a command")
+    parser.add_argument(
+        "agent", nargs="?", default="", metavar="AGENT", help=f"{', '.join(AGENTS)}, or a command"
+    )
     parser.add_argument("agent_words", nargs=argparse.REMAINDER, metavar="ARGUMENTS")
 
 
