@@ -1,11 +1,12 @@
 """The ASGI application. Long because one class holds what its routes share."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -48,6 +49,9 @@ from contextrender_bridge.settings import Settings, current_settings
 from graph.runtime.early import Tell
 from graph.runtime.unit import StoreUnavailable
 
+SMALL_BYTES: Final = 65_536
+"""A call of an agent brings what is new, which is less; strangers may send as much for nothing."""
+
 
 class Service:
     """The routes' handlers and what they share."""
@@ -79,13 +83,16 @@ class Service:
 
     async def call_walker(self, request: Request) -> Response:
         """`POST /walker/{name}`: run it for the bearer of the token."""
-        question = self.sign_in.question(request)
+        question, name = self.sign_in.question(request), request.path_params["name"]
+        if _is_small(request):
+            body = await request.body()
+            return await self._run_walker(name, body, lambda: _noted(self._admit(question)))
         caller = _noted(await self._ask(lambda: self._admit(question)))
-        return await self._run_walker(request.path_params["name"], await request.body(), caller)
+        return await self._run_walker(name, await request.body(), lambda: caller)
 
     async def call_inside(self, name: str, body: bytes, caller: Caller) -> Response:
         """A walker's reply to the mounted proxy, which has counted the call already."""
-        return await self._run_walker(name, body, caller)
+        return await self._run_walker(name, body, lambda: caller)
 
     async def login(self, request: Request) -> Response:
         """`POST /user/login`: a token for a name and a password."""
@@ -131,20 +138,22 @@ class Service:
         self.accounts.close()
         self.runtime.close()
 
-    async def _run_walker(self, name: str, body: bytes, caller: Caller) -> Response:
-        if name not in self._fields:
-            raise NotFound("There is no such walker.", code="unknown_walker")
-        fields = self._fields[name]
+    async def _run_walker(self, name: str, body: bytes, admitted: Callable[[], Caller]) -> Response:
         return await in_thread(
-            self._threads,
-            f"walker {name}",
-            lambda tell: self._work(name, fields, body, caller, tell),
+            self._threads, f"walker {name}", lambda tell: self._work(name, body, admitted(), tell)
         )
 
-    def _work(self, name: str, fields: Fields, body: bytes, caller: Caller, tell: Tell) -> bytes:
+    def _work(self, name: str, body: bytes, caller: Caller, tell: Tell) -> bytes:
+        if (fields := self._fields.get(name)) is None:
+            raise NotFound("There is no such walker.", code="unknown_walker")
         given = fields.parse(body)
         self._quotas.check_write(caller, given, len(body))
-        reply = self.runtime.call(name, lambda: fields.parse(body), caller.root, tell)
+        parsed = [given]
+
+        def anew() -> Mapping[str, Any]:
+            return parsed.pop() if parsed else fields.parse(body)
+
+        reply = self.runtime.call(name, anew, caller.root, tell)
         if name in AUDITED:
             self.accounts.audit.note(AUDITED[name], caller.name, session=given.get("session", ""))
         return reply
@@ -188,6 +197,12 @@ class Service:
         """Of the database, which the loop does not wait for."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._token_threads, question)
+
+
+def _is_small(request: Request) -> bool:
+    """Whether its body may be read before its token is, which then takes no thread of its own."""
+    length = request.headers.get("content-length", "")
+    return length.isdecimal() and int(length) <= SMALL_BYTES
 
 
 def _found(caller: Caller | None) -> Caller:
