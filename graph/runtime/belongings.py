@@ -12,7 +12,6 @@ from graph.runtime import rows
 from graph.runtime.identity import branch_id, event_id
 from graph.runtime.store import Store
 
-AT_ONCE = 500
 BRANCHES_AT_ONCE = 64
 
 
@@ -50,10 +49,10 @@ def branch_ids(store: Store, owner: UUID, session: UUID) -> list[UUID]:
 def known(store: Store, owner: UUID, ids: Iterable[UUID]) -> set[UUID]:
     """Those that have a row."""
     found: set[UUID] = set()
-    for some in batched(ids, AT_ONCE):
-        marks = ",".join("?" * len(some))
-        query = f"SELECT id FROM nodes WHERE owner = ? AND id IN ({marks})"
-        found |= {store.uuid(id) for (id,) in store.read(query, (owner, *some))}
+    for some in batched(ids, store.ids_at_once):
+        among, values = store.among("id", some)
+        query = f"SELECT id FROM nodes WHERE owner = ? AND {among}"
+        found |= {store.uuid(id) for (id,) in store.read(query, (owner, *values))}
     return found
 
 

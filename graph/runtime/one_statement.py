@@ -4,7 +4,10 @@ Each part counts its rows. Where one is missing, somebody else was faster, and a
 ends the statement: PostgreSQL has nothing else that fails in an expression and is undone with it.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
+
+from psycopg import Connection
 
 from graph.runtime.unit import Unit
 
@@ -61,3 +64,13 @@ def one_statement(unit: Unit) -> Statement | None:
     done = " + ".join(f"(SELECT count(*) FROM {name})" for name, _ in parts)
     query = f"WITH {', '.join(text for _, text in parts)} SELECT 1 / ({done} = %(rows)s)::int"
     return query, values
+
+
+def run_together(connection: Connection[Any], statements: Sequence[Statement]) -> None:
+    """All of them in one round trip and one transaction. Raises what PostgreSQL says."""
+    if len(statements) == 1:
+        connection.execute(*statements[0])
+        return
+    with connection.pipeline():
+        for statement in statements:
+            connection.execute(*statement)

@@ -17,7 +17,7 @@ from psycopg_pool import ConnectionPool
 from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.pool import NullPool
 
-from graph.runtime.one_statement import Statement, one_statement
+from graph.runtime.one_statement import Statement, one_statement, run_together
 from graph.runtime.schema import TABLES, statements
 from graph.runtime.snapshot import Snapshot
 from graph.runtime.store import Store
@@ -183,12 +183,7 @@ class PostgresStore(Store):
     def _write_at_once(self, statements: Sequence[Statement]) -> None:
         with self._lasting() as (connection, limit):
             limit.start()
-            if len(statements) == 1:
-                connection.execute(*statements[0])
-                return
-            with connection.pipeline():
-                for statement in statements:
-                    connection.execute(*statement)
+            run_together(connection, statements)
 
     @override
     def size(self) -> int:
