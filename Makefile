@@ -116,7 +116,7 @@ fix: .venv/ready
 # Resolves the versions anew; the service's own are a part of all.
 lock: .venv/ready
 	$(BIN)/uv pip compile py_bridge/pyproject.toml requirements/dev.in --extra server --extra eval \
-		--extra proxy --extra mcp --extra models $(LOCKED) --output-file requirements/lock.txt
+		--extra proxy --extra mcp --extra models --extra redact --extra otel $(LOCKED) --output-file requirements/lock.txt
 	$(BIN)/uv pip compile py_bridge/pyproject.toml --extra server --extra proxy --extra mcp \
 		--constraint requirements/lock.txt $(LOCKED) --output-file requirements/service.txt
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from contextrender_bridge.wire import Json
 
 from engine.lookback.measures import unseen_tokens
+from engine.lookback.pausing import pause
 from evaluation.prompts import Prompts
 from evaluation.runs import Run
 from evaluation.scores import LoopScore, Prompt, Turn, turns_of
@@ -76,6 +77,7 @@ class _Loop:
 
     def _call(self, turn: Turn) -> list[int]:
         """One model call; positions of the results it lacks, as recorded, in their order."""
+        pause()
         prompt = self._render(self._history, self._times)
         units, _ = self._prompts.send([], prompt.messages)
         self._biller.add(units, self._run.time(turn.position))

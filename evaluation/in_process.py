@@ -10,6 +10,7 @@ from engine.call.render_call import assemble, render_call
 from engine.history.history import History
 from engine.history.vector_table import VectorTable
 from engine.history.vectors import Vectors
+from engine.lookback.pausing import pause
 from engine.models.embeddings import Embedder
 from engine.models.summaries import SummariesInMemory, SummaryStore, summaries_for
 from engine.text.tokens import TokenCounter, content_text, counter_for
@@ -49,6 +50,7 @@ def replay_run(
         history.extend(run.messages[read], counter, run.times[read])
         recording += time.perf_counter() - start
         for scorer, (vectors, summaries) in zip(scorers, kept, strict=True):
+            pause()
             history.vectors = vectors
             prompt = _prompt(
                 run.messages, history, scorer.score.case, counter, remembering, summaries

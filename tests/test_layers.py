@@ -14,7 +14,12 @@ LONGEST = 250
 MAY = {
     "contextrender.jac": {"walkers"},
     "nodes": {"nodes"},
-    "engine": {"engine", "contextrender_bridge.errors", "contextrender_bridge.settings"},
+    "engine": {
+        "engine",
+        "contextrender_bridge.errors",
+        "contextrender_bridge.settings",
+        "contextrender_bridge.spans",
+    },
     "views": {"views", "engine", "evaluation.verdict"},
     "graph": {
         "contextrender_bridge.errors",

@@ -43,13 +43,15 @@ class Pasts:
             past = self._held.setdefault(key, SteppedPast(embedder, counter))
             self._held.move_to_end(key)
             while len(self._held) > 1 and (
-                len(self._held) > MOST_PASTS or self._nbytes() > self.limit
+                len(self._held) > MOST_PASTS or self.nbytes > self.limit
             ):
                 self._held.popitem(last=False)
             return past
 
-    def _nbytes(self) -> int:
-        return sum(past.nbytes for past in self._held.values())
+    @property
+    def nbytes(self) -> int:
+        """What they hold, in bytes; about so much while they are being used."""
+        return sum(past.nbytes for past in list(self._held.values()))
 
 
 def policies_without_model(own: str) -> list[str]:

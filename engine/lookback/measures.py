@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
+from engine.lookback.pausing import pause
+from engine.text.kept_by_text import KeptByText
 from engine.text.tokens import call_parts, content_text
 from engine.text.values import extract_words
 
@@ -46,6 +47,7 @@ def recall_events(messages: Sequence[Mapping[str, Any]]) -> list[RecallEvent]:
     events: list[RecallEvent] = []
     turn = results = 0
     for position, message in enumerate(messages):
+        pause()
         source = None
         if message.get("role") == "assistant":
             turn += 1
@@ -69,10 +71,12 @@ def age_bin(age: int) -> str:
     return next(label for label, oldest in AGE_BINS if oldest is None or age <= oldest)
 
 
-@lru_cache(maxsize=2048)
-def linkable_tokens(text: str) -> frozenset[str]:
-    """The tokens of a text that recall follows: 6 or more word characters, one uppercase or `_`."""
+def _linkable(text: str) -> frozenset[str]:
     return frozenset(extract_words(text))
+
+
+linkable_tokens: Final = KeptByText(_linkable, 16 * 2**20)
+"""The tokens of a text that recall follows: 6 or more word characters, one uppercase or `_`."""
 
 
 def unseen_tokens(tokens: frozenset[str], rendered: Sequence[Mapping[str, Any]]) -> frozenset[str]:

@@ -13,6 +13,7 @@ from engine.call.render_call import Rendered
 from engine.call.request import RenderSettings
 from engine.call.verdicts import Verdicts
 from engine.lookback.past import Past
+from engine.lookback.pausing import pause
 from engine.text.values import extract_values
 
 BUDGETS: Final[tuple[int, ...]] = (3_000, 6_000, 12_000, 24_000, 48_000, 96_000)
@@ -94,6 +95,7 @@ def remedies_of(
     history = past.history_before(messages)
 
     def helps(changed: dict[str, object]) -> bool:
+        pause()
         rendered = past.render(history, settings.updated(changed))
         return _settled(past, rendered, miss)
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from engine.call.facts import CallFact
 from engine.lookback.past import Past
+from engine.lookback.pausing import pause
 from engine.lookback.steps import Step
 
 
@@ -21,6 +22,7 @@ class NotedStep:
 
 def noted_step(past: Past, step: Step) -> NotedStep:
     """A recomputed call, its facts put in the place of what was recomputed."""
+    pause()
     fact = past.fact_at(step.turn)
     if fact is None:
         return NotedStep(step, None)

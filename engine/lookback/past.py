@@ -9,7 +9,7 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from engine.history.reuse import Use
 from engine.history.stored import Drawn, Fields, append_stored
 from engine.history.vectors import Vectors
 from engine.lookback.measures import recall_events
+from engine.lookback.pausing import pause
 from engine.models.embeddings import Embedder
 from engine.models.summaries import (
     SummariesInMemory,
@@ -31,6 +32,9 @@ from engine.models.summaries import (
 )
 from engine.text.tokens import TokenCounter, content_text
 from engine.text.values import extract_values
+
+ROW_BYTES: Final = 1_500
+"""A stored event's fields without its text, which the history shares, but with its vector's."""
 
 
 class Past:
@@ -80,7 +84,7 @@ class Past:
                 self.invocations.append(position)
         if drawn is not None:
             self._drawn = {**(self._drawn or {}), **drawn}
-        append_stored(self.whole, fresh, self._embedder.name, self._drawn)
+        self.grow(self.whole, len(self._rows))
         needed: dict[int, list[int]] = {}
         for event in recall_events([message or {} for message in self.whole.messages]):
             needed.setdefault(event.turn, []).append(event.result)
@@ -198,11 +202,13 @@ class Past:
         """Appends to a history what follows in it, up to its first `messages` messages."""
         for rows in self._rows[len(history) : messages]:
             append_stored(history, rows, self._embedder.name, self._drawn)
+            pause()
 
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
-        return self.whole.nbytes + self._earlier.nbytes
+        rows = ROW_BYTES * self.whole.events
+        return self.whole.nbytes + self._earlier.nbytes + rows + self._embedder.nbytes
 
 
 class _Remembering:
@@ -211,13 +217,20 @@ class _Remembering:
     def __init__(self, inner: Embedder) -> None:
         self._inner = inner
         self._known: dict[str, Any] = {}
+        self._bytes = 0
 
     @property
     def name(self) -> str:
         return self._inner.name
 
+    @property
+    def nbytes(self) -> int:
+        return self._bytes
+
     def embed(self, texts: Sequence[str]) -> Vectors:
         fresh = list(dict.fromkeys(text for text in texts if text not in self._known))
         if fresh:
-            self._known.update(zip(fresh, self._inner.embed(fresh), strict=True))
+            made = self._inner.embed(fresh)
+            self._known.update(zip(fresh, made, strict=True))
+            self._bytes += made.nbytes + sum(map(len, fresh))
         return np.stack([self._known[text] for text in texts])

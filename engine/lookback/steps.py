@@ -12,10 +12,12 @@ from engine.costs import Usage
 from engine.history.history import History
 from engine.lookback.misses import Miss, misses_of
 from engine.lookback.past import Past
+from engine.lookback.pausing import pause
 from engine.plan.plan import Shown
 from engine.plan.relevance import RESULT_CHARACTERS
 
 MOST_TRAILS = 3
+STEP_BYTES = 2_000
 
 
 @dataclass(slots=True, frozen=True)
@@ -73,7 +75,9 @@ class Steps:
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
-        return sum(group.history.nbytes for group in self._trails.values())
+        groups = list(self._trails.values())
+        steps = sum(len(trail.steps) for group in groups for trail in group.trails)
+        return STEP_BYTES * steps + sum(group.history.nbytes for group in groups)
 
     def up_to(self, called: Sequence[Called], last: int, deadline: float) -> list[list[Step]]:
         """The calls up to `last` called in each of these ways.
@@ -111,6 +115,7 @@ class Steps:
         return [step for step, _ in made]
 
     def _step(self, group: Trails, trail: Trail, turn: int) -> tuple[Step, list[tuple[Shown, int]]]:
+        pause()
         done = turn <= len(self._past.invocations)
         history = group.history
         messages, results = len(history), len(history.results)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 from contextrender_bridge.errors import ContextRenderError
+from contextrender_bridge.spans import span
 
 from engine.history.vectors import Vectors, unit
 from engine.models.breaker import CircuitBreaker
@@ -130,9 +131,10 @@ class LiteLLMEmbedder:
     def _request(self, batch: list[str], until: float) -> list[Vectors]:
         for attempt in range(self._retries + 1):
             try:
-                reply = litellm().embedding(
-                    model=self.name, input=batch, timeout=self._timeout, max_retries=0
-                )
+                with span("provider embedding", gen_ai__request__model=self.name):
+                    reply = litellm().embedding(
+                        model=self.name, input=batch, timeout=self._timeout, max_retries=0
+                    )
             except litellm().BadRequestError:
                 raise
             except Exception as error:  # providers' own errors come through LiteLLM untyped

@@ -1,5 +1,7 @@
 """The store in PostgreSQL: many processes and machines, one truth.
 
+Long because one class holds all that is PostgreSQL's own way.
+
 psycopg 3 and its pool. Nothing is kept on a connection between two transactions, so PgBouncer may
 hand each to another server connection (`prepare_threshold=None`, no startup options).
 """
@@ -12,6 +14,7 @@ from uuid import UUID
 
 import psycopg
 from contextrender_bridge.settings import Settings
+from contextrender_bridge.spans import span
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
 from sqlalchemy import Connection, Engine, create_engine
@@ -53,6 +56,8 @@ RACES: Final = (
 
 class PostgresStore(Store):
     """A pool of connections to one database, or to whichever of several hosts takes writes."""
+
+    system = "postgresql"
 
     def __init__(self, address: str, limits: Settings) -> None:
         """Connects, and brings the tables up to date. Raises StoreUnavailable where it cannot."""
@@ -239,8 +244,8 @@ class PostgresStore(Store):
         self._pool.close()
 
     def _read(self, text: str, params: Sequence[Any]) -> list[Any]:
-        with self._pool.connection() as connection:
-            return list(connection.execute(text, params).fetchall())
+        with span("store read", db__system__name=self.system), self._pool.connection() as link:
+            return list(link.execute(text, params).fetchall())
 
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
         connection.execute(self._limits)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, override
 from uuid import UUID
 
+from contextrender_bridge.spans import span
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.pool import NullPool
 
@@ -52,6 +53,8 @@ CREATE = statements(
 class SqliteStore(Store):
     """One file and its idle connections: readers never wait, writers queue."""
 
+    system = "sqlite"
+
     def __init__(self, path: Path) -> None:
         """Opens the file, creating it private, and brings its tables up to date."""
         super().__init__()
@@ -94,7 +97,7 @@ class SqliteStore(Store):
 
     @override
     def read(self, query: str, params: Sequence[Any] = ()) -> list[Any]:
-        with self._connection() as connection:
+        with span("store read", db__system__name=self.system), self._connection() as connection:
             return connection.execute(self.query(query), self.row(params)).fetchall()
 
     @override

@@ -7,13 +7,14 @@ Long because it is one class: reading, writing and layout of the same four table
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from itertools import batched
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 from uuid import UUID
 
+from contextrender_bridge.spans import span
 from sqlalchemy import Engine
 
 from graph.runtime.kinds import Kinds
@@ -78,8 +79,12 @@ class TooNew(Exception):
 class Store(ABC):
     """Reads, and a queue of writes."""
 
+    system: ClassVar[str]
+    """The database's name in spans."""
+
     def __init__(self) -> None:
-        """Subclasses open the database first, then call this."""
+        """Subclasses open the database first. `on_refused` is told of each failed write."""
+        self.on_refused: Callable[[], None] = lambda: None
         self.kinds = Kinds(
             lambda: self.read("SELECT number, module, name FROM kinds"), self._add_kind
         )
@@ -247,7 +252,12 @@ class Store(ABC):
         """All of it, on disk when this returns. Raises Raced or StoreUnavailable, having written
         nothing (or, where the answer of a remote database was lost, perhaps everything: a repeated
         write is harmless)."""
-        self._queue.write(unit)
+        try:
+            with span("store write", db__system__name=self.system):
+                self._queue.write(unit)
+        except StoreUnavailable:
+            self.on_refused()
+            raise
         if unit.remove:
             self.reclaim()
 

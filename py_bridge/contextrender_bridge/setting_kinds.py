@@ -109,6 +109,11 @@ def as_patterns(text: str) -> frozenset[str]:
     return names
 
 
+def as_list(text: str) -> tuple[str, ...]:
+    """The entries of a list with commas, in their order."""
+    return tuple(one.strip() for one in text.split(",") if one.strip())
+
+
 def as_share(text: str) -> float:
     """A share, as `10%` or `0.1`, below all."""
     try:

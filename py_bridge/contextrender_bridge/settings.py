@@ -26,6 +26,7 @@ from contextrender_bridge.setting_kinds import (
     as_base_address,
     as_budget,
     as_folder,
+    as_list,
     as_log_format,
     as_log_level,
     as_mode,
@@ -134,9 +135,18 @@ class Settings:
         None, "MB of a user to keep, of the sessions last used (else all)", as_whole
     )
     gc_minutes: int = _row(60, "minutes between looks at what is not kept", as_whole)
+    redact: tuple[str, ...] = _row(
+        (),
+        "replace what these rules find in messages before they are stored: `keys`, `tokens`, "
+        "`private_keys`, `emails`, files of `NAME PATTERN` lines (with the extra `redact`)",
+        as_list,
+    )
     log_format: str = _row("text", "lines of the log as `text` or `json`", as_log_format)
     log_level: str = _row(
         "warning", "`debug`, `info` (each request), `warning` or `error`", as_log_level
+    )
+    otel: bool = _row(
+        False, "OpenTelemetry spans, sent as `OTEL_*` variables say (extra `otel`)", as_switch
     )
     prices: str = _row("", f"own prices, `;` between: `{PRICE_EXAMPLE}`", as_price_text)
     debug: bool = _row(False, "logs may quote what was sent", as_switch)

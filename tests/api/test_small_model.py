@@ -17,6 +17,7 @@ RUN = [
     result("b", "The contact of hub_7 is clerk_0@example.com, phone 555-0199. " * 6),
 ]
 BUDGET = 200
+HOUR = 3600.0
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +38,9 @@ def test_a_real_model_summarises_a_run(
     monkeypatch.setenv("CONTEXTRENDER_MODEL", "openai/smollm2")
     monkeypatch.setenv("OPENAI_API_BASE", address)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
+    # The model is real and this machine may be busy: its pace is not what is tested.
+    defaults = "engine.models.summary_writer.summarise.__defaults__"
+    monkeypatch.setattr(defaults, ("", HOUR, HOUR))
     fields = {"session": "s", "messages": RUN, "budget": BUDGET, "policy": "compact"}
     reply = alice.api.report("render", **fields)
     assert reply["warnings"] == []

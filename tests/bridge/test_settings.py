@@ -109,7 +109,7 @@ def test_the_documents_list_every_setting(name: str) -> None:
     assert len(found) == 1, f"{page} needs one row that begins with | {listed} |"
     if isinstance(row.default, frozenset):
         assert ", ".join(row.default) in found[0]
-    elif row.default not in (MISSING, "", None, False):
+    elif row.default not in (MISSING, "", None, False, ()):
         assert str(row.default).removesuffix(".0") in found[0]
     if name not in PROXY:
         assert found[0].endswith(f"| {row.metadata['what']} |")

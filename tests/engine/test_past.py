@@ -14,6 +14,7 @@ from engine.costs import Usage
 from engine.history.history import History
 from engine.lookback.kept import SteppedPast
 from engine.lookback.outline import outline
+from engine.lookback.pausing import pausing
 from engine.lookback.spending import spend
 from engine.lookback.steps import Step
 from engine.models.embeddings import load_embedder
@@ -174,3 +175,11 @@ def test_every_call_has_the_settings_it_was_made_with() -> None:
     assert mixed[:4] == steps(past_of(run), small)[:4]
     (after,) = [step for step in steps(past_of(run), large) if step.turn == 20]
     assert (mixed[19].complete, mixed[19].after) == (after.complete, after.after)
+
+
+def test_every_recomputed_call_is_a_place_to_pause() -> None:
+    past = past_of(make_run(12))
+    asked: list[None] = []
+    with pausing(lambda: asked.append(None)):
+        past.steps.up_to([Called(RenderSettings(budget=900))], 10**6, FOREVER)
+    assert len(asked) >= past.turns > 5

@@ -2,15 +2,19 @@
 
 import json
 import re
+import socket
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from contextrender_bridge.client.credentials import load_credentials
 from contextrender_bridge.server.metrics import Metrics, is_of_this_machine
+from contextrender_bridge.settings import current_settings
 from prometheus_client.parser import text_string_to_metric_families
 
 from graph.runtime.sqlite import SqliteStore
-from tests.server.servers import REPOSITORY, Server
+from tests.server.servers import BIN, REPOSITORY, Server, running
 
 
 def figures(client: httpx.Client) -> dict[tuple[str, ...], float]:
@@ -82,3 +86,53 @@ def test_the_dashboard_asks_for_what_there_is(tmp_path: Any) -> None:
         assert names and set(names) <= told, query
         asked = re.findall(r"by \(([^)]*)\)", query) + re.findall(r"(\w+)=", query)
         assert {name.strip() for one in asked for name in one.split(",")} <= labels, query
+
+
+def test_what_went_wrong_is_counted(tmp_path: Any) -> None:
+    metrics = Metrics(SqliteStore(tmp_path / "store.db"), tmp_path, ["render"])
+    metrics.failed_open("late")
+    metrics.conflicts.inc()
+    page = metrics.page().decode()
+    assert 'contextrender_fail_open_total{reason="late"} 1.0' in page
+    assert "contextrender_conflicts_total 1.0" in page
+    assert "contextrender_commit_failures_total 0.0" in page
+
+
+def test_caches_are_told_with_their_limits(client: httpx.Client) -> None:
+    told = figures(client)
+    sides = {key[1:] for key in told if key[0] == "contextrender_cache_bytes"}
+    names = ("sessions", "pasts", "texts")
+    assert sides == {(name, side) for name in names for side in ("held", "limit")}
+    limits = [told["contextrender_cache_bytes", name, "limit"] for name in names]
+    assert sum(limits) == pytest.approx(current_settings().working_set_mb * 2**20)
+
+
+def test_elsewhere_figures_and_readiness_need_the_right(tmp_path: Path) -> None:
+    """A server that other machines reach, asked at an address that is not loopback."""
+    if (address := own_address()) is None:
+        pytest.skip("this machine has no address but loopback")
+    data = tmp_path / "data"
+    serve = [str(BIN / "contextrender"), "serve", "--host", "0.0.0.0", "--port", "0"]
+    never = str(10**9)
+    with running([*serve, "--data", str(data)], data, CONTEXTRENDER_MIN_FREE_MB=never) as server:
+        url = f"http://{address}:{httpx.URL(server.url).port}"
+        own = {"authorization": f"Bearer {load_credentials(data).token}"}
+        other = {"authorization": f"Bearer {server.add_user('other')}"}
+        for headers in ({}, other, {"authorization": "Bearer made-up"}):
+            assert httpx.get(f"{url}/metrics", headers=headers).status_code == 401
+            told = httpx.get(f"{url}/healthz/ready", headers=headers).json()["error"]
+            assert told["message"] == "The server is not ready."
+        assert "contextrender_calls_total" in httpx.get(f"{url}/metrics", headers=own).text
+        told = httpx.get(f"{url}/healthz/ready", headers=own).json()["error"]
+        assert "MIN_FREE_MB" in told["message"]
+
+
+def own_address() -> str | None:
+    """An address of this machine that is not loopback; nothing is sent to find it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return None
+        address = str(probe.getsockname()[0])
+    return None if address.startswith("127.") else address

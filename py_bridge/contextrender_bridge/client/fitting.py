@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,7 +50,8 @@ class Failures:
     """How often the original went through, by reason; safe between threads."""
 
     def __init__(self) -> None:
-        """Starts at none."""
+        """Starts at none; `heard` is told every reason as well."""
+        self.heard: Callable[[str], None] = lambda reason: None
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
 
@@ -58,6 +59,7 @@ class Failures:
         """Counts one and logs it."""
         with self._lock:
             self._counts[reason] += 1
+        self.heard(reason)
         log.warning("history sent unchanged (%s)", reason)
 
     def counts(self) -> dict[str, int]:

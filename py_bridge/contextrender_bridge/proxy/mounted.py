@@ -40,6 +40,10 @@ class MountedProxy:
         self._spenders = settings.provider_users
         self._proxy = Proxy(settings, _Inside(walk), own_token=False, spends=self._may_spend)
 
+    def tell_failures(self, heard: Callable[[str], None]) -> None:
+        """Has `heard` told why, whenever a history goes through unchanged."""
+        self._proxy.histories.failures.heard = heard
+
     def routes(self) -> list[BaseRoute]:
         """What the service forwards."""
         return [Route(path, self) for path in PATHS]

@@ -13,6 +13,7 @@ import httpx
 from contextrender_bridge import wire
 from contextrender_bridge.proxy.connections import Connections, Content
 from contextrender_bridge.proxy.headers import Headers, response_headers
+from contextrender_bridge.spans import span
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -42,7 +43,8 @@ async def answer(
 ) -> AsyncIterator[httpx.Response]:
     """The provider's reply, its body unread. Raises Unavailable."""
     try:
-        response = await http.ask(method, url, headers, content)
+        with span("provider request", server__address=httpx.URL(url).host):
+            response = await http.ask(method, url, headers, content)
     except httpx.HTTPError as error:
         raise Unavailable(type(error).__name__, isinstance(error, httpx.ReadTimeout)) from error
     try:

@@ -38,14 +38,17 @@ from contextrender_bridge.server.metrics import (
     Metrics,
     is_of_this_machine,
 )
+from contextrender_bridge.server.pace import LOOKING_THREADS, LOOKS, Pace
 from contextrender_bridge.server.quotas import Quotas
 from contextrender_bridge.server.readiness import Readiness
+from contextrender_bridge.server.redaction import Redaction
 from contextrender_bridge.server.refusals import REFUSALS
 from contextrender_bridge.server.replies import encode, error_response, json_response
 from contextrender_bridge.server.retention import Retention
 from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.server.sign_in import SMALL, Question, SignIn, bearer_of
 from contextrender_bridge.settings import Settings, current_settings
+from contextrender_bridge.spans import use_opentelemetry
 from graph.runtime.early import Tell
 from graph.runtime.unit import StoreUnavailable
 
@@ -58,6 +61,7 @@ class Service:
 
     def __init__(self, app: Path, data: Path, settings: Settings) -> None:
         """Loads the Jac app over the store in `data`."""
+        self._redaction = Redaction.of(settings.redact)
         self.runtime = Runtime(app, data)
         try:
             self.accounts = Accounts(self.runtime, data)
@@ -73,9 +77,13 @@ class Service:
         self.metrics = Metrics(self.runtime.store, data, self.runtime.walkers)
         self.retention.on_collected = self.metrics.collected
         self.runtime.on_reports = self.metrics.rendered
+        self.runtime.on_conflict = self.metrics.conflicts.inc
+        self.runtime.store.on_refused = self.metrics.refused_writes.inc
         self._fields = {name: Fields(walker) for name, walker in self.runtime.walkers.items()}
         self._login_fields = Fields(_Login)
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="walker")
+        self._looking = ThreadPoolExecutor(LOOKING_THREADS, thread_name_prefix="look")
+        self._pace = Pace()
         # Hashing passwords is slow by design: guessing must not occupy every thread.
         self._login_threads = ThreadPoolExecutor(2, thread_name_prefix="login")
         # Whose token it is, the database says: the loop does not wait for that.
@@ -134,24 +142,33 @@ class Service:
         self._token_threads.shutdown(wait=True)
         self._login_threads.shutdown(wait=True)
         self._threads.shutdown(wait=True)
+        self._looking.shutdown(wait=True)
         self._counts.close()
         self.accounts.close()
         self.runtime.close()
 
     async def _run_walker(self, name: str, body: bytes, admitted: Callable[[], Caller]) -> Response:
-        return await in_thread(
-            self._threads, f"walker {name}", lambda tell: self._work(name, body, admitted(), tell)
-        )
+        looks = name in LOOKS
+
+        def work(tell: Tell) -> bytes:
+            with self._pace.look() if looks else self._pace.agent():
+                return self._work(name, body, admitted(), tell)
+
+        return await in_thread(self._looking if looks else self._threads, f"walker {name}", work)
 
     def _work(self, name: str, body: bytes, caller: Caller, tell: Tell) -> bytes:
         if (fields := self._fields.get(name)) is None:
             raise NotFound("There is no such walker.", code="unknown_walker")
-        given = fields.parse(body)
+
+        def parse() -> Mapping[str, Any]:
+            return self._redaction.applied(fields.parse(body))
+
+        given = parse()
         self._quotas.check_write(caller, given, len(body))
         parsed = [given]
 
         def anew() -> Mapping[str, Any]:
-            return parsed.pop() if parsed else fields.parse(body)
+            return parsed.pop() if parsed else parse()
 
         reply = self.runtime.call(name, anew, caller.root, tell)
         if name in AUDITED:
@@ -223,9 +240,12 @@ def build_app(
 ) -> Starlette:
     """The service over the store in `data`, for any ASGI server; its core is `state.service`."""
     settings = settings or current_settings()
+    if settings.otel:
+        use_opentelemetry()
     service = Service(app or app_dir(), make_private(data), settings)
     walkers = Route("/walker/{name}", service.call_walker, methods=["POST"])
     proxy = MountedProxy(current_settings(), service.admit, service.call_inside)
+    proxy.tell_failures(service.metrics.failed_open)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -21,6 +21,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from contextrender_bridge.server.counted import Counted
 from contextrender_bridge.server.logs import ASKED, Asked, log_request
+from contextrender_bridge.spans import span, traceparent
+from graph.runtime.caches import CACHES
 from graph.runtime.store import Store
 from graph.runtime.unit import StoreUnavailable
 
@@ -28,6 +30,7 @@ REQUEST_ID = "x-request-id"
 FIT_FOR_AN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+CACHES_SECONDS = 1.0
 RENDERS = ("render",)
 
 
@@ -63,6 +66,30 @@ class Metrics:
             ["why"],
             registry=self._registry,
         )
+        self.fail_open = Counter(
+            "contextrender_fail_open",
+            "Model calls whose history the mounted proxy sent unchanged",
+            ["reason"],
+            registry=self._registry,
+        )
+        self.conflicts = Counter(
+            "contextrender_conflicts",
+            "Attempts that another request overtook: they are made again",
+            registry=self._registry,
+        )
+        self.refused_writes = Counter(
+            "contextrender_commit_failures",
+            "Writes that the store did not take",
+            registry=self._registry,
+        )
+        self.caches = Gauge(
+            "contextrender_cache_bytes",
+            "Caches of sessions and texts in process: what they hold, and their limit",
+            ["cache", "side"],
+            registry=self._registry,
+            multiprocess_mode="livesum",
+        )
+        self._caches_told = float("-inf")
         self.in_flight = Gauge(
             "contextrender_calls_in_flight",
             "Requests being answered",
@@ -79,8 +106,22 @@ class Metrics:
         """Counts a session that retention deleted."""
         self.collections.labels(why).inc()
 
+    def failed_open(self, reason: str) -> None:
+        """Counts a history that went through unchanged."""
+        self.fail_open.labels(reason).inc()
+
+    def tell_caches(self) -> None:
+        """Notes what this process's caches hold, at most once a second: each worker its own."""
+        if (now := time.monotonic()) - self._caches_told < CACHES_SECONDS:
+            return
+        self._caches_told = now
+        for name, caches in CACHES.items():
+            self.caches.labels(name, "held").set(sum(cache.nbytes for cache in caches))
+            self.caches.labels(name, "limit").set(sum(cache.limit for cache in caches))
+
     def page(self) -> bytes:
         """All figures as Prometheus reads them; of several workers, those of all."""
+        self.tell_caches()
         if ValueClass is MutexValue:
             return generate_latest(self._registry)
         registry = CollectorRegistry()
@@ -131,13 +172,15 @@ class Metered:
 
         self._metrics.in_flight.inc()
         try:
-            await self._app(scope, receive, watched)
+            with span(f"{scope['method']} {route}", traceparent(scope["headers"])):
+                await self._app(scope, receive, watched)
         finally:
             self._metrics.in_flight.dec()
             self._metrics.calls.labels(route, str(status)).inc()
             seconds = time.perf_counter() - started
             self._metrics.seconds.labels(route).observe(seconds)
             log_request(route, status, seconds)
+            self._metrics.tell_caches()
 
 
 def _id_of(scope: Scope) -> str:

@@ -24,6 +24,7 @@ from contextrender_bridge.errors import Conflict, ContextRenderError, Damaged
 from contextrender_bridge.own_packages import import_entry
 from contextrender_bridge.paths import ENTRY, app_dir
 from contextrender_bridge.server.replies import encode
+from contextrender_bridge.spans import span
 from graph.runtime import hooks
 from graph.runtime.checking import check_session
 from graph.runtime.early import TELL, Tell
@@ -75,6 +76,7 @@ class Runtime:
         """Loads the app over the store of `data`, or the one that the environment names."""
         self.walkers = load_app(app)
         self.on_reports: Callable[[str, list[Any]], None] = lambda name, reports: None
+        self.on_conflict: Callable[[], None] = lambda: None
         LOCKS.share(data)
         self.store = open_store(data)
         self._turnstiles = [threading.Lock() for _ in range(TURNSTILES)]
@@ -145,7 +147,7 @@ class Runtime:
 
     def _attempt(self, name: str, fields: Mapping[str, Any], root: str, tell: Tell | None) -> bytes:
         TELL.set(tell)
-        with self.unit_of_work(root) as memory:
+        with span(f"walker {name}"), self.unit_of_work(root) as memory:
             try:
                 walker = self.walkers[name](**fields)
                 # It and its anchor are a circle: left so, what it held outlives the request.
@@ -157,6 +159,7 @@ class Runtime:
                 self.on_reports(name, walker.reports)
                 return reply
             except Raced:
+                self.on_conflict()
                 raise (_lost_race() if memory.wrote else _RunAgain()) from None
             except ContextRenderError:
                 raise

@@ -10,6 +10,7 @@ from pathlib import Path
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.listening import listen
 from contextrender_bridge.paths import app_dir, data_dir, make_private
+from contextrender_bridge.server.allocator import keep_few_arenas
 from contextrender_bridge.setting_kinds import as_whole
 from contextrender_bridge.settings import checked, current_settings, set_option
 
@@ -61,6 +62,7 @@ def serve(
         raise CommandError("--while-used is for one process, not for several workers.")
     if not data.is_dir():
         make_private(data)
+    keep_few_arenas()
     listener = listen(host, port)
     os.umask(0o077)
     slow = threading.Timer(3.0, _say_why_it_takes_long)

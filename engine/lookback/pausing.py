@@ -1,0 +1,23 @@
+"""Where a long computation may be asked to wait a moment, so that others get on."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+_PAUSE: ContextVar[Callable[[], None] | None] = ContextVar("pause", default=None)
+
+
+def pause() -> None:
+    """Lets others get on, if whoever runs this asked for it. Hold nothing that they wait for."""
+    if (wait := _PAUSE.get()) is not None:
+        wait()
+
+
+@contextmanager
+def pausing(wait: Callable[[], None]) -> Iterator[None]:
+    """Calls `wait` wherever the computations of the block say that they may pause."""
+    token = _PAUSE.set(wait)
+    try:
+        yield
+    finally:
+        _PAUSE.reset(token)

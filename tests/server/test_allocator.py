@@ -1,0 +1,39 @@
+"""Arenas of glibc's allocator, counted by glibc itself in a process of its own."""
+
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COUNT = """
+import ctypes, sys, threading
+from contextrender_bridge.server.allocator import keep_few_arenas
+if sys.argv[1] == "few":
+    keep_few_arenas()
+libc = ctypes.CDLL(None)
+libc.fopen.restype = libc.malloc.restype = ctypes.c_void_p
+libc.malloc.argtypes = [ctypes.c_size_t]
+met = threading.Barrier(12)
+def work():
+    met.wait()
+    libc.malloc(100_000)
+    met.wait()
+threads = [threading.Thread(target=work) for _ in range(12)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+file = ctypes.c_void_p(libc.fopen(sys.argv[2].encode(), b"w"))
+libc.malloc_info(0, file)
+libc.fclose(file)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator")
+def test_threads_share_two_arenas(tmp_path: Path) -> None:
+    def arenas(how: str) -> int:
+        told = tmp_path / how
+        subprocess.run([sys.executable, "-c", COUNT, how, str(told)], check=True, timeout=120)
+        return told.read_text().count("<heap nr=")
+
+    assert arenas("few") <= 2 < arenas("many")
