@@ -151,8 +151,9 @@ class Service:
         looks = name in LOOKS
 
         def work(tell: Tell) -> bytes:
+            caller = admitted()
             with self._pace.look() if looks else self._pace.agent():
-                return self._work(name, body, admitted(), tell)
+                return self._work(name, body, caller, tell)
 
         return await in_thread(self._looking if looks else self._threads, f"walker {name}", work)
 
