@@ -16,12 +16,15 @@ from importlib.metadata import PackageNotFoundError, version
 
 import httpx
 
+from contextrender_bridge.adapters.trials import TRIALS
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.errors import ContextRenderError
 from contextrender_bridge.wire import Json
 
 PROXY = "http://127.0.0.1:8700"
 BUDGET = 300
+RESULTS = 8
+MARKS = [f"host_{number + 1}" for number in range(RESULTS)]
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,10 @@ def checks(name: str, proxy: str) -> Iterator[tuple[str, Callable[[], str]]]:
     else:
         yield "runtime", lambda: _program(runtime.needs)
     yield "service", _service
-    yield "a call", _shortened
+    if name in TRIALS:
+        yield "a call", lambda: _tried(name)
+    else:
+        yield "a call", _shortened
     if runtime.way == "proxy":
         yield "proxy", lambda: _proxy(proxy)
 
@@ -146,6 +152,29 @@ def _shortened() -> str:
     return f"{tokens['before']:,} tokens became {tokens['after']:,}, within {BUDGET}"
 
 
+def _tried(name: str) -> str:
+    """The same through the adapter's own hook, in the runtime's own types."""
+    session = f"check-{uuid.uuid4().hex[:12]}"
+    whole = _history()
+    try:
+        with ContextRender(retries=0) as client:
+            settings = {"client": client, "session": session, "budget": BUDGET, "deadline": 30}
+            sent = TRIALS[name](whole, settings)
+            failures = client.failures.counts()
+            if not failures:
+                client.delete_session(session)
+    except ImportError as error:
+        raise ToMend(f"not tried without the runtime ({error}).") from None
+    except ContextRenderError as error:
+        raise ToMend(f"it was not shortened: {error.message}") from None
+    if failures:
+        raise ToMend(f"the adapter sent the history whole: {', '.join(failures)}.")
+    kept = sum(f"{mark}_X is next" in str(sent) for mark in MARKS)
+    if not 0 < kept < len(MARKS):
+        raise ToMend("the adapter sent the history whole: are adapter and runtime of one version?")
+    return f"through the adapter {kept} of {len(MARKS)} results were sent, within {BUDGET} tokens"
+
+
 def _proxy(address: str) -> str:
     try:
         status = httpx.get(f"{address}/contextrender/status", timeout=5, trust_env=False).json()
@@ -163,7 +192,7 @@ def _proxy(address: str) -> str:
 
 def _history() -> list[Json]:
     messages: list[Json] = [{"role": "user", "content": "Which of the hosts are slow?"}]
-    for number in range(8):
+    for number in range(RESULTS):
         body = {"name": "look", "arguments": f'{{"host": "host_{number}_X"}}'}
         call = {"id": f"call_{number}", "type": "function", "function": body}
         told = f"host_{number + 1}_X is next. " + "All is well here. " * 20
