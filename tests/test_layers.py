@@ -75,6 +75,17 @@ def test_a_jac_file_imports_only_from_below(path: str) -> None:
             )
 
 
+@pytest.mark.parametrize("path", [path for path in JAC if path != "contextrender.jac"])
+def test_a_jac_file_uses_what_it_imports(path: str) -> None:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    named = re.compile(r"import from [\w.]+ \{([^}]*)\}")
+    rest = named.sub("", text)
+    for names in named.findall(text):
+        for name in names.split(","):
+            known = name.split(" as ")[-1].strip()
+            assert re.search(rf"\b{known}\b", rest), f"{path}: {known}"
+
+
 def test_the_engine_is_given_what_is_set() -> None:
     """It reads no settings; what libraries find in the environment it may say."""
     named = re.compile(r"settings (?:import|\{)\s*([^}\n]+)")

@@ -16,7 +16,8 @@ from jaclang.runtimelib.memory import PersistentMemory
 from jaclang.runtimelib.serializer import Serializer
 
 from graph.runtime import rows
-from graph.runtime.memory import SYSTEM_ROOT, RequestMemory, build
+from graph.runtime.archetypes import build
+from graph.runtime.memory import SYSTEM_ROOT, RequestMemory
 from graph.runtime.schema import VERSION
 from graph.runtime.store import Store
 

@@ -10,8 +10,8 @@ from engine.history.working_set import Key, SessionState
 from graph.runtime.caches import WORKING_SET
 from graph.runtime.identity import session_id
 from graph.runtime.locks import LOCKS
-from graph.runtime.memory import request_memory
 from graph.runtime.owner import caller_root
+from graph.runtime.request import request_memory
 
 __all__ = ["WORKING_SET", "Hold"]
 

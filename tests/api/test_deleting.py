@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from contextrender_bridge.wire import Json
 
-from graph.runtime import memory
+from graph.runtime import request
 from graph.runtime.store import Store
 from graph.runtime.unit import StoreUnavailable, Unit
 from tests.api.conftest import Service, User
@@ -20,7 +20,7 @@ RUN = agent_run(30, lines=3)
 
 @pytest.fixture
 def slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "WIPED_AT_ONCE", 10)
+    monkeypatch.setattr(request, "WIPED_AT_ONCE", 10)
 
 
 @pytest.mark.usefixtures("slices")

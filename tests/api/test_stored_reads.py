@@ -19,7 +19,7 @@ from jaclang.jac0core.archetype import ObjectSpatialPath
 from jaclang.jac0core.runtime import EdgeArchetype, NodeArchetype
 
 from graph.runtime import rows
-from graph.runtime.memory import LISTED_BY
+from graph.runtime.changes import LISTED_BY
 from graph.runtime.writing import WORKING_SET
 from tests.api.conftest import Service, User
 from tests.api.endpoints import LOOKS_AT_A_SESSION, example

@@ -38,7 +38,8 @@ class Asked:
 class Reply:
     """What the model answers: `chunks` with a pause before each; `breaks` ends it half way.
 
-    With `late` the pause also comes before the reply's beginning.
+    With `late` the pause also comes before the reply's beginning. `until` must hold before the last
+    chunk is sent.
     """
 
     chunks: list[bytes]
@@ -49,6 +50,7 @@ class Reply:
     pause: float = 0.0
     breaks: bool = False
     late: bool = False
+    until: Callable[[], bool] = lambda: True
 
     @property
     def body(self) -> bytes:
@@ -84,7 +86,9 @@ class Model:
         if reply.late:
             await asyncio.wait({watcher}, timeout=reply.pause)
         await send(start)
-        for chunk in reply.chunks:
+        for number, chunk in enumerate(reply.chunks, 1):
+            while number == len(reply.chunks) and not reply.until():
+                await asyncio.sleep(0.01)
             if reply.pause:
                 await asyncio.wait({watcher}, timeout=reply.pause)
                 if watcher.done():

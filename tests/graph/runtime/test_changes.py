@@ -11,7 +11,7 @@ from contextrender_bridge.server.runtime import load_app
 from jaclang.jac0core.archetype import AccessLevel, Permission
 
 from graph.runtime import rows
-from graph.runtime.memory import build, encode
+from graph.runtime.archetypes import build, encode
 
 TWO: dict[Any, tuple[Any, Any]] = {
     str: ("a", "b"),

@@ -1,0 +1,86 @@
+"""Nodes and edges from rows, and rows from them."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from hashlib import blake2b
+from typing import Any, Final
+from uuid import UUID
+
+from jaclang.jac0core.archetype import Access, Permission, access_level_cast
+from jaclang.jac0core.constructs import Root
+
+from graph.runtime import rows
+from graph.runtime.kinds import name_of
+
+NEW: Final = 0
+STORED: Final = 1
+"""The runtime takes a hash of 0 for "not stored yet"; other values are not looked at here."""
+
+
+def edge_id(source: UUID, kind: type, target: UUID) -> UUID:
+    """The id of the edge of a type between two nodes."""
+    name = ".".join(name_of(kind)).encode()
+    digest = blake2b(source.bytes + target.bytes + name, digest_size=16)
+    return UUID(bytes=digest.digest())
+
+
+def encode(anchor: Any) -> bytes:
+    """The row of an anchor's fields and, where it is not the usual one, of who may see it."""
+    access = anchor.access
+    notes: dict[str, Any] = {}
+    if access.all.value >= 0 or access.roots.anchors:
+        granted = {str(root): level.value for root, level in access.roots.anchors.items()}
+        notes["access"] = {"all": access.all.value, "roots": granted}
+    return rows.encode(plain_fields(anchor.archetype), notes)
+
+
+def plain_fields(archetype: object) -> dict[str, Any]:
+    """The fields that are stored."""
+    return {name: value for name, value in vars(archetype).items() if name[0] != "_"}
+
+
+def build(cls: type | None, row: bytes) -> tuple[Any, dict[str, Any], bool]:
+    """An archetype of that row, what else it tells, and whether it has every field there is now.
+
+    Raises TypeError or ValueError where it cannot be made.
+    """
+    if cls is None:
+        raise TypeError("there is no such type")
+    held, notes = rows.parse(row)
+    archetype: Any = object.__new__(cls)
+    state = vars(archetype)
+    state.update(held)
+    complete = True
+    for declared in fields(cls) if hasattr(cls, "__dataclass_fields__") else ():
+        if declared.name not in state and declared.name[0] != "_":
+            state[declared.name] = _default(cls, declared)
+            complete = False
+    return archetype, notes, complete
+
+
+def _default(cls: type, declared: Any) -> Any:
+    if declared.default is not MISSING:
+        return declared.default
+    if declared.default_factory is not MISSING:
+        return declared.default_factory()
+    raise TypeError(f"{cls.__name__} needs the field {declared.name}")
+
+
+def anchor_state(
+    id: UUID, owner: UUID, archetype: object, notes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What every anchor holds."""
+    access = Permission()
+    if granted := notes.get("access"):
+        access.all = access_level_cast(granted["all"])
+        access.roots = Access(
+            anchors={root: access_level_cast(level) for root, level in granted["roots"].items()}
+        )
+    return {
+        "id": id,
+        "root": None if isinstance(archetype, Root) else owner,
+        "archetype": archetype,
+        "access": access,
+        "persistent": True,
+        "hash": STORED,
+    }

@@ -1,0 +1,140 @@
+"""What one request changes, as rows.
+
+It is told by comparing rows with those that were read, byte by byte: no hash can miss a field.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import UUID
+
+from contextrender_bridge.errors import ContextRenderError
+from jaclang.jac0core.archetype import EdgeAnchor, NodeAnchor
+from jaclang.jac0core.constructs import Root
+
+from graph.runtime import rows
+from graph.runtime.archetypes import encode, plain_fields
+from graph.runtime.kinds import Kinds
+from graph.runtime.unit import End, Unit
+
+LISTED_BY: Final = "created_at"
+"""A node with this field can be listed by it."""
+
+
+class Forbidden(ContextRenderError):
+    """Something of another user's would be changed."""
+
+    code = "forbidden"
+    status = 403
+
+
+@dataclass(slots=True)
+class StoredNode:
+    """A node's row as it is stored, not compressed."""
+
+    rev: int
+    row: bytes
+
+
+StoredEdge = tuple[End, bytes | None]
+
+
+@dataclass(slots=True)
+class Written:
+    """Rows as they are once a unit is written."""
+
+    nodes: dict[UUID, StoredNode] = field(default_factory=dict)
+    edges: dict[UUID, StoredEdge] = field(default_factory=dict)
+
+
+class Changes:
+    """The rows that a request read, and what it takes away.
+
+    `removed` are nodes with the revision that was read, `parted` edges, `fences` nodes that must be
+    as they were read, `wiped` nodes that go unseen.
+    """
+
+    def __init__(self, owner: UUID | None, kinds: Kinds) -> None:
+        """Of one user; without one, of roots alone."""
+        self._owner = owner
+        self._kinds = kinds
+        self.nodes: dict[UUID, StoredNode] = {}
+        self.edges: dict[UUID, StoredEdge] = {}
+        self.removed: dict[UUID, int] = {}
+        self.parted: dict[UUID, End] = {}
+        self.fences: set[UUID] = set()
+        self.wiped: list[UUID] = []
+
+    def take_away(self, id: UUID) -> None:
+        """The row of a node or an edge goes with the next unit, if there is one."""
+        if id in self.nodes:
+            self.removed[id] = self.nodes.pop(id).rev
+        if id in self.edges:
+            self.parted[id] = self.edges.pop(id)[0]
+
+    def collect(self, anchors: Iterable[Any]) -> tuple[Unit, Written]:
+        """What to write, and the rows as they will be then. Raises Forbidden."""
+        unit, written = Unit(), Written()
+        for anchor in anchors:
+            if not vars(anchor).get("persistent") or not anchor.is_populated():
+                continue
+            if isinstance(anchor, EdgeAnchor):
+                self._collect_edge(unit, anchor, written)
+            elif isinstance(anchor, NodeAnchor):
+                self._collect_node(unit, anchor, written)
+        owner = self._owner
+        unit.remove += [(owner or id, id, rev) for id, rev in self.removed.items()]
+        unit.part += self.parted.values()
+        if self.wiped and owner is not None:
+            unit.wipe.append((owner, tuple(self.wiped)))
+        for id in self.fences & self.nodes.keys() - written.nodes.keys() if unit else ():
+            assert owner is not None
+            held = self.nodes[id]
+            unit.fence.append((owner, id, held.rev))
+            written.nodes[id] = StoredNode(held.rev + 1, held.row)
+        return unit, written
+
+    def done(self, written: Written) -> None:
+        """The unit is written."""
+        self.nodes |= written.nodes
+        self.edges |= written.edges
+        for id in self.wiped:
+            self.nodes.pop(id, None)
+        self.removed.clear()
+        self.parted.clear()
+        self.wiped.clear()
+
+    def _collect_node(self, unit: Unit, anchor: Any, written: Written) -> None:
+        id, archetype, known = anchor.id, anchor.archetype, self.nodes.get(anchor.id)
+        is_root = isinstance(archetype, Root)
+        if known is None and not is_root and not anchor.edges:
+            return  # what nothing leads to is garbage, not data
+        if known is not None and is_root:
+            return
+        row = encode(anchor)
+        if known is not None and known.row == row:
+            return
+        owner = id if is_root else anchor.root
+        if self._owner is not None and owner != self._owner:
+            raise Forbidden("This would change data of another user.")
+        listed = vars(archetype).get(LISTED_BY)
+        if known is None:
+            kind = self._kinds.number(type(archetype))
+            unit.insert.append((owner, id, kind, listed, rows.pack(row)))
+        else:
+            unit.update.append((listed, rows.pack(row), owner, id, known.rev))
+        written.nodes[id] = StoredNode(1 if known is None else known.rev + 1, row)
+
+    def _collect_edge(self, unit: Unit, anchor: Any, written: Written) -> None:
+        notes = {"undirected": True} if anchor.is_undirected else {}
+        held = plain_fields(anchor.archetype)
+        row = rows.encode(held, notes) if held or notes else None
+        known = self.edges.get(anchor.id)
+        if known is not None and known[1] == row:
+            return
+        if self._owner is not None and anchor.root != self._owner:
+            raise Forbidden("This would change data of another user.")
+        kind = self._kinds.number(type(anchor.archetype))
+        end = (anchor.root, anchor.source.id, kind, anchor.target.id)
+        unit.join.append((*end, row and rows.pack(row)))
+        written.edges[anchor.id] = (end, row)
