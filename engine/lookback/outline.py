@@ -25,7 +25,7 @@ class Call:
 
 
 @dataclass(slots=True, frozen=True)
-class Line:
+class OutlineLine:
     """A message: `shown` is "whole", "excerpt", "compaction", "summary" or "omitted".
 
     `text` is the beginning of what the model got, or of what was recorded where it got nothing.
@@ -43,7 +43,7 @@ class Line:
     calls: list[Call]
 
 
-def outline(past: Past, rendered: Rendered) -> list[Line]:
+def outline(past: Past, rendered: Rendered) -> list[OutlineLine]:
     """Every message before the call, in order."""
     history = rendered.view.history
     items = {item.message: item for item in rendered.items}
@@ -59,7 +59,7 @@ def outline(past: Past, rendered: Rendered) -> list[Line]:
             limit if item else OMITTED_CHARACTERS,
         )
         lines.append(
-            Line(
+            OutlineLine(
                 position,
                 role,
                 history.names.get(first, ""),
