@@ -20,6 +20,9 @@ CAUTION: Final = 20.0
 
 TRUST: Final = 0.6
 
+EXACT: Final = 1024
+"""Weights are whole parts of this, so that sums of them are the same in any order."""
+
 _SHAPES: Final = tuple(
     re.compile(pattern)
     for pattern in (
@@ -65,5 +68,5 @@ class Kinds:
         kinds = self._of.values
         share = np.bincount(kinds, used) + CAUTION * USUAL
         share /= (np.bincount(kinds) + CAUTION) * USUAL
-        weights: NDArray[Any] = (share**TRUST)[kinds]
+        weights: NDArray[Any] = (np.round(share**TRUST * EXACT) / EXACT)[kinds]
         return weights

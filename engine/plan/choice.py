@@ -1,11 +1,12 @@
 """Results chosen for one model call: complete or in excerpts, and the tokens they take."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.history.kept_text import KeptText
 from engine.history.replacement import Replacement
-from engine.plan.greedy import Floats
 from engine.plan.marking import excerpt_of
 from engine.plan.moment import Moment
 from engine.plan.text_cap import sizes_of
@@ -80,10 +81,10 @@ class Choice:
             chosen.pop()
         self.available[result] = True
 
-    def take_greedily(self, scores: Floats, limit: float) -> None:
-        """Complete results by score while `used` stays within `limit`; ties go to the older."""
+    def take_greedily(self, order: Sequence[int], limit: float) -> None:
+        """Complete results in this order while `used` stays within `limit`."""
         least = min(self.costs, default=0)
-        for result in np.argsort(-scores, kind="stable").tolist():
+        for result in order:
             if self.used + least > limit:
                 return
             if self.available[result] and self.used + self.costs[result] <= limit:

@@ -23,6 +23,12 @@ class Density:
     overlap_task: Floats
 
     @cached_property
+    def order(self) -> list[int]:
+        """The results by S, the best first; of equal ones the older first."""
+        best_first: list[int] = np.argsort(-self.scores, kind="stable").tolist()
+        return best_first
+
+    @cached_property
     def of_segments(self) -> Floats:
         """G of every segment, but for what it says that is not said elsewhere."""
         tracking = self.moment.tracking

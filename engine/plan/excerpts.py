@@ -152,12 +152,11 @@ class Excerpting:
 def _visible(choice: Choice) -> NDArray[np.bool_]:
     """By tracked token: whether it stands in what is retained or chosen so far."""
     moment, tracking = choice.moment, choice.moment.tracking
-    results, seen = moment.view.history.results, _said(choice).copy()
-    for result in choice.complete:
-        seen[tracking.ids_of_event(results.event[result])] = True
-    for result in (*choice.complete, *choice.kept, *choice.segments):
-        if result not in choice.cut_calls:
-            seen[tracking.ids_of_event(results.call_event[result])] = True
+    results, events = moment.view.history.results, np.zeros(tracking.events, np.bool_)
+    events[[results.event[result] for result in choice.complete]] = True
+    shown = {*choice.complete, *choice.kept, *choice.segments} - {*choice.cut_calls}
+    events[[results.call_event[result] for result in shown]] = True
+    seen = _said(choice) | tracking.tokens_of_events(events)
     for made in (*choice.kept.values(), *choice.cut_calls.values()):
         seen[moment.known_in(made.text)] = True
     for segment in chain.from_iterable(choice.segments.values()):

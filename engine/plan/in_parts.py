@@ -27,7 +27,7 @@ def select_in_parts(
     if share is not None:
         complete = min(free, newest + COMPLETE_SHARE * share * free)
         limit = min(free, newest + share * free)
-    choice.take_greedily(density.scores, complete)
+    choice.take_greedily(density.order, complete)
     Excerpting(choice, density).fill_up(limit)
-    choice.take_greedily(density.scores, limit)
+    choice.take_greedily(density.order, limit)
     return choice

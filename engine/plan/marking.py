@@ -13,7 +13,17 @@ GAP: Final = "\n[…]\n"
 
 
 def excerpt_of(moment: Moment, result: int, segments: Sequence[int]) -> Replacement:
-    """The excerpt that shows these segments of a result, in the order they stand there."""
+    """The excerpt that shows these segments of a result, in the order they stand there.
+
+    Made once a moment: late re-selection shows the newest result alike in many of its tries.
+    """
+    wanted = result, tuple(sorted(segments))
+    if wanted not in moment.excerpts:
+        moment.excerpts[wanted] = _excerpt(moment, *wanted)
+    return moment.excerpts[wanted]
+
+
+def _excerpt(moment: Moment, result: int, segments: Sequence[int]) -> Replacement:
     view, tracking = moment.view, moment.tracking
     results = view.history.results
     position = results.message[result]
@@ -22,7 +32,7 @@ def excerpt_of(moment: Moment, result: int, segments: Sequence[int]) -> Replacem
     ends = [0, *tracking.segment_end.values[first:stop].tolist()]
     parts: list[str] = []
     shown, reached = 0, first
-    for segment in sorted(segments):
+    for segment in segments:
         if segment > reached:
             parts.append(_gap(parts))
         parts.append(text[ends[segment - first] : ends[segment - first + 1]])

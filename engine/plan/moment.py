@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from engine.history.history import NO_CALL
 from engine.history.kept_text import KeptText
+from engine.history.replacement import Replacement
 from engine.history.tracking import Tracking
 from engine.plan.view import View
 
@@ -140,6 +141,11 @@ class Moment:
     @cached_property
     def said(self) -> dict[int, tuple[KeptText, NDArray[np.bool_]]]:
         """Retained texts, by their `id`, and what tracked tokens stand in them, once looked up."""
+        return {}
+
+    @cached_property
+    def excerpts(self) -> dict[tuple[int, tuple[int, ...]], Replacement]:
+        """Excerpts by result and segments, once made."""
         return {}
 
     @cached_property

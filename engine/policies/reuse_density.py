@@ -20,5 +20,5 @@ def reuse_density(view: View) -> Plan:
     free = max(0, choice.free)
     take_newest(choice, view.parameters.newest_share * free, density, math.inf)
     take_pinned(choice, density)
-    choice.take_greedily(density.scores, free)
+    choice.take_greedily(density.order, free)
     return plan_of(choice, density)
