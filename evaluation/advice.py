@@ -5,7 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final
 
-from engine.models.embeddings import NoEmbedder
+from contextrender_bridge.errors import InvalidRequest
+
+from engine.call.request import RenderSettings
+from engine.models.embeddings import Embedder, NoEmbedder
+from engine.models.summaries import MODEL_POLICIES
 from evaluation.bootstrap import Bootstrap
 from evaluation.cases import Case, cases_of
 from evaluation.in_process import replay_run
@@ -16,6 +20,7 @@ from evaluation.verdict import Verdict, verdict_on
 
 POLICIES: Final = "contextrender_frozen"
 BUDGETS: Final = "6000,12000,24000,48000"
+MOST_CASES: Final = 12
 
 Replay = Callable[[Sequence[Run], Sequence[Case]], Sequence[RunScore]]
 """Scores runs under cases."""
@@ -37,17 +42,47 @@ def advise(
 
 
 def advise_on_session(
-    messages: Sequence[Mapping[str, Any]], model: str = "", times: Sequence[float] = ()
+    messages: Sequence[Mapping[str, Any]],
+    model: str = "",
+    times: Sequence[float] = (),
+    cases: Sequence[Case] = (),
+    embedder: Embedder | None = None,
 ) -> Verdict:
     """The verdict on one session, of `advise FILE` where the file holds that session alone.
 
     `times` are the seconds at which messages came, if known. There are no intervals: those need
-    several tasks. It takes about 30 ms a recorded call.
+    several tasks. It takes about 30 ms a recorded call. `embedder` serves other `cases` than those
+    that advice is made from.
     """
     recorded = [dict(message) for message in messages]
     in_order = list(accumulate(times, max))
     run = Run("session", "", model, recorded, times=in_order)
-    return advise([run], cases_of(POLICIES, BUDGETS), Prices())
+
+    def replay(runs: Sequence[Run], cases: Sequence[Case]) -> list[RunScore]:
+        return [
+            replay_run(each, cases, embedder or NoEmbedder(), closed_loop=True) for each in runs
+        ]
+
+    return advise([run], cases or session_cases(), Prices(), replay)
+
+
+def session_cases(policies: Sequence[str] = (), budgets: Sequence[int] = ()) -> list[Case]:
+    """The cases of a session's replay; those that advice is made from unless named.
+
+    Raises InvalidRequest for too many, and for a policy that there is not or that needs a model.
+    """
+    if not policies and not budgets:
+        return cases_of(POLICIES, BUDGETS)
+    named = list(dict.fromkeys(policies)) or [POLICIES]
+    sizes = list(dict.fromkeys(budgets)) or [int(each) for each in BUDGETS.split(",")]
+    if len(named) * len(sizes) > MOST_CASES:
+        raise InvalidRequest(f"policies and budgets may make {MOST_CASES} cases at most")
+    for name in named:
+        if name in MODEL_POLICIES:
+            raise InvalidRequest(f"policy {name!r} needs a model, which advice does not ask")
+        for size in sizes:
+            RenderSettings().updated({"policy": name, "budget": size})
+    return [Case(name, size) for name in named for size in sizes]
 
 
 def first_calls(

@@ -1,10 +1,13 @@
-// One session's timeline, loaded page by page and kept up to date.
+// One session's timeline, kept up to date: the newest turns come first, then those in the window, then
+// the rest. `turns` has holes until then.
 import { useEffect, useState } from "preact/hooks";
 import { ApiError, ask, isAbort } from "./api";
 import type { TimelineView, TurnView } from "./types";
 
 const FIRST_PAGE = 60;
 const PAGE = 500;
+/** How many turns before the first in the window are asked for with it. */
+const MARGIN = 50;
 const POLL_MS = 3000;
 
 export const OMITTED = 0;
@@ -32,11 +35,16 @@ export class SessionData {
   policy = "";
   policies: string[] = [];
   complete = false;
+  /** How many turns are known. */
+  known = 0;
+  /** The first turn in the window, if that is to come before others. */
+  wanted: number | null = null;
   error: ApiError | null = null;
   private toolIds = new Map<string, number>();
   private listeners = new Set<() => void>();
   private stop = new AbortController();
   private byPosition = new Map<number, number>();
+  private oldestFirst = false;
 
   constructor(
     readonly key: string,
@@ -45,7 +53,7 @@ export class SessionData {
 
   /** How many turns there are, recomputed yet or not. */
   get columns(): number {
-    return Math.max(this.turns.length, this.last);
+    return this.last;
   }
 
   subscribe(listener: () => void): () => void {
@@ -86,24 +94,47 @@ export class SessionData {
   }
 
   private async catchUp(): Promise<void> {
-    let next: number | null = this.waiting ? Math.max(1, this.last) : this.turns.length + 1;
-    while (next !== null) {
-      const limit: number = this.turns.length ? PAGE : FIRST_PAGE;
-      const page: TimelineView = await ask<TimelineView>(
-        "timeline",
-        { session: this.key, branch: this.branch, start: next, limit },
-        this.stop.signal,
-      );
-      this.take(page, next);
-      next = page.next;
-    }
+    await this.load(this.last === 0 ? 1 - FIRST_PAGE : this.waiting ? this.last : this.last + 1, PAGE);
+    for (let gap = this.gap(); gap; gap = this.gap()) await this.load(...gap);
   }
 
-  private take(page: TimelineView, start: number): void {
-    const settled = this.complete && page.next === null;
-    const same =
-      settled && page.turns.length === this.turns.length - start + 1 && page.waiting === this.waiting &&
-      JSON.stringify(page.turns) === JSON.stringify(this.turns.slice(start - 1));
+  private async load(start: number, limit: number): Promise<void> {
+    const fields = { session: this.key, branch: this.branch, start, limit };
+    const page = await ask<TimelineView>("timeline", fields, this.stop.signal);
+    // What was not noted is recomputed from the first call on, so it comes in that order.
+    this.oldestFirst ||= page.turns.length < limit && page.turns.every((turn) => !turn.noted);
+    this.take(page);
+  }
+
+  /** The turns to ask for next: a start and how many. */
+  private gap(): [number, number] | null {
+    if (this.known >= this.last) return null;
+    if (this.oldestFirst) return [this.firstUnknown(0) + 1, PAGE];
+    const window = this.wanted === null ? this.last : Math.max(0, this.wanted - MARGIN);
+    let start = window < this.last ? this.firstUnknown(window) : this.last;
+    if (start < this.last) return [start + 1, this.gapLength(start)];
+    while (this.turns[start - 1]) start--;
+    const end = start;
+    while (start > 0 && !this.turns[start - 1] && end - start < PAGE) start--;
+    return [start + 1, end - start];
+  }
+
+  private firstUnknown(from: number): number {
+    let turn = from;
+    while (turn < this.last && this.turns[turn]) turn++;
+    return turn;
+  }
+
+  private gapLength(start: number): number {
+    let end = start;
+    while (end < this.last && !this.turns[end] && end - start < PAGE) end++;
+    return end - start;
+  }
+
+  private take(page: TimelineView): void {
+    const settled = this.complete && page.last === this.last && page.waiting === this.waiting;
+    const same = settled && page.turns.every((turn) => JSON.stringify(turn) === JSON.stringify(this.turns[turn.turn - 1]));
+    if (page.last < this.last) Object.assign(this, { turns: [], usedAt: [], known: 0 });
     this.last = page.last;
     this.waiting = page.waiting;
     if (same) return;
@@ -120,13 +151,16 @@ export class SessionData {
         tool: ids[name],
       };
     });
-    this.turns.length = start - 1;
-    for (const used of this.usedAt) while (used?.length && used[used.length - 1] >= start) used.pop();
     for (const turn of page.turns) {
-      this.turns.push(turn);
-      for (const result of turn.uses) (this.usedAt[result] ??= []).push(turn.turn);
+      if (!this.turns[turn.turn - 1]) this.known++;
+      this.turns[turn.turn - 1] = turn;
+      for (const result of turn.uses) {
+        const used = (this.usedAt[result] ??= []);
+        if (!used.includes(turn.turn)) used.push(turn.turn);
+        used.sort((a, b) => a - b);
+      }
     }
-    this.complete = page.next === null;
+    this.complete = this.known >= this.last;
     this.tell();
   }
 

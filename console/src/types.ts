@@ -581,7 +581,6 @@ export interface TurnView {
   seen: number;
   missed: number[];
   noted: boolean;
-  differs: boolean;
   sent: string;
   model: string;
   billed: number[] | null;
@@ -652,4 +651,24 @@ export interface ValueTraceView {
   first: number;
   holders: number[];
   uses: OperationView[];
+}
+
+export interface AdvisedView {
+  policy: string;
+  budget: number;
+  cost: number | null;
+  hidden: number | null;
+  dollars: number;
+  full_dollars: number;
+}
+
+export interface AdviceView {
+  session: string;
+  branch: number;
+  calls: number;
+  last: number;
+  sentence: string;
+  rule: string;
+  best: AdvisedView | null;
+  options: AdvisedView[];
 }

@@ -3,8 +3,11 @@
 import threading
 from collections import OrderedDict
 
+from engine.call.called import Called
+from engine.lookback.misses import Miss, misses_of
+from engine.lookback.noted import Stated, noted_step
 from engine.lookback.past import Past
-from engine.lookback.steps import Steps
+from engine.lookback.steps import STEP_BYTES, Step, Steps
 from engine.models.embeddings import Embedder
 from engine.models.summaries import MODEL_POLICIES
 from engine.policies import POLICIES
@@ -14,16 +17,44 @@ MOST_PASTS = 8
 
 
 class SteppedPast(Past):
-    """A past, and its calls in the ways last asked for."""
+    """A past, its calls as they were made, and in the other ways last asked for."""
 
     def __init__(self, embedder: Embedder, counter: TokenCounter) -> None:
         super().__init__(embedder, counter)
         self.steps = Steps(self)
+        self._stated = Stated(self)
+        self._noted: dict[int, Step] = {}
+        self._misses: dict[int, tuple[Miss, ...]] = {}
+
+    def call_before(self, turn: int, called: Called, deadline: float) -> Step | None:
+        """A call as it was noted when it was made, or else as its settings would have it.
+
+        None if the deadline (`time.monotonic()`) comes before that is recomputed.
+        """
+        if (known := self._noted.get(turn)) is not None:
+            return known
+        if (fact := self.fact_at(turn)) is None:
+            (steps,) = self.steps.up_to([called], turn, deadline)
+            return steps[turn - 1] if len(steps) >= turn else None
+        step = noted_step(self, self._stated, turn, fact)
+        if turn <= len(self.invocations):
+            self._noted[turn] = step
+        return step
+
+    def misses_at(self, step: Step, called: Called) -> tuple[Miss, ...]:
+        """What a call lacked, with the reasons that its rendering gives."""
+        if step.missed and step.turn not in self._misses:
+            fact = self.fact_at(step.turn)
+            settings = fact.settings if fact else called.at(step.turn)
+            rendered = self.render(self.history_before(step.messages), settings)
+            self._misses[step.turn] = misses_of(rendered, step.missed)
+        return self._misses.get(step.turn, ())
 
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
-        return super().nbytes + self.steps.nbytes
+        kept = STEP_BYTES * (len(self._noted) + len(self._misses)) + self._stated.nbytes
+        return super().nbytes + self.steps.nbytes + kept
 
 
 class Pasts:

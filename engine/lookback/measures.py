@@ -42,28 +42,40 @@ def recall_events(messages: Sequence[Mapping[str, Any]]) -> list[RecallEvent]:
     A token belongs to a result only if its first appearance in the transcript is there; the text
     and call arguments of an assistant, but not the names of its calls, count as appearances.
     """
-    sources: dict[str, _Source | None] = {}
-    turn_of_call: dict[str, int] = {}
-    events: list[RecallEvent] = []
-    turn = results = 0
-    for position, message in enumerate(messages):
+    trace = RecallTrace()
+    return [event for message in messages for event in trace.add(message)]
+
+
+class RecallTrace:
+    """The events of a transcript that is shown to it message by message."""
+
+    def __init__(self) -> None:
+        """Starts before the first message."""
+        self._sources: dict[str, _Source | None] = {}
+        self._turn_of_call: dict[str, int] = {}
+        self._turn = self._results = self._position = 0
+
+    def add(self, message: Mapping[str, Any]) -> list[RecallEvent]:
+        """The events of the next message."""
         pause()
+        events: list[RecallEvent] = []
         source = None
         if message.get("role") == "assistant":
-            turn += 1
+            self._turn += 1
             tokens = frozenset(_assistant_tokens(message))
-            events += _events_of(turn, position, tokens, sources)
+            events = _events_of(self._turn, self._position, tokens, self._sources)
             for call in message.get("tool_calls") or ():
-                turn_of_call[str(call.get("id"))] = turn
+                self._turn_of_call[str(call.get("id"))] = self._turn
         else:
             tokens = linkable_tokens(content_text(message.get("content")))
         if message.get("role") == "tool":
-            called = turn_of_call.get(str(message.get("tool_call_id")), turn)
-            source = _Source(results, position, called)
-            results += 1
+            called = self._turn_of_call.get(str(message.get("tool_call_id")), self._turn)
+            source = _Source(self._results, self._position, called)
+            self._results += 1
         for token in tokens:
-            sources.setdefault(token, source)
-    return events
+            self._sources.setdefault(token, source)
+        self._position += 1
+        return events
 
 
 def age_bin(age: int) -> str:

@@ -5,7 +5,7 @@ excerpt, retained text or the arguments of a call that stayed (docs/method.md, M
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,22 +16,32 @@ from engine.lookback.past import Past
 from engine.lookback.pausing import pause
 from engine.text.values import extract_values
 
+OTHERWISE_TODAY: Final = "so it was when the call was made; today it would be shown"
 BUDGETS: Final[tuple[int, ...]] = (3_000, 6_000, 12_000, 24_000, 48_000, 96_000)
 """The budgets that `remedies` tries, besides that of the call itself."""
 
 
 @dataclass(slots=True, frozen=True)
-class Miss:
+class Lack:
     """A result (by number) that a call did not show complete and its answer needed.
 
     `values` are those the answer used that stood nowhere in view; `again` tells that it issued the
-    result's own call once more. `cost` is what the result would have taken with its call, `reason`,
-    `left` and `after` are its verdict's.
+    result's own call once more.
     """
 
     result: int
     values: tuple[str, ...]
     again: bool
+
+
+@dataclass(slots=True, frozen=True)
+class Miss:
+    """What a call lacked, and why: `cost` is what the result would have taken with its call.
+
+    `shown`, `reason`, `left` and `after` are its verdict's.
+    """
+
+    lack: Lack
     shown: str
     cost: int
     reason: str
@@ -39,30 +49,50 @@ class Miss:
     after: int | None
 
 
-def misses_of(past: Past, rendered: Rendered, turn: int) -> tuple[Miss, ...]:
-    """What the call before `turn` lacked, by result number."""
-    complete = set(rendered.plan.taken)
+def lacks_at(
+    past: Past, turn: int, complete: Collection[int], unseen: Callable[[set[str]], set[str]]
+) -> tuple[Lack, ...]:
+    """What the call before `turn` lacked, by result number, having shown `complete`.
+
+    `unseen` gives those of some values that stood nowhere in what it showed.
+    """
     wanted: dict[int, set[str]] = {}
     for use in past.uses_at(turn):
         if use.result not in complete:
             wanted.setdefault(use.result, set()).update(use.values)
     again = {result for result in past.asked_again_at(turn) if result not in complete}
-    unseen = _unseen(past, rendered, set().union(*wanted.values()) if wanted else set())
-    lacking = {result: tuple(sorted(values & unseen)) for result, values in wanted.items()}
+    out = unseen(set().union(*wanted.values())) if wanted else set()
+    lacking = {result: tuple(sorted(values & out)) for result, values in wanted.items()}
+    return tuple(
+        Lack(result, lacking.get(result, ()), result in again)
+        for result in sorted(again.union(r for r, values in lacking.items() if values))
+    )
+
+
+def lacks_of(past: Past, rendered: Rendered, turn: int) -> tuple[Lack, ...]:
+    """The same of a rendering at hand."""
+    complete = frozenset(rendered.plan.taken)
+    return lacks_at(past, turn, complete, lambda values: unseen_in(past, rendered, values))
+
+
+def misses_of(rendered: Rendered, lacks: Sequence[Lack]) -> tuple[Miss, ...]:
+    """Why a call lacked that, by its rendering.
+
+    A result that today's rules would have shown complete was left out when the call was made.
+    """
     verdicts = Verdicts(rendered)
     return tuple(
         Miss(
-            result,
-            lacking.get(result, ()),
-            result in again,
-            verdict.shown,
-            int(rendered.view.costs[result]),
-            verdict.reason,
+            lack,
+            "omitted" if changed else verdict.shown,
+            int(rendered.view.costs[lack.result]),
+            OTHERWISE_TODAY if changed else verdict.reason,
             verdict.left,
             verdict.after,
         )
-        for result in sorted(again.union(r for r, values in lacking.items() if values))
-        for verdict in [verdicts.of(result)]
+        for lack in lacks
+        for verdict in [verdicts.of(lack.result)]
+        for changed in [verdict.shown == "complete"]
     )
 
 
@@ -81,7 +111,7 @@ class Remedies:
 def remedies_of(
     past: Past,
     turn: int,
-    miss: Miss,
+    lack: Lack,
     settings: RenderSettings,
     policies: Sequence[str],
     deadline: float,
@@ -97,7 +127,7 @@ def remedies_of(
     def helps(changed: dict[str, object]) -> bool:
         pause()
         rendered = past.render(history, settings.updated(changed))
-        return _settled(past, rendered, miss)
+        return _settled(past, rendered, lack)
 
     smallest = None
     for budget in larger_budgets(settings.budget):
@@ -120,13 +150,13 @@ def larger_budgets(budget: int) -> list[int]:
     return [size for size in BUDGETS if size > budget]
 
 
-def _settled(past: Past, rendered: Rendered, miss: Miss) -> bool:
-    if miss.result in rendered.plan.taken:
+def _settled(past: Past, rendered: Rendered, lack: Lack) -> bool:
+    if lack.result in rendered.plan.taken:
         return True
-    return not miss.again and not _unseen(past, rendered, set(miss.values))
+    return not lack.again and not unseen_in(past, rendered, set(lack.values))
 
 
-def _unseen(past: Past, rendered: Rendered, values: set[str]) -> set[str]:
+def unseen_in(past: Past, rendered: Rendered, values: set[str]) -> set[str]:
     """Those of the values that no text of the prompt holds."""
     unseen = set(values)
     if unseen:

@@ -1,46 +1,147 @@
-"""A call as it was noted beside the same call recomputed by today's rules."""
+"""A call as it was noted: told from its fact, the uses that followed and the texts, not rendered.
 
-from dataclasses import dataclass, replace
+Only where a text that stood in view cannot be told (an excerpt, a text cut short) is it made anew.
+"""
 
-from engine.call.facts import CallFact
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Set
+from dataclasses import dataclass
+
+from engine.call.facts import SENT, CallFact, numbers_in
+from engine.costs import Usage
+from engine.lookback.misses import Lack, lacks_at, unseen_in
 from engine.lookback.past import Past
 from engine.lookback.pausing import pause
 from engine.lookback.steps import Step
+from engine.text.values import extract_values
+
+
+class Stated:
+    """Where values stand besides results: in texts, and in the calls that results answer."""
+
+    def __init__(self, past: Past) -> None:
+        self._past = past
+        self._texts: dict[str, list[int]] = {}
+        self._asked: dict[str, list[int]] = {}
+        self._messages = self._results = 0
+
+    def grow(self) -> None:
+        """Takes in what is new of the past."""
+        past = self._past
+        for message in range(self._messages, len(past.whole)):
+            pause()
+            if past.whole.roles[message] != "tool":
+                for value in extract_values(past.text_of(message)):
+                    self._texts.setdefault(value, []).append(message)
+        for result in range(self._results, len(past.whole.results)):
+            for value in extract_values(past.call_text_of(result)):
+                self._asked.setdefault(value, []).append(result)
+        self._messages, self._results = len(past.whole), len(past.whole.results)
+
+    def holds(self, value: str, kept: Kept, shown: Set[int]) -> bool:
+        """Whether a text that was kept holds it, or the call of a result that is shown."""
+        places = self._texts.get(value, ())
+        latest = bisect_left(places, kept.messages)
+        if latest and places[latest - 1] >= kept.since:
+            return True
+        if any(place in kept.always for place in places[:latest]):
+            return True
+        return not shown.isdisjoint(self._asked.get(value, ()))
+
+    @property
+    def nbytes(self) -> int:
+        """A close estimate of the memory held, in bytes."""
+        return 250 * (len(self._texts) + len(self._asked))
 
 
 @dataclass(slots=True, frozen=True)
-class NotedStep:
-    """A call: as it was noted, if it was (`fact`), else as it is recomputed.
+class Kept:
+    """Which texts of the first `messages` stood in view: those `since` a position, and `always`."""
 
-    `differs`: today's rules would show something else than what was noted.
+    messages: int
+    since: int
+    always: frozenset[int]
+
+
+def kept_texts(past: Past, messages: int, fact: CallFact) -> Kept | None:
+    """The texts that a call showed; None if some were cut short.
+
+    Whole oldest turns leave first (`engine/plan/retained.py`), so their tokens tell which.
     """
+    whole, totals = past.whole, past.text_totals
+    always = frozenset([*range(whole.leading_system), whole.first_user, past.user_before(messages)])
+    left = totals[messages] - fact.outside - fact.retained
+    if not left:
+        return Kept(messages, 0, frozenset())
+    early = sorted(position for position in always if 0 <= position < messages)
+    for count in range(len(early), -1, -1):
+        tokens = left + sum(whole.text_tokens[position] for position in early[:count])
+        since = bisect_left(totals, tokens)
+        if since <= messages and totals[since] == tokens and count == bisect_left(early, since):
+            return Kept(messages, since, always)
+    return None
 
-    step: Step
-    fact: CallFact | None
-    differs: bool = False
 
-
-def noted_step(past: Past, step: Step) -> NotedStep:
-    """A recomputed call, its facts put in the place of what was recomputed."""
+def noted_step(past: Past, stated: Stated, turn: int, fact: CallFact) -> Step:
+    """The call before a turn, as its fact tells it."""
     pause()
-    fact = past.fact_at(step.turn)
-    if fact is None:
-        return NotedStep(step, None)
-    in_view = fact.in_view
-    told = replace(
-        step,
-        before=fact.before,
-        after=fact.after,
-        outside=fact.outside,
-        retained=fact.retained,
-        complete=fact.shown,
-        replaced=fact.replaced,
-        seen=sum(result in in_view for result in step.needed),
-        missed=tuple(miss for miss in step.missed if miss.result not in in_view),
+    messages = past.messages_before(turn)
+    assert messages is not None
+    in_view, needed = fact.in_view, past.needed_at(turn)
+    before = past.total_before(turn - 1)
+    output = past.output_of(turn)
+    cached = fact.shared if fact.sent == SENT[0] else min(before, fact.full)
+    return Step(
+        turn,
+        messages,
+        fact.results,
+        fact.before,
+        fact.after,
+        fact.outside,
+        fact.retained,
+        fact.shown,
+        fact.replaced,
+        needed,
+        sum(result in in_view for result in needed),
+        _lacks(past, stated, turn, messages, fact, in_view),
+        Usage(fact.prompt, cached, output, fact.embedded),
+        Usage(fact.full, before, output),
     )
-    return NotedStep(told, fact, is_changed(fact, step.complete, step.replaced))
 
 
-def is_changed(fact: CallFact, complete: tuple[int, ...], replaced: tuple[int, ...]) -> bool:
-    """Whether a rendering shows other results than those noted."""
-    return (fact.shown, fact.replaced) != (complete, replaced)
+def _lacks(
+    past: Past, stated: Stated, turn: int, messages: int, fact: CallFact, in_view: Set[int]
+) -> tuple[Lack, ...]:
+    def unseen(values: set[str]) -> set[str]:
+        out = _unseen(past, stated, values, messages, fact)
+        if out is not None:
+            return out
+        rendered = past.render(past.history_before(messages), fact.settings)
+        return unseen_in(past, rendered, values)
+
+    return lacks_at(past, turn, in_view, unseen)
+
+
+def _unseen(
+    past: Past, stated: Stated, values: set[str], messages: int, fact: CallFact
+) -> set[str] | None:
+    """Those of the values that stood nowhere in view; None if a fact cannot tell."""
+    kept = kept_texts(past, messages, fact)
+    if kept is None:
+        return None
+    shown, replaced = set(numbers_in(fact.shown)), set(numbers_in(fact.replaced))
+    stated.grow()
+    unseen = {value for value in values if not stated.holds(value, kept, shown | replaced)}
+    for result in shown:
+        if unseen:
+            unseen -= _held(past, result, unseen)
+    return None if any(_held(past, result, unseen) for result in replaced) else unseen
+
+
+def _held(past: Past, result: int, values: set[str]) -> set[str]:
+    """Those of the values that a result holds."""
+    text = past.text_of(past.whole.results.message[result])
+    found = {value for value in values if value in text}
+    return found & extract_values(text) if found else found

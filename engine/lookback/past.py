@@ -21,7 +21,7 @@ from engine.history.history import NO_CALL, History
 from engine.history.reuse import Use
 from engine.history.stored import Drawn, Fields, append_stored
 from engine.history.vectors import Vectors
-from engine.lookback.measures import recall_events
+from engine.lookback.measures import RecallTrace
 from engine.lookback.pausing import pause
 from engine.models.embeddings import Embedder
 from engine.models.summaries import (
@@ -40,7 +40,8 @@ ROW_BYTES: Final = 1_500
 class Past:
     """One branch's stored events, and what its calls showed.
 
-    Only the holder of `lock` may use it.
+    `text_totals` are the tokens of the texts among the first 0, 1, 2 ... messages, those of results
+    and calls left out. Only the holder of `lock` may use it.
     """
 
     def __init__(self, embedder: Embedder, counter: TokenCounter) -> None:
@@ -52,7 +53,10 @@ class Past:
         self._counter = counter
         self._rows: list[list[Fields]] = []
         self.invocations: list[int] = []
-        self._needed: dict[int, tuple[int, ...]] = {}
+        self._recall = RecallTrace()
+        self._needed: dict[int, list[int]] = {}
+        self._users: list[int] = []
+        self.text_totals = [0]
         self._answers: dict[tuple[str, str], list[int]] = {}
         self._answered = 0
         self._earlier = History()
@@ -85,10 +89,12 @@ class Past:
         if drawn is not None:
             self._drawn = {**(self._drawn or {}), **drawn}
         self.grow(self.whole, len(self._rows))
-        needed: dict[int, list[int]] = {}
-        for event in recall_events([message or {} for message in self.whole.messages]):
-            needed.setdefault(event.turn, []).append(event.result)
-        self._needed = {turn: tuple(results) for turn, results in needed.items()}
+        for message in range(len(self.text_totals) - 1, len(self.whole)):
+            self.text_totals.append(self.text_totals[-1] + self.whole.text_tokens[message])
+            if self.whole.roles[message] == "user":
+                self._users.append(message)
+            for event in self._recall.add(self.whole.messages[message] or {}):
+                self._needed.setdefault(event.turn, []).append(event.result)
         for result in range(self._answered, len(self.whole.results)):
             if (called := self._call_of(result)) is not None:
                 self._answers.setdefault((called["name"], called["text"]), []).append(result)
@@ -150,7 +156,33 @@ class Past:
 
     def needed_at(self, turn: int) -> tuple[int, ...]:
         """The results whose recall a turn's message measures."""
-        return self._needed.get(turn, ())
+        return tuple(self._needed.get(turn, ()))
+
+    def output_of(self, turn: int) -> int:
+        """Tokens of a call's answer; 0 while there is none."""
+        if not 1 <= turn <= len(self.invocations):
+            return 0
+        return sum(int(row["tokens"]) for row in self._rows[self.invocations[turn - 1]])
+
+    def total_before(self, turn: int) -> int:
+        """Tokens of the whole history before a call; 0 before the first one."""
+        messages = self.messages_before(turn)
+        return self.whole.totals[messages - 1] if messages else 0
+
+    def user_before(self, messages: int) -> int:
+        """The last user message among the first messages, or -1."""
+        found = bisect_left(self._users, messages)
+        return self._users[found - 1] if found else -1
+
+    def results_before(self, turn: int) -> int:
+        """How many results there were before a call."""
+        messages = self.messages_before(turn)
+        return bisect_left(self.whole.results.message, messages or 0)
+
+    def call_text_of(self, result: int) -> str:
+        """The name and arguments of the call a result answered."""
+        call = self._call_of(result)
+        return f"{call['name']}\n{call['text']}" if call else ""
 
     def arguments_of(self, result: int) -> str:
         """The arguments of the call a result answered."""
@@ -176,6 +208,8 @@ class Past:
 
     def history_before(self, messages: int) -> History:
         """The history as it was after its first `messages` messages; do not keep it."""
+        if messages == len(self.whole):
+            return self.whole
         if len(self._earlier) > messages:
             self._earlier = History()
         self.grow(self._earlier, messages)

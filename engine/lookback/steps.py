@@ -4,20 +4,22 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from engine.call.called import Called
 from engine.call.facts import runs
 from engine.call.render_call import Rendered
 from engine.costs import Usage
 from engine.history.history import History
-from engine.lookback.misses import Miss, misses_of
+from engine.lookback.misses import Lack, lacks_of
 from engine.lookback.past import Past
 from engine.lookback.pausing import pause
 from engine.plan.plan import Shown
 from engine.plan.relevance import RESULT_CHARACTERS
 
 MOST_TRAILS = 3
-STEP_BYTES = 2_000
+STEP_BYTES: Final = 2_000
+"""What a call that is kept takes in memory, about."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -41,7 +43,7 @@ class Step:
     replaced: tuple[int, ...]
     needed: tuple[int, ...]
     seen: int
-    missed: tuple[Miss, ...]
+    missed: tuple[Lack, ...]
     usage: Usage
     full: Usage
 
@@ -143,7 +145,7 @@ class Steps:
             runs(rendered.plan.replaced),
             needed,
             sum(result in taken for result in needed),
-            misses_of(self._past, rendered, turn),
+            lacks_of(self._past, rendered, turn),
             usage.plus(rendered.plan.usage),
             Usage(history.total_tokens, group.full_prompt, output),
         )

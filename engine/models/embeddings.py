@@ -20,6 +20,7 @@ __all__ = [
     "decode_vector",
     "encode_vector",
     "load_embedder",
+    "offline_embedder",
     "unit",
 ]
 
@@ -58,6 +59,12 @@ def load_embedder(name: str) -> Embedder:
         if name not in _embedders:
             _embedders[name] = _make(name)
         return _embedders[name]
+
+
+def offline_embedder(name: str) -> Embedder:
+    """The embedder of a setting if it asks no provider; else one that embeds nothing."""
+    offline = (NoEmbedder.name, WordLlamaEmbedder.name)
+    return load_embedder(name if name in offline else NoEmbedder.name)
 
 
 def _make(name: str) -> Embedder:

@@ -37,3 +37,24 @@ def test_a_wrong_number_of_calls_is_refused(api: Api) -> None:
     for calls in (0, 401):
         error = api.refused("advise", 422, "invalid_request", session="s", calls=calls)
         assert error["message"] == "calls must be from 1 to 400"
+
+
+def test_other_policies_and_budgets_can_be_weighed(api: Api) -> None:
+    api("sync", session="s", messages=RUN)
+    policies, budgets = ["prune", "contextrender"], [3000, 96000]
+    report = api("advise", session="s", calls=20, policies=policies, budgets=budgets)
+    tried = [(each["policy"], each["budget"]) for each in report["options"]]
+    assert tried == [(policy, budget) for policy in policies for budget in budgets]
+    for small, large in zip(report["options"][::2], report["options"][1::2], strict=True):
+        assert small["dollars"] != large["dollars"]
+        assert large["hidden"] in (0, None)
+
+
+def test_wrong_policies_and_budgets_are_refused(api: Api) -> None:
+    for wrong in (
+        {"policies": ["nothing"]},
+        {"policies": ["acon"]},
+        {"budgets": [3]},
+        {"budgets": list(range(1000, 1013))},
+    ):
+        api.refused("advise", 422, "invalid_request", session="s", **wrong)

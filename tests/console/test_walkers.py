@@ -34,6 +34,15 @@ def agrees_with_explain(service: Service, session: str, tries: int) -> None:
         assert turn["results"] == len(told["results"])
 
 
+def test_the_newest_calls_come_first_where_they_are_asked_for(service: Service) -> None:
+    turns = service.timeline(ORDERS)
+    newest = service("timeline", session=ORDERS, start=-9, limit=10)
+    assert newest["turns"] == turns[-10:]
+    assert len(newest["results"]["positions"]) == turns[-1]["results"]
+    assert newest["next"] is None
+    assert service("timeline", session=ORDERS, start=-1000)["turns"] == turns
+
+
 def test_the_timeline_agrees_with_explain(service: Service) -> None:
     agrees_with_explain(service, ORDERS, 12)
 
@@ -120,7 +129,8 @@ def test_sessions_are_searched_a_page_at_a_time(service: Service) -> None:
 @pytest.mark.parametrize(
     ("walker", "fields"),
     [
-        ("timeline", {"start": 0}),
+        ("timeline", {"start": -1001}),
+        ("misses", {"start": 0}),
         ("timeline", {"limit": 1001}),
         ("read_message", {"position": 1, "start": -1}),
         ("read_message", {"position": 1, "characters": 0}),

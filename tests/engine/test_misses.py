@@ -51,11 +51,20 @@ def missed(messages: list[Json], settings: RenderSettings = TIGHT) -> list[Any]:
     return [(step.turn, miss) for step in steps for miss in step.missed]
 
 
+def reasons(messages: list[Json]) -> Any:
+    past = past_of(messages)
+    (step,) = past.steps.up_to([Called(TIGHT)], past.turns, FOREVER)[0][-1:]
+    (miss,) = past.misses_at(step, Called(TIGHT))
+    return miss
+
+
 def test_a_value_used_out_of_view_is_a_miss() -> None:
     refund = {"role": "assistant", "content": "", "tool_calls": [call("r", "refund", "ORD_77412")]}
     ((turn, miss),) = missed([*ORDER, refund])
     assert (turn, miss.result, miss.values, miss.again) == (10, 0, ("ORD_77412",), False)
-    assert miss.shown == "omitted" and miss.left is not None and miss.cost > miss.left
+    why = reasons([*ORDER, refund])
+    assert why.lack == miss
+    assert why.shown == "omitted" and why.left is not None and why.cost > why.left
 
 
 def test_a_value_that_stands_elsewhere_in_view_is_none() -> None:

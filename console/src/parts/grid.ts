@@ -59,15 +59,8 @@ export class Grid {
 
   draw(look: Look, left: number, top: number, cursor: Cell | null): void {
     const { canvas, cell, height, gutter } = this;
-    const scale = devicePixelRatio || 1;
-    const width = canvas.clientWidth;
-    const tall = canvas.clientHeight;
-    if (canvas.width !== Math.round(width * scale)) canvas.width = Math.round(width * scale);
-    if (canvas.height !== Math.round(tall * scale)) canvas.height = Math.round(tall * scale);
-    const ctx = canvas.getContext("2d")!;
-    ctx.setTransform(scale, 0, 0, scale, 0, 0);
-    ctx.fillStyle = look.background;
-    ctx.fillRect(0, 0, width, tall);
+    const [width, tall] = [canvas.clientWidth, canvas.clientHeight];
+    const ctx = fresh(canvas, look.background);
     this.paintMap(look);
     const first = Math.floor(left / cell);
     const end = Math.ceil((left + width - gutter) / cell);
@@ -81,7 +74,7 @@ export class Grid {
     ctx.translate(gutter - left, HEADER - top);
     if (cursor) this.band(ctx, look, cursor, first, last, firstRow, lastRow);
     if (last > first && lastRow > firstRow) {
-      ctx.imageSmoothingEnabled = false;
+      ctx.imageSmoothingEnabled = cell < 1 || height < 1;
       ctx.drawImage(
         this.map,
         first, firstRow, last - first, lastRow - firstRow,
@@ -99,7 +92,20 @@ export class Grid {
     this.labels(ctx, look, left, top, width, tall, first, Math.min(this.data.columns, end), firstRow, lastRow, cursor);
   }
 
-  /** One pixel a cell; scaled up when drawn. Only what is new is painted. */
+  /** All of it on a canvas of its own, and a frame around what is in the window of `box`. */
+  drawWhole(canvas: HTMLCanvasElement, look: Look, box: HTMLElement): void {
+    const ctx = fresh(canvas, look.background);
+    const [width, tall] = [canvas.clientWidth, canvas.clientHeight];
+    this.paintMap(look);
+    ctx.drawImage(this.map, 0, 0, width, tall);
+    const x = width / (this.extent.width - this.gutter);
+    const y = tall / (this.extent.height - HEADER);
+    ctx.strokeStyle = look.cursor;
+    ctx.lineWidth = 2;
+    ctx.strokeRect(box.scrollLeft * x, box.scrollTop * y, (box.clientWidth - this.gutter) * x, (box.clientHeight - HEADER) * y);
+  }
+
+  /** One pixel a cell; scaled when drawn. Only what is new is painted. */
   private paintMap(look: Look): void {
     const { data, rows } = this;
     const key = `${data.version} ${rows.length} ${rows[0]} ${rows[rows.length - 1]} ${look.complete} ${look.background}`;
@@ -199,7 +205,7 @@ export class Grid {
     ctx.font = "11px system-ui, sans-serif";
     ctx.textBaseline = "middle";
     ctx.textAlign = "center";
-    const step = [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000].find((n) => n * cell >= 34) ?? 1000;
+    const step = [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2000, 5000].find((n) => n * cell >= 34) ?? 1000;
     for (let turn = first; turn < last; turn++) {
       const is = cursor?.turn === turn;
       if ((turn + 1) % step && turn !== 0 && !is) continue;
@@ -243,6 +249,19 @@ export class Grid {
     ctx.textAlign = "right";
     ctx.fillText("turn →", gutter - 8, HEADER / 2);
   }
+}
+
+/** The canvas in the screen's own pixels, all of one colour. */
+function fresh(canvas: HTMLCanvasElement, background: string): CanvasRenderingContext2D {
+  const scale = devicePixelRatio || 1;
+  const [width, tall] = [canvas.clientWidth, canvas.clientHeight];
+  if (canvas.width !== Math.round(width * scale)) canvas.width = Math.round(width * scale);
+  if (canvas.height !== Math.round(tall * scale)) canvas.height = Math.round(tall * scale);
+  const ctx = canvas.getContext("2d")!;
+  ctx.setTransform(scale, 0, 0, scale, 0, 0);
+  ctx.fillStyle = background;
+  ctx.fillRect(0, 0, width, tall);
+  return ctx;
 }
 
 function fitted(ctx: CanvasRenderingContext2D, text: string, width: number): string {

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { number, percent, plural, short } from "../format";
 import { Icon } from "../parts/icon";
 import { useAsk } from "../parts/load";
-import { Failure, Loading } from "../parts/notes";
+import { Empty, Failure, Loading } from "../parts/notes";
 import { address, go } from "../route";
 import type { CallView } from "../types";
 import { BudgetBar } from "./call/budget";
@@ -15,13 +15,14 @@ import { type Asked, WhatIf } from "./call/whatif";
 import type { ViewProps } from "./props";
 
 export function Call({ place, data }: ViewProps) {
-  const last = Math.max(data.last, data.turns.length);
-  const turn = Math.min(place.item ?? last, Math.max(1, last));
+  const last = data.last;
+  const turn = place.item ?? last;
+  const known = turn >= 1 && turn <= last;
   const [asked, setAsked] = useState<Asked>({});
   const changed = Object.keys(asked).length > 0;
   const base = { session: place.session, branch: place.branch, turn };
-  const own = useAsk<CallView>("show_call", base);
-  const other = useAsk<CallView>("show_call", changed ? { ...base, ...asked } : null, 150);
+  const own = useAsk<CallView>("show_call", known ? base : null);
+  const other = useAsk<CallView>("show_call", changed && known ? { ...base, ...asked } : null, 150);
   const shown = changed ? (other.value?.explain.turn === turn ? other.value : null) : own.value;
   const error = changed ? other.error : own.error;
   // Keys may come faster than the view is drawn anew.
@@ -42,6 +43,15 @@ export function Call({ place, data }: ViewProps) {
     return () => removeEventListener("keydown", keys);
   });
   const difference = useMemo(() => (changed && shown && own.value ? compare(own.value, shown) : null), [changed, shown, own.value]);
+  if (!known) {
+    return (
+      <Empty title={`There is no turn ${number(turn)}`}>
+        <p>
+          The last one is <a href={address(place.session, "call", last, place.branch)}>turn {number(last)}</a>.
+        </p>
+      </Empty>
+    );
+  }
   const tools = (name: string) => Math.max(0, data.tools.indexOf(name));
 
   return (

@@ -3,6 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ask, isAbort } from "../api";
 import { number, plural, ranges } from "../format";
+import { Copy } from "../parts/copy";
 import { Icon } from "../parts/icon";
 import { useAsk } from "../parts/load";
 import { Marked } from "../parts/marked";
@@ -174,9 +175,7 @@ function Content({ data, position }: { data: SessionData; position: number }) {
           </label>
         )}
         {layable && <button onClick={() => void more(20)}>Load all and lay out JSON</button>}
-        <button onClick={() => void navigator.clipboard?.writeText(text)} disabled={!whole}>
-          Copy
-        </button>
+        {whole && <Copy text={text} />}
       </div>
       <Blocks text={laidOut && pretty !== null ? pretty : text} marked={marked} />
       {error !== null && <Failure error={error} />}

@@ -6,6 +6,7 @@ import { Chart } from "../parts/chart";
 import { Failure, Figure, Loading } from "../parts/notes";
 import type { SessionData } from "../session";
 import type { CompareView, PolicyView, SavingsView } from "../types";
+import { Advice } from "./advice";
 import type { ViewProps } from "./props";
 
 /** Asks again while the answer is not complete, and whenever `stamp` changes. */
@@ -88,6 +89,7 @@ export function Savings({ place, data }: ViewProps) {
           series={[{ name: "later-used results in view", values: events.map((all, index) => (all ? seen[index] / all : null)), colour: "complete" }]}
         />
       </div>
+      <Advice data={data} />
       <Compare data={data} />
     </div>
   );

@@ -109,7 +109,7 @@ export function Session({ place }: { place: Place }) {
         {!data.complete && !data.error && (
           <span class="progress" role="status">
             <span class="spinner" aria-hidden="true" />
-            {data.last ? `${number(data.turns.length)} of ${plural(data.last, "turn")} recomputed` : "Loading…"}
+            {data.last ? `${number(data.known)} of ${plural(data.last, "turn")} loaded` : "Loading…"}
           </span>
         )}
       </nav>
@@ -120,9 +120,9 @@ export function Session({ place }: { place: Place }) {
 
 function Content(props: ViewProps) {
   const { place, data } = props;
-  if (data.turns.length === 0) {
+  if (data.known === 0) {
     if (data.complete) return <Empty title="The model has not been called yet" />;
-    return data.error ? null : <Loading what="Recomputing what each call showed…" />;
+    return data.error ? null : <Loading what="Reading what each call was shown…" />;
   }
   if (place.view === "misses") return <Misses {...props} />;
   if (place.view === "call") return <Call {...props} />;

@@ -197,7 +197,12 @@ function NoSessions({ query }: { query: string }) {
   return (
     <Empty title="No sessions yet">
       <p>
-        A session appears here with an agent's first model call. To see one now, run <code>contextrender demo</code>.
+        A session appears here with an agent’s first model call through ContextRender: run your agent with{" "}
+        <code>contextrender wrap AGENT</code>, point its base URL at <code>contextrender proxy</code>, or call{" "}
+        <code>client.fit(session, messages)</code> before each model call.
+      </p>
+      <p>
+        To see one now, run <code>contextrender demo</code>.
       </p>
     </Empty>
   );

@@ -1,4 +1,5 @@
 // The Jac graph as it is stored: a node, its fields, and its edges to follow.
+import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { number, plural } from "../format";
 import { Copy } from "../parts/copy";
@@ -67,34 +68,42 @@ export function Store({ id }: { id: string }) {
   );
 }
 
-function Fields({ node }: { node: NodeView }) {
-  if (node.fields.length === 0) return <p class="hint">It has no fields.</p>;
+function Table({ name, columns, children }: { name: string; columns: string[]; children: ComponentChildren }) {
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Fields">
+    <div class="scroll" tabIndex={0} role="region" aria-label={name}>
       <table>
         <thead>
           <tr>
-            <th scope="col">Field</th>
-            <th scope="col">Type</th>
-            <th scope="col">Value</th>
+            {columns.map((column) => (
+              <th key={column} scope="col">
+                {column}
+              </th>
+            ))}
           </tr>
         </thead>
-        <tbody>
-          {node.fields.map((field) => (
-            <tr key={field.name}>
-              <th scope="row">{field.name}</th>
-              <td>{field.kind}</td>
-              <td class="mono cut">
-                {field.kind === "bytes" ? plural(field.length, "byte") : field.text}
-                {field.kind !== "bytes" && field.length > field.text.length && (
-                  <small> … {number(field.length)} characters in all</small>
-                )}
-              </td>
-            </tr>
-          ))}
-        </tbody>
+        <tbody>{children}</tbody>
       </table>
     </div>
+  );
+}
+
+function Fields({ node }: { node: NodeView }) {
+  if (node.fields.length === 0) return <p class="hint">It has no fields.</p>;
+  return (
+    <Table name="Fields" columns={["Field", "Type", "Value"]}>
+      {node.fields.map((field) => (
+        <tr key={field.name}>
+          <th scope="row">{field.name}</th>
+          <td>{field.kind}</td>
+          <td class="mono cut">
+            {field.kind === "bytes" ? plural(field.length, "byte") : field.text}
+            {field.kind !== "bytes" && field.length > field.text.length && (
+              <small> … {number(field.length)} characters in all</small>
+            )}
+          </td>
+        </tr>
+      ))}
+    </Table>
   );
 }
 
@@ -114,30 +123,19 @@ function Degrees({ node, kind, onKind }: { node: NodeView; kind: string; onKind:
 
 function Edges({ edges }: { edges: EdgeView[] }) {
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Edges">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Edge</th>
-            <th scope="col">Node</th>
-            <th scope="col">Values</th>
-          </tr>
-        </thead>
-        <tbody>
-          {edges.map((edge) => (
-            <tr key={edge.kind + edge.outgoing + edge.id}>
-              <td>
-                {edge.outgoing ? "→" : "←"} {edge.kind}
-              </td>
-              <td>
-                {edge.end ? <a href={at(edge.id)}>{edge.label}</a> : "not there"} <span class="tag">{edge.end}</span>
-              </td>
-              <td class="mono">{edge.values.join(", ")}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table name="Edges" columns={["Edge", "Node", "Values"]}>
+      {edges.map((edge) => (
+        <tr key={edge.kind + edge.outgoing + edge.id}>
+          <td>
+            {edge.outgoing ? "→" : "←"} {edge.kind}
+          </td>
+          <td>
+            {edge.end ? <a href={at(edge.id)}>{edge.label}</a> : "not there"} <span class="tag">{edge.end}</span>
+          </td>
+          <td class="mono">{edge.values.join(", ")}</td>
+        </tr>
+      ))}
+    </Table>
   );
 }
 

@@ -4,13 +4,14 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { number, plural, ranges } from "../format";
 import { type Cell, Grid, type Look } from "../parts/grid";
 import { Icon } from "../parts/icon";
+import { Minimap } from "../parts/minimap";
 import { address, go } from "../route";
 import { COMPLETE, OMITTED, REPLACED, type SessionData } from "../session";
 import { colour, useDark } from "../theme";
 import type { ViewProps } from "./props";
 
 const ZOOMS = [1, 2, 3, 4, 6, 8, 11, 15, 20];
-const UNKNOWN = "not recomputed yet";
+const UNKNOWN = "not loaded yet";
 const STATES = ["omitted", "shown complete", "shown as an excerpt"];
 
 type Order = "created" | "used" | "tokens";
@@ -20,6 +21,7 @@ export function Timeline({ place, data }: ViewProps) {
   const [tool, setTool] = useState("");
   const [order, setOrder] = useState<Order>("created");
   const [onlyUsed, setOnlyUsed] = useState(false);
+  const [follow, setFollow] = useState(false);
   const [cursor, setCursor] = useState<Cell | null>(null);
   const [hover, setHover] = useState<Cell | null>(null);
   const dark = useDark();
@@ -36,14 +38,16 @@ export function Timeline({ place, data }: ViewProps) {
 
   const narrow = size.width < 640;
   const gutter = narrow ? 110 : 190;
-  const fitCell = Math.min(40, Math.max(1, (size.width - gutter) / Math.max(1, turns)));
+  const fitCell = Math.min(40, (size.width - gutter) / Math.max(1, turns)) || 1;
   const cell = zoom === null ? fitCell : ZOOMS[zoom];
-  const fitRow = Math.min(20, Math.max(1, (size.height - 22) / Math.max(1, rows.length)));
+  const fitRow = Math.min(20, (size.height - 22) / Math.max(1, rows.length)) || 1;
   const height = zoom === null ? (rows.length <= 160 ? Math.max(fitRow, 9) : fitRow) : Math.max(Math.min(20, cell + 2), 1);
   if (grid) Object.assign(grid, { gutter, cell, height, rows });
 
   const draw = () => {
-    if (grid && box.current) grid.draw(look, box.current.scrollLeft, box.current.scrollTop, hover ?? cursor);
+    if (!grid || !box.current) return;
+    data.wanted = box.current.scrollWidth > box.current.clientWidth ? Math.floor(box.current.scrollLeft / cell) : null;
+    grid.draw(look, box.current.scrollLeft, box.current.scrollTop, hover ?? cursor);
   };
   const latest = useRef(draw);
   latest.current = draw;
@@ -109,6 +113,11 @@ export function Timeline({ place, data }: ViewProps) {
       view.scrollTop = centre * tall - (size.height - 22) / 2;
     });
   };
+  useEffect(() => {
+    if (!follow || !box.current) return;
+    box.current.scrollLeft = box.current.scrollWidth;
+    if (order === "created") box.current.scrollTop = box.current.scrollHeight;
+  }, [follow, turns, zoom, rows.length]);
   const focus = hover ?? cursor;
   const extent = { width: gutter + turns * cell, height: 22 + rows.length * height };
 
@@ -137,6 +146,11 @@ export function Timeline({ place, data }: ViewProps) {
         <label class="check">
           <input type="checkbox" checked={onlyUsed} onChange={(event) => setOnlyUsed(event.currentTarget.checked)} /> only used
         </label>
+        {zoom !== null && (
+          <label class="check" title="Stay with the newest turn while the agent runs">
+            <input type="checkbox" checked={follow} onChange={(event) => setFollow(event.currentTarget.checked)} /> follow
+          </label>
+        )}
         <span class="group" role="group" aria-label="Zoom">
           <button class="icon" aria-label="Zoom out" title="Zoom out (−)" onClick={() => change(-1)}>
             <Icon name="minus" />
@@ -168,6 +182,9 @@ export function Timeline({ place, data }: ViewProps) {
         <canvas ref={canvas} aria-hidden="true" style={{ width: `${size.width}px`, height: `${size.height}px` }} />
         <div class="extent" style={{ width: `${extent.width}px`, height: `${Math.max(0, extent.height - size.height)}px` }} />
       </div>
+      {zoom !== null && grid && box.current && (
+        <Minimap grid={grid} look={look} box={box.current} onMove={() => setFollow(false)} />
+      )}
       <Life place={place} data={data} cell={focus} rows={rows} />
       <p class="hidden" role="status">
         {cursor && !hover ? said(data, cursor, rows) : ""}
@@ -240,7 +257,7 @@ function Life({ place, data, cell, rows }: ViewProps & { cell: Cell | null; rows
 }
 
 function stateWords(data: SessionData, cell: Cell, result: number): string {
-  if (cell.turn >= data.turns.length) return UNKNOWN;
+  if (!data.turns[cell.turn]) return UNKNOWN;
   const state = data.state(cell.turn, result);
   const used = data.usedAt[result]?.includes(cell.turn + 1);
   return (state < 0 ? "not there yet" : STATES[state]) + (used ? ", used" : "");
