@@ -563,7 +563,7 @@ export interface CallView {
  * those of retained text; runs of result numbers shown complete and replaced (first, length, ...);
  * the results that the turn then drew on, those whose recall is measured, how many of these were
  * in view, and the results that were missed (docs/method.md, Misses). It is told as it was
- * `noted` when the call was made, else recomputed; `differs`: today's rules would show something else.
+ * `noted` when the call was made, else recomputed by today's rules.
  * `sent` is "rendered", "whole" or "held_out"; `billed` what the provider said: tokens not from its
  * cache, read from it, written to it, written for an hour, and output.
  */
@@ -651,24 +651,4 @@ export interface ValueTraceView {
   first: number;
   holders: number[];
   uses: OperationView[];
-}
-
-export interface AdvisedView {
-  policy: string;
-  budget: number;
-  cost: number | null;
-  hidden: number | null;
-  dollars: number;
-  full_dollars: number;
-}
-
-export interface AdviceView {
-  session: string;
-  branch: number;
-  calls: number;
-  last: number;
-  sentence: string;
-  rule: string;
-  best: AdvisedView | null;
-  options: AdvisedView[];
 }
