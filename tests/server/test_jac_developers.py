@@ -73,6 +73,45 @@ def test_a_walker_of_ones_own_tells_the_results_most_used(
     assert all(uses[position] == u for u, position in found)
 
 
+def contextrender(service: Server, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [str(BIN / "contextrender"), "jac", *words, "--data", str(service.data)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+def test_one_command_runs_a_walker_on_the_stored_graph(
+    service: Server, api: Api, tmp_path: Path
+) -> None:
+    told = output(COMMANDS[0], service, tmp_path)
+    found = contextrender(service, tmp_path, "run", "most_used.jac", "run-1")
+    assert (found.returncode, found.stdout) == (0, told)
+    drawn = contextrender(service, tmp_path, "dot", "run-1").stdout
+    assert drawn.startswith("digraph {")
+    shape = api("inspect_session", session="run-1")
+    assert drawn.count('label="result ') == shape["session"]["results"]
+    assert re.findall(r"Session (\S+)", drawn) == ["run-1"]
+
+
+def test_a_walker_that_is_run_writes_nothing(service: Server, api: Api, tmp_path: Path) -> None:
+    walker = WALKERS[0].replace("most_used", "spoil")
+    walker = walker.replace("visit [->:HasBranch:->];", "here.key = 'spoiled'; del here;")
+    (tmp_path / "spoil.jac").write_text(walker)
+    before = api("export_session", session="run-2")
+    assert contextrender(service, tmp_path, "run", "spoil.jac", "run-2").returncode == 0
+    assert api("export_session", session="run-2") == before
+
+
+def test_what_cannot_be_run_is_a_sentence(service: Server, tmp_path: Path) -> None:
+    (tmp_path / "most_used.jac").write_text(WALKERS[0])
+    for words, sentence in (
+        (("run", "nothing.jac"), "there is no file nothing.jac."),
+        (("run", "most_used.jac"), "required positional argument: 'session'"),
+        (("run", "most_used.jac", "--walker", "other"), "name one of the walkers"),
+        (("dot", "nothing"), "there is no session 'nothing'."),
+    ):
+        done = contextrender(service, tmp_path, *words)
+        assert done.returncode == 1 and sentence in done.stderr
+
+
 def test_one_session_is_drawn(service: Server, api: Api, tmp_path: Path) -> None:
     output(COMMANDS[1], service, tmp_path)
     drawn = (tmp_path / "session.dot").read_text()

@@ -48,6 +48,7 @@ SUBCOMMANDS = {
     "recall": Subcommand("print complete results", f"{HERE}.cli.look.recall"),
     "holdout": Subcommand("compare with sessions sent whole", f"{HERE}.cli.look.holdout"),
     "graph": Subcommand("draw the graph of reuse", f"{HERE}.cli.look.graph"),
+    "jac": Subcommand("run your own walker, draw a session", f"{HERE}.cli.jac", server=True),
     "replay": Subcommand("measure policies on runs", "evaluation.command", server=True),
     "eval": Subcommand("write the whole report on runs", "evaluation.evaluate", server=True),
     "advise": Subcommand("say what policy and budget to use", "evaluation.advise", server=True),

@@ -1,0 +1,120 @@
+"""Run a walker of your own on the stored graph, or draw one session. Nothing is written.
+
+It works as one user; a server that runs on the store may go on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.paths import app_dir, data_dir, make_private
+
+MOST_NODES = 10_000
+MOST_EDGES = 100_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `contextrender jac`."""
+    actions = parser.add_subparsers(dest="action", required=True)
+    run = actions.add_parser("run", help="run the walker of a file from the user's root")
+    run.add_argument("file", type=Path, metavar="FILE", help="a file of Jac")
+    run.add_argument("values", nargs="*", metavar="VALUE", help="the walker's fields, in order")
+    run.add_argument("--walker", metavar="NAME", help="which of the file's walkers")
+    dot = actions.add_parser("dot", help="print one session's graph for Graphviz")
+    dot.add_argument("session", metavar="SESSION")
+    for action in (run, dot):
+        action.add_argument("--user", default="local", help="whose graph (local)")
+        action.add_argument("--data", type=Path, metavar="DIR", help=f"the server's ({data_dir()})")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints what the walker prints, or the graph."""
+    with _as_user(args.user, args.data):
+        if args.action == "run":
+            _walk(args.file, args.walker, args.values)
+        else:
+            print(_drawn(args.session))
+    return 0
+
+
+@contextmanager
+def _as_user(name: str, folder: Path | None) -> Iterator[None]:
+    """Jac's calls work on that user's graph; what they change is forgotten."""
+    from contextrender_bridge.server.accounts import Accounts
+    from contextrender_bridge.server.runtime import Runtime
+
+    data = make_private(folder or data_dir())
+    runtime = Runtime(app_dir(), data)
+    try:
+        with runtime.unit_of_work(Accounts(runtime, data).named(name).root):
+            yield
+    finally:
+        runtime.close()
+
+
+def _walk(file: Path, name: str | None, values: Sequence[str]) -> None:
+    from jaclang.jac0core.runtime import JacRuntimeInterface as Jac
+
+    walker = _walker_of(file, name)
+    fields = [field for field in dataclasses.fields(walker) if field.init]
+    if len(values) > len(fields):
+        raise CommandError(f"{walker.__name__} takes {len(fields)} values at most.")
+    given = {
+        field.name: _read(value, field.type) for field, value in zip(fields, values, strict=False)
+    }
+    try:
+        made = walker(**given)
+    except TypeError as problem:
+        raise CommandError(f"{walker.__name__} cannot be made: {problem}.") from None
+    Jac.spawn(made, Jac.get_context().get_root())
+
+
+def _walker_of(file: Path, name: str | None) -> Any:
+    from jaclang.jac0core.archetype import WalkerArchetype
+    from jaclang.jac0core.runtime import JacRuntime
+
+    if not file.is_file():
+        raise CommandError(f"there is no file {file}.")
+    JacRuntime.jac_import(target=file.stem, base_path=str(file.resolve().parent), lng="jac")
+    module = JacRuntime.loaded_modules[file.stem]
+    own = {
+        each.__name__: each
+        for each in vars(module).values()
+        if isinstance(each, type)
+        and issubclass(each, WalkerArchetype)
+        and each.__module__ == module.__name__
+    }
+    if name is None and len(own) == 1:
+        return next(iter(own.values()))
+    if name not in own:
+        raise CommandError(f"name one of the walkers of {file}: {', '.join(own) or 'it has none'}.")
+    return own[name]
+
+
+def _read(value: str, kind: object) -> Any:
+    """A value of the command line: text for a field of text, else JSON."""
+    if kind in (str, "str"):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def _drawn(key: str) -> str:
+    from jaclang.runtimelib.builtin import printgraph
+
+    from graph.runtime.anchors import owned_node
+    from graph.runtime.identity import session_id
+
+    session = owned_node(session_id(key))
+    if session is None:
+        raise CommandError(f"there is no session {key!r}.")
+    return str(printgraph(session, traverse=True, node_limit=MOST_NODES, edge_limit=MOST_EDGES))
