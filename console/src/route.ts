@@ -1,4 +1,4 @@
-// Where the user is, in the address's fragment: #/session/KEY/VIEW/ITEM?branch=N; #/store/NODE
+// Where the user is, in the address's fragment: #/session/KEY/VIEW/ITEM?branch=N&tool=...; #/store/NODE
 import { useEffect, useState } from "preact/hooks";
 
 export type View = "misses" | "timeline" | "call" | "graph" | "result" | "savings";
@@ -10,16 +10,20 @@ export interface Place {
   view: View;
   item: number | null;
   branch: number | null;
+  /** What a view is set to: filters, an order, what is asked of a call. */
+  options: Options;
   /** Of the graph store: a node's id, or nothing for the root. */
   node: string;
 }
+
+export type Options = Record<string, string>;
 
 const PAGES = ["overall", "store"] as const;
 
 export function readPlace(hash: string): Place {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
   const [page, session = "", view = "", item = ""] = path.split("/");
-  const branch = new URLSearchParams(query).get("branch");
+  const { branch = null, ...options } = Object.fromEntries(new URLSearchParams(query)) as { branch?: string };
   return {
     page: page === "session" && session ? "session" : (PAGES.find((known) => known === page) ?? "sessions"),
     session: decode(session),
@@ -27,6 +31,7 @@ export function readPlace(hash: string): Place {
     view: VIEWS.includes(view as View) ? (view as View) : "misses",
     item: /^\d+$/.test(item) ? Number(item) : null,
     branch: branch !== null && /^\d+$/.test(branch) ? Number(branch) : null,
+    options,
   };
 }
 
@@ -35,9 +40,21 @@ export function address(
   view: View = "misses",
   item: number | null = null,
   branch: number | null = null,
+  options: Options = {},
 ): string {
-  const end = (item === null ? "" : `/${item}`) + (branch === null ? "" : `?branch=${branch}`);
+  const query = new URLSearchParams({ ...(branch === null ? {} : { branch: String(branch) }), ...options }).toString();
+  const end = (item === null ? "" : `/${item}`) + (query && `?${query}`);
   return `#/session/${encodeURIComponent(session)}/${view}${end}`;
+}
+
+/** One option of a view, kept in the address; nothing is said of what is usual. */
+export function useOption<T extends string = string>(place: Place, name: string, usual: T): [T, (value: T) => void] {
+  const choose = (value: T) => {
+    const { [name]: _, ...others } = place.options;
+    const options = value === usual ? others : { ...others, [name]: value };
+    go(address(place.session, place.view, place.item, place.branch, options), true);
+  };
+  return [(place.options[name] as T | undefined) ?? usual, choose];
 }
 
 /** Goes there; `replace` leaves no entry behind for the back button. */

@@ -1,11 +1,14 @@
 import { expect, test } from "vitest";
+import { askedOf, optionsOf } from "../src/views/call/asked";
 import { address, readPlace, VIEWS } from "../src/route";
 
 test("an address leads where it was made for", () => {
   for (const view of VIEWS)
     for (const [item, branch] of [[null, null], [7, null], [0, 2], [null, 1]] as const) {
-      const place = { page: "session", session: "a/b ?#%ü", view, item, branch, node: "" };
-      expect(readPlace(address("a/b ?#%ü", view, item, branch))).toEqual(place);
+      const options = { tool: "a&b=c", used: "1" };
+      const place = { page: "session", session: "a/b ?#%ü", view, item, branch, options, node: "" };
+      expect(readPlace(address("a/b ?#%ü", view, item, branch, options))).toEqual(place);
+      expect(readPlace(address("a/b ?#%ü", view, item, branch))).toEqual({ ...place, options: {} });
     }
 });
 
@@ -17,6 +20,13 @@ test("what is no address is the list of sessions", () => {
 });
 
 test("what an address has wrong is left out", () => {
-  expect(readPlace("#/session/s/nowhere/x?branch=-1")).toEqual({ page: "session", session: "s", view: "misses", item: null, branch: null, node: "" });
+  expect(readPlace("#/session/s/nowhere/x?branch=-1")).toEqual({ page: "session", session: "s", view: "misses", item: null, branch: null, options: {}, node: "" });
   expect(readPlace("#/session/%E0%A4%A/call/3")).toMatchObject({ session: "%E0%A4%A", view: "call", item: 3 });
+});
+
+test("what is asked of a call is in its address", () => {
+  const asked = { budget: 900, policy: "prune", parameters: { weight_reuse: 0, recency_decay: 0.35 } };
+  expect(askedOf(readPlace(address("s", "call", 3, null, optionsOf(asked))).options)).toEqual(asked);
+  expect(optionsOf({})).toEqual({});
+  expect(askedOf({ budget: "many", "set.weight_reuse": "x", tool: "t" })).toEqual({});
 });

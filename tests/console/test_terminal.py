@@ -127,6 +127,12 @@ def test_a_session_that_is_not_there_is_one_sentence(service: Service) -> None:
     assert said == "contextrender: no session 'nothing'\n"
 
 
+def test_a_tool_that_is_not_there_is_one_sentence(service: Service) -> None:
+    said = run(service, "graph", ORDERS, "--tool", "nothing", status=1)
+    assert said.startswith("contextrender: no result is of the tool 'nothing'; there are ")
+    assert said.count("\n") == 1
+
+
 def test_it_is_followed_until_interrupted(service: Service) -> None:
     environment = {**os.environ, "CONTEXTRENDER_DATA": str(service.server.data), "COLUMNS": "140"}
     command = [*COMMAND, "graph", ORDERS, "--format", "json", "--watch"]

@@ -11,14 +11,16 @@ import type { Difference } from "./call/difference";
 import { Histories } from "./call/histories";
 import { Outcome } from "./call/outcome";
 import { Scores } from "./call/scores";
-import { type Asked, WhatIf } from "./call/whatif";
+import { type Asked, askedOf, optionsOf } from "./call/asked";
+import { WhatIf } from "./call/whatif";
 import type { ViewProps } from "./props";
 
 export function Call({ place, data }: ViewProps) {
   const last = data.last;
   const turn = place.item ?? last;
   const known = turn >= 1 && turn <= last;
-  const [asked, setAsked] = useState<Asked>({});
+  const [asked, setAsked] = useState<Asked>(() => askedOf(place.options));
+  const options = optionsOf(asked);
   const changed = Object.keys(asked).length > 0;
   const base = { session: place.session, branch: place.branch, turn };
   const own = useAsk<CallView>("show_call", known ? base : null);
@@ -30,7 +32,7 @@ export function Call({ place, data }: ViewProps) {
   at.current = turn;
   const move = (to: number) => {
     at.current = Math.min(last, Math.max(1, to));
-    go(address(place.session, "call", at.current, place.branch), true);
+    go(address(place.session, "call", at.current, place.branch, options), true);
   };
   useEffect(() => {
     const keys = (event: KeyboardEvent) => {
@@ -42,6 +44,11 @@ export function Call({ place, data }: ViewProps) {
     addEventListener("keydown", keys);
     return () => removeEventListener("keydown", keys);
   });
+  // What is asked follows into the address once a slider rests: browsers take only so many changes.
+  useEffect(() => {
+    const timer = setTimeout(() => go(address(place.session, "call", place.item, place.branch, options), true), 300);
+    return () => clearTimeout(timer);
+  }, [JSON.stringify(options)]);
   const difference = useMemo(() => (changed && shown && own.value ? compare(own.value, shown) : null), [changed, shown, own.value]);
   if (!known) {
     return (

@@ -1,13 +1,13 @@
 // Results, the operations that drew on them, and the values between.
 // Long because the drawing, its keyboard and its tables are one view over one state.
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { number, plural } from "../format";
 import { type Layout, layOut, type Link, type Node } from "../parts/layout";
 import { Icon } from "../parts/icon";
 import { useAsk } from "../parts/load";
 import { Empty, Failure, Loading } from "../parts/notes";
 import { Trace } from "../parts/trace";
-import { address } from "../route";
+import { address, useOption } from "../route";
 import type { SessionData } from "../session";
 import { colour, toolColour, useDark } from "../theme";
 import type { GraphView } from "../types";
@@ -23,10 +23,13 @@ const FRAME_MS = 10;
 
 export function Graph({ place, data }: ViewProps) {
   const graph = useAsk<GraphView>("reuse_graph", { session: place.session, branch: place.branch });
-  const [tool, setTool] = useState("");
-  const [unused, setUnused] = useState(false);
-  const [value, setValue] = useState<string | null>(null);
-  const [chosen, setChosen] = useState<string | null>(null);
+  const [tool, setTool] = useOption<string>(place, "tool", "");
+  const [shown, setShown] = useOption<string>(place, "unused", "");
+  const unused = shown !== "";
+  const [traced, setTraced] = useOption<string>(place, "value", "");
+  const [value, setValue] = [traced || null, (next: string | null) => setTraced(next ?? "")];
+  const [selected, setSelected] = useOption<string>(place, "node", "");
+  const [chosen, setChosen] = [selected || null, (next: string | null) => setSelected(next ?? "")];
   const view = graph.value;
   const ready = view !== null && data.results.length >= view.results.positions.length;
   const total = data.complete ? data.last : null;
@@ -66,7 +69,7 @@ export function Graph({ place, data }: ViewProps) {
           </select>
         </label>
         <label class="check">
-          <input type="checkbox" checked={unused} onChange={(event) => setUnused(event.currentTarget.checked)} /> unused results
+          <input type="checkbox" checked={unused} onChange={(event) => setShown(event.currentTarget.checked ? "1" : "")} /> unused results
         </label>
       </div>
       <div class="split">

@@ -4,7 +4,7 @@ import { ask, isAbort } from "../api";
 import { number, plural } from "../format";
 import { room } from "../parts/room";
 import { Empty, Failure, Loading } from "../parts/notes";
-import { address } from "../route";
+import { address, useOption } from "../route";
 import { COMPLETE, type SessionData } from "../session";
 import type { MissesView, MissView, RemediesView } from "../types";
 import type { ViewProps } from "./props";
@@ -44,7 +44,7 @@ function useMisses(session: string, branch: number | null, stamp: number) {
 export function Misses({ place, data }: ViewProps) {
   const { session, branch } = place;
   const { misses, next, error } = useMisses(session, branch, data.last);
-  const [filter, setFilter] = useState<Filter>("all");
+  const [filter, setFilter] = useOption<Filter>(place, "only", "all");
   const [limit, setLimit] = useState(AT_ONCE);
   const sorted = useMemo(() => misses.map((miss) => ({ miss, kinds: kindsOf(miss, data) })), [misses, data.version]);
   if (error !== null) return <Failure error={error} />;

@@ -5,7 +5,7 @@ import { number, plural, ranges } from "../format";
 import { type Cell, Grid, type Look } from "../parts/grid";
 import { Icon } from "../parts/icon";
 import { Minimap } from "../parts/minimap";
-import { address, go } from "../route";
+import { address, go, useOption } from "../route";
 import { COMPLETE, OMITTED, REPLACED, type SessionData } from "../session";
 import { colour, useDark } from "../theme";
 import type { ViewProps } from "./props";
@@ -18,9 +18,10 @@ type Order = "created" | "used" | "tokens";
 
 export function Timeline({ place, data }: ViewProps) {
   const [zoom, setZoom] = useState<number | null>(null);
-  const [tool, setTool] = useState("");
-  const [order, setOrder] = useState<Order>("created");
-  const [onlyUsed, setOnlyUsed] = useState(false);
+  const [tool, setTool] = useOption<string>(place, "tool", "");
+  const [order, setOrder] = useOption<Order>(place, "order", "created");
+  const [used, setUsed] = useOption<string>(place, "used", "");
+  const onlyUsed = used !== "";
   const [follow, setFollow] = useState(false);
   const [cursor, setCursor] = useState<Cell | null>(null);
   const [hover, setHover] = useState<Cell | null>(null);
@@ -144,7 +145,7 @@ export function Timeline({ place, data }: ViewProps) {
           </select>
         </label>
         <label class="check">
-          <input type="checkbox" checked={onlyUsed} onChange={(event) => setOnlyUsed(event.currentTarget.checked)} /> only used
+          <input type="checkbox" checked={onlyUsed} onChange={(event) => setUsed(event.currentTarget.checked ? "1" : "")} /> only used
         </label>
         {zoom !== null && (
           <label class="check" title="Stay with the newest turn while the agent runs">

@@ -1,13 +1,8 @@
 // The same call under another budget, policy or weights. Nothing is stored.
 import { number, plural } from "../../format";
 import type { CallView } from "../../types";
+import type { Asked } from "./asked";
 import type { Difference } from "./difference";
-
-export interface Asked {
-  budget?: number;
-  policy?: string;
-  parameters?: Record<string, number>;
-}
 
 interface Props {
   own: CallView;

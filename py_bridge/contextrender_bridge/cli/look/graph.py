@@ -9,6 +9,7 @@ from pathlib import Path
 
 from contextrender_bridge.cli.look.asking import Service, add_session, add_watch
 from contextrender_bridge.cli.look.drawings import FORMATS
+from contextrender_bridge.errors import CommandError
 from contextrender_bridge.wire import Json
 
 
@@ -46,10 +47,13 @@ def draw(service: Service, args: argparse.Namespace) -> str:
 
 
 def _only(view: Json, tool: str | None) -> Json:
-    """The view without results of other tools."""
+    """The view without results of other tools. Raises CommandError for one that is not there."""
     if tool is None:
         return view
     results = view["results"]
+    if tool not in results["tools"]:
+        known = ", ".join(sorted(results["tools"])) or "none"
+        raise CommandError(f"no result is of the tool {tool!r}; there are {known}.")
     edges = [e for e in view["edges"] if results["tools"][results["names"][e["result"]]] == tool]
     used = {edge["operation"] for edge in edges}
     operations = [one for one in view["operations"] if one["event"] in used]
