@@ -109,7 +109,7 @@ export function Call({ place, data }: ViewProps) {
       {(shown ?? own.value) && (
         <div class={own.busy || (changed && other.busy) ? "stale" : ""}>
           <BudgetBar view={shown ?? own.value!} tools={tools} />
-          <Notes view={shown ?? own.value!} />
+          <Notes view={shown ?? own.value!} asked={changed} />
           {!changed && <Outcome data={data} turn={turn} session={place.session} branch={place.branch} />}
           <Histories view={shown ?? own.value!} session={place.session} branch={place.branch} />
           <Scores view={shown ?? own.value!} session={place.session} branch={place.branch} difference={difference} />
@@ -146,8 +146,9 @@ const SENT: Record<string, string> = {
   held_out: "Held out for comparison: the whole history was sent, whatever the rendering left out.",
 };
 
-function Notes({ view }: { view: CallView }) {
-  const { left_turns: left, warnings, noted, sent } = view.explain;
+function Notes({ view, asked }: { view: CallView; asked: boolean }) {
+  const { left_turns: left, warnings, sent } = view.explain;
+  const noted = asked || view.explain.noted;
   const as = SENT[sent];
   if (!left.length && !warnings.length && noted && !as) return null;
   return (
