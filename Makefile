@@ -49,7 +49,7 @@ test-lowest: .venv/ready
 	$(BIN)/uv pip install --quiet --python $(LOWEST) --resolution lowest-direct \
 		--editable 'py_bridge[server,proxy,mcp,models,eval]'
 	$(BIN)/uv pip install --quiet --python $(LOWEST) --constraint requirements/lock.txt \
-		$$(grep -v '^#' requirements/dev.in)
+		--requirement requirements/dev.in
 	$(LOWEST) -m pytest $(TESTS)
 
 # Known advisories about what is installed; SECURITY.md has those that are. It needs their databases.
