@@ -14,7 +14,7 @@ from engine.history.growing import Growing
 from engine.history.kinds import Kinds
 from engine.text.segments import segment_ends
 from engine.text.tokens import TokenCounter, call_parts, content_text
-from engine.text.tracked import Remembered, held_in, tracked_tokens
+from engine.text.tracked import held_in, remembered, tracked_tokens
 from engine.text.transcript import Json, call_text
 
 Ids = NDArray[np.int32]
@@ -87,7 +87,7 @@ class Tracking:
         self.kinds = Kinds()
         self._asked: dict[tuple[int, int], tuple[str, int]] = {}
         self._sizes: dict[int, int] = {}
-        self._remembered = Remembered()
+        self._remembered = remembered()
         self._event_ids, self._event_ids_at = Growing(np.int32), Growing()
         self._event_ids_at.append(0)
 
@@ -137,7 +137,7 @@ class Tracking:
 
     def known(self, text: str) -> list[int]:
         """The numbers of those tracked tokens of a text that have one."""
-        tokens = self._remembered.tokens(text)
+        tokens = self._remembered(text)
         return [self._ids[token] for token in tokens if token in self._ids]
 
     def _add(self, history: Turns, position: int, message: Json, counter: TokenCounter) -> None:

@@ -1,11 +1,11 @@
 """Tracked tokens: what policies of our own follow from result to later use (docs/policies.md)."""
 
-from collections import OrderedDict
 from typing import Final
 
+from engine.text.kept_by_text import KeptByText
 from engine.text.values import CANDIDATE, WORD, extract_values, extract_words, unescape
 
-MOST_REMEMBERED: Final = 128
+MOST_BYTES: Final = 4 * 2**20
 
 
 def tracked_tokens(text: str) -> set[str]:
@@ -13,29 +13,9 @@ def tracked_tokens(text: str) -> set[str]:
     return extract_words(text) | extract_values(text)
 
 
-class Remembered:
-    """The tracked tokens of texts that call after call shows: of those asked for last."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[str, frozenset[str]] = OrderedDict()
-        self.nbytes = 0
-        """A close estimate of the memory held, in bytes."""
-
-    def tokens(self, text: str) -> frozenset[str]:
-        """As `tracked_tokens`."""
-        found = self._known.get(text)
-        if found is None:
-            found = self._known[text] = frozenset(tracked_tokens(text))
-            self.nbytes += _size(text, found)
-            if len(self._known) > MOST_REMEMBERED:
-                self.nbytes -= _size(*self._known.popitem(last=False))
-        else:
-            self._known.move_to_end(text)
-        return found
-
-
-def _size(text: str, tokens: frozenset[str]) -> int:
-    return len(text) + 100 * len(tokens) + 300
+def remembered() -> KeptByText[frozenset[str]]:
+    """The same, for texts that call after call shows."""
+    return KeptByText(lambda text: frozenset(tracked_tokens(text)), MOST_BYTES)
 
 
 def held_in(part: str, tracked: set[str]) -> set[str]:
