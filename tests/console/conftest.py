@@ -124,7 +124,7 @@ def other(service: Service) -> str:
     return token
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with running_browser() as started:
         yield started
