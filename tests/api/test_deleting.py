@@ -10,7 +10,7 @@ from contextrender_bridge.wire import Json
 
 from graph.runtime import request
 from graph.runtime.store import Store
-from graph.runtime.unit import StoreUnavailable, Unit
+from graph.runtime.unit import Raced, StoreUnavailable, Unit
 from tests.api.conftest import Service, User
 from tests.api.servers import Servers
 from tests.api.transcripts import agent_run
@@ -68,6 +68,24 @@ def interrupted(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(Store, "write", failing)
         alice.api.refused("delete_session", 503, "storage", session="s")
+
+
+@pytest.mark.usefixtures("slices")
+def test_who_loses_a_race_amid_it_goes_on(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    alice.api("sync", session="s", messages=RUN)
+    left = [4]
+    write = Store.write
+
+    def racing(self: Store, unit: Unit) -> None:
+        left[0] -= bool(unit.wipe)
+        if not left[0]:
+            raise Raced
+        write(self, unit)
+
+    monkeypatch.setattr(Store, "write", racing)
+    assert alice.api("delete_session", session="s")["session"] == "s"
+    assert left[0] < 0
+    assert alice.graph().counts == {}
 
 
 @pytest.mark.usefixtures("slices")

@@ -160,7 +160,8 @@ class Runtime:
                 return reply
             except Raced:
                 self.on_conflict()
-                raise (_lost_race() if memory.wrote else _RunAgain()) from None
+                begun = memory.wrote and not getattr(walker, "resumes", False)
+                raise (_lost_race() if begun else _RunAgain()) from None
             except ContextRenderError:
                 raise
             except Exception as failure:
