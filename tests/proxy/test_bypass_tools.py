@@ -29,6 +29,22 @@ def test_all_results_of_the_named_tools_stay(setup: Setup, kind: Any) -> None:
     assert "x-contextrender-tokens-after" in agent.got.headers
 
 
+def test_custom_tools_are_tools_like_others(setup: Setup) -> None:
+    agent = ResponsesAgent(setup, uuid.uuid4().hex)
+    agent.run(9)
+    for item in agent.items:
+        if item.get("type") == "function_call":
+            item |= {"type": "custom_tool_call", "input": item.pop("arguments")}
+        elif item.get("type") == "function_call_output":
+            item["type"] = "custom_tool_call_output"
+    agent.headers = {"x-contextrender-bypass-tools": "look"}
+    before = list(agent.items)
+    assert agent.step(9, 9)["input"] == before
+    assert "x-contextrender-fail-open" not in agent.got.headers
+    agent.headers = {}
+    assert len(agent.step(10, 10)["input"]) < len(before)
+
+
 def test_results_of_other_tools_leave(start: Start) -> None:
     setup = start(bypass_tools=frozenset({"Skill"}))
     agent = ChatAgent(setup)

@@ -79,20 +79,25 @@ def test_a_request_passes_or_is_refused(setup: Setup, path: str, data: st.DataOb
         assert _rest(passed) == _rest(given)
 
 
-UNHASHABLE = {
-    "/v1/chat/completions": {
-        "messages": [{"role": "user", "content": [{"type": [], "text": "a"}]}]
-    },
-    "/v1/messages": {"system": [{"type": [], "text": "a"}], "messages": []},
-    "/v1/responses": {"input": [{"role": "user", "content": [{"type": {}, "text": "a"}]}]},
-}
+UNHASHABLE: list[tuple[str, Any]] = [
+    ("/v1/chat/completions", {"role": "user", "content": [{"type": [], "text": "a"}]}),
+    ("/v1/chat/completions", {"role": [], "content": "a"}),
+    ("/v1/messages", {"role": "user", "content": [{"type": [], "text": "a"}]}),
+    ("/v1/responses", {"role": "user", "content": [{"type": {}, "text": "a"}]}),
+    ("/v1/responses", {"type": {}, "role": "user", "content": "a"}),
+    ("/v1/responses", {"role": {}, "content": "a"}),
+]
 
 
-@pytest.mark.parametrize("path", UNHASHABLE)
-def test_a_type_that_is_no_text_passes(setup: Setup, path: str) -> None:
+@pytest.mark.parametrize(("path", "item"), UNHASHABLE)
+def test_a_type_that_is_no_text_passes(setup: Setup, path: str, item: Any) -> None:
+    key = "input" if path == "/v1/responses" else "messages"
+    body = {key: [*DIALECTS[path][key], item]}
     setup.model.answer = lambda _: whole({"object": "fine"})
-    assert setup.post(path, UNHASHABLE[path]).json() == {"object": "fine"}
-    assert setup.model.asked[-1].json == UNHASHABLE[path]
+    got = setup.post(path, body)
+    assert got.json() == {"object": "fine"}
+    assert setup.model.asked[-1].json == body
+    assert "x-contextrender-fail-open" not in got.headers
 
 
 @pytest.mark.parametrize(

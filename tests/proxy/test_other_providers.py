@@ -149,6 +149,7 @@ FETCHED = "http://169.254.169.254/x.png"
         {"type": "document", "source": {"type": "url", "url": FETCHED}},
         {"type": "unheard_of", "at": FETCHED},
         {"at": [FETCHED]},
+        {"type": [], "text": "a"},
         [FETCHED],
     ],
 )

@@ -7,15 +7,16 @@ the last breakpoint that still stands is written anew. Requests without any mark
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from contextrender_bridge.dialects.base import Body
+from contextrender_bridge.dialects.contents import is_text
 from contextrender_bridge.wire import Json
 
 MOST = 4
 MARK = "cache_control"
-_MARKABLE = frozenset({"text", "image", "document", "tool_use", "tool_result"})
+_MARKABLE = ("text", "image", "document", "tool_use", "tool_result")
 
 
 class Shown(NamedTuple):
@@ -60,8 +61,9 @@ def _places(blocks: Sequence[Shown], breakpoints: Iterable[int]) -> list[tuple[i
 
 
 def _can_be_marked(block: Any) -> bool:
-    kind = block.get("type")
-    return kind in _MARKABLE and (kind != "text" or bool(block["text"].strip()))
+    if not isinstance(block, Mapping) or block.get("type") not in _MARKABLE:
+        return False
+    return block["type"] != "text" or (is_text(block) and bool(block["text"].strip()))
 
 
 def _with_mark(item: Json, number: int, like: Json) -> Json:

@@ -16,10 +16,12 @@ from contextrender_bridge.dialects.merging import Placed, join_chat, merged
 from contextrender_bridge.dialects.plan import Plan
 from contextrender_bridge.wire import Json
 
-_ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
-_CANONICAL = frozenset({"role", "content", "tool_calls", "tool_call_id", "name"})
+_ROLES = ("system", "developer", "user", "assistant", "tool")
+_SPOKEN = frozenset({"role", "content", "name"})
+_ANSWER = frozenset({*_SPOKEN, "tool_calls"})
 # Of a result without its tool's name, which some runtimes lose when they resume a session.
 _RESULT = frozenset({"role", "content", "tool_call_id"})
+_CANONICAL = {"assistant": _ANSWER, "tool": _RESULT}
 _CALL = frozenset({"id", "type", "function"})
 _FUNCTION_BODY = frozenset({"name", "arguments"})
 _FUNCTION = ("function", "arguments")
@@ -47,13 +49,14 @@ class ChatTranscript:
 
     def apply(self, plan: Plan) -> Json:
         """The body with only the messages and calls that the plan shows."""
+        if not self._items:
+            return dict(self._body)
         kept: list[Placed] = []
         for index, (item, place) in enumerate(zip(self._items, self.places, strict=True)):
             left = item if place is None else self._applied(item, place, plan)
             if left is not None or place is None:
                 kept.append((index, left))
-        left_items = {"messages": merged(kept, join_chat)} if "messages" in self._body else {}
-        return {**self._body, **left_items}
+        return {**self._body, "messages": merged(kept, join_chat)}
 
     def result(self, message: int) -> Any:
         """The content of the tool message."""
@@ -104,8 +107,8 @@ def canonical_message(item: Any) -> Json | None:
         return None
     calls = item.get("tool_calls") if role == "assistant" else None
     plain = content is None or (isinstance(content, str) and content.isascii())
-    known = _RESULT if role == "tool" else _CANONICAL
-    if plain and item.keys() <= known and (not calls or _are_plain(calls)):
+    plain = plain and item.keys() <= _CANONICAL.get(role, _SPOKEN)
+    if plain and _is_ascii(item.get("name", "")) and (calls is None or _are_plain(calls)):
         return item
     message = {"role": role, "content": canonical_content(content)}
     if role == "tool":

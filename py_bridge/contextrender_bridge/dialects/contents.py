@@ -13,7 +13,6 @@ from typing import Any
 
 from contextrender_bridge.wire import Json
 
-# Not a set: what a caller writes for a type may have no hash.
 TEXT_TYPES = ("text", "input_text", "output_text")
 MEDIA = {
     "image": "image",

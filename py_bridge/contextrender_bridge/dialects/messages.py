@@ -27,9 +27,10 @@ from contextrender_bridge.dialects.merging import Placed, join_blocks, merged
 from contextrender_bridge.dialects.plan import Plan
 from contextrender_bridge.wire import Json
 
-_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
-_POINTERS = frozenset({"web_search_result_location", "search_result_location"})
-_THINKING = frozenset({"thinking", "redacted_thinking"})
+# Not sets, here and in the other dialects: what a caller writes for a type may have no hash.
+_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
+_POINTERS = ("web_search_result_location", "search_result_location")
+_THINKING = ("thinking", "redacted_thinking")
 # Claude Code's first system block holds a hash that differs in every request.
 _BILLING = "x-anthropic-billing-header:"
 _UNKNOWN = -1
@@ -68,6 +69,8 @@ class MessagesTranscript:
 
     def apply(self, plan: Plan) -> Json:
         """The body with only the blocks that the plan shows; a message without any is left out."""
+        if not self._items:
+            return dict(self._body)
         kept: list[Placed] = []
         uncited = any(not plan.shows(message) for message in self._served)
         marks = marked(self._body, self._shown(plan), plan.breakpoints) if plan.breakpoints else {}
@@ -79,8 +82,7 @@ class MessagesTranscript:
         if len(kept) < len(self._items):
             end = history_end([item for _, item in kept])
             kept[:end] = _in_place(kept[:end])
-        left_items = {"messages": merged(kept, join_blocks)} if "messages" in self._body else {}
-        return {**self._body, **left_items}
+        return {**self._body, "messages": merged(kept, join_blocks)}
 
     def result(self, message: int) -> Any:
         """The content of the `tool_result` block; of a tool that the provider ran, as text."""

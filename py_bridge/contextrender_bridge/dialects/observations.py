@@ -32,8 +32,8 @@ _OBSERVATION = re.compile(
     )""",
     re.VERBOSE,
 )
-_RESULT_ROLES = frozenset({"tool-response"})
-_CALLING_ROLES = frozenset({"assistant", "tool-call"})
+_RESULT_ROLE = "tool-response"
+_CALLING_ROLES = ("assistant", "tool-call")
 CALL_NAME = "act"
 NOT_SHOWN = "Output: [left out: it does not fit]"
 """In place of the last result: a request that ends with the assistant's words is no question."""
@@ -77,6 +77,8 @@ class ObservationTranscript:
 
     def apply(self, plan: Plan) -> Json:
         """The body with only the messages that the plan shows."""
+        if not self._items:
+            return dict(self._body)
         kept: list[Placed] = []
         last = len(self.messages) - 1
         for index, (item, place) in enumerate(zip(self._items, self.places, strict=True)):
@@ -92,8 +94,7 @@ class ObservationTranscript:
                 kept.append((index, item))
             elif text:
                 kept.append((index, {**item, "content": with_text(item.get("content"), text)}))
-        left_items = {"messages": merged(kept, join_chat)} if "messages" in self._body else {}
-        return {**self._body, **left_items}
+        return {**self._body, "messages": merged(kept, join_chat)}
 
     def result(self, message: int) -> Any:
         """The content of the observation."""
@@ -128,7 +129,7 @@ def is_observation(item: Any) -> bool:
     """Whether a message tells what came of the assistant's last one."""
     if not isinstance(item, Mapping) or not isinstance(item.get("content"), (str, list)):
         return False
-    if item.get("role") in _RESULT_ROLES:
+    if item.get("role") == _RESULT_ROLE:
         return True
     return item.get("role") == "user" and bool(_OBSERVATION.match(plain_text(item["content"])))
 
@@ -152,7 +153,7 @@ def _as_chat(item: Any) -> Any:
     """The message with the roles that chat has."""
     if isinstance(item, Mapping) and item.get("role") == "tool-call":
         return {**item, "role": "assistant"}
-    if isinstance(item, Mapping) and item.get("role") in _RESULT_ROLES:
+    if isinstance(item, Mapping) and item.get("role") == _RESULT_ROLE:
         return {**item, "role": "user"}
     if isinstance(item, Mapping) and item.get("tool_calls"):
         return {key: item[key] for key in item if key != "tool_calls"}

@@ -97,15 +97,16 @@ class Plan:
     def results_of(self, tools: Iterable[str]) -> list[int]:
         """The results of calls of these tools (names, globs), by position."""
         patterns = list(tools)
-        named = {
-            result: str(self._messages[message]["tool_calls"][call]["function"]["name"])
-            for result, (message, call) in (self._calls_of.items() if patterns else ())
-        }
         return sorted(
             result
-            for result, name in named.items()
-            if any(fnmatchcase(name, pattern) for pattern in patterns)
+            for result, call in (self._calls_of.items() if patterns else ())
+            if any(fnmatchcase(self._tool(call), pattern) for pattern in patterns)
         )
+
+    def _tool(self, place: Call) -> str:
+        """The name of a call's tool."""
+        call = self._messages[place[0]]["tool_calls"][place[1]]
+        return str(call[call["type"]]["name"])
 
     def hidden(self) -> list[int]:
         """The results not shown at all, by position."""

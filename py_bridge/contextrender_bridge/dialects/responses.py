@@ -21,10 +21,10 @@ from contextrender_bridge.wire import Json
 
 _CALLS = {"function_call": ("function", "arguments"), "custom_tool_call": ("custom", "input")}
 _SHELLS = {"local_shell_call": "action", "shell_call": "action", "apply_patch_call": "operation"}
-_OUTPUTS = frozenset(f"{kind}_output" for kind in (*_CALLS, *_SHELLS))
+_OUTPUTS = tuple(f"{kind}_output" for kind in (*_CALLS, *_SHELLS))
 # Tools that the provider runs: call and result are one item, its result in this field.
 _SERVED = {"mcp_call": "output", "code_interpreter_call": "outputs", "file_search_call": "results"}
-_ROLES = frozenset({"system", "developer", "user", "assistant"})
+_ROLES = ("system", "developer", "user", "assistant")
 _UNKNOWN = -1
 
 
@@ -186,6 +186,8 @@ def _kind(item: Any) -> str:
     if not isinstance(item, Mapping):
         return "other"
     kind = item.get("type", "message")
+    if not isinstance(kind, str):
+        return "other"
     if kind == "reasoning":
         return "reasoning"
     if kind == "message" and item.get("role") in _ROLES:

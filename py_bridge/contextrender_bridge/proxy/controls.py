@@ -88,12 +88,15 @@ class Controls:
             holdout=settings.holdout,
         )
 
-    def for_session(self, session: str) -> Controls:
-        """These, or where the session is held out: all of it goes through, and is recorded."""
-        would_change = self.mode == "render" or self.whole
-        if not would_change or not is_held_out(session, self.holdout):
-            return self
-        return replace(self, mode="observe", recall=False, held_out=True)
+    def for_request(self, session: str, *, compacts: bool) -> Controls:
+        """These, or where the session is held out, or the agent `compacts`, those for a request
+        that goes through whole, and is recorded.
+        """
+        whole = self.mode == "render" and (self.whole or compacts)
+        held_out = self.mode == "render" and is_held_out(session, self.holdout)
+        if not (whole or held_out):
+            return replace(self, whole=False)
+        return replace(self, mode="observe", recall=False, whole=whole, held_out=held_out)
 
 
 def _budget(text: str) -> int:

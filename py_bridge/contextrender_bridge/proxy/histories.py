@@ -13,6 +13,7 @@ from contextrender_bridge.client.replies import RenderView
 from contextrender_bridge.client.sent import fingerprints
 from contextrender_bridge.dialects import Transcript
 from contextrender_bridge.errors import Unreachable
+from contextrender_bridge.proxy.compactions import is_compaction
 from contextrender_bridge.proxy.controls import Controls, line_of, session_of
 from contextrender_bridge.proxy.headers import Headers
 from contextrender_bridge.proxy.heard import UsageNotes, client_of
@@ -46,7 +47,7 @@ class Histories:
         try:
             transcript = dialect_of(dialect, body).read(body)
             session = session_of(path, headers, body, transcript.messages)
-            asked = asked.for_session(session)
+            asked = asked.for_request(session, compacts=is_compaction(dialect, body))
             if not transcript.messages or _is_kept_elsewhere(body):
                 return Call(session, Fitted(body, transcript=transcript), line, asked)
             if not asked.identified:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import httpx
 
 from contextrender_bridge import wire
 from contextrender_bridge.client.fitting import Fitted
-from contextrender_bridge.proxy.compactions import is_compaction
 from contextrender_bridge.proxy.connections import Connections
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.headers import Headers, request_headers
@@ -73,8 +72,6 @@ class ModelCalls:
         if body is None or controls.mode == "bypass":
             await pass_on(self._http, "POST", url, onward, asked.raw, send, [])
             return
-        if controls.mode == "render" and (controls.whole or is_compaction(asked.dialect, body)):
-            controls = replace(controls, mode="observe", recall=False, whole=True)
         call = await self._histories.fit(
             asked.target.session, asked.headers, body, asked.dialect, controls
         )

@@ -56,7 +56,7 @@ _MESSAGE = frozenset(
     }
 )
 _TOOLS = ("function", "custom")
-_TEXTS = frozenset({"text", "refusal", "thinking", "redacted_thinking"})
+_TEXTS = ("text", "refusal", "thinking", "redacted_thinking")
 _LABELS = frozenset({"type", "detail", "format", "filename", "media_type"})
 _INLINE = re.compile(r"data:[^,]*,")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
