@@ -23,6 +23,12 @@ class CircuitBreaker:
         """Whether the last call failed."""
         return self._retry_at is not None
 
+    @property
+    def refuses(self) -> bool:
+        """Whether a call would be refused now."""
+        with self._lock:
+            return self._retry_at is not None and self._clock() < self._retry_at
+
     def allow(self) -> bool:
         """Whether a call may be made now; a trial keeps other callers out for `cooldown`."""
         with self._lock:

@@ -10,6 +10,7 @@ from contextrender_bridge.errors import ContextRenderError
 from contextrender_bridge.spans import span
 
 from engine.history.vectors import Vectors, unit
+from engine.models.answers import answer_of
 from engine.models.breaker import CircuitBreaker
 from engine.models.providers import input_limit, litellm
 from engine.text.tokens import counter_for, well_formed
@@ -70,18 +71,26 @@ class LiteLLMEmbedder:
         wanted = {index: text for index, text in enumerate(texts) if text.strip()}
         if not wanted:
             return np.zeros((len(texts), self._dimension), dtype=np.float32)
-        if not self._breaker.allow():
-            raise EmbeddingUnavailable(f"embedding model {self.name} failed a moment ago")
-        try:
-            vectors = self._embed_all(list(wanted.values()))
-        except BaseException:
-            self._breaker.fail()
-            raise
-        self._breaker.succeed()
+        key = ("embedding", self.name, *wanted.values())
+        vectors = answer_of(
+            key, lambda: self._asked(list(wanted.values())), quick=self._breaker.refuses
+        )
         self._dimension = vectors.shape[1]
         rows = np.zeros((len(texts), self._dimension), dtype=np.float32)
         rows[list(wanted)] = vectors
         return rows
+
+    def _asked(self, texts: list[str]) -> Vectors:
+        """Unless the provider is left alone for now."""
+        if not self._breaker.allow():
+            raise EmbeddingUnavailable(f"embedding model {self.name} failed a moment ago")
+        try:
+            vectors = self._embed_all(texts)
+        except BaseException:
+            self._breaker.fail()
+            raise
+        self._breaker.succeed()
+        return vectors
 
     def _embed_all(self, texts: list[str]) -> Vectors:
         until = time.monotonic() + self._deadline

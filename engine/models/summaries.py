@@ -15,6 +15,7 @@ from contextrender_bridge.errors import ContextRenderError, InvalidRequest
 
 from engine.costs import NOTHING_USED, Usage
 from engine.history.history import History
+from engine.models.answers import answer_of
 from engine.models.guideline import load_guideline
 from engine.text.readable import transcript_text
 from engine.text.transcript import Json
@@ -185,6 +186,10 @@ def summaries_for(
 
 
 def _write(way: Way, earlier: str, text: str) -> tuple[str, Usage]:
+    return answer_of(("summary", way, earlier, text), lambda: _written(way, earlier, text))
+
+
+def _written(way: Way, earlier: str, text: str) -> tuple[str, Usage]:
     importlib.import_module("jaclang")
     writer = importlib.import_module(".summary_writer", __package__)
     written: tuple[str, Usage] = writer.summarise(

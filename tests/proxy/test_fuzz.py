@@ -9,13 +9,26 @@ from typing import Any
 import httpx
 import pytest
 from contextrender_bridge import Credentials
+from contextrender_bridge.proxy.recall.turns import NAME
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.proxy import test_mcp
 from tests.proxy.agents import TASK, finding
 from tests.proxy.conftest import Setup
-from tests.proxy.doubles import Asked, Reply, chat, said, whole
+from tests.proxy.doubles import (
+    Asked,
+    Reply,
+    call,
+    chat,
+    chat_events,
+    response,
+    response_events,
+    said,
+    said_events,
+    stream,
+    whole,
+)
 from tests.support.fuzzing import JSON, fuzz, raw, spoilt
 
 ASKS = {"name": "look", "arguments": "{}"}
@@ -118,6 +131,43 @@ def test_a_reply_comes_back_as_it_is(
     reply = setup.post(path, DIALECTS[path])
     assert reply.status_code == 200
     assert reply.content == told
+
+
+RECALLS = {"query": "host_A1"}
+TURNS: dict[str, tuple[Any, list[Any]]] = {
+    "/v1/chat/completions": (
+        chat("So.", [call("r1", NAME, **RECALLS), call("c2", "look")]),
+        chat_events("So.", [call("r1", NAME, **RECALLS), call("c2", "look")])[:-1],
+    ),
+    "/v1/messages": (
+        said([USES | {"id": "r1", "name": NAME, "input": RECALLS}, USES], "tool_use"),
+        said_events([USES | {"id": "r1", "name": NAME, "input": RECALLS}, USES], "tool_use"),
+    ),
+    "/v1/responses": (
+        response([{"type": "function_call", "call_id": "r1", "name": NAME, "arguments": "{}"}]),
+        response_events(
+            [{"type": "function_call", "call_id": "r1", "name": NAME, "arguments": "{}"}]
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("streams", [False, True])
+@pytest.mark.parametrize("path", TURNS)
+@fuzz
+@given(data=st.data())
+def test_an_odd_reply_to_recall_comes_to_its_end(
+    setup: Setup, path: str, streams: bool, data: st.DataObject
+) -> None:
+    reply, told = TURNS[path]
+    odd = data.draw(spoilt(told if streams else reply))
+    if streams:
+        setup.model.answer = lambda _: stream(odd if isinstance(odd, list) else [odd])
+    else:
+        setup.model.answer = lambda _: whole(odd)
+    body = {**DIALECTS[path], "store": False, "stream": streams}
+    got = setup.post(path, body, x_contextrender_recall="on")
+    assert got.status_code == 200
 
 
 def test_mcp_answers_or_refuses(credentials: Credentials, mcp_address: str) -> None:

@@ -11,15 +11,17 @@ from contextrender_bridge.server.replies import encode, error_response, json_res
 from graph.runtime.early import Tell
 
 
-async def in_thread(threads: Executor, what: str, work: Callable[[Tell], bytes]) -> Response:
-    """What `work` gives, or tells before it ends."""
+async def in_thread[Other](
+    threads: Executor, what: str, work: Callable[[Tell], bytes | Other]
+) -> Response | Other:
+    """A reply of what `work` gives, or tells before it ends; of bytes, anything else as it is."""
     loop = asyncio.get_running_loop()
-    answer: asyncio.Future[bytes] = loop.create_future()
+    answer: asyncio.Future[bytes | Other] = loop.create_future()
 
     def tell(report: object) -> None:
         loop.call_soon_threadsafe(_settle, answer, encode({"reports": [report]}))
 
-    def end(done: asyncio.Future[bytes]) -> None:
+    def end(done: asyncio.Future[bytes | Other]) -> None:
         failure = done.exception()
         if failure is None:
             _settle(answer, done.result())
@@ -31,11 +33,12 @@ async def in_thread(threads: Executor, what: str, work: Callable[[Tell], bytes])
     here = contextvars.copy_context()
     loop.run_in_executor(threads, here.run, work, tell).add_done_callback(end)
     try:
-        return json_response(await answer)
+        made = await answer
     except Exception as failure:
         return error_response(refusal(failure, what))
+    return json_response(made) if isinstance(made, bytes) else made
 
 
-def _settle(answer: asyncio.Future[bytes], body: bytes) -> None:
+def _settle[T](answer: asyncio.Future[T], made: T) -> None:
     if not answer.done():
-        answer.set_result(body)
+        answer.set_result(made)

@@ -39,6 +39,7 @@ from contextrender_bridge.server.metrics import (
     is_of_this_machine,
 )
 from contextrender_bridge.server.pace import LOOKING_THREADS, LOOKS, Pace
+from contextrender_bridge.server.providers import Providers
 from contextrender_bridge.server.quotas import Quotas
 from contextrender_bridge.server.readiness import Readiness
 from contextrender_bridge.server.redaction import Redaction
@@ -49,6 +50,7 @@ from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.server.sign_in import SMALL, Question, SignIn, bearer_of
 from contextrender_bridge.settings import Settings, current_settings
 from contextrender_bridge.spans import use_opentelemetry
+from engine.models.answers import Answers, Waiting
 from graph.runtime.early import Tell
 from graph.runtime.unit import StoreUnavailable
 
@@ -84,6 +86,7 @@ class Service:
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="walker")
         self._looking = ThreadPoolExecutor(LOOKING_THREADS, thread_name_prefix="look")
         self._pace = Pace()
+        self._providers = Providers(settings.provider_threads)
         # Hashing passwords is slow by design: guessing must not occupy every thread.
         self._login_threads = ThreadPoolExecutor(2, thread_name_prefix="login")
         # Whose token it is, the database says: the loop does not wait for that.
@@ -141,6 +144,7 @@ class Service:
         self.readiness.close()
         self._token_threads.shutdown(wait=True)
         self._login_threads.shutdown(wait=True)
+        self._providers.close()
         self._threads.shutdown(wait=True)
         self._looking.shutdown(wait=True)
         self._counts.close()
@@ -148,16 +152,23 @@ class Service:
         self.runtime.close()
 
     async def _run_walker(self, name: str, body: bytes, admitted: Callable[[], Caller]) -> Response:
-        looks = name in LOOKS
+        looks, answers = name in LOOKS, Answers()
+        callers: list[Caller] = []
 
-        def work(tell: Tell) -> bytes:
-            caller = admitted()
+        def work(tell: Tell) -> bytes | Waiting:
+            if not callers:
+                callers.append(admitted())
             with self._pace.look() if looks else self._pace.agent():
-                return self._work(name, body, caller, tell)
+                return self._work(name, body, callers[0], answers, tell)
 
-        return await in_thread(self._looking if looks else self._threads, f"walker {name}", work)
+        threads = self._looking if looks else self._threads
+        while isinstance(made := await in_thread(threads, f"walker {name}", work), Waiting):
+            await self._providers.ask(callers[0].root, made, answers)
+        return made
 
-    def _work(self, name: str, body: bytes, caller: Caller, tell: Tell) -> bytes:
+    def _work(
+        self, name: str, body: bytes, caller: Caller, answers: Answers, tell: Tell
+    ) -> bytes | Waiting:
         if (fields := self._fields.get(name)) is None:
             raise NotFound("There is no such walker.", code="unknown_walker")
 
@@ -171,7 +182,7 @@ class Service:
         def anew() -> Mapping[str, Any]:
             return parsed.pop() if parsed else parse()
 
-        reply = self.runtime.call(name, anew, caller.root, tell)
+        reply = self.runtime.run(name, anew, caller.root, answers, tell)
         if name in AUDITED:
             self.accounts.audit.note(AUDITED[name], caller.name, session=given.get("session", ""))
         return reply

@@ -25,6 +25,7 @@ from contextrender_bridge.own_packages import import_entry
 from contextrender_bridge.paths import ENTRY, app_dir
 from contextrender_bridge.server.replies import encode
 from contextrender_bridge.spans import span
+from engine.models.answers import ANSWERS, Answers, Waiting
 from graph.runtime import hooks
 from graph.runtime.checking import check_session
 from graph.runtime.early import TELL, Tell
@@ -89,31 +90,59 @@ class Runtime:
         root: str,
         tell: Tell | None = None,
     ) -> bytes:
+        """As `run`; models and embedders are waited for in this thread, without the session."""
+        answers = Answers()
+        while isinstance(made := self.run(name, fields, root, answers, tell), Waiting):
+            answers.put(made, made.answer())
+        return made
+
+    def run(
+        self,
+        name: str,
+        fields: Callable[[], Mapping[str, Any]],
+        root: str,
+        answers: Answers,
+        tell: Tell | None = None,
+    ) -> bytes | Waiting:
         """Run a walker at the user's root; its reports as JSON, once its changes are on disk.
 
-        `fields` makes them anew for each attempt. What the walker answers early goes to `tell`,
-        once an attempt. Raises whatever the walker raises; then nothing is written.
+        Or what it waits for: run it again with that among the `answers`. `fields` makes them anew
+        for each attempt. What the walker answers early goes to `tell`, once an attempt. Raises
+        whatever the walker raises; then nothing is written.
         """
         # Where memory goes on and the store has a hole: from the store alone, once more.
         with suppress(Damaged):
-            return self._call(name, fields, root, tell)
-        return self._call(name, fields, root, tell)
+            return self._run(name, fields, root, answers, tell)
+        return self._run(name, fields, root, answers, tell)
 
-    def _call(
-        self, name: str, fields: Callable[[], Mapping[str, Any]], root: str, tell: Tell | None
-    ) -> bytes:
+    def _run(
+        self,
+        name: str,
+        fields: Callable[[], Mapping[str, Any]],
+        root: str,
+        answers: Answers,
+        tell: Tell | None,
+    ) -> bytes | Waiting:
+        def attempt(given: Mapping[str, Any]) -> bytes | Waiting:
+            try:
+                return contextvars.copy_context().run(
+                    self._attempt, name, given, root, answers, tell
+                )
+            except Waiting as waiting:
+                return waiting
+
         given = fields()
         turnstile = self._turnstiles[hash((root, given.get("session"))) % TURNSTILES]
         with turnstile:
             pass
         with suppress(_RunAgain):
-            return contextvars.copy_context().run(self._attempt, name, given, root, tell)
+            return attempt(given)
         with turnstile:
-            for attempt in range(MORE_ATTEMPTS):
+            for again in range(MORE_ATTEMPTS):
                 with suppress(_RunAgain):
-                    return contextvars.copy_context().run(self._attempt, name, fields(), root, tell)
+                    return attempt(fields())
                 # The other one may be in another process, where the turnstile is not seen.
-                time.sleep(random.uniform(0, min(LONGEST_PAUSE, 0.001 * 2**attempt)))
+                time.sleep(random.uniform(0, min(LONGEST_PAUSE, 0.001 * 2**again)))
         raise _lost_race()
 
     @contextmanager
@@ -145,14 +174,31 @@ class Runtime:
         self.store.close()
         LOCKS.unshare()
 
-    def _attempt(self, name: str, fields: Mapping[str, Any], root: str, tell: Tell | None) -> bytes:
+    def _attempt(
+        self,
+        name: str,
+        fields: Mapping[str, Any],
+        root: str,
+        answers: Answers,
+        tell: Tell | None,
+    ) -> bytes | Waiting:
+        """Raises Waiting where nothing is written: what is not in the answers, it does again."""
         TELL.set(tell)
+        ANSWERS.set(answers)
+        answers.used = False
         with span(f"walker {name}"), self.unit_of_work(root) as memory:
             try:
                 walker = self.walkers[name](**fields)
                 # It and its anchor are a circle: left so, what it held outlives the request.
                 memory.held.callback(vars(walker).clear)
-                Jac.spawn(walker, Jac.get_context().get_root())
+                try:
+                    Jac.spawn(walker, Jac.get_context().get_root())
+                except Waiting as waiting:
+                    # Before the first answer it has only recorded what is new: that is known then.
+                    if answers.used:
+                        raise
+                    memory.flush()
+                    return waiting
                 reply = encode({"reports": walker.reports})
                 memory.flush()
                 Jac.get_context().run_pending_effects()

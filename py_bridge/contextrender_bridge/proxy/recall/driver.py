@@ -160,7 +160,7 @@ class Recalling:
             stream.release()
             await self._flush(stream, response, ours)
             raise Unavailable(type(error).__name__, isinstance(error, httpx.ReadTimeout)) from error
-        stream.end()
+        _end(stream)
         await self._flush(stream, response, ours)
         if stream.goes_on:
             return stream.turn
@@ -265,6 +265,15 @@ def _take(stream: Stream, event: Event) -> None:
     except (LookupError, TypeError, AttributeError, ValueError):
         stream.release()
         stream.put(event.raw)
+
+
+def _end(stream: Stream) -> None:
+    """No more events; of a reply that is not as the API's are, the rest goes as it came."""
+    try:
+        stream.end()
+    except (LookupError, TypeError, AttributeError, ValueError):
+        stream.turn = Turn()
+        stream.release()
 
 
 async def _chunks(response: httpx.Response) -> AsyncIterator[bytes]:

@@ -57,7 +57,7 @@ class MessagesFormat(Format):
         return {
             **reply,
             "content": left,
-            "stop_reason": reply["stop_reason"] if ends else "end_turn",
+            "stop_reason": reply.get("stop_reason") if ends else "end_turn",
         }
 
     def stream(self, sent: Sent, *, final: bool) -> Stream:

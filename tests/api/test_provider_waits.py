@@ -1,0 +1,131 @@
+"""While models and embedders are waited for, everybody else goes on, in the same session too."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from contextrender_bridge.settings import Settings
+
+from engine.models import embeddings
+from engine.models.litellm_embedder import LiteLLMEmbedder
+from tests.api.client import Json
+from tests.api.conftest import User
+from tests.api.test_oversized import RUN as OVERSIZED
+from tests.api.transcripts import agent_run, assistant, call, result, user
+from tests.support.provider_double import chat_reply, embedding_reply, provider
+
+RUN = agent_run(10, lines=5)
+EMBEDDER = "openai/scripted-embedder"
+CALLS = 40
+PATIENCE = 120.0
+"""Far more than is ever needed: a test that is right never waits so long."""
+
+
+class Gate:
+    """A labelled double's answers: none before it is opened."""
+
+    def __init__(self) -> None:
+        self.come = threading.Semaphore(0)
+        self.opened = threading.Event()
+        self.texts = 0
+
+    def answer(self, body: Json) -> tuple[int, Any]:
+        self.come.release()
+        self.opened.wait(PATIENCE)
+        if "input" not in body:
+            quotes = ["FATAL disk_full on node-88.internal"]
+            return 200, chat_reply({"notes": "Disk full.", "quotes": quotes})
+        self.texts += len(body["input"])
+        vectors = [[1.0, 0.0] if len(text) % 2 else [0.6, 0.8] for text in body["input"]]
+        return 200, embedding_reply(vectors)
+
+    def wait_for(self, questions: int) -> None:
+        for _ in range(questions):
+            assert self.come.acquire(timeout=PATIENCE)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    """The provider of the service in this process; it is opened at the end in any case."""
+    made = Gate()
+    with provider(made.answer) as double:
+        monkeypatch.setenv("OPENAI_API_BASE", double.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "scripted")
+        patient = LiteLLMEmbedder(EMBEDDER, timeout=PATIENCE)
+        monkeypatch.setitem(embeddings._embedders, EMBEDDER, patient)
+        made.opened.set()
+        patient.embed(["The first call imports LiteLLM, which takes long."])
+        made.opened.clear()
+        made.come, made.texts = threading.Semaphore(0), 0
+        yield made
+        made.opened.set()
+
+
+def test_others_go_on_while_forty_calls_wait(
+    alice: User, bob: User, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONTEXTRENDER_EMBED_MODEL", EMBEDDER)
+    runs = [[user(f"Look at cluster {n}."), *RUN] for n in range(CALLS)]
+    fields: list[Json] = [
+        {"session": f"w{n}", "messages": run, "budget": 900} for n, run in enumerate(runs)
+    ]
+    with ThreadPoolExecutor(CALLS) as threads:
+        waiting = [threads.submit(alice.api, "render", **given) for given in fields]
+        try:
+            gate.wait_for(Settings().provider_threads)
+            own = {"session": "own", "messages": RUN, "budget": 900}
+            assert bob.api("render", **own, policy="contextrender_frozen")["omitted"]
+            listed = alice.api("list_sessions")["sessions"]
+            assert len(listed) >= Settings().provider_threads
+            begun = listed[0]["session"]
+            longer = [
+                *runs[int(begun[1:])],
+                assistant(None, call("late", "look", "{}")),
+                result("late", "seen"),
+            ]
+            reply = alice.api("sync", session=begun, messages=longer)
+            assert reply["offset"] == len(longer)
+            assert not any(one.done() for one in waiting)
+        finally:
+            gate.opened.set()
+        replies = [one.result() for one in waiting]
+    assert [reply["warnings"] for reply in replies] == [[]] * CALLS
+    assert [alice.api("render", **given) for given in fields] == replies
+
+
+def test_a_session_goes_on_while_a_model_compacts(
+    alice: User, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONTEXTRENDER_MODEL", "openai/scripted-compactor")
+    asked = {"session": "s", "messages": OVERSIZED, "budget": 3000}
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(alice.api.report, "render", **asked)
+        try:
+            gate.wait_for(1)
+            longer = [*OVERSIZED, assistant("Free some."), user("Yes.")]
+            assert alice.api("sync", session="s", messages=longer)["offset"] == len(longer)
+            assert not waiting.done()
+        finally:
+            gate.opened.set()
+        reply = waiting.result()
+    assert [replaced["kind"] for replaced in reply["replaced"]] == ["compaction"]
+    assert (reply["offset"], reply["usage"]["model_tokens_in"]) == (len(OVERSIZED), 1)
+    again = alice.api.report("render", **asked)
+    assert (again["replaced"], again["usage"]["model_tokens_in"]) == (reply["replaced"], 0)
+
+
+def test_what_is_waited_for_twice_is_asked_once(
+    alice: User, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An embedder's answer and then a model's, in one call."""
+    monkeypatch.setenv("CONTEXTRENDER_EMBED_MODEL", EMBEDDER)
+    monkeypatch.setenv("CONTEXTRENDER_MODEL", "openai/scripted-compactor")
+    gate.opened.set()
+    reply = alice.api.report("render", session="s", messages=OVERSIZED, budget=3000)
+    assert [replaced["kind"] for replaced in reply["replaced"]] == ["compaction"]
+    assert reply["usage"]["model_tokens_in"] == 1
+    assert reply["usage"]["embedding_tokens"] > 1000
+    results = sum(message["role"] == "tool" for message in OVERSIZED)
+    assert gate.texts == results + 2, "the results, the first and the latest text"
