@@ -2,11 +2,15 @@
 
 import json
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
+from contextrender_bridge import Credentials
 
-from adapters.conftest import Loopback
+from adapters.conftest import Loopback, proxying
 from adapters.testing import hosts
 from adapters.testing.commands import run
 from adapters.testing.installs import environment, node_modules_of
@@ -15,25 +19,26 @@ from adapters.testing.scripted import Call, Say, Script, Step
 SETTINGS = Path(__file__).parent / "settings.json"
 
 
-@pytest.mark.parametrize("model", ["claude-opus-5-5", "claude-fable-5-1"])
-def test_two_turns_of_a_session(loopback: Loopback, tmp_path: Path, model: str) -> None:
+Json = dict[str, Any]
+Ask = Callable[..., dict[str, str]]
+
+
+def asking(proxy: str, folder: Path, model: str) -> Ask:
+    """Runs `claude -p` with a question and options, in a home of its own; gives what it answers."""
     modules = node_modules_of("claude_code")
     # Where npm leaves install scripts out, this is still to be done.
     run(["node", modules / "@anthropic-ai/claude-code/install.cjs"], environment())
-    work = tmp_path / "work"
+    work = folder / "work"
     hosts.write_files(work)
-    known = hosts.steps()
-    script = Script(loopback.model, [as_its_own(step, work) for step in known])
     settings = json.loads(SETTINGS.read_text())
-    settings["env"]["ANTHROPIC_BASE_URL"] = loopback.proxy
+    settings["env"]["ANTHROPIC_BASE_URL"] = proxy
     own = environment(
         ANTHROPIC_API_KEY="sk-none",
-        CLAUDE_CONFIG_DIR=str(tmp_path / "config"),
-        HOME=str(tmp_path),
+        CLAUDE_CONFIG_DIR=str(folder / "config"),
+        HOME=str(folder),
     )
 
     def ask(question: str, *options: str) -> dict[str, str]:
-        """What `claude -p` answers."""
         command = [str(modules / ".bin" / "claude"), "-p", question, *options]
         command += ["--output-format", "json", "--settings", json.dumps(settings)]
         command += ["--model", model, "--allowedTools", "Read,Bash"]
@@ -41,6 +46,14 @@ def test_two_turns_of_a_session(loopback: Loopback, tmp_path: Path, model: str) 
         answer: dict[str, str] = json.loads(done.stdout)
         return answer
 
+    return ask
+
+
+@pytest.mark.parametrize("model", ["claude-opus-5-5", "claude-fable-5-1"])
+def test_two_turns_of_a_session(loopback: Loopback, tmp_path: Path, model: str) -> None:
+    known = hosts.steps()
+    script = Script(loopback.model, [as_its_own(step, tmp_path / "work") for step in known])
+    ask = asking(loopback.proxy, tmp_path, model)
     first = ask("Find out which of the first six hosts are slow.")
     again = ["--resume", first["session_id"]]
     second = ask("And of the next three? Restart those that are slow.", *again)
@@ -68,6 +81,50 @@ def test_two_turns_of_a_session(loopback: Loopback, tmp_path: Path, model: str) 
     assert asked.count('"tool_result"') > json.dumps(script.asked[before - 1]).count(
         '"tool_result"'
     )
+
+
+def test_it_goes_on_after_compacting(
+    service: Credentials, loopback: Loopback, tmp_path: Path
+) -> None:
+    """Under the live policy: what it asks is well formed, and the newest is always there."""
+    looks: list[Step] = [Call("look", {"host": f"host_{number}_X"}) for number in range(9)]
+    known = [*looks[:6], Say("Six."), Say("Summary: six were looked at."), *looks[6:], Say("All.")]
+    script = Script(loopback.model, [as_its_own(step, tmp_path / "work") for step in known])
+    with proxying(service, f"{loopback.model.url}/v1", policy="contextrender_frozen") as proxy:
+        ask = asking(proxy, tmp_path, "claude-opus-5-5")
+        first = ask("Find out which of the first six hosts are slow.")
+        again = ["--resume", first["session_id"]]
+        ask("/compact", *again)
+        assert ask("And the next three?", *again)["result"] == "All."
+        status = httpx.get(f"{proxy}/contextrender/status").json()
+    assert status["fail_open"] == {}
+    assert len(script.asked) == len(known)
+    for step, body in zip(known, script.asked[1:], strict=False):
+        if isinstance(step, Call):
+            number = int(step.arguments["host"].split("_")[1])
+            assert hosts.MARKS[number] in json.dumps(body["messages"])
+    for body in script.asked:
+        parts = list(parts_of([body.get("system"), body.get("tools"), body["messages"]]))
+        assert 1 <= sum("cache_control" in part for part in parts) <= 4
+        calls = [part["id"] for part in parts if part.get("type") == "tool_use"]
+        results = [part["tool_use_id"] for part in parts if part.get("type") == "tool_result"]
+        assert sorted(calls) == sorted(set(calls)) == sorted(results)
+        texts = [part["text"] for part in parts if part.get("type") == "text"]
+        assert sum("Find out which of the first" in text for text in texts) <= 1
+    compacting, after = script.asked[len(looks[:6]) + 1 :][:2]
+    assert json.dumps(compacting["messages"]).count('"tool_result"') == 6
+    assert json.dumps(after["messages"]).count("Summary: six were looked at.") == 1
+    (session,) = loopback.sessions()
+    assert session["branches"] == 2
+
+
+def parts_of(value: Any) -> Iterator[Json]:
+    """Every object in it, at any depth."""
+    if isinstance(value, dict):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value:
+        if isinstance(inner, (dict, list)):
+            yield from parts_of(inner)
 
 
 def as_its_own(step: Step, folder: Path) -> Step:
