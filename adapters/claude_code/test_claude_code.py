@@ -88,7 +88,8 @@ def test_it_goes_on_after_compacting(
 ) -> None:
     """Under the live policy: what it asks is well formed, and the newest is always there."""
     looks: list[Step] = [Call("look", {"host": f"host_{number}_X"}) for number in range(9)]
-    known = [*looks[:6], Say("Six."), Say("Summary: six were looked at."), *looks[6:], Say("All.")]
+    summary = Say("<summary>Summary: six were looked at.</summary>")
+    known = [*looks[:6], Say("Six."), summary, *looks[6:], Say("All.")]
     script = Script(loopback.model, [as_its_own(step, tmp_path / "work") for step in known])
     with proxying(service, f"{loopback.model.url}/v1", policy="contextrender_frozen") as proxy:
         ask = asking(proxy, tmp_path, "claude-opus-5-5")
