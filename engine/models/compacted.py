@@ -1,0 +1,35 @@
+"""A model's compaction of one result, asked for where answers of models are waited for."""
+
+import importlib
+from dataclasses import dataclass
+
+from contextrender_bridge.errors import ContextRenderError
+
+from engine.costs import NOTHING_USED, Usage
+from engine.models.answers import answer_of
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What a model made of a result: a text, or why there is none, and the tokens it took."""
+
+    used: Usage
+    text: str = ""
+    failure: str = ""
+
+
+def compacted(model: str, content: str, question: str, limit: int) -> Compacted:
+    """`content` for `question`, at most `limit` tokens as `model` counts them."""
+    key = ("compaction", model, content, question, limit)
+    return answer_of(key, lambda: _asked(model, content, question, limit))
+
+
+def _asked(model: str, content: str, question: str, limit: int) -> Compacted:
+    importlib.import_module("jaclang")
+    compaction = importlib.import_module(".compaction", __package__)
+    spent = [NOTHING_USED]
+    try:
+        text = compaction.compact_result(model, content, question, limit, spend=spent.append)
+    except ContextRenderError as failure:
+        return Compacted(spent[-1], failure=failure.message)
+    return Compacted(spent[-1], text)
