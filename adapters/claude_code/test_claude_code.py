@@ -2,24 +2,18 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
-from contextrender_bridge import Credentials
 
-from adapters.conftest import Loopback, proxying
+from adapters.conftest import Loopback
 from adapters.testing import hosts
 from adapters.testing.commands import run
 from adapters.testing.installs import environment, node_modules_of
 from adapters.testing.scripted import Call, Say, Script, Step
 
 SETTINGS = Path(__file__).parent / "settings.json"
-
-
-Json = dict[str, Any]
 Ask = Callable[..., dict[str, str]]
 
 
@@ -81,51 +75,6 @@ def test_two_turns_of_a_session(loopback: Loopback, tmp_path: Path, model: str) 
     assert asked.count('"tool_result"') > json.dumps(script.asked[before - 1]).count(
         '"tool_result"'
     )
-
-
-def test_it_goes_on_after_compacting(
-    service: Credentials, loopback: Loopback, tmp_path: Path
-) -> None:
-    """Under the live policy: what it asks is well formed, and the newest is always there."""
-    looks: list[Step] = [Call("look", {"host": f"host_{number}_X"}) for number in range(9)]
-    summary = Say("<summary>Summary: six were looked at.</summary>")
-    known = [*looks[:6], Say("Six."), summary, *looks[6:], Say("All.")]
-    script = Script(loopback.model, [as_its_own(step, tmp_path / "work") for step in known])
-    with proxying(service, f"{loopback.model.url}/v1", policy="contextrender_frozen") as proxy:
-        ask = asking(proxy, tmp_path, "claude-opus-5-5")
-        first = ask("Find out which of the first six hosts are slow.")
-        again = ["--resume", first["session_id"]]
-        ask("/compact", *again)
-        assert ask("And the next three?", *again)["result"] == "All."
-        status = httpx.get(f"{proxy}/contextrender/status").json()
-    assert status["fail_open"] == {}
-    assert len(script.asked) == len(known)
-    for step, body in zip(known, script.asked[1:], strict=False):
-        if isinstance(step, Call):
-            number = int(step.arguments["host"].split("_")[1])
-            assert hosts.MARKS[number] in json.dumps(body["messages"])
-    for body in script.asked:
-        parts = list(parts_of([body.get("system"), body.get("tools"), body["messages"]]))
-        assert 1 <= sum("cache_control" in part for part in parts) <= 4
-        calls = [part["id"] for part in parts if part.get("type") == "tool_use"]
-        results = [part["tool_use_id"] for part in parts if part.get("type") == "tool_result"]
-        assert sorted(calls) == sorted(set(calls)) == sorted(results)
-        texts = [part["text"] for part in parts if part.get("type") == "text"]
-        assert sum("Find out which of the first" in text for text in texts) <= 1
-    compacting, after = script.asked[len(looks[:6]) + 1 :][:2]
-    assert json.dumps(compacting["messages"]).count('"tool_result"') == 6
-    assert json.dumps(after["messages"]).count("Summary: six were looked at.") == 1
-    (session,) = loopback.sessions()
-    assert session["branches"] == 2
-
-
-def parts_of(value: Any) -> Iterator[Json]:
-    """Every object in it, at any depth."""
-    if isinstance(value, dict):
-        yield value
-    for inner in value.values() if isinstance(value, dict) else value:
-        if isinstance(inner, (dict, list)):
-            yield from parts_of(inner)
 
 
 def as_its_own(step: Step, folder: Path) -> Step:
