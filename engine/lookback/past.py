@@ -9,9 +9,7 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from engine.call.facts import CallFact
 from engine.call.pending import Noted, waiting_fact
@@ -20,9 +18,9 @@ from engine.call.request import RenderSettings
 from engine.history.history import NO_CALL, History
 from engine.history.reuse import Use
 from engine.history.stored import Drawn, Fields, append_stored
-from engine.history.vectors import Vectors
 from engine.lookback.measures import RecallTrace
 from engine.lookback.pausing import pause
+from engine.lookback.remembering import RememberingEmbedder
 from engine.models.embeddings import Embedder
 from engine.models.summaries import (
     SummariesInMemory,
@@ -49,7 +47,7 @@ class Past:
         self.whole = History()
         self.summaries: SummaryStore = SummariesInMemory()
         self.summary_model = SummaryModel()
-        self._embedder = _Remembering(embedder)
+        self._embedder = RememberingEmbedder(embedder)
         self._counter = counter
         self._rows: list[list[Fields]] = []
         self.invocations: list[int] = []
@@ -243,28 +241,3 @@ class Past:
         """A close estimate of the memory held, in bytes."""
         rows = ROW_BYTES * self.whole.events
         return self.whole.nbytes + self._earlier.nbytes + rows + self._embedder.nbytes
-
-
-class _Remembering:
-    """An embedder that keeps what it made, so that each text is embedded once."""
-
-    def __init__(self, inner: Embedder) -> None:
-        self._inner = inner
-        self._known: dict[str, Any] = {}
-        self._bytes = 0
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-    @property
-    def nbytes(self) -> int:
-        return self._bytes
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        fresh = list(dict.fromkeys(text for text in texts if text not in self._known))
-        if fresh:
-            made = self._inner.embed(fresh)
-            self._known.update(zip(fresh, made, strict=True))
-            self._bytes += made.nbytes + sum(map(len, fresh))
-        return np.stack([self._known[text] for text in texts])

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.settings import Settings
+from contextrender_bridge.wire import Json
 
 from engine.models import embeddings
 from engine.models.litellm_embedder import LiteLLMEmbedder
-from tests.api.client import Json
 from tests.api.conftest import User
 from tests.api.test_oversized import RUN as OVERSIZED
 from tests.api.transcripts import agent_run, assistant, call, result, user

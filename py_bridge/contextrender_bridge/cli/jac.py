@@ -16,9 +16,6 @@ from typing import Any
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.paths import app_dir, data_dir, make_private
 
-MOST_NODES = 10_000
-MOST_EDGES = 100_000
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender jac`."""
@@ -60,7 +57,7 @@ def _as_user(name: str, folder: Path | None) -> Iterator[None]:
 
 
 def _walk(file: Path, name: str | None, values: Sequence[str]) -> None:
-    from jaclang.jac0core.runtime import JacRuntimeInterface as Jac
+    from graph.runtime.developing import spawn_at_root
 
     walker = _walker_of(file, name)
     fields = [field for field in dataclasses.fields(walker) if field.init]
@@ -73,24 +70,15 @@ def _walk(file: Path, name: str | None, values: Sequence[str]) -> None:
         made = walker(**given)
     except TypeError as problem:
         raise CommandError(f"{walker.__name__} cannot be made: {problem}.") from None
-    Jac.spawn(made, Jac.get_context().get_root())
+    spawn_at_root(made)
 
 
 def _walker_of(file: Path, name: str | None) -> Any:
-    from jaclang.jac0core.archetype import WalkerArchetype
-    from jaclang.jac0core.runtime import JacRuntime
+    from graph.runtime.developing import walkers_of
 
     if not file.is_file():
         raise CommandError(f"there is no file {file}.")
-    JacRuntime.jac_import(target=file.stem, base_path=str(file.resolve().parent), lng="jac")
-    module = JacRuntime.loaded_modules[file.stem]
-    own = {
-        each.__name__: each
-        for each in vars(module).values()
-        if isinstance(each, type)
-        and issubclass(each, WalkerArchetype)
-        and each.__module__ == module.__name__
-    }
+    own = walkers_of(file)
     if name is None and len(own) == 1:
         return next(iter(own.values()))
     if name not in own:
@@ -109,12 +97,9 @@ def _read(value: str, kind: object) -> Any:
 
 
 def _drawn(key: str) -> str:
-    from jaclang.runtimelib.builtin import printgraph
+    from graph.runtime.developing import drawn
 
-    from graph.runtime.anchors import owned_node
-    from graph.runtime.identity import session_id
-
-    session = owned_node(session_id(key))
-    if session is None:
+    picture = drawn(key)
+    if picture is None:
         raise CommandError(f"there is no session {key!r}.")
-    return str(printgraph(session, traverse=True, node_limit=MOST_NODES, edge_limit=MOST_EDGES))
+    return picture

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from contextrender_bridge.dialects.contents import plain_text
-from contextrender_bridge.wire import Json
 
 CLAUDE_CODE = ("CRITICAL: Respond with TEXT ONLY", "Your task is to create a detailed summary")
 CODEX = "You are performing a CONTEXT CHECKPOINT COMPACTION"
@@ -18,7 +17,7 @@ CODEX_ITEM = "compaction_trigger"
 OPENCODE = ("You are a context summarization agent", "Here is the conversation so far")
 
 
-def is_compaction(dialect: str, body: Json) -> bool:
+def is_compaction(dialect: str, body: Mapping[str, Any]) -> bool:
     """Whether a request of that dialect is such a one of Claude Code, Codex or opencode."""
     if dialect == "messages" and _is_claude_codes(_items(body, "messages")):
         return True
@@ -44,7 +43,7 @@ def _is_codexs(items: Sequence[Any]) -> bool:
     return last.get("type") == CODEX_ITEM or _text(last.get("content")).startswith(CODEX)
 
 
-def _is_opencodes(body: Json) -> bool:
+def _is_opencodes(body: Mapping[str, Any]) -> bool:
     """The history as one text of the user's."""
     if body.get("tools"):
         return False
@@ -55,7 +54,7 @@ def _is_opencodes(body: Json) -> bool:
     return len(texts) == 2 and all(t.startswith(m) for t, m in zip(texts, OPENCODE, strict=True))
 
 
-def _items(body: Json, key: str) -> Sequence[Any]:
+def _items(body: Mapping[str, Any], key: str) -> Sequence[Any]:
     items = body.get(key)
     return items if isinstance(items, list) else []
 
