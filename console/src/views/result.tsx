@@ -9,6 +9,7 @@ import { useAsk } from "../parts/load";
 import { Marked } from "../parts/marked";
 import { Empty, Failure, Loading } from "../parts/notes";
 import { prettyJson } from "../parts/pretty";
+import { plain, type Reading, readingOf } from "../parts/reading";
 import { Trace } from "../parts/trace";
 import { address } from "../route";
 import { OMITTED, type Result, type SessionData } from "../session";
@@ -124,7 +125,8 @@ function Content({ data, position }: { data: SessionData; position: number }) {
     return () => stop.current.abort();
   }, []);
   const text = useMemo(() => parts.map((part) => part.text).join(""), [parts]);
-  const pretty = useMemo(() => (whole && loaded <= LAID_OUT_AT_MOST ? prettyJson(text) : null), [whole, text]);
+  const reading = useMemo(() => (whole && loaded <= LAID_OUT_AT_MOST ? readingOf(text) : null), [whole, text]);
+  const chosen = laidOut ? reading : null;
   const layable = head && !whole && head.length <= LAID_OUT_AT_MOST && /^\s*[[{]/.test(text);
   const weights = useMemo(() => new Map(head?.used.map((used) => [used.value, used.uses.length]) ?? []), [head]);
   const weight = (used: string) => Math.min(3, weights.get(used) ?? 1);
@@ -169,15 +171,18 @@ function Content({ data, position }: { data: SessionData; position: number }) {
       <div class="toolbar">
         <h3>Content</h3>
         <span class="spring" />
-        {pretty !== null && (
+        {reading !== null && (
           <label class="check">
-            <input type="checkbox" checked={laidOut} onChange={(event) => setLaidOut(event.currentTarget.checked)} /> lay out JSON
+            <input type="checkbox" checked={laidOut} onChange={(event) => setLaidOut(event.currentTarget.checked)} /> lay out {reading.name}
           </label>
         )}
         {layable && <button onClick={() => void more(20)}>Load all and lay out JSON</button>}
         {whole && <Copy text={text} />}
       </div>
-      <Blocks text={laidOut && pretty !== null ? pretty : text} marked={marked} />
+      <Blocks text={chosen?.text ?? text} paint={chosen?.paint ?? plain} marked={marked} />
+      {chosen?.images.map((image) => (
+        <img key={image} src={image} alt={`In the result of ${head.name}`} />
+      ))}
       {error !== null && <Failure error={error} />}
       {!whole && (
         <button class="wide" onClick={() => void more()}>
@@ -191,7 +196,7 @@ function Content({ data, position }: { data: SessionData; position: number }) {
 type MarkedProps = Omit<Parameters<typeof Marked>[0], "text">;
 
 /** A long text a block at a time, the next one as the reader comes near. */
-function Blocks({ text, marked }: { text: string; marked: MarkedProps }) {
+function Blocks({ text, paint, marked }: { text: string; paint: Reading["paint"]; marked: MarkedProps }) {
   const blocks = useMemo(() => cut(text), [text]);
   const [count, setCount] = useState(2);
   const end = useRef<HTMLDivElement>(null);
@@ -206,7 +211,11 @@ function Blocks({ text, marked }: { text: string; marked: MarkedProps }) {
     <div class="blocks">
       {blocks.slice(0, count).map((block, index) => (
         <pre key={index}>
-          <Marked text={block} {...marked} />
+          {paint(block).map((segment, place) => (
+            <span key={place} class={segment.kind || undefined}>
+              <Marked text={segment.text} {...marked} />
+            </span>
+          ))}
         </pre>
       ))}
       <div ref={end} />

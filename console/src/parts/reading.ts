@@ -1,0 +1,135 @@
+// A result as people read it: text blocks as text, JSON and tables laid out, diffs and colours shown.
+import { prettyJson } from "./pretty";
+
+/** A piece of text and the class it is drawn with, "" for none. */
+export interface Segment {
+  text: string;
+  kind: string;
+}
+
+export interface Reading {
+  /** What it is laid out as, for people. */
+  name: string;
+  text: string;
+  /** Addresses of the images among text blocks, within the text itself. */
+  images: string[];
+  paint: (block: string) => Segment[];
+}
+
+type Fields = Record<string, unknown>;
+/** What a reviver is told beside the value, in newer browsers: how a number was written. */
+type Reviver = (this: unknown, key: string, value: unknown, context?: { source?: string }) => unknown;
+
+const IMAGES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+const WIDEST_CELL = 60;
+const ESCAPE = "\u001b";
+// Colours and weights of terminals; every other sequence moves a cursor that is not there.
+const SEQUENCE = new RegExp(String.raw`${ESCAPE}(?:\[([0-9;:?]*)[ -/]*([@-~])|\][^\u0007${ESCAPE}]*(?:\u0007|${ESCAPE}\\)|[@-Z\\^_])`, "g");
+const DIFF = /^(?:diff --git .*\n(?:.*\n){0,6}?)?--- .+\n\+\+\+ .+\n@@ /;
+
+/** How a text is read other than as it stands; null where it is best so. */
+export function readingOf(text: string): Reading | null {
+  const blocks = textBlocks(text);
+  if (blocks !== null) {
+    const within = blocks.images.length === 0 ? readingOf(blocks.text) : null;
+    return within ?? { name: "text blocks", ...blocks, paint: plain };
+  }
+  if (text.includes(`${ESCAPE}[`)) return { name: "colours", text, images: [], paint: painted };
+  if (DIFF.test(text)) return { name: "diff", text, images: [], paint: compared };
+  const table = tableOf(text);
+  if (table !== null) return { name: "table", text: table, images: [], paint: plain };
+  const pretty = prettyJson(text);
+  return pretty === null ? null : { name: "JSON", text: pretty, images: [], paint: plain };
+}
+
+export function plain(text: string): Segment[] {
+  return [{ text, kind: "" }];
+}
+
+/** The content of a result in MCP's form, if it is nothing else. */
+function textBlocks(text: string): { text: string; images: string[] } | null {
+  const parsed = parse(text);
+  const content = isFields(parsed) && Array.isArray(parsed.content) ? parsed.content : parsed;
+  const blocks: unknown[] = Array.isArray(content) ? content : [content];
+  const texts: string[] = [];
+  const images: string[] = [];
+  for (const block of blocks) {
+    if (!isFields(block)) return null;
+    if (block.type === "text" && typeof block.text === "string") texts.push(block.text);
+    else if (block.type === "image" && typeof block.data === "string" && IMAGES.includes(String(block.mimeType)))
+      images.push(`data:${block.mimeType};base64,${block.data}`);
+    else return null;
+  }
+  return blocks.length ? { text: texts.join("\n"), images } : null;
+}
+
+/** Objects of the same few fields as lines of columns. Numbers stay as they were written. */
+function tableOf(text: string): string | null {
+  const written: Reviver = (_, value, context) => {
+    if (typeof value !== "number") return value;
+    return context?.source ?? (Number.isSafeInteger(value) ? String(value) : {});
+  };
+  const rows = parse(text, written);
+  if (!Array.isArray(rows) || rows.length < 2 || !isFields(rows[0])) return null;
+  const names = Object.keys(rows[0]);
+  const lines = [names];
+  for (const row of rows) {
+    if (!isFields(row) || Object.keys(row).join("\n") !== names.join("\n")) return null;
+    const cells = Object.values(row).map((cell) => (cell === null || typeof cell === "boolean" ? String(cell) : cell));
+    if (!cells.every((cell) => typeof cell === "string" && cell.length <= WIDEST_CELL && !cell.includes("\n"))) return null;
+    lines.push(cells as string[]);
+  }
+  const widths = names.map((_, column) => Math.max(...lines.map((line) => line[column].length)));
+  const drawn = lines.map((line) => line.map((cell, column) => cell.padEnd(widths[column])).join("  ").trimEnd());
+  return names.length > 1 ? drawn.join("\n") : null;
+}
+
+function compared(text: string): Segment[] {
+  const kinds: Record<string, string> = { "+": "added", "-": "removed", "@": "hunk" };
+  const segments: Segment[] = [];
+  for (const line of text.split(/(?<=\n)/)) {
+    const kind = /^(?:\+\+\+|---) /.test(line) ? "hunk" : (kinds[line[0]] ?? "");
+    const last = segments.at(-1);
+    if (last?.kind === kind) last.text += line;
+    else segments.push({ text: line, kind });
+  }
+  return segments;
+}
+
+function painted(text: string): Segment[] {
+  const segments: Segment[] = [];
+  let colour = "";
+  let bold = "";
+  let end = 0;
+  const add = (upTo: number) => {
+    if (upTo > end) segments.push({ text: text.slice(end, upTo), kind: `${colour} ${bold}`.trim() });
+  };
+  for (const found of text.matchAll(SEQUENCE)) {
+    add(found.index);
+    end = found.index + found[0].length;
+    if (found[2] !== "m") continue;
+    for (const code of (found[1] || "0").split(/[;:]/).map(Number)) {
+      if (code === 0) colour = bold = "";
+      else if (code === 1) bold = "bold";
+      else if (code === 22) bold = "";
+      else if (code === 39) colour = "";
+      else if (code === 38 || code === 48) break;
+      else if ((code >= 30 && code <= 37) || (code >= 90 && code <= 97)) colour = `ansi${code % 10}`;
+    }
+  }
+  add(text.length);
+  return segments;
+}
+
+function parse(text: string, reviver?: Reviver): unknown {
+  if (!/^\s*[[{]/.test(text)) return undefined;
+  try {
+    return JSON.parse(text, reviver);
+  } catch {
+    return undefined;
+  }
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
