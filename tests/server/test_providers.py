@@ -2,9 +2,10 @@
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
-from contextrender_bridge.server.providers import Providers
+from contextrender_bridge.server.providers import Providers, Questions
 
 from engine.models.answers import ANSWERS, Answers, Waiting, answer_of
 
@@ -19,22 +20,65 @@ def test_the_same_question_meanwhile_is_asked_once() -> None:
 
     async def run() -> list[int]:
         providers = Providers(4)
-        answers = [Answers() for _ in range(3)]
-        waiting = [Waiting("key", ask) for _ in answers]
-        users = ["ann", "ann", "bob"]
+        requests = [Questions(providers) for _ in range(3)]
         asking = [
-            asyncio.ensure_future(providers.ask(*one))
-            for one in zip(users, waiting, answers, strict=True)
+            asyncio.ensure_future(request.ask(user, Waiting("key", ask)))
+            for request, user in zip(requests, ["ann", "ann", "bob"], strict=True)
         ]
         await asyncio.sleep(0)
         asking[0].cancel()  # whoever came with it is not cancelled
         opened.set()
         await asyncio.wait(asking)
         providers.close()
-        return [found.get() for one in answers if (found := one.take("key")) is not None]
+        taken = [request.answers.take("key") for request in requests]
+        return [found.get() for found in taken if found is not None]
 
     assert asyncio.run(run()) == [7, 7]
     assert len(asked) == 2
+
+
+def test_an_answer_is_kept_until_whoever_asked_has_used_it() -> None:
+    asked: list[int] = []
+
+    def ask() -> int:
+        asked.append(1)
+        return len(asked)
+
+    async def run() -> list[int]:
+        providers = Providers(4)
+        with Questions(providers) as first:
+            await first.ask("ann", Waiting("key", ask))
+            with Questions(providers) as second:
+                await second.ask("ann", Waiting("key", ask))
+        with Questions(providers) as third:
+            await third.ask("ann", Waiting("key", ask))
+        providers.close()
+        taken = [request.answers.take("key") for request in (first, second, third)]
+        return [found.get() for found in taken if found is not None]
+
+    assert asyncio.run(run()) == [1, 1, 2]
+
+
+def test_what_failed_is_asked_again() -> None:
+    asked: list[int] = []
+
+    def ask() -> int:
+        asked.append(1)
+        if len(asked) == 1:
+            raise LookupError
+        return 7
+
+    async def run() -> Any:
+        providers = Providers(4)
+        with Questions(providers) as first, Questions(providers) as second:
+            await first.ask("ann", Waiting("key", ask))
+            await second.ask("ann", Waiting("key", ask))
+        providers.close()
+        found = second.answers.take("key")
+        assert found is not None
+        return found.get()
+
+    assert asyncio.run(run()) == 7
 
 
 def test_a_request_finds_what_came_for_it() -> None:

@@ -28,25 +28,26 @@ export function Call({ place, data }: ViewProps) {
   const shown = changed ? (other.value?.explain.turn === turn ? other.value : null) : own.value;
   const error = changed ? other.error : own.error;
   // Keys may come faster than the view is drawn anew.
-  const at = useRef(turn);
-  at.current = turn;
-  const move = (to: number) => {
-    at.current = Math.min(last, Math.max(1, to));
-    go(address(place.session, "call", at.current, place.branch, options), true);
+  const here = useRef(place);
+  here.current = place;
+  const move = (by: number) => {
+    const item = Math.min(last, Math.max(1, (here.current.item ?? last) + by));
+    here.current = { ...here.current, item };
+    go(address(place.session, "call", item, place.branch, options), true);
   };
   useEffect(() => {
     const keys = (event: KeyboardEvent) => {
       if (event.target instanceof Element && event.target.closest("input, select, textarea, .scroll, [role=application]")) return;
       if (event.altKey || event.ctrlKey || event.metaKey) return;
-      if (event.key === "ArrowLeft" || event.key === "[") move(at.current - 1);
-      if (event.key === "ArrowRight" || event.key === "]") move(at.current + 1);
+      if (event.key === "ArrowLeft" || event.key === "[") move(-1);
+      if (event.key === "ArrowRight" || event.key === "]") move(1);
     };
     addEventListener("keydown", keys);
     return () => removeEventListener("keydown", keys);
   });
   // What is asked follows into the address once a slider rests: browsers take only so many changes.
   useEffect(() => {
-    const timer = setTimeout(() => go(address(place.session, "call", place.item, place.branch, options), true), 300);
+    const timer = setTimeout(() => go(address(place.session, "call", here.current.item, place.branch, options), true), 300);
     return () => clearTimeout(timer);
   }, [JSON.stringify(options)]);
   const difference = useMemo(() => (changed && shown && own.value ? compare(own.value, shown) : null), [changed, shown, own.value]);

@@ -39,7 +39,7 @@ from contextrender_bridge.server.metrics import (
     is_of_this_machine,
 )
 from contextrender_bridge.server.pace import LOOKING_THREADS, LOOKS, Pace
-from contextrender_bridge.server.providers import Providers
+from contextrender_bridge.server.providers import Providers, Questions
 from contextrender_bridge.server.quotas import Quotas
 from contextrender_bridge.server.readiness import Readiness
 from contextrender_bridge.server.redaction import Redaction
@@ -152,18 +152,19 @@ class Service:
         self.runtime.close()
 
     async def _run_walker(self, name: str, body: bytes, admitted: Callable[[], Caller]) -> Response:
-        looks, answers = name in LOOKS, Answers()
+        looks = name in LOOKS
         callers: list[Caller] = []
 
         def work(tell: Tell) -> bytes | Waiting:
             if not callers:
                 callers.append(admitted())
             with self._pace.look() if looks else self._pace.agent():
-                return self._work(name, body, callers[0], answers, tell)
+                return self._work(name, body, callers[0], questions.answers, tell)
 
         threads = self._looking if looks else self._threads
-        while isinstance(made := await in_thread(threads, f"walker {name}", work), Waiting):
-            await self._providers.ask(callers[0].root, made, answers)
+        with Questions(self._providers) as questions:
+            while isinstance(made := await in_thread(threads, f"walker {name}", work), Waiting):
+                await questions.ask(callers[0].root, made)
         return made
 
     def _work(
