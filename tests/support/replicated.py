@@ -33,7 +33,11 @@ class Pair:
 
     def kill_primary(self) -> None:
         """Kill -9, so that nothing is said to anyone."""
-        kill_postmaster(self.primary.folder / "data")
+        data = self.primary.folder / "data"
+        parent = (data / "postmaster.pid").read_text().splitlines()[0]
+        kill_postmaster(data)
+        # It starts again only once its number is nobody's, a remnant's neither.
+        until(lambda: not Path(f"/proc/{parent}").exists())
 
     def promote(self) -> None:
         """The standby becomes the primary."""
