@@ -1,7 +1,9 @@
 """opencode itself, wrapped."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from contextrender_bridge.audit.opencode import read_opencode
@@ -15,11 +17,18 @@ from adapters.wrap.wrapped import Json, Wrapped
 
 
 @pytest.fixture
-def opencode(loopback: Loopback, tmp_path: Path) -> Wrapped:
+def folder() -> Iterator[Path]:
+    """One whose name is as long wherever this runs: every call has it, so it decides what fits."""
+    with TemporaryDirectory(prefix="contextrender-wrap-opencode-", dir="/tmp") as made:
+        yield Path(made)
+
+
+@pytest.fixture
+def opencode(loopback: Loopback, folder: Path) -> Wrapped:
     """With a project of the user's that has a provider of its own."""
     program = node_modules_of("opencode/runtime") / "opencode-linux-x64" / "bin"
     variables = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
-    wrapped = Wrapped(loopback, tmp_path, program, {**variables, "MODEL_URL": loopback.model.url})
+    wrapped = Wrapped(loopback, folder, program, {**variables, "MODEL_URL": loopback.model.url})
     variables = wrapped.variables
     for place in ("DATA", "CONFIG", "CACHE", "STATE"):
         variables[f"XDG_{place}_HOME"] = str(wrapped.home / place.lower())
