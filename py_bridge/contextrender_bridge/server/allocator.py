@@ -13,7 +13,7 @@ def keep_few_arenas() -> None:
     """Call it before threads start; without glibc it does nothing.
 
     Threads would get arenas of their own, eight a core, and each keeps what its largest requests
-    took. Python's threads take turns in any case: two arenas do, and keep 60 MB less (32 agents).
+    took. Python's threads take turns in any case: two arenas do, and keep less.
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, ARENAS)
