@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, ClassVar, Final, Self
 
 from contextrender_bridge.errors import Busy
 
@@ -22,27 +22,41 @@ _POLL: Final = 0.002
 class SessionLocks:
     """Locks by owner and session key.
 
-    Between processes each session is one byte of a single lock file, which stays open: POSIX
-    drops a process's locks on a file as soon as it closes any handle to it.
+    Between processes each session is one byte of a single lock file, to which a process has one
+    handle: POSIX drops its locks on a file as soon as it closes any, and never refuses its own.
     """
 
+    _of_folders: ClassVar[dict[Path, Self]] = {}
+    _guard_of_folders: ClassVar = threading.Lock()
+
     def __init__(self) -> None:
-        """Locks between threads, until `share` names a folder."""
+        """Locks between threads alone."""
         self._guard = threading.Lock()
         self._held: dict[str, tuple[threading.Lock, int]] = {}
+        self._folder: Path | None = None
+        self._sharers = 0
         self._file: IO[bytes] | None = None
 
-    def share(self, folder: Path) -> None:
-        """From now on also locks out other processes that share the same folder."""
-        self.unshare()
-        if fcntl is not None:
-            self._file = (folder / "sessions.lock").open("ab")
+    @classmethod
+    def shared(cls, folder: Path) -> Self:
+        """Those of a folder, which also lock out other processes until as many `unshare`."""
+        folder = folder.resolve()
+        with cls._guard_of_folders:
+            locks = cls._of_folders.setdefault(folder, cls())
+            locks._sharers += 1
+            if locks._file is None and fcntl is not None:
+                locks._file = (folder / "sessions.lock").open("ab")
+            locks._folder = folder
+            return locks
 
     def unshare(self) -> None:
-        """From now on only locks between threads."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        """The last of those who share a folder's locks closes its file."""
+        with self._guard_of_folders:
+            self._sharers -= 1
+            if self._folder is not None and not self._sharers:
+                del self._of_folders[self._folder]
+                if self._file is not None:
+                    self._file.close()
 
     @contextmanager
     def hold(self, owner: str, key: str, patience: float = PATIENCE) -> Iterator[None]:
@@ -98,9 +112,6 @@ class SessionLocks:
 
 def _byte_of(name: str) -> int:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "big")
-
-
-LOCKS = SessionLocks()
 
 
 @contextmanager

@@ -66,12 +66,15 @@ def wipe(mark: UUID, ids: Iterable[UUID]) -> None:
     """Deletes the caller's nodes unseen, with their edges, in slices: others write in between.
 
     Each slice finds the node `mark` as it was, so that nothing is deleted that came after it went.
+    A request that loses a race afterwards may run again: it finds what is still to go.
     """
     memory = request_memory()
     memory.fence(mark)
+    wrote = memory.wrote
     for some in batched(ids, WIPED_AT_ONCE):
         memory.wipe(some)
         memory.flush()
+    memory.wrote = wrote
 
 
 def request_memory() -> RequestMemory:

@@ -18,6 +18,7 @@ from contextrender_bridge.spans import span
 from sqlalchemy import Engine
 
 from graph.runtime.kinds import Kinds
+from graph.runtime.locks import SessionLocks
 from graph.runtime.queue import WriteQueue
 from graph.runtime.schema import MIGRATIONS, VERSION
 from graph.runtime.statements import (
@@ -85,6 +86,7 @@ class Store(ABC):
     def __init__(self) -> None:
         """Subclasses open the database first. `on_refused` is told of each failed write."""
         self.on_refused: Callable[[], None] = lambda: None
+        self.locks = SessionLocks()
         self.kinds = Kinds(
             lambda: self.read("SELECT number, module, name FROM kinds"), self._add_kind
         )

@@ -9,7 +9,6 @@ from contextrender_bridge.errors import ContextRenderError, Damaged
 from engine.history.working_set import Key, SessionState
 from graph.runtime.caches import WORKING_SET
 from graph.runtime.identity import session_id
-from graph.runtime.locks import LOCKS
 from graph.runtime.owner import caller_root
 from graph.runtime.request import request_memory
 
@@ -40,7 +39,7 @@ class Hold:
         self._released = True
 
     def __enter__(self) -> Self:
-        self._locks.enter_context(LOCKS.hold(*self.place))
+        self._locks.enter_context(self._memory.store.locks.hold(*self.place))
         return self
 
     def __exit__(

@@ -120,6 +120,27 @@ def test_a_session_of_the_same_name_begins_where_nothing_is_left(
     alice.graph().check()
 
 
+@pytest.mark.usefixtures("slices")
+def test_a_session_of_the_same_name_that_loses_a_race_runs_again(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice.api("sync", session="s", messages=RUN)
+    interrupted(alice, monkeypatch)
+    lost: list[Unit] = []
+    write = Store.write
+
+    def racing(self: Store, unit: Unit) -> None:
+        if unit.insert and not lost:
+            lost.append(unit)
+            raise Raced
+        write(self, unit)
+
+    monkeypatch.setattr(Store, "write", racing)
+    assert alice.api("sync", session="s", messages=RUN)["offset"] == len(RUN)
+    assert lost
+    alice.graph().check()
+
+
 def test_killed_while_it_deletes_the_rest_goes_later(service: Service, servers: Servers) -> None:
     alice = service.new_user()
     long = agent_run(500, lines=1)

@@ -30,7 +30,7 @@ from graph.runtime import hooks
 from graph.runtime.checking import check_session
 from graph.runtime.early import TELL, Tell
 from graph.runtime.identity import session_id_of
-from graph.runtime.locks import LOCKS
+from graph.runtime.locks import SessionLocks
 from graph.runtime.memory import SYSTEM_ROOT, RequestMemory
 from graph.runtime.opening import open_store
 from graph.runtime.unit import Raced
@@ -78,8 +78,8 @@ class Runtime:
         self.walkers = load_app(app)
         self.on_reports: Callable[[str, list[Any]], None] = lambda name, reports: None
         self.on_conflict: Callable[[], None] = lambda: None
-        LOCKS.share(data)
         self.store = open_store(data)
+        self.store.locks = SessionLocks.shared(data)
         self._turnstiles = [threading.Lock() for _ in range(TURNSTILES)]
         self._system_root = _system_root()
 
@@ -172,7 +172,7 @@ class Runtime:
     def close(self) -> None:
         """Close the store."""
         self.store.close()
-        LOCKS.unshare()
+        self.store.locks.unshare()
 
     def _attempt(
         self,
