@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adapters.testing.javascript import built_client, command
-from tests.bridge.bodies import MAKERS, bodies
+from tests.bridge.bodies import MAKERS, bodies, body_with_users_call
 from tests.support.strategies import BUDGETS, render
 
 Json = dict[str, Any]
@@ -108,3 +108,7 @@ def test_generated_requests(other: Other, dialect: str, data: st.DataObject, bud
     body = data.draw(bodies(dialect))
     breakpoints = data.draw(st.lists(st.integers(0, 60), max_size=4).map(sorted))
     check(other, dialect, body, budget, breakpoints)
+
+
+def test_a_call_in_a_users_message(other: Other) -> None:
+    check(other, "messages", body_with_users_call(), 1, [])

@@ -11,6 +11,7 @@ from tests.support.strategies import transcripts
 
 MARK = {"type": "ephemeral"}
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+USERS_CALL = {"type": "tool_use", "id": "u1", "name": "web", "input": {}}
 INTERNAL = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>> now it is 12:00"
 
 
@@ -87,6 +88,7 @@ STRANGE: dict[str, list[Any]] = {
     ],
     "messages": [
         {"role": "user", "content": [{"type": "search_result", "source": "x"}, IMAGE]},
+        {"role": "user", "content": [USERS_CALL, {"type": "text", "text": "now"}]},
         {"role": "assistant", "content": [{"type": "thinking", "thinking": "", "signature": "s"}]},
         {"role": "assistant", "content": [{"type": "server_tool_use", "id": "s1", "name": "web"}]},
         {"role": "user", "content": [{"type": "text", "text": "marked", "cache_control": MARK}]},
@@ -122,6 +124,20 @@ MAKERS: dict[str, tuple[Callable[[list[Json]], Json], str]] = {
     "responses": (responses_body, "input"),
     "observations": (observations_body, "messages"),
 }
+
+
+def body_with_users_call() -> Json:
+    """A Messages request in which a user's message holds a call: a history that was edited."""
+    asked = [{"type": "text", "text": "Look."}, USERS_CALL]
+    return {
+        "model": "m",
+        "messages": [
+            {"role": "user", "content": "Why?"},
+            {"role": "assistant", "content": "Ask."},
+            {"role": "user", "content": asked},
+            {"role": "assistant", "content": "Seen."},
+        ],
+    }
 
 
 @st.composite

@@ -6,6 +6,8 @@ import pytest
 from contextrender_bridge.dialects import DIALECTS, Plan
 from contextrender_bridge.wire import Json
 
+from tests.bridge.bodies import body_with_users_call
+
 
 def said(*blocks: Json) -> Json:
     return {"role": "assistant", "content": list(blocks)}
@@ -142,3 +144,11 @@ def test_messages_that_the_agent_sent_side_by_side_stay_so(dialect: str) -> None
     items += [{"role": "assistant", "content": f"{number}"} for number in range(3)]
     transcript = DIALECTS[dialect].read({"messages": items})
     assert transcript.apply(Plan.everything(transcript.messages))["messages"] == items
+
+
+def test_a_call_in_a_users_message_stays() -> None:
+    body = body_with_users_call()
+    transcript = DIALECTS["messages"].read(body)
+    first_left_out = [{"message": position, "calls": []} for position in (2, 3)]
+    left = transcript.apply(Plan(transcript.messages, first_left_out))
+    assert left["messages"] == body["messages"][2:]

@@ -157,7 +157,8 @@ class MessagesTranscript:
                 parts.append(_Part("result", len(self.messages)))
                 self._add_result(block)
             else:
-                parts.append(_Part(kind, len(self.messages)))
+                # A call in a user's message is nobody's: it stays as it was sent.
+                parts.append(_Part("other" if kind == "call" else kind, len(self.messages)))
                 spoken.append(block)
         self._finish_user(role, spoken)
         return parts
