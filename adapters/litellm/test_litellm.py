@@ -1,9 +1,6 @@
 """LiteLLM's gateway itself, in front of the proxy, and with its guardrail at it."""
 
 import json
-import socket
-import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,13 +12,13 @@ from contextrender_bridge.wire import Json
 from adapters.conftest import Loopback
 from adapters.testing import hosts
 from adapters.testing.commands import run
+from adapters.testing.gateways import free_port, serving_gateway
 from adapters.testing.installs import environment, python_of
 from adapters.testing.plain_agent import goes_on, work
 from adapters.testing.scripted import Script
 
 HERE = Path(__file__).parent
 KEY = "sk-gateway"
-START_SECONDS = 90
 
 RETRIEVE = """
 import asyncio, json, sys
@@ -49,8 +46,7 @@ def gateway(loopback: Loopback, folder: Path, name: str) -> Iterator[str]:
     config = (HERE / name).read_text().replace("http://127.0.0.1:8700", loopback.proxy)
     config = config.replace("https://api.openai.com/v1", f"{loopback.model.url}/v1")
     (folder / "config.yaml").write_text(config)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = str(listener.getsockname()[1])
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = [python_of("litellm").with_name("litellm"), "--config", folder / "config.yaml"]
     own = environment(
@@ -60,31 +56,9 @@ def gateway(loopback: Loopback, folder: Path, name: str) -> Iterator[str]:
         HOME=str(folder),
     )
     own.pop("PYTHONPATH")
-    log = folder / "gateway.log"
-    with (
-        log.open("w") as output,
-        subprocess.Popen(
-            [*map(str, command), "--host", "127.0.0.1", "--port", port],
-            env=own,
-            stdout=output,
-            stderr=output,
-        ) as process,
-    ):
-        try:
-            deadline = time.monotonic() + START_SECONDS
-            while not _answers(url):
-                assert process.poll() is None and time.monotonic() < deadline, log.read_text()
-                time.sleep(0.2)
-            yield url
-        finally:
-            process.terminate()
-
-
-def _answers(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/health/liveliness", timeout=2).is_success
-    except httpx.TransportError:
-        return False
+    words = [*command, "--host", "127.0.0.1", "--port", port]
+    with serving_gateway(words, own, f"{url}/health/liveliness", folder):
+        yield url
 
 
 @pytest.mark.parametrize("config", ["config.yaml", "guardrail.yaml"])

@@ -40,6 +40,7 @@ RUNTIMES = {
     "ai_sdk": Runtime("javascript", "node"),
     "appworld": Runtime("module", "appworld"),
     "claude_code": Runtime("proxy", "claude"),
+    "claude_code_router": Runtime("proxy", "ccr"),
     "codex": Runtime("proxy", "codex"),
     "google_adk": Runtime("module", "google-adk"),
     "hermes": Runtime("module", "hermes-agent"),

@@ -1,0 +1,47 @@
+"""Gateways as programs of their own, on a port of this machine."""
+
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+START_SECONDS = 90
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
+
+
+@contextmanager
+def serving_gateway(
+    command: Sequence[object], environment: Mapping[str, str], probe: str, folder: Path
+) -> Iterator[None]:
+    """Runs a gateway from the moment `probe` answers; what it prints is in `folder`."""
+    log = folder / "gateway.log"
+    words = [str(word) for word in command]
+    with (
+        log.open("w") as output,
+        subprocess.Popen(words, env=environment, stdout=output, stderr=output) as process,
+    ):
+        try:
+            until = time.monotonic() + START_SECONDS
+            while not _answers(probe):
+                assert process.poll() is None and time.monotonic() < until, log.read_text()
+                time.sleep(0.1)
+            yield
+        finally:
+            process.terminate()
+
+
+def _answers(address: str) -> bool:
+    try:
+        return httpx.get(address, timeout=2).is_success
+    except httpx.TransportError:
+        return False
