@@ -22,7 +22,7 @@ from tests.support import postgres
 
 CONF = REPOSITORY / "deploy" / "compose" / "balancer.conf"
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin")
-RENDERS = re.compile(r'contextrender_calls_total\{route="render",status="200"\} ([\d.]+)')
+RENDERS = re.compile(r'contextrender_calls_total\{.*route="render",status="200"\} ([\d.]+)')
 SECRET = "one for all servers, of 32 letters"
 HISTORY = [{"role": "user", "content": "Why is checkout slow?"}]
 
@@ -83,8 +83,8 @@ def test_metrics_are_not_for_everyone(balanced: Balanced) -> None:
 
 
 def _renders(server: Server) -> int:
-    found = RENDERS.search(httpx.get(f"{server.url}/metrics").text)
-    return int(float(found[1])) if found else 0
+    found = RENDERS.findall(httpx.get(f"{server.url}/metrics").text)
+    return sum(int(float(count)) for count in found)
 
 
 @contextmanager

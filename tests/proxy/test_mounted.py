@@ -1,6 +1,7 @@
 """The proxy as a part of the service itself."""
 
 import os
+import re
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -10,9 +11,13 @@ import pytest
 from contextrender_bridge import ContextRender, Credentials
 from contextrender_bridge.server.temporary import temporary_service
 
-from tests.proxy.agents import AGENTS, Agent, ChatAgent, finding
+from graph.runtime import rows
+from graph.runtime.sqlite import SqliteStore
+from tests.proxy.agents import AGENTS, TASK, Agent, ChatAgent, finding
 from tests.proxy.conftest import Setup, add_user, data_of
 from tests.proxy.doubles import Model, chat, serving, whole
+
+KEY = "sk-canary7731canary7731canary"
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +28,7 @@ def mounted() -> Iterator[tuple[Credentials, Model]]:
         patch.setenv("CONTEXTRENDER_ANTHROPIC_UPSTREAM", url)
         patch.setenv("CONTEXTRENDER_BUDGET", "600")
         patch.setenv("CONTEXTRENDER_POLICY", "contextrender")
+        patch.setenv("CONTEXTRENDER_REDACT", "keys")
         assert os.environ["CONTEXTRENDER_UPSTREAM"] == url
         with temporary_service() as credentials:
             yield credentials, model
@@ -78,3 +84,42 @@ def test_other_paths_are_forwarded(setup: Setup) -> None:
     assert setup.http.get("/v1/models").json() == {"data": []}
     assert setup.http.get("/healthz").json() == {"status": "ok"}
     assert setup.http.get("/nowhere").status_code == 404
+
+
+def test_what_rules_find_reaches_the_model_and_never_the_store(
+    setup: Setup, mounted: tuple[Credentials, Model]
+) -> None:
+    session = uuid.uuid4().hex
+    agent = ChatAgent(setup, session)
+    agent.items[1] = {"role": "user", "content": f"{TASK} Log in with {KEY}."}
+    assert KEY in str(agent.run(9)[-1])
+    assert "[redacted:keys]" in str(setup.service.export_session(session))
+    store = SqliteStore(data_of(mounted[0]) / "store.db")
+    held = [rows.unpack(data) for (data,) in store.read("SELECT data FROM nodes")]
+    store.close()
+    assert [row for row in held if b"[redacted:keys]" in row]
+    assert not [row for row in held if KEY.encode() in row]
+
+
+def test_histories_that_go_through_unchanged_are_counted_by_reason(setup: Setup) -> None:
+    def counted() -> dict[str, float]:
+        page = setup.http.get("/metrics").text
+        lines = re.findall(r'^contextrender_fail_open_total\{reason="(.*)"\} (.*)$', page, re.M)
+        return {reason: float(count) for reason, count in lines}
+
+    before = counted()
+    body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+    for wrong in ({"x_contextrender_budget": "many"}, {"x_contextrender_policy": "nonsense"}):
+        setup.model.script = [whole(chat("hello"))]
+        got = setup.post("/v1/chat/completions", body, **wrong)
+        assert got.headers["x-contextrender-fail-open"] in ("invalid_budget", "invalid_policy")
+    after = counted()
+    more = {reason: count - before.get(reason, 0) for reason, count in after.items()}
+    assert more == {"invalid_budget": 1, "invalid_policy": 1}
+
+
+def test_a_model_call_is_told_by_its_policy(setup: Setup) -> None:
+    ChatAgent(setup, uuid.uuid4().hex).run(9)
+    page = setup.http.get("/metrics").text
+    told = 'contextrender_calls_total{policy="contextrender",route="s",status="200"}'
+    assert told in page

@@ -86,7 +86,7 @@ def test_connections_go_where_their_session_is(connect: Connect) -> None:
 
 def test_figures_are_those_of_all_processes(connect: Connect) -> None:
     clients = [connect() for _ in range(12)]
-    key = ("contextrender_calls_total", "sync", "200")
+    key = ("contextrender_calls_total", "", "sync", "200")
     before = figures(clients[0])
     for number, client in enumerate(clients):
         assert sync(client, f"counted-{number}", 1).status_code == 200

@@ -32,12 +32,8 @@ from contextrender_bridge.server.counts import Counts
 from contextrender_bridge.server.endpoints import Fields
 from contextrender_bridge.server.limits import LOGIN_BYTES, BodyLimit
 from contextrender_bridge.server.logs import ASKED
-from contextrender_bridge.server.metrics import (
-    CONTENT_TYPE,
-    Metered,
-    Metrics,
-    is_of_this_machine,
-)
+from contextrender_bridge.server.metered import Metered
+from contextrender_bridge.server.metrics import CONTENT_TYPE, Metrics, is_of_this_machine
 from contextrender_bridge.server.pace import LOOKING_THREADS, LOOKS, Pace
 from contextrender_bridge.server.providers import Providers, Questions
 from contextrender_bridge.server.quotas import Quotas
@@ -183,7 +179,11 @@ class Service:
         def anew() -> Mapping[str, Any]:
             return parsed.pop() if parsed else parse()
 
-        reply = self.runtime.run(name, anew, caller.root, answers, tell)
+        def told(report: object) -> None:
+            self.metrics.told(name, report)
+            tell(report)
+
+        reply = self.runtime.run(name, anew, caller.root, answers, told)
         if name in AUDITED:
             self.accounts.audit.note(AUDITED[name], caller.name, session=given.get("session", ""))
         return reply

@@ -1,7 +1,9 @@
-"""What stored calls come to, for `GET /metrics`."""
+"""What the store holds, for `GET /metrics`: its bytes, and what its calls come to."""
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -11,6 +13,7 @@ from engine.call.ledger import Sums
 from engine.lookback.saved import add_rows
 from graph.runtime.owned import all_spent
 from graph.runtime.store import Store
+from graph.runtime.unit import StoreUnavailable
 
 OTHER = "other"
 """Callers name models as they like: those that LiteLLM's table does not know count as one."""
@@ -41,14 +44,39 @@ class Counted(Collector):
         yield from (calls, tokens)
 
     def _sums(self) -> dict[tuple[str, str, str], Sums]:
+        """As last read, while the store does not answer."""
         now = time.monotonic()
-        read, found = self._known
-        if now - read >= COUNTED_SECONDS:
-            found = {}
-            for (_, _, *key), sums in add_rows(all_spent(self._store)).items():
-                model, policy, sent = key
-                model = model if model_row(model) else OTHER
-                known = found.get((model, policy, sent))
-                found[model, policy, sent] = known.plus(sums) if known else sums
-            self._known = (now, found)
+        if now - self._known[0] >= COUNTED_SECONDS:
+            with suppress(StoreUnavailable):
+                self._known = (now, self._read())
+        return self._known[1]
+
+    def _read(self) -> dict[tuple[str, str, str], Sums]:
+        found: dict[tuple[str, str, str], Sums] = {}
+        for (_, _, *key), sums in add_rows(all_spent(self._store)).items():
+            model, policy, sent = key
+            model = model if model_row(model) else OTHER
+            known = found.get((model, policy, sent))
+            found[model, policy, sent] = known.plus(sums) if known else sums
         return found
+
+
+class StoredBytes(Collector):
+    """The bytes of a store, looked up when asked, and not where it does not answer."""
+
+    def __init__(self, store: Store, data: Path) -> None:
+        self._store, self._data = store, data
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Its name: registering must not ask the store."""
+        yield GaugeMetricFamily("contextrender_stored_bytes", "Size of the store")
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The one figure."""
+        (found,) = self.describe()
+        with suppress(StoreUnavailable, OSError):
+            size = self._store.size()
+            if size is None:
+                size = sum(one.stat().st_size for one in self._data.glob("store.db*"))
+            found.add_metric([], size)
+        yield found

@@ -23,10 +23,12 @@ ABOUT_A_REQUEST: Final = ("route", "status", "ms")
 
 @dataclass
 class Asked:
-    """The request that is answered: its id, and whose it is once that is known."""
+    """The request that is answered: its id, and once they are known, whose it is and the policy by
+    which it was rendered."""
 
     id: str
     user: str = ""
+    policy: str = ""
 
 
 ASKED: ContextVar[Asked | None] = ContextVar("asked", default=None)

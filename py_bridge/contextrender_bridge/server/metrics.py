@@ -3,31 +3,20 @@
 Answered on loopback to programs of this machine; from elsewhere only to the local user's token.
 """
 
-import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
-from prometheus_client.registry import Collector
 from prometheus_client.values import MutexValue, ValueClass
-from starlette.datastructures import Headers, MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from contextrender_bridge.server.counted import Counted
-from contextrender_bridge.server.logs import ASKED, Asked, log_request
-from contextrender_bridge.spans import span, traceparent
+from contextrender_bridge.server.counted import Counted, StoredBytes
+from contextrender_bridge.server.logs import ASKED
 from graph.runtime.caches import CACHES
 from graph.runtime.store import Store
-from graph.runtime.unit import StoreUnavailable
 
-REQUEST_ID = "x-request-id"
-FIT_FOR_AN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 CACHES_SECONDS = 1.0
@@ -41,16 +30,19 @@ class Metrics:
         """Stored bytes are those of the store, which is in `data` or elsewhere."""
         self._walkers = frozenset(walkers)
         self._registry = CollectorRegistry()
-        self._stored = [_Stored(store, data), Counted(store)]
+        self._stored = [StoredBytes(store, data), Counted(store)]
         for collector in self._stored:
             self._registry.register(collector)
         self.calls = Counter(
-            "contextrender_calls", "Requests answered", ["route", "status"], registry=self._registry
+            "contextrender_calls",
+            "Requests answered",
+            ["route", "policy", "status"],
+            registry=self._registry,
         )
         self.seconds = Histogram(
             "contextrender_call_seconds",
             "Time to answer",
-            ["route"],
+            ["route", "policy"],
             buckets=SECONDS,
             registry=self._registry,
         )
@@ -130,9 +122,20 @@ class Metrics:
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
 
+    def answered(self, route: str, policy: str, status: int, seconds: float) -> None:
+        """Counts a request; its policy is empty where nothing was rendered."""
+        self.calls.labels(route, policy, str(status)).inc()
+        self.seconds.labels(route, policy).observe(seconds)
+
+    def told(self, walker: str, report: Any) -> None:
+        """Notes by which policy a walker rendered, for when its request is answered."""
+        if walker in RENDERS and (asked := ASKED.get()) is not None:
+            asked.policy = report.policy
+
     def rendered(self, walker: str, reports: list[Any]) -> None:
         """Counts the tokens of what a walker reported, where it rendered."""
         for view in reports if walker in RENDERS else ():
+            self.told(walker, view)
             self.tokens.labels(view.policy, "before").inc(view.tokens.before)
             self.tokens.labels(view.policy, "after").inc(view.tokens.after)
 
@@ -144,73 +147,7 @@ class Metrics:
         return first if first in ("user", "healthz", "metrics", "console", "v1", "s") else "unknown"
 
 
-class Metered:
-    """ASGI middleware: every request is counted and timed."""
-
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        """Counts into `metrics`."""
-        self._app = app
-        self._metrics = metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, watching its answer."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        route = self._metrics.route_of(scope["path"])
-        asked = Asked(_id_of(scope))
-        ASKED.set(asked)
-        status = 500
-        started = time.perf_counter()
-
-        async def watched(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                MutableHeaders(scope=message).setdefault(REQUEST_ID, asked.id)
-            await send(message)
-
-        self._metrics.in_flight.inc()
-        try:
-            with span(f"{scope['method']} {route}", traceparent(scope["headers"])):
-                await self._app(scope, receive, watched)
-        finally:
-            self._metrics.in_flight.dec()
-            self._metrics.calls.labels(route, str(status)).inc()
-            seconds = time.perf_counter() - started
-            self._metrics.seconds.labels(route).observe(seconds)
-            log_request(route, status, seconds)
-            self._metrics.tell_caches()
-
-
-def _id_of(scope: Scope) -> str:
-    """The id that the caller gave the request, if it can be written anywhere; else a new one."""
-    given = Headers(scope=scope).get(REQUEST_ID, "")
-    return given if FIT_FOR_AN_ID.fullmatch(given) else uuid4().hex
-
-
 def is_of_this_machine(scope: Mapping[str, Any]) -> bool:
     """Whether the request came over loopback."""
     host, *_ = scope.get("client") or ("",)
     return host.startswith("127.") or host == "::1"
-
-
-class _Stored(Collector):
-    """The bytes of a store, looked up when asked, and not where it does not answer."""
-
-    def __init__(self, store: Store, data: Path) -> None:
-        self._store, self._data = store, data
-
-    def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Its name: registering must not ask the store."""
-        yield GaugeMetricFamily("contextrender_stored_bytes", "Size of the store")
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The one figure."""
-        (found,) = self.describe()
-        with suppress(StoreUnavailable, OSError):
-            size = self._store.size()
-            if size is None:
-                size = sum(one.stat().st_size for one in self._data.glob("store.db*"))
-            found.add_metric([], size)
-        yield found
