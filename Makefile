@@ -37,9 +37,11 @@ fuzz: .venv/ready
 	$(BIN)/python -m pytest -rs --hypothesis-seed=$(HYPOTHESIS_SEED) \
 		tests/api/test_fuzz.py tests/proxy/test_fuzz.py
 
-# The API's tests again over PostgreSQL, on a cluster of their own; left out where there is none.
+# The tests of the API and of accounts again over PostgreSQL, in a cluster of their own; left out where
+# there is none.
+ACCOUNTS := $(addprefix tests/server/,test_accounts.py test_quotas.py test_sign_in.py test_users.py)
 test-postgres: .venv/ready
-	TEST_STORE=postgres $(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/api
+	TEST_STORE=postgres $(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/api $(ACCOUNTS)
 
 # The same with the lowest versions that the requirements allow: make test-lowest TESTS=tests/api
 TESTS ?= tests

@@ -62,7 +62,8 @@ async def load(service: Service, count: int, seconds: float, name: str = "a") ->
 
 
 async def console(service: Service, seconds: float) -> dict[str, Any]:
-    """An agent's renders with and without somebody who reads a long session without pauses."""
+    """An agent's renders alone, and beside somebody who looks without pauses: at a long session of
+    another agent's, or at this one's own."""
     watched = Wire(service.url, service.token)
     long = Agent(watched, "watched", 1)
     await long.begin()
@@ -70,31 +71,32 @@ async def console(service: Service, seconds: float) -> dict[str, Any]:
         await long.call(Seen())
     agent = Agent(Wire(service.url, service.token), "beside", 2)
     await agent.begin()
-    taken: dict[bool, list[float]] = {False: [], True: []}
+    taken: dict[Agent | None, list[float]] = {None: [], long: [], agent: []}
     reads = 0
 
-    async def read(ended: asyncio.Event) -> None:
+    async def read(looked_at: Agent, ended: asyncio.Event) -> None:
         nonlocal reads
-        body = json.dumps({"session": "watched-1"}).encode()
         for look in cycle(LOOKS):
             if ended.is_set():
                 return
-            status, answer = await watched.post(look, body, "watched-1")
+            session = looked_at.session
+            body = json.dumps({"session": session}).encode()
+            status, answer = await watched.post(look, body, session)
             assert status == 200, answer[:200]
             reads += 1
 
-    # In turns, so that the machine's moods hit both alike.
+    # In turns, so that the machine's moods hit all alike.
     for _ in range(4):
-        for beside in (False, True):
+        for looked_at, times in taken.items():
             ended = asyncio.Event()
-            reader = asyncio.create_task(read(ended)) if beside else None
-            seen = await worked([agent], seconds / 8)
-            taken[beside] += seen.seconds
+            reader = asyncio.create_task(read(looked_at, ended)) if looked_at else None
+            times += (await worked([agent], seconds / 8)).seconds
             ended.set()
             if reader is not None:
                 await reader
-    alone, together = (statistics.median(taken[beside]) * 1000 for beside in (False, True))
-    return {"alone_ms": alone, "beside_ms": together, "slower": together / alone, "reads": reads}
+    alone, beside, own = (statistics.median(times) * 1000 for times in taken.values())
+    medians = {"alone_ms": alone, "beside_ms": beside, "own_ms": own}
+    return {**medians, "slower": beside / alone, "own_slower": own / alone, "reads": reads}
 
 
 async def measured(arguments: argparse.Namespace) -> dict[str, Any]:

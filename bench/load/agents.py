@@ -79,8 +79,8 @@ class Agent:
         """Records what the session begins with."""
         self._sessions += 1
         self._next = 0
-        fields = {"session": self._session, "messages": self._first}
-        status, body = await self._wire.post("sync", json.dumps(fields).encode(), self._session)
+        fields = {"session": self.session, "messages": self._first}
+        status, body = await self._wire.post("sync", json.dumps(fields).encode(), self.session)
         assert status == 200, body
         self._keep(body)
 
@@ -89,13 +89,13 @@ class Agent:
         if self._next == LONGEST:
             await self.begin()
         offset, prefix = self._known
-        fields: dict[str, Any] = {"session": self._session, "offset": offset, "prefix": prefix}
+        fields: dict[str, Any] = {"session": self.session, "offset": offset, "prefix": prefix}
         if self._walker == "render":
             fields |= {"want": "plan", "budget": BUDGET}
         head = json.dumps(fields)[:-1].encode()
         body = head + b', "messages": ' + self._turns[self._next] + b"}"
         begun = time.perf_counter()
-        status, answer = await self._wire.post(self._walker, body, self._session)
+        status, answer = await self._wire.post(self._walker, body, self.session)
         seen.seconds.append(time.perf_counter() - begun)
         if status != 200:
             seen.wrong(f"{status} {answer[:120]!r}")
@@ -104,7 +104,8 @@ class Agent:
         self._keep(answer)
 
     @property
-    def _session(self) -> str:
+    def session(self) -> str:
+        """The one it works in."""
         return f"{self._name}-{self._sessions}"
 
     def _keep(self, body: bytes) -> None:

@@ -22,7 +22,7 @@ def report(**other: Any) -> dict[str, Any]:
     made: dict[str, dict[str, Any]] = {
         "load": load,
         "memory": {"limit_mb": 64, "warm_mb": 350.0, "end_mb": 360.0},
-        "console": {"slower": 1.1},
+        "console": {"slower": 1.1, "own_slower": 1.1},
     }
     for name, value in other.items():
         part = next(rows for rows in made.values() if name in rows)
@@ -40,7 +40,11 @@ def report(**other: Any) -> dict[str, Any]:
         (report(calls_per_second=249.0), ["32 agents: 249 calls a second, goal 250"]),
         (report(end_mb=365.0, warm_mb=365.0), ["memory: 301 MB above the limit, goal 300"]),
         (report(warm_mb=300.0), ["memory: grew to 1.20 of what it was, goal 1.05"]),
-        (report(slower=1.2), ["console: renders take 1.20 x, goal 1.1"]),
+        (report(slower=1.2), ["console at another session: renders take 1.20 x, goal 1.1"]),
+        (
+            report(own_slower=1.3),
+            ["console at the agent's own session: renders take 1.30 x, goal 1.1"],
+        ),
     ],
 )
 def test_a_missed_goal_is_told(made: dict[str, Any], missed: list[str]) -> None:

@@ -1,18 +1,39 @@
 """One server of the test app for every test that does not need its own."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from tests.server.servers import TEST_APP, Server, running
+from tests.server.servers import DATABASE, TEST_APP, Server, running
+from tests.support.postgres import cluster, missing, new_database
+
+NewStore = Callable[[], dict[str, Any]]
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def new_store() -> Iterator[NewStore]:
+    """What the environment says of an empty store: nothing for SQLite.
+
+    With `TEST_STORE=postgres` an empty database in a PostgreSQL of the tests' own.
+    """
+    if os.environ.get("TEST_STORE") != "postgres":
+        yield dict
+        return
+    if (reason := missing()) is not None:
+        pytest.skip(reason)
+    with cluster() as address:
+        yield lambda: {DATABASE: new_database(address)}
+
+
+@pytest.fixture(scope="session")
+def server(new_store: NewStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     data = tmp_path_factory.mktemp("server") / "data"
-    with running([*TEST_APP, "0", str(data)], data, CONTEXTRENDER_MAX_BODY_MB="2") as server:
+    environment = {"CONTEXTRENDER_MAX_BODY_MB": "2", **new_store()}
+    with running([*TEST_APP, "0", str(data)], data, **environment) as server:
         yield server
 
 

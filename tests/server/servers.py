@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 TEST_APP = [sys.executable, str(Path(__file__).with_name("serve_app.py"))]
 READY_SECONDS = 300
+DATABASE = "CONTEXTRENDER_DATABASE"
 
 
 @dataclass
@@ -25,7 +26,8 @@ class Server:
 
     process: subprocess.Popen[bytes]
     data: Path
-    url: str
+    environment: Mapping[str, str]
+    url: str = ""
 
     @property
     def out(self) -> str:
@@ -44,18 +46,21 @@ class Server:
 
     def add_user(self, name: str, *, password: str | None = None) -> str:
         """The token of a new user."""
-        command: list[object] = [BIN / "contextrender", "user", "add", name, "--data", self.data]
-        if password is not None:
-            command.append("--password-stdin")
-        made = subprocess.run(
-            [str(word) for word in command],
-            input=password,
+        more = [] if password is None else ["--password-stdin"]
+        made = self.command("user", "add", name, *more, input=password or "")
+        assert made.returncode == 0, made.stderr
+        return made.stdout.strip()
+
+    def command(self, *words: str, input: str = "") -> subprocess.CompletedProcess[str]:
+        """`contextrender` over the server's data, beside it."""
+        return subprocess.run(
+            [BIN / "contextrender", *words, "--data", self.data],
+            input=input,
             capture_output=True,
             text=True,
-            check=True,
             timeout=300,
+            env=self.environment,
         )
-        return str(made.stdout).strip()
 
     def stop(self, number: signal.Signals = signal.SIGINT) -> int:
         """The exit code after that signal."""
@@ -67,13 +72,16 @@ class Server:
 def running(
     command: list[str], data: Path, *, cwd: Path = REPOSITORY, **environment: str
 ) -> Iterator[Server]:
-    """`command` until the block ends, from the moment it says that it is ready."""
+    """`command` until the block ends, from the moment it says that it is ready.
+
+    Its store is SQLite unless the `environment` names a database.
+    """
+    inherited = {key: one for key, one in os.environ.items() if key != DATABASE}
+    known = {**inherited, **environment}
     data.parent.mkdir(parents=True, exist_ok=True)
     with (data.parent / "out").open("wb") as out, (data.parent / "err").open("wb") as err:
-        process = subprocess.Popen(
-            command, cwd=cwd, env={**os.environ, **environment}, stdout=out, stderr=err
-        )
-    server = Server(process, data, "")
+        process = subprocess.Popen(command, cwd=cwd, env=known, stdout=out, stderr=err)
+    server = Server(process, data, known)
     try:
         deadline = time.monotonic() + READY_SECONDS
         while "ready" not in server.out:

@@ -62,19 +62,15 @@ def unready(data: Path, **environment: str) -> Iterator[tuple[Server, str]]:
     with (data.parent.parent / "err").open("w+b") as err:
         command = [*SERVE, str(data)]
         out = (data.parent.parent / "out").open("wb")
-        process = subprocess.Popen(
-            command,
-            env={**os.environ, "CONTEXTRENDER_MIN_FREE_MB": "1", **environment},
-            stdout=out,
-            stderr=err,
-        )
+        known = {**os.environ, "CONTEXTRENDER_MIN_FREE_MB": "1", **environment}
+        process = subprocess.Popen(command, env=known, stdout=out, stderr=err)
         try:
             url = _listens(process)
             deadline = time.monotonic() + 60
             while b"trying on" not in (said := (data.parent.parent / "err").read_bytes()):
                 assert process.poll() is None and time.monotonic() < deadline, said
                 time.sleep(0.05)
-            yield Server(process, data, url), said.decode()
+            yield Server(process, data, known, url), said.decode()
         finally:
             process.kill()
             process.wait()

@@ -1,7 +1,6 @@
 """`contextrender user`, beside a server that runs: what a command did counts at once."""
 
 import json
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,8 @@ from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.credentials import load_credentials
 from contextrender_bridge.errors import Unauthorized
 
-from tests.server.servers import BIN, Server, running
+from tests.server.conftest import NewStore
+from tests.server.servers import BIN, DATABASE, Server, running
 from tests.server.test_accounts import noop
 from tests.server.test_replies import error
 
@@ -22,22 +22,16 @@ MESSAGES = [{"role": "user", "content": "find the SECRET_of_alice"}]
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def service(new_store: NewStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     data = tmp_path_factory.mktemp("users") / "data"
     command = [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data)]
-    with running(command, data) as service:
+    with running(command, data, **new_store()) as service:
         yield service
 
 
 def user(service: Server, *words: str, input: str = "", status: int = 0) -> str:
     """What the command prints, or says of its failure."""
-    done = subprocess.run(
-        [str(BIN / "contextrender"), "user", *words, "--data", str(service.data)],
-        input=input,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = service.command("user", *words, input=input)
     assert done.returncode == status, done.stderr
     return (done.stderr if status else done.stdout).strip()
 
@@ -112,11 +106,14 @@ def test_clients_of_the_local_server_find_the_next_token(
         client.list_sessions()
 
 
-def test_the_local_servers_token_is_renewed_before_it_ends(tmp_path: Path) -> None:
+def test_the_local_servers_token_is_renewed_before_it_ends(
+    tmp_path: Path, new_store: NewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A server that finds one whose time is half over writes another; a fresh one it keeps."""
     from contextrender_bridge.server.accounts import Accounts
     from contextrender_bridge.server.runtime import Runtime
 
+    monkeypatch.setenv(DATABASE, new_store().get(DATABASE, ""))
     runtime = Runtime(Path(__file__).with_name("app"), tmp_path)
     accounts = Accounts(runtime, tmp_path)
     fresh = accounts.local_token()

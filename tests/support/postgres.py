@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
+
+import psycopg
 
 ACCOUNT = "postgres"
 
@@ -80,6 +83,14 @@ def cluster() -> Iterator[str]:
     """The address of an empty database, until the block ends."""
     with Cluster.running() as made:
         yield made.address
+
+
+def new_database(address: str) -> str:
+    """The address of an empty one, beside that database."""
+    name = f"test_{uuid4().hex}"
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return address.replace("/postgres?", f"/{name}?")
 
 
 def programs() -> Path | None:

@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
-import psycopg
 import pytest
 from contextrender_bridge.paths import app_dir
 from contextrender_bridge.server.runtime import load_app
@@ -13,6 +11,7 @@ from contextrender_bridge.settings import Settings
 from graph.runtime.postgres import PostgresStore
 from graph.runtime.sqlite import SqliteStore
 from graph.runtime.store import Store
+from tests.support import postgres as postgres_support
 from tests.support.postgres import cluster, missing
 
 
@@ -27,10 +26,7 @@ def postgres() -> Iterator[str]:
 @pytest.fixture
 def new_database(postgres: str) -> str:
     """The address of an empty one."""
-    name = f"test_{uuid4().hex}"
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    return postgres.replace("/postgres?", f"/{name}?")
+    return postgres_support.new_database(postgres)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

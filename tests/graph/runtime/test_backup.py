@@ -9,9 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-import psycopg
 import pytest
 from contextrender_bridge.cli import main
 from contextrender_bridge.errors import CommandError
@@ -21,6 +19,7 @@ from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.wire import Json
 
 from graph.runtime.backup import back_up, restore
+from tests.support.postgres import new_database
 
 Call = Callable[..., Json]
 
@@ -37,13 +36,6 @@ def database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 def use(monkeypatch: pytest.MonkeyPatch, database: str) -> None:
     monkeypatch.setenv("CONTEXTRENDER_DATABASE", database)
-
-
-def new_database(address: str) -> str:
-    name = f"test_{uuid4().hex}"
-    with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    return address.replace("/postgres?", f"/{name}?")
 
 
 def caller(runtime: Runtime, data: Path, token: str = "") -> Call:
