@@ -7,6 +7,7 @@ the index in transcript order; it never needs their texts again.
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count, repeat
 from math import fsum
 
 from engine.text.values import extract_values
@@ -57,18 +58,17 @@ class ReuseIndex:
         """Adds the next tool result."""
         result = len(self._scores)
         self._scores.append(0.0)
-        ids, first, holders, matches = self._ids, self._first, self._holders, self._matches
-        for value in extract_values(text):
-            known = ids.get(value)
-            if known is None:
-                ids[value] = len(first)
-                first.append(result)
-                holders.append(1)
-                matches.append(0)
-            else:
-                holders[known] += 1
-                if matches[known]:
-                    self._stale.add(first[known])
+        values = extract_values(text)
+        new = values.difference(self._ids)
+        for value in values - new:
+            known = self._ids[value]
+            self._holders[known] += 1
+            if self._matches[known]:
+                self._stale.add(self._first[known])
+        self._ids.update(zip(new, count(len(self._first)), strict=False))
+        self._first.extend(repeat(result, len(new)))
+        self._holders.extend(repeat(1, len(new)))
+        self._matches.extend(repeat(0, len(new)))
 
     def observe_operation(self, operation: int, text: str) -> list[Use]:
         """Credits the next operation's values to the first earlier result that holds each."""

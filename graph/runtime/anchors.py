@@ -8,6 +8,7 @@ from jaclang.jac0core.archetype import EdgeAnchor, NodeAnchor
 from jaclang.jac0core.runtime import JacRuntime
 
 from graph.runtime.belongings import belongings, known
+from graph.runtime.memory import CURRENT, RequestMemory
 from graph.runtime.owner import caller_root
 from graph.runtime.store import Place
 
@@ -54,7 +55,7 @@ def nodes_before(identities: Iterable[UUID], kind: type) -> list[UUID]:
     """The ids of the nodes that an edge of a type leads from to one of these of the caller's."""
     memory = _memory()
     number = memory.store.kinds.number(kind)
-    return list(memory.store.sources(memory.owner, identities, number))
+    return list(memory.store.sources(caller_root(), identities, number))
 
 
 def list_nodes(kind: type, before: Place | None, limit: int) -> list[object]:
@@ -64,7 +65,7 @@ def list_nodes(kind: type, before: Place | None, limit: int) -> list[object]:
     """
     memory = _memory()
     number = memory.store.kinds.number(kind)
-    found = memory.store.listed(memory.owner, number, before, limit)
+    found = memory.store.listed(caller_root(), number, before, limit)
     loaded = memory.batch_get(found)
     return [loaded[id].archetype for id in found if id in loaded]
 
@@ -120,14 +121,14 @@ def join(source: object, edge: object, target: UUID) -> None:
 def is_whole(ids: Iterable[UUID]) -> bool:
     """Whether each of these nodes of the caller's is there."""
     memory, wanted = _memory(), set(ids)
-    return len(known(memory.store, memory.owner, wanted)) == len(wanted)
+    return len(known(memory.store, caller_root(), wanted)) == len(wanted)
 
 
 def what_belongs_to(session: UUID) -> list[UUID]:
     """Every other node of one of the caller's sessions, whether or not all of it is there."""
     memory = _memory()
-    return sorted(belongings(memory.store, memory.owner, session) - {session})
+    return sorted(belongings(memory.store, caller_root(), session) - {session})
 
 
-def _memory() -> Any:
-    return JacRuntime.get_context().mem
+def _memory() -> RequestMemory:
+    return CURRENT.get()

@@ -7,10 +7,9 @@ from typing import Any
 
 from jaclang.jac0core.archetype import Anchor, Archetype
 from jaclang.jac0core.osp_kernel import _current_scope, osp_report
-from jaclang.jac0core.runtime import JacRuntimeInterface as Jac
 from jaclang.jac0core.runtime import hookimpl, plugin_manager
 
-from graph.runtime.memory import RequestMemory
+from graph.runtime.memory import CURRENT
 
 
 class Hooks:
@@ -29,8 +28,8 @@ class Hooks:
     @hookimpl  # type: ignore[untyped-decorator]
     def commit(anchor: object) -> bool | None:
         """`commit()` in a walker really commits."""
-        memory = Jac.get_context().mem
-        if not isinstance(memory, RequestMemory):
+        memory = CURRENT.get(None)
+        if memory is None:
             return None
         memory.flush()
         return True
@@ -39,8 +38,8 @@ class Hooks:
     @hookimpl  # type: ignore[untyped-decorator]
     def destroy(objs: Any) -> bool | None:
         """`del` without loading every edge of a node, and every node at its other end, first."""
-        memory = Jac.get_context().mem
-        if not isinstance(memory, RequestMemory):
+        memory = CURRENT.get(None)
+        if memory is None:
             return None
         for each in objs if isinstance(objs, list) else [objs]:
             if isinstance(each, (Anchor, Archetype)):

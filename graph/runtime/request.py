@@ -1,34 +1,32 @@
 """What a walker asks of its request beyond nodes and edges: rows as they are, commits, locks."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import batched
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
-from jaclang.jac0core.runtime import JacRuntimeInterface as Jac
-
 from graph.runtime import rows
-from graph.runtime.memory import RequestMemory
+from graph.runtime.memory import CURRENT, RequestMemory
 from graph.runtime.owned import session_fields
 from graph.runtime.unit import WIPED_AT_ONCE
 
 
-def fetch_fields(ids: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """The committed fields of the caller's nodes, by id as it was given; ids that are unknown, or
-    whose rows cannot be read, are left out.
+def fetch_fields(ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
+    """The committed fields of the caller's nodes; ids that are unknown, or whose rows cannot be
+    read, are left out.
 
     Building no archetypes, it reads ten times faster than loading the nodes. What this request
     changed is visible after `commit_now`; nodes that it has loaded are not read again.
     """
-    by_id = {UUID(id): id for id in ids}
     memory = request_memory()
     assert memory.owner is not None
-    loaded = {id: row for id in by_id if (row := memory.row(id)) is not None}
-    found = {by_id[id]: rows.parse(row)[0] for id, row in loaded.items()}
-    for id, _, _, data in memory.store.nodes(memory.owner, by_id.keys() - loaded.keys()):
+    loaded = {id: row for id in ids if (row := memory.row(id)) is not None}
+    found = {id: rows.parse(row)[0] for id, row in loaded.items()}
+    others = [id for id in ids if id not in loaded] if loaded else ids
+    for id, _, _, data in memory.store.nodes(memory.owner, others):
         with suppress(ValueError):
-            found[by_id[id]] = rows.parse(rows.unpack(data))[0]
+            found[id] = rows.parse(rows.unpack(data))[0]
     return found
 
 
@@ -79,7 +77,7 @@ def wipe(mark: UUID, ids: Iterable[UUID]) -> None:
 
 def request_memory() -> RequestMemory:
     """The current request's."""
-    return cast(RequestMemory, Jac.get_context().mem)
+    return CURRENT.get()
 
 
 def hold_until_done(lock: Any) -> None:

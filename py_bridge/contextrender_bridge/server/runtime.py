@@ -31,7 +31,7 @@ from graph.runtime.checking import check_session
 from graph.runtime.early import TELL, Tell
 from graph.runtime.identity import session_id_of
 from graph.runtime.locks import SessionLocks
-from graph.runtime.memory import SYSTEM_ROOT, RequestMemory
+from graph.runtime.memory import CURRENT, SYSTEM_ROOT, RequestMemory
 from graph.runtime.opening import open_store
 from graph.runtime.unit import Raced
 
@@ -160,12 +160,14 @@ class Runtime:
             )
         )
         token = JacRuntime.push_request_context(context)
+        current = CURRENT.set(memory)
         try:
             if root is not None:
                 context.set_user_root(root)
             with memory.held:
                 yield memory
         finally:
+            CURRENT.reset(current)
             JacRuntime.reset_request_context(token)
             memory.close()
 
