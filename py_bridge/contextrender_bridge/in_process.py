@@ -9,6 +9,7 @@ It needs the `[server]` extra.
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import logging
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -22,6 +23,8 @@ import httpx
 
 from contextrender_bridge.client import AsyncContextRender, ContextRender
 from contextrender_bridge.client.flow import TIMEOUT
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.installing import how_to_serve
 from contextrender_bridge.paths import data_dir
 
 URL = "http://contextrender.embedded"
@@ -51,12 +54,13 @@ class Embedded:
 def embedded(data: Path | str | None = None) -> Iterator[Embedded]:
     """The service over `data` (the folder of `contextrender serve`, unless given).
 
-    Raises CommandError when the folder cannot be made or written to.
+    Raises CommandError when the folder cannot be made or written to, and without the
+    server's packages.
     """
+    if importlib.util.find_spec("jaclang") is None:
+        raise CommandError(f"embedded() needs the server: {how_to_serve()}.")
     with _no_root_logging():
-        from contextrender_bridge.server import build_app
-
-        app = build_app(Path(data) if data else data_dir())
+        app = _loaded(Path(data) if data else data_dir())
     try:
         yield Embedded(app, app.state.service.accounts.local_token(days=TOKEN_DAYS))
     finally:
@@ -111,6 +115,25 @@ class LoopTransport(httpx.BaseTransport):
         response = await self._asgi.handle_async_request(inner)
         content = await response.aread()
         return httpx.Response(response.status_code, headers=response.headers.raw, content=content)
+
+
+def _loaded(data: Path) -> Any:
+    """The app, with what its first call would wait for: that has a deadline of two seconds."""
+    from contextrender_bridge.server.warming import load_ahead, tell_why_it_is_slow
+
+    slow = tell_why_it_is_slow()
+    try:
+        from contextrender_bridge.server import build_app
+
+        app = build_app(data)
+        try:
+            load_ahead()
+        except BaseException:
+            app.state.service.close()
+            raise
+    finally:
+        slow.cancel()
+    return app
 
 
 @contextmanager

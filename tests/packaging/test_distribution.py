@@ -66,5 +66,11 @@ def test_no_index_is_said_to_have_it() -> None:
     assert [name for name, text in texts.items() if claim.search(" ".join(text.split()))] == []
 
 
+def test_an_older_python_gets_no_server_without_its_runtime(metadata: Message) -> None:
+    """With a marker an installer leaves the runtime out there, and says that all went well."""
+    required = metadata.get_all("Requires-Dist") or []
+    assert [one for one in required if "python_version" in one] == []
+
+
 def _locked(lock: Path) -> dict[str, str]:
     return dict(PINNED.findall(lock.with_suffix(".txt").read_text()))

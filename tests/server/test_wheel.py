@@ -188,7 +188,8 @@ def _leave_a_codex_session(file: Path) -> None:
 
 def _resolve(one: Told) -> None:
     """That what it names exists and goes together."""
-    named = [word for word in one.words[1:] if word not in ("tool", "install")]
+    chosen = ("--python", "python3.12")  # by installers that would use another
+    named = [word for word in one.words[1:] if word not in ("tool", "install", *chosen)]
     uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--dry-run"]
     # Into an environment of nothing; agents say themselves which versions of Python they are for.
     command = [*uv, "--target", "/nonexistent", "--python", sys.executable, *named]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from contextrender_bridge.errors import CommandError, ContextRenderError
-from contextrender_bridge.installing import how_to_install
+from contextrender_bridge.installing import how_to_serve
 from contextrender_bridge.paths import make_app_importable
 
 HERE = "contextrender_bridge"
@@ -104,10 +104,7 @@ def _parser() -> argparse.ArgumentParser:
 def _run(name: str, arguments: Sequence[str]) -> int:
     row = SUBCOMMANDS[name]
     if row.server and importlib.util.find_spec("jaclang") is None:
-        raise CommandError(
-            f"`contextrender {name}` needs the server: Python 3.12 or newer and "
-            f"{how_to_install('server')}."
-        )
+        raise CommandError(f"`contextrender {name}` needs the server: {how_to_serve()}.")
     if row.server:
         make_app_importable()
     module = importlib.import_module(row.module)

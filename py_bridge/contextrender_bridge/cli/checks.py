@@ -16,7 +16,7 @@ import httpx
 
 from contextrender_bridge.client.credentials import FILE_NAME, load_credentials
 from contextrender_bridge.errors import CommandError, NoCredentials
-from contextrender_bridge.installing import how_to_install
+from contextrender_bridge.installing import how_to_install, serves
 from contextrender_bridge.paths import data_dir
 from contextrender_bridge.server_state import answers
 from contextrender_bridge.settings import config_file, environment_without, read_settings
@@ -24,7 +24,6 @@ from contextrender_bridge.wrap.agents import AGENTS
 from contextrender_bridge.wrap.agents.base import Agent, Given
 from contextrender_bridge.wrap.doors import Doors
 
-SERVER_PYTHON = (3, 12)
 PARTS = ("jaclang", "jac-scale", "tiktoken", "wordllama", "mcp", "uvicorn")
 MODELS = ("byllm", "litellm")
 """Needed only where a setting names a model."""
@@ -48,7 +47,7 @@ Check = Callable[[], Iterator[Finding]]
 def python() -> Iterator[Finding]:
     """The interpreter, and whether it can serve."""
     told = f"{platform.python_version()} at {sys.executable}"
-    if sys.version_info >= SERVER_PYTHON:
+    if serves():
         yield Finding("python", told)
     else:
         yield Finding("python", told, "note", "the client works; the service needs 3.12 or newer")

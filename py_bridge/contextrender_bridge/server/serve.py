@@ -3,14 +3,13 @@
 import argparse
 import os
 import socket
-import sys
-import threading
 from pathlib import Path
 
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.listening import listen
 from contextrender_bridge.paths import app_dir, data_dir, make_private
 from contextrender_bridge.server.allocator import keep_few_arenas
+from contextrender_bridge.server.warming import tell_why_it_is_slow
 from contextrender_bridge.setting_kinds import as_whole
 from contextrender_bridge.settings import checked, current_settings, set_option
 
@@ -65,9 +64,7 @@ def serve(
     keep_few_arenas()
     listener = listen(host, port)
     os.umask(0o077)
-    slow = threading.Timer(3.0, _say_why_it_takes_long)
-    slow.daemon = True
-    slow.start()
+    slow = tell_why_it_is_slow()
     url = _url(host, listener)
     if workers > 1:
         from contextrender_bridge.server.together import serve_together
@@ -83,7 +80,3 @@ def _url(host: str, listener: socket.socket) -> str:
     port = listener.getsockname()[1]
     name = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)
     return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
-
-
-def _say_why_it_takes_long() -> None:
-    print("Loading the Jac runtime; the first start compiles it.", file=sys.stderr, flush=True)

@@ -22,6 +22,7 @@ from contextrender_bridge.server.idle import Idle, stopped_when_idle
 from contextrender_bridge.server.logs import configure_logging
 from contextrender_bridge.server.recovering import Recovering
 from contextrender_bridge.server.tokens import Tokens
+from contextrender_bridge.server.warming import load_ahead
 from contextrender_bridge.settings import current_settings
 
 
@@ -99,20 +100,7 @@ def warm_up() -> None:
 
     A collection that looks through the runtime's 90,000 objects stops every request for 20 ms.
     """
-    from engine.models.embeddings import load_embedder
-    from engine.models.providers import check_model
-    from engine.text.tokens import counter_for
-    from graph.runtime.dispatch import read_filters_once
-
-    read_filters_once()
-    counter_for(None).text("")
-    settings = current_settings()
-    for name, model in (("EMBED_MODEL", settings.embed_model), ("MODEL", settings.model)):
-        if model and model not in ("wordllama", "none"):
-            check_model(f"CONTEXTRENDER_{name}", model)
-    embedder = load_embedder(settings.embed_model)
-    if embedder.name == "wordllama":  # others ask a provider
-        embedder.embed([""])
+    load_ahead()
     gc.collect()
     gc.freeze()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from contextrender_bridge.client.credentials import Credentials, load_credentials
 from contextrender_bridge.errors import CommandError, NoCredentials
-from contextrender_bridge.installing import how_to_install
+from contextrender_bridge.installing import how_to_serve
 from contextrender_bridge.server_state import answers
 from contextrender_bridge.settings import read_settings
 
@@ -36,10 +36,7 @@ def find_service(data: Path, say: Callable[[str], None]) -> Credentials:
     if named := read_settings().url:
         raise CommandError(f"no service answers at {named}.")
     if importlib.util.find_spec("jaclang") is None:
-        raise CommandError(
-            "no service is running, and to start one needs Python 3.12 or newer and "
-            f"{how_to_install('server')}."
-        )
+        raise CommandError(f"no service is running, and to start one needs {how_to_serve()}.")
     with _alone(data / ".starting"):
         with suppress(NoCredentials):
             known = load_credentials(data)
