@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,7 @@ def test_what_needs_the_server_says_how_to_get_it(
 
 def test_an_index_needs_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
     def nowhere(name: str) -> None:
-        raise installing.PackageNotFoundError(name)
+        raise PackageNotFoundError(name)
 
     monkeypatch.setattr(installing, "distribution", nowhere)
     assert "install 'contextrender[server]'" in how_to_install("server")
