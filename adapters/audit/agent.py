@@ -1,6 +1,6 @@
 """A Pydantic AI agent whose spans go to two files, as OpenTelemetry's own exporters write them.
 
-`python agent.py FOLDER` asks twice in one conversation: `FOLDER/otlp.jsonl` is OTLP's JSON,
+`python agent.py FOLDER MODEL` asks twice in one conversation: `FOLDER/otlp.jsonl` is OTLP's JSON,
 `FOLDER/console.jsonl` a span a line, as the SDK's console exporter has it.
 """
 
@@ -31,7 +31,7 @@ def main() -> None:
     for exporter in exporters:
         provider.add_span_processor(SimpleSpanProcessor(exporter))
     settings = InstrumentationSettings(tracer_provider=provider)
-    agent = Agent("openai-chat:gpt-5.1", instructions="Look at the hosts.")
+    agent = Agent(sys.argv[2], instructions="Look at the hosts.")
     agent.instrument = settings
     told = iter(LOOKED)
 

@@ -10,12 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from contextrender_bridge.audit.hermes import read_hermes
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
 from adapters.testing.commands import UNCHANGED, run
 from adapters.testing.installs import ADAPTERS, python_of
 from adapters.testing.scripted import Call, Script, Step
+from adapters.wrap.recorded import check_recorded
 
 FOLDER = ADAPTERS / "hermes"
 QUIET = """
@@ -97,4 +99,5 @@ def test_a_continued_session(api: str, loopback: Loopback, tmp_path: Path) -> No
     assert session["turns"] == len(script.steps) - 1
     assert session["branches"] == 1
     assert kept(home) == len(hosts.MARKS)
+    check_recorded(read_hermes, home)
     assert UNCHANGED not in (home / "logs" / "agent.log").read_text()

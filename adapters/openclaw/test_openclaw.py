@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from contextrender_bridge.audit.openclaw import read_openclaw
 from contextrender_bridge.client.replies import SessionView
 from contextrender_bridge.wire import Json
 
@@ -14,6 +15,7 @@ from adapters.testing import hosts
 from adapters.testing.commands import run
 from adapters.testing.installs import environment, node_modules_of
 from adapters.testing.scripted import Call, Say, Script, Step
+from adapters.wrap.recorded import check_recorded
 
 pytestmark = pytest.mark.slow
 
@@ -82,6 +84,7 @@ def test_two_turns_of_a_session(api: str, loopback: Loopback, tmp_path: Path) ->
     assert session["turns"] == len(known) - 1
     if api != MESSAGES:
         assert session["session"] == "hosts:0"
+    check_recorded(read_openclaw, tmp_path / "state")
 
 
 def test_one_shot(loopback: Loopback, tmp_path: Path) -> None:

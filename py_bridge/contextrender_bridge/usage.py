@@ -11,7 +11,7 @@ from contextrender_bridge import wire
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one model call as they are billed.
+    """Tokens of one model call as they are billed, or their sums over some `calls`.
 
     `fresh` is what the cache had no part in, `read` came from it, `written` was put there
     (`written_long` for an hour; the others for minutes), `output` is what the model wrote.
@@ -23,6 +23,7 @@ class Usage:
     written: int = 0
     written_long: int = 0
     output: int = 0
+    calls: int = 1
 
     @property
     def prompt(self) -> int:

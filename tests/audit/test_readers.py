@@ -219,3 +219,21 @@ def test_lines_with_responses_are_billed(tmp_path: Path) -> None:
     assert bill.dollars is not None and bill.dollars > 0
     with pytest.raises(CommandError, match="there is no"):
         read_files(tmp_path / "nothing", found)
+
+
+@pytest.mark.parametrize("field", ["messages", "input"])
+def test_a_logs_requests_are_one_run_however_they_are_mixed(tmp_path: Path, field: str) -> None:
+    def line(task: str, rounds: int) -> Json:
+        items: list[Json] = [{"role": "user", "content": task}]
+        for number in range(rounds):
+            items += [
+                {"role": "assistant", "content": f"Step {number}."},
+                {"role": "user", "content": "Go on."},
+            ]
+        usage = {"input_tokens": 5, "output_tokens": 1}
+        return {"request": {"model": "m", field: items}, "response": {"usage": usage}}
+
+    lines = [line(task, rounds) for rounds in range(3) for task in ("Look.", "Mend.")]
+    found = Found()
+    read_files(write(tmp_path / "log.jsonl", *lines), found)
+    assert [(len(run.messages), len(run.usage)) for run in found.runs] == [(5, 3), (5, 3)]

@@ -28,7 +28,7 @@ def bills_of(runs: Iterable[Recorded]) -> list[Bill]:
     for run in runs:
         for used in run.usage:
             bill = bills.setdefault(used.model, Bill(used.model or "unnamed"))
-            bill.calls += 1
+            bill.calls += used.calls
             bill.prompt += used.prompt
             bill.cached += used.read
             bill.written += used.written + used.written_long

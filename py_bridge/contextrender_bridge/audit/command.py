@@ -1,7 +1,8 @@
 """What your agents' runs cost, and would have cost with ContextRender: read from this machine.
 
-Without FILE, what Claude Code, Codex and opencode have left here. FILEs are histories or requests
-of OpenAI's and Anthropic's APIs, or OpenTelemetry spans of model calls. Nothing leaves the machine.
+Without FILE, what Claude Code, Codex, opencode, OpenClaw and Hermes have left here. FILEs are
+histories or requests of OpenAI's and Anthropic's APIs, or OpenTelemetry spans of model calls.
+Nothing leaves the machine.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from contextrender_bridge.audit.bills import bills_of
 from contextrender_bridge.audit.claude import read_claude
 from contextrender_bridge.audit.codex import read_codex
 from contextrender_bridge.audit.files import read_files
+from contextrender_bridge.audit.hermes import read_hermes
+from contextrender_bridge.audit.openclaw import read_openclaw
 from contextrender_bridge.audit.opencode import read_opencode
 from contextrender_bridge.audit.recorded import Found
 from contextrender_bridge.audit.told import Audit, as_json, as_page, as_text
@@ -27,6 +30,8 @@ MOST = 100
 READERS: Mapping[str, Callable[[Path, Found], None]] = {
     "claude": read_claude,
     "codex": read_codex,
+    "hermes": read_hermes,
+    "openclaw": read_openclaw,
     "opencode": read_opencode,
 }
 
@@ -84,5 +89,7 @@ def homes() -> dict[str, Path]:
     return {
         "claude": Path(variables.get("CLAUDE_CONFIG_DIR") or home / ".claude").expanduser(),
         "codex": Path(variables.get("CODEX_HOME") or home / ".codex").expanduser(),
+        "hermes": Path(variables.get("HERMES_HOME") or home / ".hermes").expanduser(),
+        "openclaw": Path(variables.get("OPENCLAW_STATE_DIR") or home / ".openclaw").expanduser(),
         "opencode": data / "opencode",
     }

@@ -2,7 +2,8 @@
 
 A file is JSON or JSON Lines, plain or gzipped: a list of messages, an object with `messages` or
 `input`, runs as `contextrender replay` reads them, or OpenTelemetry spans of model calls
-(semantic conventions for GenAI), as OTLP's JSON or one span a line.
+(semantic conventions for GenAI), as OTLP's JSON or one span a line. A log's requests, each of which
+goes on with the one before, are one run.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from contextrender_bridge.audit.recorded import Found, Recorded, items, mapping
@@ -21,6 +23,8 @@ from contextrender_bridge.wire import Json
 
 SUFFIXES = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
 BLOCKS = frozenset({"tool_use", "tool_result"})
+SIDE_BY_SIDE = 16
+"""Among so many runs a request of a log is looked for that goes on with one."""
 
 
 def read_files(path: Path, found: Found) -> None:
@@ -43,19 +47,41 @@ def _read(path: Path, found: Found) -> None:
         found.counts["unreadable files"] += 1
         return
     traces = Traces(path.name)
+    runs: list[_Read] = []
     for number, value in enumerate(_objects(raw, found)):
         spans = list(spans_in(value))
         if spans:
             for span in spans:
                 traces.add(span)
             continue
-        run = _run(value, f"{path.name}#{number}")
-        if run is None:
+        read = _run(value, f"{path.name}#{number}")
+        if read is None:
             found.unknown()
         else:
-            _bill(run, value, found)
-            found.keep(run)
+            _continue(runs, read)
+            _bill(read.run, value, found)
+    for read in runs:
+        found.keep(read.run)
     traces.end(found)
+
+
+@dataclass
+class _Read:
+    """A run, and how many of its messages the last request had: the answer is behind them."""
+
+    run: Recorded
+    asked: int
+
+
+def _continue(runs: list[_Read], read: _Read) -> None:
+    """Adds a run; a log has a request for each call, and one that goes on takes the place."""
+    asked = read.run.messages[: read.asked]
+    for earlier in reversed(runs[-SIDE_BY_SIDE:]):
+        if asked[: earlier.asked] == earlier.run.messages[: earlier.asked]:
+            read.run.usage = earlier.run.usage
+            runs.remove(earlier)
+            break
+    runs.append(read)
 
 
 def _objects(raw: bytes, found: Found) -> Iterator[Json]:
@@ -76,7 +102,7 @@ def _objects(raw: bytes, found: Found) -> Iterator[Json]:
         yield from (one for one in value if isinstance(one, dict))
 
 
-def _run(value: Json, name: str) -> Recorded | None:
+def _run(value: Json, name: str) -> _Read | None:
     """A request, with its response where that is beside it."""
     request = (
         value if "messages" in value or "input" in value else dict(mapping(value.get("request")))
@@ -91,8 +117,9 @@ def _run(value: Json, name: str) -> Recorded | None:
             run.add("responses", item)
     else:
         return None
+    asked = len(run.messages)
     _add_response(run, mapping(value.get("response")))
-    return run
+    return _Read(run, asked)
 
 
 def _add_messages(run: Recorded, request: Json) -> None:

@@ -44,6 +44,11 @@ class Recorded:
         return sum(message["role"] == "assistant" for message in self.messages)
 
     @property
+    def billed(self) -> int:
+        """The calls that the usage is of."""
+        return sum(used.calls for used in self.usage)
+
+    @property
     def results(self) -> int:
         """The tools' answers."""
         return sum(message["role"] == "tool" for message in self.messages)

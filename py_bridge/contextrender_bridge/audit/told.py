@@ -39,7 +39,7 @@ class Audit:
         runs = self.found.runs
         by = Counter(run.source for run in runs)
         sources = ", ".join(f"{count:,} of {name}" for name, count in by.most_common())
-        calls = sum(max(len(run.usage), run.calls) for run in runs)
+        calls = sum(max(run.billed, run.calls) for run in runs)
         said = [f"Runs: {len(runs):,} ({sources}); model calls: {calls:,}."]
         counts = self.found.counts
         lost = [f"{counts[name]:,} {name}" for name in _LOST if counts[name]]

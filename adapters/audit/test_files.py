@@ -1,0 +1,94 @@
+"""Files of a real agent's calls, read by `audit`: spans as OpenTelemetry's own SDK and exporters
+write them, and requests and replies of three APIs, as a log in front of the provider has them.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from contextrender_bridge.audit.files import read_files
+from contextrender_bridge.audit.recorded import Found
+from contextrender_bridge.dialects.contents import plain_text
+from contextrender_bridge.usage import read_usage
+from contextrender_bridge.wire import Json
+
+from adapters.conftest import Loopback
+from adapters.testing.commands import run
+from adapters.testing.installs import python_of
+from adapters.testing.scripted import Call, Say, Script
+from tests.proxy.doubles import Asked, Reply
+
+LOOKED = ["host_0_X is fast.", "host_1_X is slow.", "host_2_X is fast."]
+STEPS: list[Call | Say] = [
+    Call("look", {"host": "host_0_X"}),
+    Call("look", {"host": "host_1_X"}),
+    Say("One is slow."),
+    Call("look", {"host": "host_2_X"}),
+    Say("It is not."),
+]
+
+
+TURN = ["assistant", "tool"]
+APIS = {
+    "openai-chat:gpt-5.1": "messages",
+    "openai-responses:gpt-5.1": "input",
+    "anthropic:claude-sonnet-5": "messages",
+}
+
+
+def run_agent(loopback: Loopback, folder: Path, model: str) -> None:
+    """Both questions of the agent's, whose spans are in the folder then."""
+    (folder / "looked.txt").write_text("\n\n".join(LOOKED))
+    program = Path(__file__).with_name("agent.py")
+    own = loopback.environment(ANTHROPIC_BASE_URL=loopback.model.url, ANTHROPIC_API_KEY="sk-none")
+    done = run([python_of("audit"), program, folder, model], own, folder)
+    assert done.stdout == "It is not.\n"
+
+
+def check_read(file: Path, model: str) -> None:
+    """One run, with every result, and each call billed once."""
+    found = Found()
+    read_files(file, found)
+    assert not found.counts["damaged lines"], found.counts
+    (recorded,) = found.runs
+    roles = [message["role"] for message in recorded.messages if message["role"] != "system"]
+    # Of a streamed answer the log has the usage alone.
+    last = [] if model.startswith("claude") else ["assistant"]
+    assert roles == ["user", *TURN, *TURN, "assistant", "user", *TURN, *last]
+    told = [plain_text(one["content"]) for one in recorded.messages if one["role"] == "tool"]
+    assert told == LOOKED
+    assert [used.model for used in recorded.usage] == [model] * len(STEPS)
+    assert {(used.fresh, used.output) for used in recorded.usage} == {(9, 4)}
+
+
+def answered(reply: Reply) -> Json:
+    """The reply, or the usage that a streamed one tells."""
+    body = b"".join(reply.chunks)
+    used = read_usage("text/event-stream", body) if body.startswith(b"event:") else None
+    if used is None:
+        said: Json = json.loads(body)
+        return said
+    return {"usage": {"input_tokens": used.fresh, "output_tokens": used.output}}
+
+
+@pytest.mark.parametrize("file", ["otlp.jsonl", "console.jsonl"])
+def test_an_instrumented_agents_run(loopback: Loopback, tmp_path: Path, file: str) -> None:
+    Script(loopback.model, STEPS)
+    run_agent(loopback, tmp_path, "openai-chat:gpt-5.1")
+    check_read(tmp_path / file, "m")  # as the reply names it
+
+
+@pytest.mark.parametrize("model", APIS)
+def test_a_log_of_its_requests(loopback: Loopback, tmp_path: Path, model: str) -> None:
+    script, log = Script(loopback.model, STEPS), tmp_path / "log.jsonl"
+
+    def logged(asked: Asked) -> Reply:
+        reply = script.answer(asked)
+        with log.open("a") as lines:
+            lines.write(json.dumps({"request": asked.json, "response": answered(reply)}) + "\n")
+        return reply
+
+    loopback.model.answer = logged
+    run_agent(loopback, tmp_path, model)
+    assert all(APIS[model] in body for body in script.asked)
+    check_read(log, model.partition(":")[2])

@@ -1,0 +1,111 @@
+"""OpenClaw's sessions: a SQLite store for each of its agents, opened for reading alone.
+
+An event is JSON, or zstd of it where it is large. A compaction begins the history anew with its
+summary and what it kept; system prompt, tools and the words of compactions' calls are not recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from contextrender_bridge.audit.recorded import Found, Recorded, items, mapping, second_of
+from contextrender_bridge.usage import Usage
+from contextrender_bridge.wire import Json
+
+SOURCE = "OpenClaw"
+EVENTS = "select session_id, event_json, event_zstd from transcript_events order by session_id, seq"
+
+
+def read_openclaw(home: Path, found: Found) -> None:
+    """Every session of every agent in `home`."""
+    for path in sorted(home.glob("agents/*/agent/openclaw-agent.sqlite")):
+        found.counts["files"] += 1
+        try:
+            with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as store:
+                for session, rows in groupby(store.execute(EVENTS), key=lambda row: row[0]):
+                    _read(str(session), _events(rows, found), found)
+        except sqlite3.Error:
+            found.counts["unreadable files"] += 1
+
+
+def _events(rows: Iterator[tuple[str, str | None, bytes | None]], found: Found) -> Iterator[Json]:
+    for _, text, packed in rows:
+        yield from found.parsed(text if text is not None else _unpacked(packed or b""))
+
+
+def _unpacked(packed: bytes) -> bytes:
+    import zstandard
+
+    try:
+        return zstandard.ZstdDecompressor().decompressobj().decompress(packed)
+    except zstandard.ZstdError:
+        return b""
+
+
+def _read(session: str, events: Iterator[Json], found: Found) -> None:
+    run = Recorded(f"{session}#1", SOURCE, session)
+    kept: list[Json] = []
+    part = 1
+    for event in events:
+        kind = event.get("type")
+        if kind == "message":
+            kept.append(event)
+            _add(run, event, found)
+        elif kind == "compaction":
+            found.keep(run)
+            part += 1
+            run = Recorded(f"{session}#{part}", SOURCE, session)
+            run.add("chat", {"role": "user", "content": str(event.get("summary") or "")})
+            kept = _kept(kept, event.get("firstKeptEntryId"))
+            for earlier in kept:
+                _say(run, earlier)
+    found.keep(run)
+
+
+def _kept(events: list[Json], first: object) -> list[Json]:
+    """The events from that id on; none where it is not there."""
+    ids = [event.get("id") for event in events]
+    return events[ids.index(first) :] if first in ids else []
+
+
+def _add(run: Recorded, event: Json, found: Found) -> None:
+    _say(run, event)
+    message = mapping(event.get("message"))
+    told = mapping(message.get("usage"))
+    if message.get("role") != "assistant" or not told:
+        return
+    names = ("input", "cacheRead", "cacheWrite", "output")
+    fresh, read, written, output = (_count(told.get(name)) for name in names)
+    model = str(message.get("model") or "")
+    found.bill(run, str(event.get("id") or ""), Usage(model, fresh, read, written, output=output))
+
+
+def _say(run: Recorded, event: Json) -> None:
+    """A message as a chat message: its parts are texts, thoughts and calls."""
+    told = mapping(event.get("message"))
+    role, content = told.get("role"), told.get("content")
+    parts = [mapping(part) for part in items(content)]
+    text: Any = content
+    if not isinstance(content, str):
+        text = "\n".join(str(part["text"]) for part in parts if part.get("type") == "text") or None
+    message: Json = {"role": "tool" if role == "toolResult" else str(role), "content": text}
+    if role == "toolResult":
+        message["tool_call_id"] = str(told.get("toolCallId"))
+    elif calls := [_call(part) for part in parts if part.get("type") == "toolCall"]:
+        message["tool_calls"] = calls
+    run.add("chat", message, second_of(event.get("timestamp")))
+
+
+def _call(part: Mapping[str, Any]) -> Json:
+    function = {"name": str(part.get("name")), "arguments": json.dumps(part.get("arguments") or {})}
+    return {"id": str(part.get("id")), "type": "function", "function": function}
+
+
+def _count(value: object) -> int:
+    return int(value) if isinstance(value, (int, float)) else 0

@@ -1,0 +1,144 @@
+"""What the stores of Hermes and OpenClaw have beyond one plain session: compactions, damage.
+
+Tests in `adapters/` read stores that the programs have written; these are made with their tables.
+"""
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import zstandard
+from contextrender_bridge.audit.bills import bills_of
+from contextrender_bridge.audit.hermes import read_hermes
+from contextrender_bridge.audit.openclaw import read_openclaw
+from contextrender_bridge.audit.recorded import Found
+from contextrender_bridge.usage import Usage
+from contextrender_bridge.wire import Json
+
+HERMES = """
+create table sessions (id text, model text, parent_session_id text);
+create table messages (id integer primary key, session_id text, role text, content text,
+    tool_calls text, tool_call_id text, timestamp real, active integer, compacted integer);
+create table session_model_usage (session_id text, model text, task text, api_call_count integer,
+    input_tokens integer, cache_read_tokens integer, cache_write_tokens integer,
+    output_tokens integer);
+insert into sessions values ('s', 'm', null);
+insert into session_model_usage values ('s', 'm', '', 3, 30, 6, 3, 12);
+insert into session_model_usage values ('s', 'm', 'title', 1, 5, 0, 0, 1);
+"""
+OPENCLAW = """
+create table transcript_events (session_id text, seq integer, event_json text, event_zstd blob);
+"""
+CALL = [{"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
+
+
+def hermes(home: Path, *rows: tuple[object, ...]) -> Found:
+    """Reads a store with these rows: role, content, calls, call's id, active, compacted."""
+    with closing(sqlite3.connect(home / "state.db")) as store:
+        store.executescript(HERMES)
+        for number, (role, content, calls, id, active, compacted) in enumerate(rows, 1):
+            given = (number, "s", role, content, calls, id, 1e9 + number, active, compacted)
+            store.execute("insert into messages values (?, ?, ?, ?, ?, ?, ?, ?, ?)", given)
+        store.commit()
+    found = Found()
+    read_hermes(home, found)
+    return found
+
+
+def roles(found: Found) -> list[list[str]]:
+    return [[message["role"] for message in run.messages] for run in found.runs]
+
+
+def test_what_hermes_put_away_is_a_history_of_its_own_and_billed_once(tmp_path: Path) -> None:
+    found = hermes(
+        tmp_path,
+        ("user", "Look.", None, None, 0, 1),
+        ("assistant", None, json.dumps(CALL), None, 0, 1),
+        ("tool", "seen a", None, "a", 0, 1),
+        ("user", "So far: all is well.", None, None, 1, 0),
+        ("user", "Taken back.", None, None, 0, 0),
+        ("assistant", "Done.", None, None, 1, 0),
+    )
+    assert roles(found) == [["user", "assistant", "tool"], ["user", "assistant"]]
+    assert found.runs[0].messages[1]["tool_calls"] == CALL
+    (bill,) = bills_of(found.runs)
+    assert (bill.calls, bill.prompt, bill.cached, bill.output) == (4, 44, 6, 13)
+
+
+def test_damage_in_hermes_store_is_counted(tmp_path: Path) -> None:
+    parts = [{"type": "text", "text": "Look."}]
+    found = hermes(
+        tmp_path,
+        ("user", f"\0json:{json.dumps(parts)}", None, None, 1, 0),
+        ("assistant", "Well.", "{broken", None, 1, 0),
+    )
+    (run,) = found.runs
+    assert run.messages[0]["content"] in ("Look.", parts)
+    assert "tool_calls" not in run.messages[1]
+    assert (found.counts["lines"], found.counts["damaged lines"]) == (2, 1)
+
+
+def event(id: str, role: str, content: object, **fields: object) -> Json:
+    message = {"role": role, "content": content, **fields}
+    time = "2026-11-22T12:00:00.000Z"
+    return {"type": "message", "id": id, "timestamp": time, "message": message}
+
+
+def openclaw(home: Path, *events: object) -> Found:
+    """Reads a store with these events; every other one is packed, as large ones are."""
+    path = home / "agents" / "main" / "agent" / "openclaw-agent.sqlite"
+    path.parent.mkdir(parents=True)
+    with closing(sqlite3.connect(path)) as store:
+        store.executescript(OPENCLAW)
+        for number, one in enumerate(events):
+            text = one if isinstance(one, str) else json.dumps(one)
+            packed = zstandard.compress(text.encode()) if number % 2 else None
+            row = ("s", number, None if packed else text, packed)
+            store.execute("insert into transcript_events values (?, ?, ?, ?)", row)
+        store.commit()
+    found = Found()
+    read_openclaw(home, found)
+    return found
+
+
+def test_openclaws_compaction_begins_anew_with_what_it_kept(tmp_path: Path) -> None:
+    used = {"input": 3, "output": 2, "cacheRead": 5, "cacheWrite": 1, "totalTokens": 11}
+    calls = [{"type": "toolCall", "id": "a", "name": "look", "arguments": {"at": 1}}]
+    answer = event("4", "assistant", [{"type": "text", "text": "Done."}], model="m", usage=used)
+    found = openclaw(
+        tmp_path,
+        {"type": "session", "id": "s"},
+        event("1", "user", "Look."),
+        event("2", "assistant", calls, model="m", usage=used),
+        event("3", "toolResult", [{"type": "text", "text": "seen a"}], toolCallId="a"),
+        "{broken",
+        {"type": "compaction", "summary": "So far: well.", "firstKeptEntryId": "2"},
+        answer,
+        answer,
+    )
+    assert roles(found)[0] == ["user", "assistant", "tool"]
+    assert roles(found)[1][:4] == ["user", "assistant", "tool", "assistant"]
+    assert found.runs[1].messages[0]["content"] == "So far: well."
+    (call,) = found.runs[1].messages[1]["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == {"at": 1}
+    assert [run.usage for run in found.runs] == [[Usage("m", 3, 5, 1, output=2)]] * 2
+    assert found.counts["damaged lines"] == 1
+
+
+@pytest.mark.parametrize(
+    ("read", "file"),
+    [(read_hermes, "state.db"), (read_openclaw, "agents/main/agent/openclaw-agent.sqlite")],
+)
+def test_a_store_that_is_none_is_counted(
+    tmp_path: Path, read: Callable[[Path, Found], None], file: str
+) -> None:
+    found = Found()
+    read(tmp_path, found)
+    assert not found.counts
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / file).write_text("no database" * 99)
+    read(tmp_path, found)
+    assert found.counts == {"files": 1, "unreadable files": 1}
