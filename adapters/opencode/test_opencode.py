@@ -20,6 +20,16 @@ HERE = ADAPTERS / "opencode"
 FIRST, SECOND = "Find out which of the first six hosts are slow.", "And of the next three?"
 
 
+def install_plugin(folder: Path, client: Path) -> None:
+    """Installs the plugin and the client there, both as they would be published."""
+    packed = folder / "packed"
+    packed.mkdir()
+    run(["npm", "pack", "--pack-destination", packed], environment(), HERE)
+    (plugin,) = packed.iterdir()
+    npm = ["npm", "install", "--offline", "--no-audit", "--no-fund", client, plugin]
+    run(npm, environment(), folder)
+
+
 class Project:
     """A folder with the hosts' files, where a user has installed the plugin."""
 
@@ -35,9 +45,7 @@ class Project:
         self.work.mkdir()
         for number in range(hosts.SECOND.stop):
             (self.work / f"host_{number}_X.txt").write_text(_finding(number))
-        packages = (client, _packed(folder / "package"))
-        npm = ["npm", "install", "--offline", "--no-audit", "--no-fund", *packages]
-        run(npm, environment(), self.work)
+        install_plugin(self.work, client)
         config = json.loads((HERE / "opencode.json").read_text())
         config["plugin"][0][1] |= {"budget": hosts.BUDGET, "deadline": 10, **options}
         models = {"scripted": {"name": "scripted", "tool_call": True}}
@@ -178,13 +186,6 @@ def test_the_plugin_alone(
 def _finding(host: int) -> str:
     told = f"It answers in {host * 17 + 5} ms; the next is host_{host + 1}_X.\n"
     return told + "All is well here and nothing else is to be told. " * 12
-
-
-def _packed(folder: Path) -> Path:
-    folder.mkdir()
-    run(["npm", "pack", "--pack-destination", folder], environment(), HERE)
-    (package,) = folder.iterdir()
-    return package
 
 
 def _said(events: list[Json]) -> list[str]:

@@ -4,19 +4,38 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from contextrender_bridge import ContextRender, Credentials
 from contextrender_bridge.adapters import check
+from contextrender_bridge.client import AsyncContextRender
+from contextrender_bridge.proxy.app import Proxy
+from contextrender_bridge.proxy.standalone import Standalone
+from contextrender_bridge.settings import Settings
+from contextrender_bridge.wire import Json
 
+from tests.proxy.doubles import serving
 from tests.server.servers import REPOSITORY
 
 
-def checked(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def own(service: Credentials) -> Any:
+    return {"CONTEXTRENDER_URL": service.url, "CONTEXTRENDER_TOKEN": service.token}
+
+
+def check_left_nothing(service: Credentials) -> None:
+    with ContextRender(service.url, service.token) as client:
+        assert client.list_sessions(query="check-")["sessions"] == []
+
+
+def checked(
+    *words: str, folder: Path | None = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
     kept = {key: value for key, value in os.environ.items() if "CONTEXTRENDER" not in key}
     command = [sys.executable, "-m", "contextrender_bridge.adapters.check", *words]
     environment = {**kept, **variables}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True)
 
 
 def test_every_adapter_can_be_checked() -> None:
@@ -38,20 +57,42 @@ def test_what_is_missing_is_named(tmp_path: os.PathLike[str]) -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("name", ["acon", "codex"])
-def test_a_call_is_shortened_and_nothing_is_left_behind(service: Credentials, name: str) -> None:
-    variables = {"CONTEXTRENDER_URL": service.url, "CONTEXTRENDER_TOKEN": service.token}
-    told = checked(name, **variables).stdout
-    through = r"ok    a call: through the adapter [1-7] of 8 results were sent"
-    assert re.search(through if name == "acon" else "ok    a call: .* tokens became", told), told
-    with ContextRender(service.url, service.token) as client:
-        found = client.list_sessions(query="check-")["sessions"]
-    assert found == []
+def test_a_call_is_shortened_and_nothing_is_left_behind(service: Credentials) -> None:
+    told = checked("acon", **own(service)).stdout
+    assert re.search("ok    a call: through the adapter [1-7] of 8 results were sent", told), told
+    check_left_nothing(service)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({}, "ok    a call: through the proxy [1-7] of 8 results were sent"),
+        ({"mode": "observe"}, "ok    a call: through the proxy"),
+        ({"holdout": 1.0}, "MEND  a call: not tried: --holdout holds this session out"),
+    ],
+)
+def test_a_call_by_the_proxy(service: Credentials, settings: Json, told: str) -> None:
+    inner = AsyncContextRender(service.url, service.token)
+    with serving(Standalone(Proxy(Settings(deadline=10.0, **settings), inner))) as address:
+        done = checked("codex", "--proxy", address, **own(service))
+    assert re.search(told, done.stdout), done.stdout
+    check_left_nothing(service)
+
+
+def test_javascript_is_looked_for_where_it_is_run(service: Credentials, tmp_path: Path) -> None:
+    package = tmp_path / "node_modules" / "ai" / "package.json"
+    package.parent.mkdir(parents=True)
+    package.write_text('{"version": "7.0.0"}')
+    (tmp_path / "src").mkdir()
+    lines = checked("ai_sdk", folder=tmp_path / "src", **own(service)).stdout.splitlines()
+    assert lines[0] == "ok    runtime: ai 7.0.0"
+    assert lines[1].startswith("MEND  adapter: @contextrender/client is not installed for ")
+    assert lines[3].startswith("MEND  a call: ")
+    check_left_nothing(service)
 
 
 @pytest.mark.parametrize("name", ["codex", "litellm"])
 def test_a_proxy_that_is_not_there_is_named(service: Credentials, name: str) -> None:
-    variables = {"CONTEXTRENDER_URL": service.url, "CONTEXTRENDER_TOKEN": service.token}
-    done = checked(name, "--proxy", "http://127.0.0.1:9", **variables)
+    done = checked(name, "--proxy", "http://127.0.0.1:9", **own(service))
     assert "MEND  proxy: no proxy of ContextRender's answers" in done.stdout
     assert done.returncode == 1

@@ -1,6 +1,9 @@
 """A first run of an adapter's set-up: what is there, whether a call shortens, what to mend.
 
-python -m contextrender_bridge.adapters.check langchain
+The call goes the adapter's own way, with no model: through its hook, in Python or JavaScript, or by
+the proxy, which is asked what it would send.
+
+    python -m contextrender_bridge.adapters.check langchain
 """
 
 from __future__ import annotations
@@ -13,9 +16,12 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import httpx
 
+from contextrender_bridge.adapters import javascript
+from contextrender_bridge.adapters.mending import ToMend
 from contextrender_bridge.adapters.trials import TRIALS
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.errors import ContextRenderError
@@ -24,12 +30,15 @@ from contextrender_bridge.wire import Json
 PROXY = "http://127.0.0.1:8700"
 BUDGET = 300
 RESULTS = 8
+Sent = tuple[list[Any], list[str]]
+"""What would be sent to the model, and the reasons why it is the whole history."""
+
 MARKS = [f"host_{number + 1}" for number in range(RESULTS)]
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """What one adapter needs: a Python package, or a program; `way` is how it is connected."""
+    """What one adapter needs, a package or a program, and the `way` it is connected."""
 
     way: str
     needs: str
@@ -37,7 +46,7 @@ class Runtime:
 
 RUNTIMES = {
     "acon": Runtime("module", ""),
-    "ai_sdk": Runtime("javascript", "node"),
+    "ai_sdk": Runtime("javascript", "ai"),
     "appworld": Runtime("module", "appworld"),
     "claude_code": Runtime("proxy", "claude"),
     "claude_code_router": Runtime("proxy", "ccr"),
@@ -45,23 +54,19 @@ RUNTIMES = {
     "google_adk": Runtime("module", "google-adk"),
     "hermes": Runtime("module", "hermes-agent"),
     "langchain": Runtime("module", "langchain"),
-    "langchain_js": Runtime("javascript", "node"),
+    "langchain_js": Runtime("javascript", "langchain"),
     "litellm": Runtime("proxy", "litellm"),
-    "mastra": Runtime("javascript", "node"),
+    "mastra": Runtime("javascript", "@mastra/core"),
     "meta_are": Runtime("proxy", "are-run"),
     "mini_swe_agent": Runtime("module", "mini-swe-agent"),
     "openai_agents": Runtime("module", "openai-agents"),
-    "openai_agents_js": Runtime("javascript", "node"),
+    "openai_agents_js": Runtime("javascript", "@openai/agents"),
     "openclaw": Runtime("proxy", "openclaw"),
-    "opencode": Runtime("javascript", "opencode"),
+    "opencode": Runtime("javascript", "contextrender-opencode"),
     "portkey": Runtime("proxy", "node"),
     "pydantic_ai": Runtime("module", "pydantic-ai-slim"),
     "smolagents": Runtime("module", "smolagents"),
 }
-
-
-class ToMend(Exception):
-    """Something is not as it must be; the text says what to do."""
 
 
 def checks(name: str, proxy: str) -> Iterator[tuple[str, Callable[[], str]]]:
@@ -70,15 +75,18 @@ def checks(name: str, proxy: str) -> Iterator[tuple[str, Callable[[], str]]]:
     if runtime.way == "module":
         yield "runtime", lambda: _package(runtime.needs)
         yield "adapter", lambda: _module(name)
+    elif runtime.way == "javascript":
+        yield "runtime", lambda: javascript.package(runtime.needs)
+        yield "adapter", lambda: javascript.package(javascript.CLIENT)
     else:
         yield "runtime", lambda: _program(runtime.needs)
     yield "service", _service
-    if name in TRIALS:
-        yield "a call", lambda: _tried(name)
-    else:
-        yield "a call", _shortened
     if runtime.way == "proxy":
         yield "proxy", lambda: _proxy(proxy)
+        yield "a call", lambda: _verdict(lambda *given: _by_proxy(proxy, *given), "the proxy")
+    else:
+        tried = javascript.trial if runtime.way == "javascript" else _in_python
+        yield "a call", lambda: _verdict(lambda *given: tried(name, *given), "the adapter")
 
 
 def main(words: list[str] | None = None) -> int:
@@ -136,44 +144,66 @@ def _service() -> str:
         raise ToMend(f"{error.message} Is `contextrender serve` running?") from None
 
 
-def _shortened() -> str:
-    """A history of its own, larger than a small budget; its session is removed again."""
+def _verdict(send: Callable[[list[Json], Json], Sent], way: str) -> str:
+    """A history of its own, larger than a small budget, sent that way; its session goes again."""
     session = f"check-{uuid.uuid4().hex[:12]}"
-    whole = _history()
+    settings = {"session": session, "budget": BUDGET, "deadline": 30}
+    try:
+        sent, failures = send(_history(), settings)
+    finally:
+        there = _deleted(session)
+    if failures:
+        raise ToMend(f"{way} sent the history whole: {', '.join(failures)}.")
+    kept = sum(f"{mark}_X is next" in str(sent) for mark in MARKS)
+    if not 0 < kept < len(MARKS):
+        raise ToMend(f"{way} sent the history whole: are all parts of one version?")
+    if not there:
+        raise ToMend(f"{way} asks another service than this one.")
+    return f"through {way} {kept} of {len(MARKS)} results were sent, within {BUDGET} tokens"
+
+
+def _deleted(session: str) -> bool:
+    """Removes what the call has left at the service; False when there was nothing."""
     try:
         with ContextRender(retries=0) as client:
-            found = client.fit(session, whole, budget=BUDGET, deadline=30, fail_open=False)
             client.delete_session(session)
-    except ContextRenderError as error:
-        raise ToMend(f"it was not shortened: {error.message}") from None
-    reply = found.reply
-    if not found.changed or reply is None:
-        raise ToMend("it was not shortened: is the service of this version?")
-    tokens = reply["tokens"]
-    return f"{tokens['before']:,} tokens became {tokens['after']:,}, within {BUDGET}"
+    except ContextRenderError:
+        return False
+    return True
 
 
-def _tried(name: str) -> str:
-    """The same through the adapter's own hook, in the runtime's own types."""
-    session = f"check-{uuid.uuid4().hex[:12]}"
-    whole = _history()
+def _in_python(name: str, history: list[Json], settings: Json) -> Sent:
+    """Through the adapter's own hook, in the runtime's own types."""
     try:
         with ContextRender(retries=0) as client:
-            settings = {"client": client, "session": session, "budget": BUDGET, "deadline": 30}
-            sent = TRIALS[name](whole, settings)
-            failures = client.failures.counts()
-            if not failures:
-                client.delete_session(session)
+            sent = TRIALS[name](history, {**settings, "client": client})
+            return sent, list(client.failures.counts())
     except ImportError as error:
         raise ToMend(f"not tried without the runtime ({error}).") from None
     except ContextRenderError as error:
         raise ToMend(f"it was not shortened: {error.message}") from None
-    if failures:
-        raise ToMend(f"the adapter sent the history whole: {', '.join(failures)}.")
-    kept = sum(f"{mark}_X is next" in str(sent) for mark in MARKS)
-    if not 0 < kept < len(MARKS):
-        raise ToMend("the adapter sent the history whole: are adapter and runtime of one version?")
-    return f"through the adapter {kept} of {len(MARKS)} results were sent, within {BUDGET} tokens"
+
+
+def _by_proxy(address: str, history: list[Json], settings: Json) -> Sent:
+    """What the proxy would send to a model, which is not asked."""
+    body = {"model": "gpt-5.1", "messages": history, "budget": settings["budget"]}
+    headers = {"x-contextrender-session": settings["session"], "x-contextrender-mode": "render"}
+    try:
+        reply = httpx.post(
+            f"{address}/v1/compress",
+            json=body,
+            headers=headers,
+            timeout=settings["deadline"],
+            trust_env=False,
+        )
+        told = reply.json()
+    except (httpx.HTTPError, ValueError):
+        raise ToMend(f"no proxy of ContextRender's answers at {address}.") from None
+    if reply.is_error:
+        raise ToMend(f"the proxy at {address} refuses: {told['error']['message']}")
+    if told.get("whole") == "holdout":
+        raise ToMend("not tried: --holdout holds this session out. Check again.")
+    return told["messages"], [told["fail_open"]] if "fail_open" in told else []
 
 
 def _proxy(address: str) -> str:

@@ -89,6 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     listing = "\n".join(f"  {name:<8} {row.help}" for name, row in SUBCOMMANDS.items())
     parser = argparse.ArgumentParser(
         prog="contextrender",
+        usage="%(prog)s [-h] [--version] COMMAND ...",
         description="Agent histories within a token budget.",
         epilog=f"commands:\n{listing}\n\n`contextrender COMMAND --help` lists a command's options.",
         formatter_class=argparse.RawDescriptionHelpFormatter,

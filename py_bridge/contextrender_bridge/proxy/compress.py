@@ -78,9 +78,10 @@ class Compression:
         call = await self._histories.fit(path, headers, request, dialect, asked)
         fit = await call.told(self._histories.deadline)
         transcript = fit.transcript
-        as_it_came = call.asked.held_out or call.asked.whole
-        if as_it_came or fit.reply is None or fit.plan is None or transcript is None:
+        if call.asked.whole_for or fit.reply is None or fit.plan is None or transcript is None:
             told: Json = {"fail_open": fit.failure} if fit.failure else {}
+            if call.asked.whole_for:
+                told["whole"] = call.asked.whole_for
             return {**_report(messages, 0, 0, [], call.session), **told}
         self._remember(asked.token, call.session)
         texts = _texts(call.session, fit.reply, fit.plan, transcript.messages)

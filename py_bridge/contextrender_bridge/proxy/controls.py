@@ -64,6 +64,13 @@ class Controls:
             return "held_out"
         return "rendered" if self.mode == "render" else "whole"
 
+    @property
+    def whole_for(self) -> str:
+        """Why it goes whole though the proxy renders; empty where it does not."""
+        if self.held_out:
+            return "holdout"
+        return "compaction" if self.whole else ""
+
     @classmethod
     def of(cls, headers: Headers, settings: Settings, *, trusted: bool = False) -> Controls:
         """From the headers, else the proxy's own. Raises InvalidControl."""

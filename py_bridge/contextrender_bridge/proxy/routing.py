@@ -90,8 +90,8 @@ def report(call: Call, fit: Fitted) -> Headers:
             own_header("fail-open", fit.failure),
             own_header("failed-open", f"{line.failed} of {line.calls}"),
         ]
-    if call.asked.held_out or call.asked.whole:
-        found.append(own_header("whole", "holdout" if call.asked.held_out else "compaction"))
+    if call.asked.whole_for:
+        found.append(own_header("whole", call.asked.whole_for))
     if fit.reply is not None:
         tokens = fit.reply["tokens"]
         found.append(own_header("omitted", len(fit.plan.hidden()) if fit.plan else 0))
