@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from contextrender_bridge.audit.recorded import Found, Recorded, items, mapping
+from contextrender_bridge.audit.stores import store_at
 from contextrender_bridge.usage import Usage
 from contextrender_bridge.wire import Json
 
@@ -40,18 +40,14 @@ def read_hermes(home: Path, found: Found) -> None:
     path = home / "state.db"
     if not path.exists():
         return
-    found.counts["files"] += 1
-    try:
-        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as store:
-            store.row_factory = sqlite3.Row
-            used = _usage(store)
-            for run in _runs(store, found):
-                # What was put away shares its bill with what came after it.
-                for usage in used.pop(run.task, ()):
-                    found.bill(run, "", usage)
-                found.keep(run)
-    except sqlite3.Error:
-        found.counts["unreadable files"] += 1
+    with store_at(path, found) as store:
+        store.row_factory = sqlite3.Row
+        used = _usage(store)
+        for run in _runs(store, found):
+            # What was put away shares its bill with what came after it.
+            for usage in used.pop(run.task, ()):
+                found.bill(run, "", usage)
+            found.keep(run)
 
 
 def _usage(store: sqlite3.Connection) -> dict[str, list[Usage]]:

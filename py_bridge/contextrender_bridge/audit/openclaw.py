@@ -7,14 +7,20 @@ summary and what it kept; system prompt, tools and the words of compactions' cal
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from contextrender_bridge.audit.recorded import Found, Recorded, items, mapping, second_of
+from contextrender_bridge.audit.recorded import (
+    Found,
+    Recorded,
+    items,
+    mapping,
+    second_of,
+    whole,
+)
+from contextrender_bridge.audit.stores import store_at
 from contextrender_bridge.usage import Usage
 from contextrender_bridge.wire import Json
 
@@ -25,13 +31,9 @@ EVENTS = "select session_id, event_json, event_zstd from transcript_events order
 def read_openclaw(home: Path, found: Found) -> None:
     """Every session of every agent in `home`."""
     for path in sorted(home.glob("agents/*/agent/openclaw-agent.sqlite")):
-        found.counts["files"] += 1
-        try:
-            with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as store:
-                for session, rows in groupby(store.execute(EVENTS), key=lambda row: row[0]):
-                    _read(str(session), _events(rows, found), found)
-        except sqlite3.Error:
-            found.counts["unreadable files"] += 1
+        with store_at(path, found) as store:
+            for session, rows in groupby(store.execute(EVENTS), key=lambda row: row[0]):
+                _read(str(session), _events(rows, found), found)
 
 
 def _events(rows: Iterator[tuple[str, str | None, bytes | None]], found: Found) -> Iterator[Json]:
@@ -81,7 +83,7 @@ def _add(run: Recorded, event: Json, found: Found) -> None:
     if message.get("role") != "assistant" or not told:
         return
     names = ("input", "cacheRead", "cacheWrite", "output")
-    fresh, read, written, output = (_count(told.get(name)) for name in names)
+    fresh, read, written, output = (whole(told.get(name)) for name in names)
     model = str(message.get("model") or "")
     found.bill(run, str(event.get("id") or ""), Usage(model, fresh, read, written, output=output))
 
@@ -105,7 +107,3 @@ def _say(run: Recorded, event: Json) -> None:
 def _call(part: Mapping[str, Any]) -> Json:
     function = {"name": str(part.get("name")), "arguments": json.dumps(part.get("arguments") or {})}
     return {"id": str(part.get("id")), "type": "function", "function": function}
-
-
-def _count(value: object) -> int:
-    return int(value) if isinstance(value, (int, float)) else 0

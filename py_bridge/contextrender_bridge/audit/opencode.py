@@ -7,13 +7,11 @@ message that sums it up.
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
 from itertools import groupby
 from pathlib import Path
 
-from contextrender_bridge.audit.recorded import Found, Recorded, mapping, second_of
+from contextrender_bridge.audit.recorded import Found, Recorded, mapping, second_of, whole
+from contextrender_bridge.audit.stores import store_at
 from contextrender_bridge.usage import Usage
 from contextrender_bridge.wire import Json
 
@@ -29,10 +27,9 @@ def read_opencode(home: Path, found: Found) -> None:
     path = home / "opencode.db"
     if not path.exists():
         return
-    found.counts["files"] += 1
     run = Recorded("", SOURCE, "")
-    try:
-        for (session, id, told), rows in groupby(_rows(path), key=lambda row: row[:3]):
+    with store_at(path, found) as store:
+        for (session, id, told), rows in groupby(store.execute(QUERY), key=lambda row: row[:3]):
             info = next(found.parsed(told), {})
             summary = info.get("summary") is True and info.get("role") == "assistant"
             if session != run.task or summary:
@@ -41,14 +38,7 @@ def read_opencode(home: Path, found: Found) -> None:
             parts = [next(found.parsed(part), {}) for *_, part in rows if part]
             _bill(run, id, info, found)
             _add(run, info, parts)
-    except sqlite3.Error:
-        found.counts["unreadable files"] += 1
     found.keep(run)
-
-
-def _rows(path: Path) -> Iterator[tuple[str, str, str, str | None]]:
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as store:
-        yield from store.execute(QUERY)
 
 
 def _add(run: Recorded, info: Json, parts: list[Json]) -> None:
@@ -83,15 +73,12 @@ def _bill(run: Recorded, id: str, info: Json, found: Found) -> None:
     if info.get("role") != "assistant" or not told:
         return
 
-    def count(of: object) -> int:
-        return int(of) if isinstance(of, (int, float)) else 0
-
     cache = mapping(told.get("cache"))
     usage = Usage(
         str(info.get("modelID") or ""),
-        count(told.get("input")),
-        count(cache.get("read")),
-        count(cache.get("write")),
-        output=count(told.get("output")) + count(told.get("reasoning")),
+        whole(told.get("input")),
+        whole(cache.get("read")),
+        whole(cache.get("write")),
+        output=whole(told.get("output")) + whole(told.get("reasoning")),
     )
     found.bill(run, id, usage)

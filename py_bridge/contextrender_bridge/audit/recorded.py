@@ -124,3 +124,8 @@ def mapping(value: object) -> Mapping[str, Any]:
 def items(value: object) -> Sequence[Any]:
     """The value if it is a list, else an empty one."""
     return value if isinstance(value, list) else ()
+
+
+def whole(value: object) -> int:
+    """A count, whatever number it is written as; 0 if it is none."""
+    return int(value) if isinstance(value, (int, float)) else 0
