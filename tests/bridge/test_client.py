@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 from contextrender_bridge import ContextRender, ContextRenderError, Credentials, NoCredentials
+from contextrender_bridge.adapters.planning import Planner
 from contextrender_bridge.errors import (
     Conflict,
     HistoryDiverged,
@@ -241,3 +242,22 @@ def test_what_must_stay_is_in_the_request(client: ContextRender, session: str) -
     assert kept.reply["kept"] == [{"position": 2, "shown": "complete"}]
     with pytest.raises(InvalidRequest, match="keep_tools"):
         client.fit(session, messages, keep_tools="get_*")
+
+
+def test_results_of_bypassed_tools_stay_on_top_of_the_budget(
+    client: ContextRender, session: str
+) -> None:
+    messages = history(12)
+    left = client.fit(session, messages, budget=1_500, fail_open=False)
+    assert left.changed
+    whole = client.fit(session, messages, budget=1_500, bypass_tools=["*"], fail_open=False)
+    assert [one for one in whole.messages if one["role"] == "tool"] == [
+        one for one in messages if one["role"] == "tool"
+    ]
+    with pytest.raises(InvalidRequest, match="bypass_tools"):
+        client.fit(session, messages, bypass_tools="get_*")
+    # As adapters ask.
+    with_pin = Planner(client, session=session, budget=1_500, keep=["c0"]).fit(messages)
+    assert messages[2] in with_pin.messages
+    around = Planner(client, session=session, budget=1_500, bypass_tools=["*"]).fit(messages)
+    assert around.messages == whole.messages

@@ -30,18 +30,26 @@ class Planner:
         policy: str | None = None,
         parameters: Mapping[str, float] | None = None,
         deadline: float = DEADLINE,
+        keep_tools: Sequence[str] | None = None,
+        keep: Sequence[str] | None = None,
+        bypass_tools: Sequence[str] | None = None,
     ) -> None:
         """`client` is the local service's unless given. Raises NoCredentials.
 
-        `session` names the session whatever the runtime calls it. `budget` (tokens of history),
-        `policy` and `parameters` are the session's unless given; `deadline` is in seconds.
+        `session` names the session whatever the runtime calls it; the others are those of
+        `ContextRender.fit`.
         """
         self.client = client or ContextRender()
         self._session = session
-        self._budget = budget
-        self._policy = policy
-        self._parameters = parameters
-        self._deadline = deadline
+        self._settings: dict[str, Any] = {
+            "budget": budget,
+            "policy": policy,
+            "parameters": parameters,
+            "deadline": deadline,
+            "keep_tools": keep_tools,
+            "keep": keep,
+            "bypass_tools": bypass_tools,
+        }
 
     def fit(
         self,
@@ -55,13 +63,7 @@ class Planner:
         `session` is what the runtime calls it; without any, how the history begins names it.
         """
         return self.client.fit(
-            self._session or session or None,
-            messages,
-            budget=self._budget,
-            policy=self._policy,
-            parameters=self._parameters,
-            dialect=dialect,
-            deadline=self._deadline,
+            self._session or session or None, messages, dialect=dialect, **self._settings
         )
 
     def shown(

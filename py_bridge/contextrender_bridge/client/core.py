@@ -105,6 +105,7 @@ class Core(Connection):
         parameters: Mapping[str, float] | None = None,
         keep_tools: Sequence[str] | None = None,
         keep: Sequence[str] | None = None,
+        bypass_tools: Sequence[str] | None = None,
         model: str | None = None,
         dialect: str = "chat",
         deadline: float = DEADLINE,
@@ -119,8 +120,8 @@ class Core(Connection):
         `messages` are chat messages, or a whole request body of `dialect` (chat, responses,
         messages, observations). The items that stay are the caller's own objects. `deadline` is in
         seconds; without `fail_open` it raises what went wrong. Without a session, how the history
-        begins names it. `token`,
-        `line`, `keep_tools` and `keep` as for `render`.
+        begins names it. Results of `bypass_tools` stay as they are, also on top of the budget.
+        `token`, `line`, `keep_tools` and `keep` as for `render`.
         """
         until = time.monotonic() + deadline
         body = messages if isinstance(messages, Mapping) else {"messages": list(messages)}
@@ -131,9 +132,10 @@ class Core(Connection):
             session = name_of(transcript.messages) if session is None else session
             asked: dict[str, Any] = {"budget": budget, "policy": policy, "model": model}
             asked |= {"parameters": parameters, **_pins(keep_tools, keep)}
+            bypass = _listed("bypass_tools", bypass_tools) or ()
             fields = {**asked, "want": "plan", "session": session, "early": True, "live": True}
             send = self._send_new("render", transcript.messages, fields, token, line, until)
-            return fitted(body, transcript, cast(RenderView, (yield from send)))
+            return fitted(body, transcript, cast(RenderView, (yield from send)), bypass=bypass)
         except Exception as failure:
             if not fail_open or is_callers_mistake(failure):
                 raise
@@ -253,9 +255,12 @@ class Core(Connection):
         return reply
 
 
-def _pins(*lists: Sequence[str] | None) -> Json:
-    """`keep_tools` and `keep` as lists. Raises InvalidRequest for one text in place of a list."""
-    if any(isinstance(names, str) for names in lists):
-        raise InvalidRequest("keep_tools and keep are lists of names", setting=True)
-    listed = [names if names is None else list(names) for names in lists]
-    return dict(zip(("keep_tools", "keep"), listed, strict=True))
+def _pins(keep_tools: Sequence[str] | None, keep: Sequence[str] | None) -> Json:
+    return {"keep_tools": _listed("keep_tools", keep_tools), "keep": _listed("keep", keep)}
+
+
+def _listed(setting: str, names: Sequence[str] | None) -> list[str] | None:
+    """Names as a list. Raises InvalidRequest for one text in place of a list."""
+    if isinstance(names, str):
+        raise InvalidRequest(f"{setting} is a list of names", setting=True)
+    return None if names is None else list(names)
