@@ -43,15 +43,16 @@ ACCOUNTS := $(addprefix tests/server/,test_accounts.py test_quotas.py test_sign_
 test-postgres: .venv/ready
 	TEST_STORE=postgres $(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/api $(ACCOUNTS)
 
-# The same with the lowest versions that the requirements allow: make test-lowest TESTS=tests/api
+# The same with the lowest versions that the requirements allow, whatever the tests' own tools would
+# rather have: make test-lowest TESTS=tests/api
 TESTS ?= tests
 LOWEST := .venv-lowest/bin/python
 test-lowest: .venv/ready
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-lowest
-	$(BIN)/uv pip install --quiet --python $(LOWEST) --resolution lowest-direct \
-		--editable 'py_bridge[server,proxy,mcp,models,eval]'
 	$(BIN)/uv pip install --quiet --python $(LOWEST) --constraint requirements/lock.txt \
 		--requirement requirements/dev.in
+	$(BIN)/uv pip install --quiet --python $(LOWEST) --resolution lowest-direct --upgrade \
+		--editable 'py_bridge[server,proxy,mcp,models,eval,redact,otel,postgres]'
 	$(LOWEST) -m pytest $(TESTS)
 
 # Known advisories about what is installed; SECURITY.md has those that are. It needs their databases.
