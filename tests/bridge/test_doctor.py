@@ -2,10 +2,11 @@
 
 import json
 import os
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
-from contextrender_bridge.cli import main
+from contextrender_bridge.cli import checks, main
 
 
 def findings(capsys: pytest.CaptureFixture[str], status: int) -> dict[str, dict[str, str]]:
@@ -52,6 +53,20 @@ def test_a_data_folder_that_is_a_file(
     (machine / "data").write_text("")
     monkeypatch.setenv("CONTEXTRENDER_DATA", str(machine / "data"))
     assert "is a file" in findings(capsys, 1)["data"]["told"]
+
+
+def test_a_part_that_is_missing_is_named_with_what_brings_it(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def there(name: str) -> str:
+        if name == "mcp":
+            raise PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr(checks, "version", there)
+    found = findings(capsys, 0)["parts"]
+    assert found["told"] == "not installed: mcp"
+    assert "[mcp]" in found["advice"]
 
 
 def test_for_people(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:

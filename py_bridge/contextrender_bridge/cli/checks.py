@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
 
 import httpx
@@ -24,7 +25,13 @@ from contextrender_bridge.wrap.agents import AGENTS
 from contextrender_bridge.wrap.agents.base import Agent, Given
 from contextrender_bridge.wrap.doors import Doors
 
-PARTS = ("jaclang", "jac-scale", "tiktoken", "wordllama", "mcp", "uvicorn")
+PARTS = {
+    "server": ("jaclang", "jac-scale", "tiktoken", "wordllama"),
+    "proxy": ("uvicorn", "zstandard"),
+    "mcp": ("mcp",),
+}
+"""By the extra that brings them."""
+
 MODELS = ("byllm", "litellm")
 """Needed only where a setting names a model."""
 
@@ -56,18 +63,22 @@ def python() -> Iterator[Finding]:
 def versions() -> Iterator[Finding]:
     """The distribution and what it stands on."""
     yield Finding("version", f"contextrender {version('contextrender')}")
-    there, missing = [], []
-    for name in (*PARTS, *MODELS):
-        try:
-            there.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            missing += [name] if name in PARTS else []
+    versions = {name: _version(name) for name in (*chain(*PARTS.values()), *MODELS)}
+    there = [f"{name} {found}" for name, found in versions.items() if found]
     if there:
         yield Finding("parts", ", ".join(there))
-    if missing:
-        yield Finding(
-            "parts", f"not installed: {', '.join(missing)}", "note", how_to_install("server")
-        )
+    for extra, names in PARTS.items():
+        if missing := [name for name in names if not versions[name]]:
+            told = f"not installed: {', '.join(missing)}"
+            yield Finding("parts", told, "note", how_to_install(extra))
+
+
+def _version(name: str) -> str:
+    """Of an installed distribution; empty where it is none."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
 
 
 def configuration() -> Iterator[Finding]:
