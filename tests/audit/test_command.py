@@ -32,8 +32,11 @@ def test_a_recorded_run_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_nothing_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in [name for name in os.environ if name.startswith(("XDG_", "CLAUDE_", "CODEX_"))]:
+    own = ("XDG_", "CLAUDE_", "CODEX_", "HERMES_", "OPENCLAW_")
+    for name in [name for name in os.environ if name.startswith(own)]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert main(["audit"]) == 1
     assert f"{tmp_path}/.claude" in capsys.readouterr().err
+    assert main(["audit", "--agent", "hermes"]) == 1
+    assert capsys.readouterr().err == f"contextrender: there are no runs in {tmp_path}/.hermes.\n"

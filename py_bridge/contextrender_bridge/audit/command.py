@@ -56,15 +56,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Reads, adds up, replays and tells."""
     found = Found()
+    chosen = {name: home for name, home in homes().items() if args.agent in (None, name)}
     if args.files:
         for path in args.files:
             read_files(path, found)
     else:
-        for name, home in homes().items():
-            if args.agent in (None, name):
-                READERS[name](home, found)
+        for name, home in chosen.items():
+            READERS[name](home, found)
     if not found.runs:
-        where = ", ".join(map(str, args.files or homes().values()))
+        where = ", ".join(map(str, args.files or chosen.values()))
         raise CommandError(f"there are no runs in {where}.")
     from contextrender_bridge.audit.replayed import replay
 
