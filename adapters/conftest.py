@@ -1,7 +1,6 @@
 """A real service and a scripted model for every adapter's test, and the proxy between them."""
 
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -23,8 +22,7 @@ from adapters.testing.hosts import BUDGET
 from adapters.testing.installs import environment
 from adapters.testing.javascript import built_client, package_in
 from tests.proxy.doubles import Model, serving
-
-SECONDS = 20
+from tests.support.waiting import until
 
 
 @dataclass
@@ -58,12 +56,9 @@ class Loopback:
 
     def recorded(self, turns: int) -> SessionView:
         """The only session, once its last turn is recorded: that is after the call's answer."""
-        until = time.monotonic() + SECONDS
-        while True:
-            (session,) = self.sessions()
-            if session["turns"] >= turns or time.monotonic() > until:
-                return session
-            time.sleep(0.02)
+        until(lambda: self.sessions()[0]["turns"] >= turns)
+        (session,) = self.sessions()
+        return session
 
 
 @pytest.fixture(scope="session")

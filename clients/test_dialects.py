@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.dialects import DIALECTS, Plan
+from contextrender_bridge.wire import Json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ from adapters.testing.javascript import built_client, command
 from tests.bridge.bodies import MAKERS, bodies, body_with_users_call
 from tests.support.strategies import BUDGETS, render
 
-Json = dict[str, Any]
 PROGRAM = Path(__file__).parent / "transcripts.mjs"
 ALIKE = ["chat", "messages", "responses"]
 many = settings(

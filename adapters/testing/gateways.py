@@ -2,12 +2,13 @@
 
 import socket
 import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+
+from tests.support.waiting import until
 
 START_SECONDS = 90
 
@@ -31,10 +32,12 @@ def serving_gateway(
         subprocess.Popen(words, env=environment, stdout=output, stderr=output) as process,
     ):
         try:
-            until = time.monotonic() + START_SECONDS
-            while not _answers(probe):
-                assert process.poll() is None and time.monotonic() < until, log.read_text()
-                time.sleep(0.1)
+            until(
+                lambda: _answers(probe),
+                alive=lambda: process.poll() is None,
+                why=log.read_text,
+                seconds=START_SECONDS,
+            )
             yield
         finally:
             process.terminate()

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,8 +14,7 @@ from pathlib import Path
 import httpx
 
 from tests.api.client import Api
-
-WAIT_SECONDS = 300
+from tests.support.waiting import until
 
 
 @dataclass
@@ -30,11 +28,12 @@ class Server:
     @property
     def url(self) -> str:
         """Where it listens, once it says so."""
-        deadline = time.monotonic() + WAIT_SECONDS
-        while "ready at " not in (said := self.out.read_text() if self.out.exists() else ""):
-            assert self.alive() and time.monotonic() < deadline, self.err.read_text()
-            time.sleep(0.01)
-        return said.split("ready at ")[1].split(" ")[0]
+
+        def said() -> str:
+            return self.out.read_text() if self.out.exists() else ""
+
+        until(lambda: "ready at " in said(), alive=self.alive, why=self.err.read_text)
+        return said().split("ready at ")[1].split(" ")[0]
 
     @contextmanager
     def api(self, token: str) -> Iterator[Api]:
@@ -54,10 +53,7 @@ class Server:
         """Signal the process and wait for its end."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, number)
-        deadline = time.monotonic() + WAIT_SECONDS
-        while self.alive():
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
+        until(lambda: not self.alive())
 
 
 class Servers:

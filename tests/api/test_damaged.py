@@ -1,7 +1,6 @@
 """One row of a session lost or damaged: nothing answers 500, and nothing else is lost."""
 
 import os
-import subprocess
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -19,7 +18,7 @@ from tests.api.client import Api
 from tests.api.conftest import Service, User
 from tests.api.graph import Graph, reading
 from tests.api.transcripts import agent_run, assistant, user
-from tests.server.servers import BIN
+from tests.support.command import contextrender
 
 RUN = agent_run(8, lines=5)
 OTHER = [*RUN[:9], assistant("Let me start over with ORD-1001."), user("Do.")]
@@ -195,13 +194,12 @@ def test_the_command_finds_and_repairs(alice: User, tmp_path: Any) -> None:
     (cut,) = [n for n in alice.graph().of("Message") if n.fields["position"] == 2][:1]
     damage(alice, ("nodes", (UUID(lost.id),)), "deleted")
     damage(alice, ("nodes", (UUID(cut.id),)), "noise")
-    command = [str(BIN / "contextrender"), "check", "--data", str(alice.data)]
-    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    told = contextrender("check", "--data", alice.data)
     assert told.returncode == 1, told.stderr
     assert "unreadable" in told.stdout
     assert "lost" in told.stdout
     assert "loose" in told.stdout
-    mended = subprocess.run([*command, "--repair"], capture_output=True, text=True, check=False)
+    mended = contextrender("check", "--data", alice.data, "--repair")
     assert "repaired" in mended.stdout
     owner = UUID(alice.root)
     kinds = with_store(alice, lambda store: {one.kind for one in check_owner(store, owner)})

@@ -149,6 +149,6 @@ def test_messages_that_the_agent_sent_side_by_side_stay_so(dialect: str) -> None
 def test_a_call_in_a_users_message_stays() -> None:
     body = body_with_users_call()
     transcript = DIALECTS["messages"].read(body)
-    first_left_out = [{"message": position, "calls": []} for position in (2, 3)]
+    first_left_out: list[Any] = [{"message": position, "calls": []} for position in (2, 3)]
     left = transcript.apply(Plan(transcript.messages, first_left_out))
     assert left["messages"] == body["messages"][2:]

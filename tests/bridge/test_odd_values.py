@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from contextrender_bridge.dialects import DIALECTS, Plan
 from contextrender_bridge.dialects.observations import has_observations
+from contextrender_bridge.wire import Json
 
 from engine.text.transcript import check_messages
-
-Json = dict[str, Any]
 
 MARK = {"type": "ephemeral"}
 DOCUMENT = {"type": "document", "source": {"type": "text", "data": "d", "media_type": "text/plain"}}

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from contextrender_bridge.client.credentials import load_credentials
 
 from tests.server.servers import BIN, REPOSITORY, Server, running
 from tests.support import postgres
+from tests.support.waiting import until
 
 CONF = REPOSITORY / "deploy" / "compose" / "balancer.conf"
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin")
@@ -108,9 +108,11 @@ def _balancer(folder: Path, servers: list[Server]) -> Iterator[str]:
         [str(NGINX), "-p", folder, "-e", folder / "errors", "-c", conf], stderr=sys.stderr
     )
     try:
-        while not (folder / "pid").exists() or not _accepts(port):
-            assert process.poll() is None, (folder / "errors").read_text()
-            time.sleep(0.02)
+        until(
+            lambda: (folder / "pid").exists() and _accepts(port),
+            alive=lambda: process.poll() is None,
+            why=(folder / "errors").read_text,
+        )
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()

@@ -4,7 +4,6 @@ import asyncio
 import copy
 import re
 import threading
-import time
 import uuid
 from typing import Any
 
@@ -26,6 +25,7 @@ from tests.proxy.agents import (
 )
 from tests.proxy.conftest import Setup, Start
 from tests.proxy.doubles import call, chat, whole
+from tests.support.waiting import until
 
 INTERNAL = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\nIt is 12:0"
 
@@ -245,10 +245,7 @@ def test_a_call_that_surely_fits_does_not_wait(start: Start, session: str) -> No
     agent.run(8)
     assert not waited
     answered.set()
-    until = time.monotonic() + 120
-    while len(waited) < 8:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    until(lambda: len(waited) == 8)
     assert setup.service.inspect_session(session)["session"]["branches"] == 1
     assert setup.proxy.histories.failures.counts() == {}
 

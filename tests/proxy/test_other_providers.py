@@ -8,9 +8,9 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -20,6 +20,7 @@ from contextrender_bridge import Credentials
 from tests.proxy.agents import ChatAgent, finding
 from tests.proxy.conftest import Setup, Start
 from tests.proxy.doubles import Model, call, chat, chat_events, serving, stream, whole
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("litellm") is None, reason="LiteLLM is not installed"
@@ -77,15 +78,14 @@ def command(credentials: Credentials) -> Iterator[tuple[str, Model]]:
 def setup(command: tuple[str, Model], usual: Setup) -> Iterator[Setup]:
     url, model = command
     model.asked, model.script, model.answer = [], [], None
-    until = time.monotonic() + 120
     with httpx.Client(base_url=url, timeout=60) as http:
-        while True:
-            try:
-                assert http.get("/contextrender/status").json()["status"] == "ok"
-                break
-            except httpx.TransportError:
-                assert time.monotonic() < until
-                time.sleep(0.1)
+
+        def answers() -> bool:
+            with suppress(httpx.TransportError):
+                return bool(http.get("/contextrender/status").json()["status"] == "ok")
+            return False
+
+        until(answers)
         yield Setup(url, model, http, usual.service, usual.proxy)
 
 

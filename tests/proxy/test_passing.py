@@ -3,7 +3,6 @@
 import asyncio
 import gzip
 import json
-import time
 from dataclasses import replace
 
 import httpx
@@ -21,6 +20,7 @@ from tests.proxy.doubles import (
     stream,
     whole,
 )
+from tests.support.waiting import until
 
 HELLO = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 SAID = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hello"}]}
@@ -194,12 +194,12 @@ def test_an_agent_that_leaves_takes_the_model_with_it(setup: Setup) -> None:
     setup.model.script = [slow, slow]
     with setup.http.stream("POST", "/v1/chat/completions", json={**HELLO, "stream": True}) as got:
         next(got.iter_raw())
-    wait_for(lambda: setup.model.cancelled == 1)
+    until(lambda: setup.model.cancelled == 1)
     late = whole(chat("hello"))
     setup.model.script = [Reply(late.chunks, 200, late.headers, pause=5.0)]
     with pytest.raises(httpx.ReadTimeout):
         setup.http.post("/v1/chat/completions", json=HELLO, timeout=0.3)
-    wait_for(lambda: setup.model.cancelled == 2)
+    until(lambda: setup.model.cancelled == 2)
 
 
 def test_32_streams_at_once_do_not_wait_for_each_other(setup: Setup) -> None:
@@ -220,12 +220,3 @@ def test_32_streams_at_once_do_not_wait_for_each_other(setup: Setup) -> None:
             await asyncio.gather(*(one(http, number) for number in range(32)))
 
     asyncio.run(all_of_them())
-
-
-def wait_for(happened: object, seconds: float = 60.0) -> None:
-    """Waits until a condition holds."""
-    assert callable(happened)
-    until = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < until
-        time.sleep(0.02)

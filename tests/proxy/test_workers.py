@@ -7,9 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,6 +22,7 @@ from contextrender_bridge.workers.preference import preferred
 from tests.proxy.agents import AGENTS, Agent, ChatAgent, finding
 from tests.proxy.conftest import Setup
 from tests.proxy.doubles import Model, chat_events, serving, stream
+from tests.support.waiting import until
 
 RUN = "import sys; from contextrender_bridge.cli import main; sys.exit(main())"
 OPTIONS = ["--port", "0", "--workers", "2", "--budget", "600", "--policy", "contextrender"]
@@ -92,13 +92,6 @@ def proxy(credentials: Credentials) -> Iterator[Running]:
             assert process.wait(timeout=PATIENCE) == 0
         finally:
             process.kill()
-
-
-def until(what: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def place_of(session: str) -> int | None:

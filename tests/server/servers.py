@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,9 @@ from pathlib import Path
 
 import httpx
 from contextrender_bridge.client.credentials import load_credentials
+
+from tests.support.command import contextrender
+from tests.support.waiting import until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -53,14 +55,7 @@ class Server:
 
     def command(self, *words: str, input: str = "") -> subprocess.CompletedProcess[str]:
         """`contextrender` over the server's data, beside it."""
-        return subprocess.run(
-            [BIN / "contextrender", *words, "--data", self.data],
-            input=input,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            env=self.environment,
-        )
+        return contextrender(*words, "--data", self.data, input=input, environment=self.environment)
 
     def stop(self, number: signal.Signals = signal.SIGINT) -> int:
         """The exit code after that signal."""
@@ -83,10 +78,12 @@ def running(
         process = subprocess.Popen(command, cwd=cwd, env=known, stdout=out, stderr=err)
     server = Server(process, data, known)
     try:
-        deadline = time.monotonic() + READY_SECONDS
-        while "ready" not in server.out:
-            assert process.poll() is None and time.monotonic() < deadline, server.err
-            time.sleep(0.02)
+        until(
+            lambda: "ready" in server.out,
+            alive=lambda: process.poll() is None,
+            why=lambda: server.err,
+            seconds=READY_SECONDS,
+        )
         server.url = load_credentials(data).url
         yield server
     finally:

@@ -28,8 +28,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def api(service: Server) -> Iterator[Api]:
-    command = [str(BIN / "contextrender"), "user", "token", "local", "--data", str(service.data)]
-    token = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    token = service.command("user", "token", "local").stdout.strip()
     with service.client(token) as client:
         api = Api(client, token)
         api("sync", session="run-1", messages=RUN)

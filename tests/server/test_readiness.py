@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,6 +26,7 @@ from graph.runtime.sqlite import SqliteStore
 from tests.api.client import error_of as error
 from tests.server.servers import BIN, Server, running
 from tests.support.disks import Disk, mounted
+from tests.support.waiting import until
 
 SERVE = [str(BIN / "contextrender"), "serve", "--port", "0", "--data"]
 
@@ -42,12 +42,15 @@ def ready(server: Server) -> httpx.Response:
 
 
 def becomes(server: Server, status: int) -> httpx.Response:
-    deadline = time.monotonic() + 30
-    while (found := ready(server)).status_code != status:
-        assert time.monotonic() < deadline, found.text
-        time.sleep(0.1)
+    seen: list[httpx.Response] = []
+
+    def reached() -> bool:
+        seen.append(ready(server))
+        return seen[-1].status_code == status
+
+    until(reached, why=lambda: seen[-1].text)
     assert httpx.get(f"{server.url}/healthz/live").json() == {"status": "ok"}
-    return found
+    return seen[-1]
 
 
 def sync(server: Server, session: str, text: str = "hello") -> httpx.Response:
@@ -66,11 +69,9 @@ def unready(data: Path, **environment: str) -> Iterator[tuple[Server, str]]:
         process = subprocess.Popen(command, env=known, stdout=out, stderr=err)
         try:
             url = _listens(process)
-            deadline = time.monotonic() + 60
-            while b"trying on" not in (said := (data.parent.parent / "err").read_bytes()):
-                assert process.poll() is None and time.monotonic() < deadline, said
-                time.sleep(0.05)
-            yield Server(process, data, known, url), said.decode()
+            said = (data.parent.parent / "err").read_text
+            until(lambda: "trying on" in said(), alive=lambda: process.poll() is None, why=said)
+            yield Server(process, data, known, url), said()
         finally:
             process.kill()
             process.wait()
@@ -79,8 +80,8 @@ def unready(data: Path, **environment: str) -> Iterator[tuple[Server, str]]:
 
 def _listens(process: subprocess.Popen[bytes]) -> str:
     """The address that a process listens at, as the kernel knows it."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and process.poll() is None:
+
+    def address() -> str | None:
         inodes = {
             str(link.readlink())[8:-1]
             for link in Path(f"/proc/{process.pid}/fd").iterdir()
@@ -90,8 +91,9 @@ def _listens(process: subprocess.Popen[bytes]) -> str:
             words = row.split()
             if words[3] == "0A" and words[9] in inodes:
                 return f"http://127.0.0.1:{int(words[1].split(':')[1], 16)}"
-        time.sleep(0.05)
-    raise AssertionError("it does not listen")
+        return None
+
+    return until(address, alive=lambda: process.poll() is None) or ""
 
 
 def test_a_healthy_server_is_live_and_ready(server: Server) -> None:
@@ -153,13 +155,14 @@ def test_a_read_only_disk_at_the_start(disk: Disk) -> None:
 
 def _announced(data: Path) -> str:
     """Where clients find it: written up to two seconds after the store is there."""
-    deadline = time.monotonic() + 30
-    while True:
+
+    def url() -> str | None:
         with suppress(httpx.HTTPError, ContextRenderError):
             if httpx.get(f"{(known := load_credentials(data)).url}/healthz").is_success:
                 return known.url
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+        return None
+
+    return until(url) or ""
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,9 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -16,6 +14,7 @@ import pytest
 from tests.server.servers import BIN, Server, running
 from tests.server.test_metrics import figures
 from tests.server.test_replies import error
+from tests.support.waiting import until
 
 Connect = Callable[..., httpx.Client]
 PATIENCE_SECONDS = 60
@@ -50,13 +49,6 @@ def sync(client: httpx.Client, session: str, count: int, *, named: bool = True) 
     headers = {"x-contextrender-session": session} if named else {}
     fields = {"session": session, "messages": messages}
     return client.post("/walker/sync", json=fields, headers=headers)
-
-
-def until(what: Any) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_connections_go_where_their_session_is(connect: Connect) -> None:

@@ -18,7 +18,8 @@ import psycopg
 
 from tests.support import postgres
 from tests.support.postgres import ACCOUNT
-from tests.support.replicated import kill_postmaster, until
+from tests.support.replicated import kill_postmaster
+from tests.support.waiting import until
 
 TTL_SECONDS: Final = 20
 """The least that Patroni takes: so long a dead leader is waited for."""
@@ -128,7 +129,7 @@ class Kept:
 
     def wait_for_both(self) -> None:
         """Until one leads and the other confirms what it writes."""
-        until(lambda: self.leader is not None, 300)
+        until(lambda: self.leader is not None, seconds=300)
         state = "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
         address = f"{self.address}?target_session_attrs=read-write"
 
@@ -137,7 +138,7 @@ class Kept:
                 return connection.execute(state).fetchone() is not None
             return False
 
-        until(confirms, 300)
+        until(confirms, seconds=300)
 
 
 @contextmanager

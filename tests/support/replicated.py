@@ -4,14 +4,14 @@ import os
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import psycopg
 
 from tests.support.postgres import ACCOUNT, Cluster, run_program
+from tests.support.waiting import until
 
 PGBOUNCER = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin")
 
@@ -113,11 +113,3 @@ def is_running(process: str) -> bool:
     with suppress(OSError):
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
-
-
-def until(holds: Callable[[], bool], seconds: float = 120) -> None:
-    """Waits until it does."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from contextrender_bridge.client.credentials import load_credentials
 from contextrender_bridge.leases import any_alive, held, started_at
 
 from tests.server.servers import BIN, running
+from tests.support.waiting import until
 
 WAIT = 90.0
 AGENT = """
@@ -22,13 +22,6 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
 pathlib.Path(sys.argv[1]).write_text(os.environ["OPENAI_BASE_URL"])
 time.sleep(600)
 """
-
-
-def until(what: Callable[[], object]) -> None:
-    deadline = time.monotonic() + WAIT
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def answers(url: str) -> bool:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.graph.runtime.test_failover import Agent
 from tests.server.servers import REPOSITORY, Server, running
+from tests.support.persistent_agents import Agent
 from tests.support.postgres import missing
 
 LAYOUT = "graph/runtime/schema.py"

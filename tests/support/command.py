@@ -1,0 +1,34 @@
+"""`contextrender` in this process: starting one takes seconds, and few tests are about that."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from contextrender_bridge import settings
+from contextrender_bridge.cli import main
+
+
+def contextrender(
+    *words: str | Path, input: str = "", environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """What it prints and its exit code; `environment` is all that it knows of one, if given."""
+    out, err = StringIO(), StringIO()
+    known = dict(os.environ) if environment is None else environment
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        for name in os.environ.keys() - known.keys():
+            patch.delenv(name)
+        for name, value in known.items():
+            patch.setenv(name, value)
+        patch.setattr(sys, "stdin", StringIO(input))
+        settings.read_again()
+        try:
+            status = main([str(word) for word in words])
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else 1
+    settings.read_again()
+    return subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())

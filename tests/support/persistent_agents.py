@@ -1,0 +1,87 @@
+"""Agents that record on through a database's failures, and a look at what became of their words."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from contextrender_bridge import ContextRender
+from contextrender_bridge.client.credentials import load_credentials
+from contextrender_bridge.errors import ServerError
+from contextrender_bridge.wire import Json
+
+from tests.server.servers import BIN, Server, running
+from tests.support.waiting import until
+
+AGENTS = 4
+MORE = 5
+"""Messages of each agent that are acknowledged each time they are to go on."""
+
+
+class Agent:
+    """Records its history message by message, again where that failed, until it is told to stop."""
+
+    def __init__(self, server: Server, session: str) -> None:
+        self.session = session
+        self.acknowledged: list[Json] = []
+        self._client = ContextRender(server.url, load_credentials(server.data).token, retries=0)
+
+    def run(self, ended: threading.Event) -> None:
+        while not ended.is_set():
+            try:
+                self.go_on()
+            except ServerError as refused:
+                assert refused.status == 503, refused
+                time.sleep(0.05)
+
+    def go_on(self) -> None:
+        """One message more. Raises ServerError."""
+        number = len(self.acknowledged)
+        role = "assistant" if number % 2 else "user"
+        history = [*self.acknowledged, {"role": role, "content": f"message {number}"}]
+        self._client.sync(self.session, history)
+        self.acknowledged = history
+
+    def stored(self) -> list[Json]:
+        """What the service has of it; the last question."""
+        with self._client as client:
+            (branch,) = client.export_session(self.session)["branches"]
+        return branch["messages"]
+
+
+@contextmanager
+def agents_at_work(address: str, folder: Path) -> Iterator[Callable[[], None]]:
+    """Some agents of a server over the database at `address`, and what waits until each has had
+    more messages acknowledged. At the end nothing that was acknowledged may be lost."""
+    data = folder / "server" / "data"
+    command = [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data)]
+    ended = threading.Event()
+    with (
+        running(command, data, CONTEXTRENDER_DATABASE=address) as server,
+        ThreadPoolExecutor(AGENTS) as threads,
+    ):
+        agents = [Agent(server, f"session-{number}") for number in range(AGENTS)]
+        runs = [threads.submit(agent.run, ended) for agent in agents]
+
+        def go_on() -> None:
+            goals = [len(agent.acknowledged) + MORE for agent in agents]
+
+            def reached() -> bool:
+                for run in runs:
+                    if run.done():
+                        run.result()
+                counts = [len(agent.acknowledged) for agent in agents]
+                return all(count >= goal for count, goal in zip(counts, goals, strict=True))
+
+            until(reached)
+
+        try:
+            yield go_on
+        finally:
+            ended.set()
+        for run in runs:
+            run.result()
+        for agent in agents:
+            assert agent.stored()[: len(agent.acknowledged)] == agent.acknowledged

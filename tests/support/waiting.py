@@ -1,0 +1,22 @@
+"""Waiting for what must come, however slow the machine."""
+
+import time
+from collections.abc import Callable
+
+
+def until[T](
+    holds: Callable[[], T],
+    *,
+    alive: Callable[[], bool] = lambda: True,
+    why: Callable[[], object] = lambda: "it did not come",
+    seconds: float = 120,
+) -> T:
+    """What `holds` gives, once that is true.
+
+    Fails with `why` after so many seconds, or as soon as what is to bring it about is not `alive`.
+    """
+    deadline = time.monotonic() + seconds
+    while not (found := holds()):
+        assert alive() and time.monotonic() < deadline, why()
+        time.sleep(0.02)
+    return found
