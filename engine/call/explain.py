@@ -8,7 +8,6 @@ from math import fsum
 
 from engine.call.render_call import Rendered
 from engine.call.verdicts import Verdict, Verdicts
-from engine.history.reuse import Use
 
 
 @dataclass(slots=True, frozen=True)
@@ -39,16 +38,13 @@ class Row:
     uses: list[UseRow]
 
 
-def explain_results(rendered: Rendered, drawn: Sequence[Use] | None = None) -> list[Row]:
-    """A row for every result, in transcript order; `drawn` are the uses, if not the history's.
-
-    c follows from the uses that are told with it.
-    """
+def explain_results(rendered: Rendered) -> list[Row]:
+    """A row for every result, in transcript order; c follows from the uses told with it."""
     view, plan = rendered.view, rendered.plan
     history, results = view.history, view.history.results
     scores = plan.scores
     uses: dict[int, list[UseRow]] = {}
-    for use in history.reuse.uses if drawn is None else drawn:
+    for use in history.reuse.uses:
         position = bisect_right(history.first_events, use.operation) - 1
         uses.setdefault(use.result, []).append(
             UseRow(

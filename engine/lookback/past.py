@@ -3,6 +3,7 @@
 Nothing here is stored: a call's rendering follows from the messages before it and the settings,
 by today's rules. What it was shown when it was made is noted with its answer (`fact_at`).
 A `Past` reads the stored events once and only grows; it is a cache of one process.
+Long because one class holds what is known of a branch, which grows in one step.
 """
 
 import threading
@@ -13,7 +14,7 @@ from typing import Final
 
 from engine.call.facts import CallFact
 from engine.call.pending import Noted, waiting_fact
-from engine.call.render_call import Rendered, render_call
+from engine.call.render_call import Compact, Rendered, render_call
 from engine.call.request import RenderSettings
 from engine.history.history import NO_CALL, History
 from engine.history.reuse import Use
@@ -71,6 +72,11 @@ class Past:
         """The number of the last call: the next one's, unless the model spoke last."""
         return len(self.invocations) + self.waiting
 
+    @property
+    def next_turn(self) -> int:
+        """The number of the call that would be made now."""
+        return len(self.invocations) + 1
+
     def extend(self, stored: Iterable[Fields], first: int, drawn: Drawn | None = None) -> None:
         """Appends the fields of events from number `first` on; those known already are skipped.
 
@@ -102,7 +108,7 @@ class Past:
         """How many messages there were before a call; None if there was none such."""
         if 1 <= turn <= len(self.invocations):
             return self.invocations[turn - 1]
-        return len(self._rows) if turn == len(self.invocations) + 1 else None
+        return len(self._rows) if turn == self.next_turn else None
 
     def fields_of(self, message: int) -> Sequence[Fields]:
         """The stored fields of a message and its calls."""
@@ -117,7 +123,7 @@ class Past:
         if 1 <= turn <= len(self.invocations):
             noted = self._rows[self.invocations[turn - 1]][0].get("call")
             return CallFact.from_json(noted) if noted else None
-        return waiting_fact(self.calls, len(self._rows)) if turn == self.turns else None
+        return waiting_fact(self.calls, len(self._rows)) if turn == self.next_turn else None
 
     def used_at(self, turn: int) -> list[int]:
         """The results that a turn's message drew on, each once."""
@@ -213,8 +219,10 @@ class Past:
         self.grow(self._earlier, messages)
         return self._earlier
 
-    def render(self, history: History, settings: RenderSettings) -> Rendered:
-        """What a call with that history shows."""
+    def render(
+        self, history: History, settings: RenderSettings, compact: Compact | None = None
+    ) -> Rendered:
+        """What a call with that history shows; `compact` gives compactions that are kept."""
         return render_call(
             history,
             budget=settings.budget,
@@ -225,6 +233,7 @@ class Past:
             counter=self._counter,
             embedder=self._embedder,
             text_of=self.text_of,
+            compact=compact,
             summaries=summaries_for(
                 settings.policy, self.summaries, self.summary_model, write=False
             ),

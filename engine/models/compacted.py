@@ -1,12 +1,12 @@
 """A model's compaction of one result, asked for where answers of models are waited for."""
 
-import importlib
 from dataclasses import dataclass
 
 from contextrender_bridge.errors import ContextRenderError
 
 from engine.costs import NOTHING_USED, Usage
 from engine.models.answers import answer_of
+from engine.models.writers import writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,10 @@ def compacted(model: str, content: str, question: str, limit: int) -> Compacted:
 
 
 def _asked(model: str, content: str, question: str, limit: int) -> Compacted:
-    importlib.import_module("jaclang")
-    compaction = importlib.import_module(".compaction", __package__)
+    compact_result = writer("compaction").compact_result
     spent = [NOTHING_USED]
     try:
-        text = compaction.compact_result(model, content, question, limit, spend=spent.append)
+        text = compact_result(model, content, question, limit, spend=spent.append)
     except ContextRenderError as failure:
         return Compacted(spent[-1], failure=failure.message)
     return Compacted(spent[-1], text)

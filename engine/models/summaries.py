@@ -5,7 +5,6 @@ and replica that goes on from there, and for no other; an earlier call finds wha
 """
 
 import hashlib
-import importlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from engine.costs import NOTHING_USED, Usage
 from engine.history.history import History
 from engine.models.answers import answer_of
 from engine.models.guideline import load_guideline
+from engine.models.writers import writer
 from engine.text.readable import transcript_text
 from engine.text.transcript import Json
 
@@ -190,9 +190,6 @@ def _write(way: Way, earlier: str, text: str) -> tuple[str, Usage]:
 
 
 def _written(way: Way, earlier: str, text: str) -> tuple[str, Usage]:
-    importlib.import_module("jaclang")
-    writer = importlib.import_module(".summary_writer", __package__)
-    written: tuple[str, Usage] = writer.summarise(
-        way.model, text, earlier, way.limit, way.guideline
-    )
+    summarise = writer("summary_writer").summarise
+    written: tuple[str, Usage] = summarise(way.model, text, earlier, way.limit, way.guideline)
     return written

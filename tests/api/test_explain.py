@@ -1,10 +1,15 @@
 """Why each result was shown or not, and the uses behind its reuse score."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from math import exp
+from typing import Any
 
 import pytest
 from contextrender_bridge.wire import Json
 
+from engine.call.render_call import render_call
+from engine.lookback import past
 from tests.api.client import Api
 from tests.api.conftest import User
 from tests.api.transcripts import agent_run, assistant, call, result, user
@@ -19,6 +24,8 @@ FLOW = [
     result("d", "ORD-500 shipped " + "far away " * 300),
 ]
 RUN = agent_run(14, lines=5)
+PATIENCE = 120.0
+"""Far more than is ever needed: a test that is right never waits so long."""
 
 
 def explained(api: Api, messages: list[Json], **fields: object) -> Json:
@@ -141,3 +148,29 @@ def test_it_changes_nothing_stored(alice: User) -> None:
         alice.api("explain", session="s", **fields)
     assert alice.graph() == graph
     assert alice.api("explain", session="s")["budget"] == 900
+
+
+@pytest.mark.parametrize("look", ["explain", "show_call"])
+def test_a_session_goes_on_while_somebody_looks_at_a_call(
+    alice: User, monkeypatch: pytest.MonkeyPatch, look: str
+) -> None:
+    """The look is kept waiting where it renders."""
+    begun, opened = threading.Event(), threading.Event()
+
+    def held(*args: Any, **given: Any) -> Any:
+        begun.set()
+        assert opened.wait(PATIENCE)
+        return render_call(*args, **given)
+
+    monkeypatch.setattr(past, "render_call", held)
+    alice.api("sync", session="s", messages=RUN)
+    with ThreadPoolExecutor(1) as threads:
+        looking = threads.submit(alice.api, look, session="s")
+        try:
+            assert begun.wait(PATIENCE)
+            longer = [*RUN, user("And now?")]
+            assert alice.api("sync", session="s", messages=longer)["offset"] == len(longer)
+            assert not looking.done()
+        finally:
+            opened.set()
+        assert len(looking.result()) > 1

@@ -43,11 +43,17 @@ def app(**limits: Any) -> Starlette:
 
 
 @contextmanager
-def listening(most: int = 100, head_seconds: float = 60, **limits: Any) -> Iterator[int]:
+def listening(
+    most: int = 100, head_seconds: float = 60, idle: float = 60, **limits: Any
+) -> Iterator[int]:
     """A real server with these limits; its port."""
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        app(**limits), http=guarded(most, head_seconds), log_config=None, ws="none"
+        app(**limits),
+        http=guarded(most, head_seconds),
+        timeout_keep_alive=idle,  # type: ignore[arg-type]
+        log_config=None,
+        ws="none",
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=asyncio.run, args=(server.serve(sockets=[listener]),))
@@ -90,6 +96,12 @@ def test_a_head_that_does_not_come_is_not_waited_for(said: bytes) -> None:
     ):
         slow.sendall(said)
         assert code(all_of(slow)) == (408, "too_slow")
+
+
+def test_a_connection_that_rests_too_long_is_closed() -> None:
+    with listening(idle=0.2) as port, socket.create_connection(("127.0.0.1", port)) as idle:
+        idle.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        assert all_of(idle).startswith(b"HTTP/1.1 200")
 
 
 def test_a_body_that_stops_is_not_waited_for() -> None:

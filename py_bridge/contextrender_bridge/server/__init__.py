@@ -1,7 +1,7 @@
 """The service: the Jac app's walkers over HTTP, on jac-scale's storage and users, hardened.
 
-Routes: `POST /walker/NAME`, `POST /user/login`, `GET /healthz` and the page at `/console/`; none of
-the runtime's own.
+Routes: `POST /walker/NAME`, `POST /user/login`, `GET /healthz` and `/metrics`, the page and its
+sign-in at `/console/`, and the proxy at `/v1/` and `/s/`; none of the runtime's own.
 """
 
 from typing import Any

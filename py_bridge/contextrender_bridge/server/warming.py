@@ -19,12 +19,14 @@ def tell_why_it_is_slow() -> threading.Timer:
 
 
 def load_ahead() -> None:
-    """The filters, the tokenizer and the embedder; a model's name is checked, and nobody asked.
+    """The filters, the tokenizer, the embedder and what asks a model; its name is checked, and
+    nobody asked.
 
     After `build_app`.
     """
     from engine.models.embeddings import load_embedder
     from engine.models.providers import check_model
+    from engine.models.writers import load_writers
     from engine.text.tokens import counter_for
     from graph.runtime.dispatch import read_filters_once
 
@@ -34,6 +36,8 @@ def load_ahead() -> None:
     for name, model in (("EMBED_MODEL", settings.embed_model), ("MODEL", settings.model)):
         if model and model not in ("wordllama", "none"):
             check_model(f"CONTEXTRENDER_{name}", model)
+    if settings.model:
+        load_writers()
     embedder = load_embedder(settings.embed_model)
     if embedder.name == "wordllama":  # others ask a provider
         embedder.embed([""])
