@@ -2,10 +2,11 @@
 import { useEffect, useState } from "preact/hooks";
 import { isSignedIn, onSignIn, signOut } from "./api";
 import { Icon } from "./parts/icon";
-import { type Place, usePlace } from "./route";
+import { type Place, searchAddress, usePlace } from "./route";
 import { setTheme, theme, useDark } from "./theme";
 import { Login } from "./views/login";
 import { Overall } from "./views/overall";
+import { Search } from "./views/search";
 import { Session } from "./views/session";
 import { Sessions } from "./views/sessions";
 import { Store } from "./views/store";
@@ -32,6 +33,9 @@ export function App() {
             <a href="#/" aria-current={place.page === "sessions" || place.page === "session" ? "page" : undefined}>
               Sessions
             </a>
+            <a href="#/search" aria-current={place.page === "search" ? "page" : undefined}>
+              Search
+            </a>
             <a href="#/overall" aria-current={place.page === "overall" ? "page" : undefined}>
               Savings
             </a>
@@ -57,6 +61,7 @@ export function App() {
 
 function Page({ place }: { place: Place }) {
   if (place.page === "overall") return <Overall />;
+  if (place.page === "search") return <Search key={searchAddress(place.options)} asked={place.options} />;
   if (place.page === "store") return <Store id={place.node} />;
   if (place.page === "session") return <Session key={`${place.session}\n${place.branch}`} place={place} />;
   return <Sessions />;
@@ -80,7 +85,7 @@ function ThemeButton() {
 const titleOf = (place: Place): string =>
   place.page === "session" ? place.session : TITLES[place.page];
 
-const TITLES = { overall: "Savings", store: "Graph store", sessions: "Sessions", session: "" };
+const TITLES = { overall: "Savings", search: "Search", store: "Graph store", sessions: "Sessions", session: "" };
 
 function skip(event: Event): void {
   event.preventDefault();

@@ -1,11 +1,12 @@
-// Where the user is, in the address's fragment: #/session/KEY/VIEW/ITEM?branch=N&tool=...; #/store/NODE
+// Where the user is, in the address's fragment: #/session/KEY/VIEW/ITEM?branch=N&tool=...; #/store/NODE;
+// #/search?text=...
 import { useEffect, useState } from "preact/hooks";
 
 export type View = "misses" | "timeline" | "call" | "graph" | "result" | "savings";
 export const VIEWS: View[] = ["misses", "timeline", "call", "graph", "result", "savings"];
 
 export interface Place {
-  page: "sessions" | "overall" | "session" | "store";
+  page: "sessions" | "overall" | "session" | "store" | "search";
   session: string;
   view: View;
   item: number | null;
@@ -18,7 +19,7 @@ export interface Place {
 
 export type Options = Record<string, string>;
 
-const PAGES = ["overall", "store"] as const;
+const PAGES = ["overall", "store", "search"] as const;
 
 export function readPlace(hash: string): Place {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
@@ -45,6 +46,12 @@ export function address(
   const query = new URLSearchParams({ ...(branch === null ? {} : { branch: String(branch) }), ...options }).toString();
   const end = (item === null ? "" : `/${item}`) + (query && `?${query}`);
   return `#/session/${encodeURIComponent(session)}/${view}${end}`;
+}
+
+/** Where a search is; nothing is said of what is not asked. */
+export function searchAddress(asked: Options): string {
+  const query = new URLSearchParams(Object.entries(asked).filter(([, value]) => value !== "")).toString();
+  return `#/search${query && `?${query}`}`;
 }
 
 /** One option of a view, kept in the address; nothing is said of what is usual. */

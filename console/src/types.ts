@@ -520,6 +520,40 @@ export interface SavingsView {
   columns: SavingsColumns | null;
 }
 
+/**
+ * An event that holds what was looked for, with the text around its first place in it.
+ *
+ * `kind` is "result", "call" or the role of a message. `position` counts messages on its `branch`, of a
+ * call that of its message; `turn` is the model call that made it, or of which it was news. `start`
+ * counts characters, `count` up to a thousand places. `failed`: a result that looks like an error.
+ */
+export interface FoundView {
+  session: string;
+  branch: number;
+  position: number;
+  turn: number;
+  kind: string;
+  name: string;
+  tokens: number;
+  failed: boolean;
+  count: number;
+  start: number;
+  before: string;
+  found: string;
+  after: string;
+}
+
+/**
+ * Newest first. So many `sessions` were begun for this page, and `events` looked through; `next` is the cursor of the
+ * following one, None once there is nothing left to look through. A page may be empty before the end.
+ */
+export interface SearchView {
+  matches: FoundView[];
+  sessions: number;
+  events: number;
+  next: string | null;
+}
+
 /** A tool call of a message: its result's position, if it has one, and whether the call stays. */
 export interface CallLine {
   name: string;

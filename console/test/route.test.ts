@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { askedOf, optionsOf } from "../src/views/call/asked";
-import { address, readPlace, VIEWS } from "../src/route";
+import { address, readPlace, searchAddress, VIEWS } from "../src/route";
 
 test("an address leads where it was made for", () => {
   for (const view of VIEWS)
@@ -29,4 +29,10 @@ test("what is asked of a call is in its address", () => {
   expect(askedOf(readPlace(address("s", "call", 3, null, optionsOf(asked))).options)).toEqual(asked);
   expect(optionsOf({})).toEqual({});
   expect(askedOf({ budget: "many", "set.weight_reuse": "x", tool: "t" })).toEqual({});
+});
+
+test("what is searched for is in its address", () => {
+  const asked = { text: "a&b = #1 é", session: "run/1", errors: "1" };
+  expect(readPlace(searchAddress({ ...asked, tool: "" }))).toMatchObject({ page: "search", session: "", options: asked });
+  expect(searchAddress({})).toBe("#/search");
 });

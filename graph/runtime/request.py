@@ -1,8 +1,8 @@
 """What a walker asks of its request beyond nodes and edges: rows as they are, commits, locks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import batched
+from itertools import accumulate, batched, groupby
 from typing import Any
 from uuid import UUID
 
@@ -28,6 +28,17 @@ def fetch_fields(ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
         with suppress(ValueError):
             found[id] = rows.parse(rows.unpack(data))[0]
     return found
+
+
+def in_slices(ids: Iterable[UUID], size: int) -> Iterator[list[UUID]]:
+    """Those of the caller's nodes that are there, in order, a slice about `size` stored bytes."""
+    memory, wanted = request_memory(), list(ids)
+    assert memory.owner is not None
+    sizes = dict(memory.store.sizes(memory.owner, wanted))
+    there = [id for id in wanted if id in sizes]
+    ends = accumulate(sizes[id] for id in there)
+    for _, slice in groupby(zip(there, ends, strict=True), key=lambda one: one[1] // size):
+        yield [id for id, _ in slice]
 
 
 def fetch_edges(nodes: Iterable[UUID], kind: type) -> list[tuple[UUID, UUID, dict[str, Any]]]:

@@ -237,6 +237,14 @@ class Store(ABC):
                 total += int(self.read(f"{query} AND {among}", (owner, *values))[0][0])
         return total
 
+    def sizes(self, owner: UUID, ids: Iterable[UUID]) -> Iterator[tuple[UUID, int]]:
+        """The bytes of each of the owner's nodes that is there."""
+        for some in batched(ids, self.ids_at_once):
+            among, values = self.among("id", some)
+            query = f"SELECT id, LENGTH(data) FROM nodes WHERE owner = ? AND {among}"
+            for id, size in self.read(query, (owner, *values)):
+                yield self.uuid(id), int(size)
+
     def listed(self, owner: UUID, kind: int, before: Place | None, limit: int) -> list[UUID]:
         """The newest of the owner's nodes of a kind that are listed before a place."""
         when, id = before or (float("inf"), owner)

@@ -10,6 +10,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "recall": {"results": [3]},
     "read_message": {"position": 3},
     "remedies": {"turn": 6, "position": 7, "budget": 600},
+    "search": {"query": "ORD-1001"},
     "trace_value": {"value": "ORD-1001"},
 }
 LOOKS_AT_A_SESSION = [
@@ -21,6 +22,7 @@ LOOKS_AT_A_SESSION = [
         "remedies",
         "reuse_graph",
         "savings",
+        "search",
         "show_call",
         "timeline",
         "trace_value",

@@ -34,6 +34,23 @@ def test_sessions_are_listed_and_searched(service: Service) -> None:
     assert "no sessions with" in run(service, "sessions", "--search", "nowhere")
 
 
+def test_contents_are_searched_in_one_session_and_in_all(service: Service) -> None:
+    (one,) = json.loads(
+        run(service, "search", "ORD_", "--session", ORDERS, "--limit", "1", "--json")
+    )["matches"]
+    shown = run(service, "search", "ORD_", "--session", ORDERS, "--limit", "1")
+    assert f"#{one['position']}" in shown and "--limit shows more" in shown
+    view = json.loads(
+        run(service, "search", "ord_", "--tool", one["name"], "--limit", "150", "--json")
+    )
+    assert len(view["matches"]) == 150 and {m["name"] for m in view["matches"]} == {one["name"]}
+    hostile = run(service, "search", "onerror", "--session", HOSTILE)
+    assert "\x1b" not in hostile and "onerror" in hostile
+    assert "nothing found" in run(service, "search", "no such text anywhere", "--session", ORDERS)
+    assert "no session 'nowhere'" in run(service, "search", "x", "--session", "nowhere", status=1)
+    assert "--errors" in run(service, "search", status=2)
+
+
 def test_a_session_is_shown_with_a_line_for_each_result(service: Service) -> None:
     turns = service.timeline(ORDERS)
     lines = run(service, "show", ORDERS).splitlines()[2:]

@@ -4,7 +4,7 @@ import { ask } from "../api";
 import { date, number, plural, short } from "../format";
 import { useAsk, useInterval } from "../parts/load";
 import { Empty, Failure, Figure, Loading } from "../parts/notes";
-import { address, go, type Place, type View } from "../route";
+import { address, go, searchAddress, type Place, type View } from "../route";
 import { useSession } from "../session";
 import type { InspectView } from "../types";
 import type { ViewProps } from "./props";
@@ -60,6 +60,9 @@ export function Session({ place }: { place: Place }) {
         <h1>{session}</h1>
         {data.complete && <span class={data.waiting ? "tag live-tag" : "tag"}>{data.waiting ? "Model’s turn" : "Idle"}</span>}
         <span class="spring" />
+        <a class="button" href={searchAddress({ session })}>
+          Search
+        </a>
         <a class="button" href={`#/store/${encodeURIComponent(`session:${session}`)}`}>
           Graph store
         </a>

@@ -41,6 +41,7 @@ SUBCOMMANDS = {
     "check": Subcommand("find damaged rows in the store", f"{HERE}.cli.check", server=True),
     "doctor": Subcommand("check the set-up and say what to do", f"{HERE}.cli.doctor"),
     "sessions": Subcommand("list sessions", f"{HERE}.cli.look.sessions"),
+    "search": Subcommand("search sessions' contents", f"{HERE}.cli.look.search"),
     "savings": Subcommand("say what all sessions saved", f"{HERE}.cli.look.savings"),
     "console": Subcommand("open the console in a browser", f"{HERE}.cli.look.console"),
     "show": Subcommand("show a session or a call", f"{HERE}.cli.look.show"),

@@ -25,6 +25,7 @@ LOOKS: Final = frozenset(
         "remedies",
         "reuse_graph",
         "savings",
+        "search",
         "show_call",
         "timeline",
         "total_savings",

@@ -1,0 +1,135 @@
+// What sessions hold: a text in results, calls and messages, of one session or of all.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ask, isAbort } from "../api";
+import { number, plural } from "../format";
+import { Icon } from "../parts/icon";
+import { Empty, Failure } from "../parts/notes";
+import { address, go, type Options, searchAddress } from "../route";
+import type { FoundView, SearchView } from "../types";
+
+const PAGE = 25;
+
+interface Looked {
+  found: FoundView[];
+  events: number;
+  sessions: number;
+  next: string | null;
+}
+
+const NOTHING: Looked = { found: [], events: 0, sessions: 0, next: "" };
+
+/** `asked` is in the address; this begins anew where it changes. */
+export function Search({ asked }: { asked: Options }) {
+  const { text = "", session = "", tool = "", errors = "" } = asked;
+  const [looked, setLooked] = useState(NOTHING);
+  const [error, setError] = useState<unknown>(null);
+  const [busy, setBusy] = useState(false);
+  const stop = useRef(new AbortController());
+  const given = text !== "" || tool !== "" || errors !== "";
+
+  /** Looks on until a page is full; each answer is a moment's work of the server's. */
+  const more = async (from: Looked) => {
+    stop.current = new AbortController();
+    const { signal } = stop.current;
+    setBusy(true);
+    setError(null);
+    let now = from;
+    const wanted = from.found.length + PAGE;
+    const fields = { query: text, tool, errors: errors !== "", ...(session ? { session } : {}) };
+    try {
+      while (now.next !== null && now.found.length < wanted) {
+        const page = await ask<SearchView>("search", { ...fields, limit: wanted - now.found.length, cursor: now.next }, signal);
+        now = {
+          found: [...now.found, ...page.matches],
+          events: now.events + page.events,
+          sessions: now.sessions + page.sessions,
+          next: page.next,
+        };
+        setLooked(now);
+      }
+    } catch (problem) {
+      if (!isAbort(problem)) setError(problem);
+    }
+    setBusy(false);
+  };
+  useEffect(() => {
+    if (given) void more(NOTHING);
+    return () => stop.current.abort();
+  }, []);
+
+  const search = (event: SubmitEvent) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget as HTMLFormElement);
+    const field = (name: string) => String(form.get(name) ?? "").trim();
+    go(searchAddress({ text: field("text"), session: field("session"), tool: field("tool"), errors: field("errors") }));
+  };
+  const told = `${plural(looked.events, "message, call or result", "messages, calls and results")} of ${plural(looked.sessions, "session")} looked through`;
+  return (
+    <section class="page">
+      <div class="heading">
+        <h1>Search</h1>
+        <form class="searching" onSubmit={search}>
+          <label class="search">
+            <Icon name="search" />
+            <input type="search" name="text" placeholder="A text, as it is written" aria-label="Text to look for" defaultValue={text} autofocus={!given} maxLength={1000} />
+          </label>
+          <input name="session" placeholder="All sessions" aria-label="Session" defaultValue={session} maxLength={200} />
+          <input name="tool" placeholder="Any tool" aria-label="Tool" defaultValue={tool} maxLength={200} />
+          <label class="check">
+            <input type="checkbox" name="errors" value="1" defaultChecked={errors !== ""} /> Errors only
+          </label>
+          <button class="primary">Search</button>
+        </form>
+      </div>
+      {!given && (
+        <Empty title="Search what sessions hold">
+          <p>
+            Contents and values of results, names of tools and their arguments, messages: as they are written, in
+            capitals or not. <b>Errors only</b> leaves results of calls that failed, by what they say.
+          </p>
+        </Empty>
+      )}
+      {error !== null && <Failure error={error} again={() => void more(looked)} />}
+      {given && looked.next === null && looked.found.length === 0 && <Empty title="Nothing found" />}
+      <ol class="plain found">
+        {looked.found.map((one, place) => (
+          <li key={place}>
+            <Found one={one} />
+          </li>
+        ))}
+      </ol>
+      {given && (
+        <p class="hint" role="status">
+          {busy ? `Searching… ${number(looked.events)} looked through so far. ` : `${told}. `}
+          {busy ? (
+            <button onClick={() => stop.current.abort()}>Stop</button>
+          ) : (
+            looked.next !== null && <button onClick={() => void more(looked)}>Look for more</button>
+          )}
+        </p>
+      )}
+    </section>
+  );
+}
+
+function Found({ one }: { one: FoundView }) {
+  const where =
+    one.kind === "result"
+      ? address(one.session, "result", one.position, one.branch)
+      : address(one.session, "call", Math.max(one.turn, 1), one.branch);
+  return (
+    <>
+      <a href={where}>
+        {one.session} · turn {number(one.turn)} · #{one.position} {one.name || one.kind}
+      </a>{" "}
+      <span class="tag">{one.kind}</span>
+      {one.failed && <span class="tag failed">error</span>}
+      {one.count > 1 && <small> {number(one.count)} places</small>}
+      <p class="mono">
+        {one.before}
+        <mark>{one.found}</mark>
+        {one.after}
+      </p>
+    </>
+  );
+}

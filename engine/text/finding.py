@@ -1,0 +1,76 @@
+"""Where a text holds what somebody looks for, and whether it tells of a failure."""
+
+import re
+from typing import Final, NamedTuple
+
+AROUND: Final = 90
+"""Characters told before and after what was found."""
+LONGEST_FOUND: Final = 200
+MOST_COUNTED: Final = 1_000
+HEAD: Final = 2_000
+TAIL: Final = 1_000
+"""Characters of a text's beginning and end that are looked at for a failure."""
+MARK: Final = '"is_error": true'
+
+_FAILURE = re.compile(
+    r"""
+      \A\s*[\[<(*✗❌]{0,2}\s?(?:fatal|error|exception|failed|failure|panic)\b
+    | ^Traceback\ \(most\ recent\ call\ last\)
+    | ^[\w.]{0,80}(?:Error|Exception):
+    | "(?:error|exception|errors)"\s*:\s*(?:"[^"]|\{\s*"|\[\s*[\{"]|true|[1-9])
+    | "(?:is_?error|failed)"\s*:\s*true
+    | "(?:success|ok)"\s*:\s*false
+    | \b(?:exit|return)[ _-]?(?:code|status)"?>?\s*[:=]?\s*-?[1-9]
+    """,
+    re.VERBOSE | re.IGNORECASE | re.MULTILINE,
+)
+
+
+class Found(NamedTuple):
+    """What was found first, with the text around it, and how often it is there.
+
+    `start` counts characters from the text's beginning; `count` goes up to `MOST_COUNTED`.
+    """
+
+    count: int
+    start: int
+    before: str
+    found: str
+    after: str
+
+
+class Wanted:
+    """A text that is looked for as it is written, in capitals or not."""
+
+    def __init__(self, text: str) -> None:
+        """Nothing is found everywhere, at the beginning."""
+        self._lower = text.lower()
+        self._pattern = re.compile(re.escape(text), re.IGNORECASE)
+
+    def look_in(self, text: str) -> Found | None:
+        """Its first place and how many there are; None where there is none."""
+        if not self._lower:
+            return Found(0, 0, "", "", text[: 2 * AROUND])
+        if self._lower not in text.lower():
+            return None
+        if (first := self._pattern.search(text)) is None:  # the two fold a few letters differently
+            return None
+        start, stop = first.span()
+        count = min(text.lower().count(self._lower), MOST_COUNTED)
+        return Found(
+            max(count, 1),
+            start,
+            text[max(0, start - AROUND) : start],
+            text[start : min(stop, start + LONGEST_FOUND)],
+            text[stop : stop + AROUND],
+        )
+
+
+def tells_failure(text: str, shell: str = "") -> bool:
+    """Whether a tool's result looks like that of a call that failed.
+
+    By its mark (`is_error` in the message's `shell`), or by what tools usually say at the beginning
+    or end of a text: an error's name, a traceback, a status.
+    """
+    ends = text[-TAIL:] if len(text) > HEAD else ""
+    return bool(_FAILURE.search(text[:HEAD]) or (ends and _FAILURE.search(ends))) or MARK in shell

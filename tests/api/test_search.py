@@ -1,0 +1,173 @@
+"""Searching one session, or all of a caller's."""
+
+import importlib
+import json
+from typing import Any
+
+import pytest
+from contextrender_bridge.wire import Json
+
+from tests.api.client import Api
+from tests.api.conftest import User
+from tests.api.transcripts import UNUSUAL, agent_run, assistant, call, result, user
+
+RUN = agent_run(6, lines=3)
+
+
+@pytest.fixture
+def api(alice: User) -> Api:
+    alice.api("sync", session="old", messages=RUN)
+    alice.api("sync", session="new", messages=RUN[:6])
+    return alice.api
+
+
+def all_of(api: Api, **fields: Any) -> list[Json]:
+    """The matches of every page."""
+    found, cursor = [], ""
+    while cursor is not None:
+        page = api("search", cursor=cursor, **fields)
+        found += page["matches"]
+        cursor = page["next"]
+    return found
+
+
+def places(found: list[Json]) -> list[tuple[str, int, str]]:
+    return [(one["session"], one["position"], one["kind"]) for one in found]
+
+
+def texts(api: Api, session: str, kind: str, text: str) -> list[int]:
+    """The positions of the run's messages of a role that hold a text, newest first."""
+    messages = api("export_session", session=session)["branches"][0]["messages"]
+    return [
+        position
+        for position, message in reversed(list(enumerate(messages)))
+        if message["role"] == kind and text in message["content"]
+    ]
+
+
+def test_contents_are_found_newest_first(api: Api) -> None:
+    found = all_of(api, query="CLERK_1@example")
+    expected = [
+        (session, position, "result")
+        for session in ("new", "old")
+        for position in texts(api, session, "tool", "clerk_1@example")
+    ]
+    assert places(found) == expected and len(expected) == 2
+    (first, _) = found
+    whole = api("read_message", session="new", position=first["position"])
+    start = first["start"]
+    assert first["found"] == "clerk_1@example" == whole["text"][start : start + 15]
+    assert whole["text"][:start].endswith(first["before"])
+    assert first["after"] and first["after"] in whole["text"]
+    assert (first["name"], first["tokens"]) == ("get_order", whole["tokens"])
+
+
+def test_within_a_session_nothing_else_is_looked_at(api: Api) -> None:
+    page = api("search", session="old", query="clerk_1@example")
+    assert {one["session"] for one in page["matches"]} == {"old"}
+    assert page["sessions"] == 1 and page["next"] is None
+    events = api("search", query="no such thing anywhere")
+    assert events["matches"] == [] and events["events"] > page["events"]
+
+
+def test_tools_arguments_and_texts_are_found(api: Api) -> None:
+    calls = all_of(api, session="new", query="get_ORDER")
+    assert {one["kind"] for one in calls} == {"call"} and len(calls) == 2
+    assert {one["name"] for one in calls} == {"get_order"}
+    kinds = {one["kind"] for one in all_of(api, session="old", query="ORD-1000")}
+    assert kinds == {"user", "assistant", "call", "result"}
+    named = all_of(api, session="old", query="ORD-1000", tool="get_order")
+    assert {one["kind"] for one in named} == {"call", "result"}
+    assert not all_of(api, query="ORD-1000", tool="get")
+
+
+def test_errors_are_found_with_and_without_a_text(api: Api) -> None:
+    run = [
+        user("Go."),
+        assistant(None, call("a", "read"), call("b", "read"), call("c", "list")),
+        result("a", "Error: no such file"),
+        result("b", "all is well, Error: is only a word here"),
+        {**result("c", "denied"), "is_error": True},
+    ]
+    api("sync", session="failed", messages=run)
+    assert places(all_of(api, errors=True)) == [("failed", 4, "result"), ("failed", 2, "result")]
+    assert places(all_of(api, errors=True, tool="read")) == [("failed", 2, "result")]
+    assert places(all_of(api, errors=True, query="SUCH file")) == [("failed", 2, "result")]
+    assert [one["failed"] for one in all_of(api, session="failed", query="word")] == [False]
+
+
+def test_blocks_and_unusual_messages_are_found(api: Api) -> None:
+    api("sync", session="unusual", messages=UNUSUAL)
+    kinds = [one["kind"] for one in all_of(api, session="unusual", query="ORD-1001")]
+    assert sorted(kinds) == ["assistant", "result", "result"]
+    assert len(all_of(api, session="unusual", query="é 😀")) == 1
+
+
+def test_pages_hold_everything_once(api: Api) -> None:
+    whole = all_of(api, query="ord-", limit=100)
+    assert len(whole) > 20
+    for limit in (1, 7):
+        assert all_of(api, query="ord-", limit=limit) == whole
+
+
+def test_what_branches_share_comes_once(api: Api) -> None:
+    api("sync", session="old", messages=[*RUN[:8], user("Rather look at ORD-1003.")])
+    found = all_of(api, session="old", query="ORD-1003", limit=1)
+    assert found[0]["branch"] == 1 and found[0]["position"] == 8
+    keys = [(one["branch"], one["position"], one["kind"], one["name"]) for one in found]
+    assert len(set(keys)) == len(keys)
+    assert {branch for branch, *_ in keys} == {0, 1}
+
+
+def test_however_little_time_there_is_it_comes_to_its_end(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = all_of(api, query="ord-", limit=100)
+    monkeypatch.setattr(importlib.import_module("walkers.search"), "WORK_SECONDS", 0.0)
+    page = api("search", query="ord-", limit=100)
+    assert page["events"] == 1 and page["next"] is not None
+    assert all_of(api, query="ord-", limit=100) == whole
+
+
+def test_it_goes_on_while_sessions_come_and_go(api: Api) -> None:
+    api("sync", session="newest", messages=RUN[:4])
+    page = api("search", query="ord-", limit=1)
+    assert page["matches"][0]["session"] == "newest"
+    api("delete_session", session="newest")
+    api("sync", session="late", messages=RUN[:4])
+    found = api("search", query="ord-", limit=100, cursor=page["next"])["matches"]
+    assert {one["session"] for one in found} == {"new", "old"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"query": ""},
+        {"query": "x", "limit": 0},
+        {"query": "x", "limit": 101},
+        {"query": "x" * 1001},
+        {"query": "x", "cursor": "x"},
+        {"query": "x", "cursor": "1/2/3/4"},
+    ],
+)
+def test_a_search_that_cannot_be_is_refused(api: Api, fields: Json) -> None:
+    api.refused("search", 422, "invalid_request", **fields)
+
+
+def test_a_cursor_is_for_its_session(api: Api) -> None:
+    cursor = api("search", session="old", query="ord-", limit=1)["next"]
+    api.refused("search", 422, "invalid_request", session="new", query="ord-", cursor=cursor)
+    api.refused("search", 404, "not_found", session="nothing", query="ord-")
+
+
+def test_nobody_finds_anothers(api: Api, bob: User) -> None:
+    cursor = api("search", query="ord-", limit=1)["next"]
+    for fields in ({}, {"cursor": cursor}):
+        assert bob.api("search", query="ord-", **fields)["matches"] == []
+
+
+def test_nothing_of_it_is_logged(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("DEBUG"):
+        api("search", query="clerk_1@example")
+    assert "clerk_1" not in json.dumps([record.getMessage() for record in caplog.records])

@@ -1,0 +1,65 @@
+"""Searching what sessions hold, in the page."""
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.console.conftest import ORDERS, PATIENCE_MS, Console, Service
+
+expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
+expect.set_options(timeout=PATIENCE_MS)
+
+
+def found(console: Console) -> Any:
+    return console.page.locator("ol.found > li")
+
+
+def test_a_text_is_found_in_a_session_and_leads_to_its_place(
+    console: Console, service: Service
+) -> None:
+    told = service("search", query="ORD_", session=ORDERS, limit=25)
+    first = next(one for one in told["matches"] if one["kind"] == "result")
+    console.open(ORDERS).page.get_by_role("link", name="Search", exact=True).last.click()
+    console.page.get_by_label("Text to look for").fill("ord_")
+    console.page.get_by_role("button", name="Search", exact=True).click()
+    expect(found(console)).to_have_count(25)
+    expect(found(console).locator("mark").first).to_have_text(told["matches"][0]["found"])
+    assert console.page.url.endswith(f"#/search?text=ord_&session={ORDERS}")
+    console.page.get_by_role("button", name="Look for more").click()
+    expect(found(console)).to_have_count(50)
+    console.page.reload()
+    expect(found(console)).to_have_count(25)
+    place = f"#{first['position']} {first['name']}"
+    found(console).get_by_role("link", name=re.compile(re.escape(place))).first.click()
+    expect(console.page.get_by_role("heading", name=ORDERS, level=1)).to_be_visible()
+    assert f"/result/{first['position']}" in console.page.url
+
+
+def test_errors_of_all_sessions_are_found_and_nothing_is_said_to_be_nothing(
+    console: Console, service: Service
+) -> None:
+    run = [
+        {"role": "user", "content": "Go."},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": "a", "type": "function", "function": {"name": "ship", "arguments": "{}"}}
+            ],
+        },
+        {"role": "tool", "tool_call_id": "a", "content": "Error: <b>no</b> such order"},
+    ]
+    service.record("fails", run)
+    page = console.page
+    page.get_by_role("link", name="Search", exact=True).click()
+    page.get_by_label("Tool").fill("ship")
+    page.get_by_label("Errors only").check()
+    page.get_by_role("button", name="Search", exact=True).click()
+    expect(found(console)).to_have_count(1)
+    expect(found(console)).to_contain_text("Error: <b>no</b> such order")
+    expect(found(console).get_by_text("error", exact=True)).to_be_visible()
+    page.get_by_label("Text to look for").fill("no such text anywhere")
+    page.get_by_role("button", name="Search", exact=True).click()
+    expect(page.get_by_role("heading", name="Nothing found")).to_be_visible()
+    service("delete_session", session="fails")

@@ -1,0 +1,79 @@
+"""What is found in a text, and which texts tell of a failure."""
+
+import pytest
+
+from engine.text.finding import AROUND, LONGEST_FOUND, MOST_COUNTED, Wanted, tells_failure
+
+
+def test_it_is_found_as_it_is_written_in_capitals_or_not() -> None:
+    found = Wanted("ord-1.0").look_in("an ORD-100, then Ord-1.0 and ord-1.0.")
+    assert found is not None
+    assert (found.before, found.found, found.after) == (
+        "an ORD-100, then ",
+        "Ord-1.0",
+        " and ord-1.0.",
+    )
+    assert (found.start, found.count) == (17, 2)
+    assert Wanted("(x").look_in("f(x)") is not None
+    assert Wanted("absent").look_in("an absen t") is None
+
+
+def test_what_is_told_of_a_place_is_bounded() -> None:
+    text = "a" * 10_000
+    found = Wanted("a" * 900).look_in(f"{text}!")
+    assert found is not None and len(found.found) == LONGEST_FOUND
+    many = Wanted("a").look_in(text)
+    assert many is not None and many.count == MOST_COUNTED
+    assert len(many.before) + len(many.after) <= 2 * AROUND
+
+
+def test_letters_that_change_their_length_do_no_harm() -> None:
+    found = Wanted("key").look_in("İİİ key")
+    assert found is not None and found.start == 4
+
+
+def test_nothing_is_found_everywhere() -> None:
+    found = Wanted("").look_in("text")
+    assert found is not None and found.after == "text"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Error: no such file",
+        "  ERROR could not connect",
+        "[error] out of memory",
+        "working\nTraceback (most recent call last):\n  ...\nKeyError: 'x'",
+        "x" * 5_000 + "\nrequests.exceptions.ConnectionError: refused",
+        '{"error": {"code": 404}}',
+        '{"error": "not found"}',
+        '{"isError": true, "content": []}',
+        '{"success": false}',
+        "<returncode>1</returncode>",
+        "output\nexit code: 127",
+        "Exit status 2",
+    ],
+)
+def test_failures_are_told(text: str) -> None:
+    assert tells_failure(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "0 errors, 12 passed",
+        "The error rate is 2 %.",
+        '{"error": null, "ok": true}',
+        '{"errors": [], "error": "", "success": true}',
+        "<returncode>0</returncode>",
+        "exit code: 0",
+        "class ValidationError(Exception): pass",
+    ],
+)
+def test_successes_are_not(text: str) -> None:
+    assert not tells_failure(text)
+
+
+def test_a_mark_is_enough() -> None:
+    assert tells_failure("no", '{"role": "tool", "is_error": true}')
