@@ -1,7 +1,10 @@
 // The service, asked as its users ask it: POST /walker/NAME. Who asks, a cookie says that scripts
-// cannot read; beside it goes its proof, kept in this origin's storage for every tab.
+// cannot read; beside it goes its proof, kept in this origin's storage for every tab. A read-only link to
+// one session is kept by the tab that it was opened in, and goes as it is.
+import { readPlace } from "./route";
 
 const KEY = "contextrender.proof";
+const LINK = "contextrender.link";
 
 /** A refusal, with the server's own sentence. */
 export class ApiError extends Error {
@@ -18,7 +21,20 @@ type Listener = () => void;
 const listeners = new Set<Listener>();
 let refusal = "";
 
-export const isSignedIn = (): boolean => localStorage.getItem(KEY) !== null;
+export const isSignedIn = (): boolean => link() !== null || localStorage.getItem(KEY) !== null;
+
+/** The one session that this tab may look at; null where the user is signed in. */
+export const visited = (): string | null => link()?.session ?? null;
+
+interface ReadLink {
+  secret: string;
+  session: string;
+}
+
+function link(): ReadLink | null {
+  const kept = sessionStorage.getItem(LINK);
+  return kept === null ? null : JSON.parse(kept);
+}
 
 /** Why the last sign-in ended, for the login page. */
 export const signedOutBecause = (): string => refusal;
@@ -34,19 +50,32 @@ export function onSignIn(listener: Listener): Listener {
 }
 
 function keep(proof: string | null, because = ""): void {
-  refusal = because;
+  sessionStorage.removeItem(LINK);
   if (proof !== null) localStorage.setItem(KEY, proof);
   else localStorage.removeItem(KEY);
+  tell(because);
+}
+
+function keepLink(kept: ReadLink | null, because = ""): void {
+  if (kept) sessionStorage.setItem(LINK, JSON.stringify(kept));
+  else sessionStorage.removeItem(LINK);
+  tell(because);
+}
+
+function tell(because: string): void {
+  refusal = because;
   for (const listener of [...listeners]) listener();
 }
 
-/** Signs in with what a link brings, `#code=...` (or `#token=...`), and goes where its `to` says. */
+/** Signs in with what a link brings, `#code=...` (or `#token=...`), or looks through a read-only `#view=...`,
+ * and goes where its `to` says. */
 export async function followLink(): Promise<void> {
-  const given = /^#(code|token)=([^&]+)(?:&to=(.*))?$/.exec(location.hash);
+  const given = /^#(code|token|view)=([^&]+)(?:&to=(.*))?$/.exec(location.hash);
   if (!given) return;
   const [, kind, secret, to = ""] = given;
   history.replaceState(null, "", `${location.pathname}#${decodeURIComponent(to)}`);
   dispatchEvent(new HashChangeEvent("hashchange"));
+  if (kind === "view") return keepLink({ secret, session: readPlace(`#${decodeURIComponent(to)}`).session });
   const bearer = kind === "token" ? decodeURIComponent(secret) : "";
   try {
     keep((await post<SignedIn>("/console/sign-in", bearer ? {} : { code: secret }, bearer)).proof);
@@ -71,6 +100,7 @@ export async function logIn(username: string, password: string): Promise<void> {
 }
 
 export async function signOut(): Promise<void> {
+  if (link()) return keepLink(null, "You have left the session.");
   await post("/console/sign-out", {}, "").catch(() => null);
   keep(null);
 }
@@ -82,13 +112,15 @@ export async function ask<T>(walker: string, fields: object, signal?: AbortSigna
     return reply.reports[0];
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) {
-      keep(null, "Your session has ended. Sign in again.");
+      if (link()) keepLink(null, "This link has ended, or was taken back.");
+      else keep(null, "Your session has ended. Sign in again.");
     }
     throw error;
   }
 }
 
-async function post<T>(path: string, body: object, bearer: string, signal?: AbortSignal): Promise<T> {
+async function post<T>(path: string, body: object, given: string, signal?: AbortSignal): Promise<T> {
+  const bearer = given || (path.startsWith("/walker/") && link()?.secret) || "";
   let reply: Response;
   try {
     reply = await fetch(path, {

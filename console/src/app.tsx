@@ -1,8 +1,9 @@
 // The frame around every view: who is signed in, where they are, light or dark.
 import { useEffect, useState } from "preact/hooks";
-import { isSignedIn, onSignIn, signOut } from "./api";
+import { isSignedIn, onSignIn, signOut, visited } from "./api";
 import { Icon } from "./parts/icon";
-import { type Place, searchAddress, usePlace } from "./route";
+import { Empty } from "./parts/notes";
+import { address, type Place, searchAddress, usePlace } from "./route";
 import { setTheme, theme, useDark } from "./theme";
 import { Login } from "./views/login";
 import { Overall } from "./views/overall";
@@ -13,8 +14,16 @@ import { Store } from "./views/store";
 
 export function App() {
   const [signedIn, setSignedIn] = useState(isSignedIn());
+  const [only, setOnly] = useState(visited());
   const place = usePlace();
-  useEffect(() => onSignIn(() => setSignedIn(isSignedIn())), []);
+  useEffect(
+    () =>
+      onSignIn(() => {
+        setSignedIn(isSignedIn());
+        setOnly(visited());
+      }),
+    [],
+  );
   useEffect(() => {
     document.title = (signedIn ? titleOf(place) : "Sign in") + " · ContextRender";
   });
@@ -28,7 +37,8 @@ export function App() {
           <img src="/console/icon.svg" alt="" width="24" height="24" />
           <span>ContextRender</span>
         </a>
-        {signedIn && (
+        {only !== null && <span class="tag">Read-only link to one session</span>}
+        {signedIn && only === null && (
           <nav aria-label="Main">
             <a href="#/" aria-current={place.page === "sessions" || place.page === "session" ? "page" : undefined}>
               Sessions
@@ -48,23 +58,38 @@ export function App() {
         <ThemeButton />
         {signedIn && (
           <button class="quiet" onClick={signOut}>
-            Sign out
+            {only === null ? "Sign out" : "Leave"}
           </button>
         )}
       </header>
       <main id="main" tabIndex={-1}>
-        {!signedIn ? <Login /> : <Page place={place} />}
+        {!signedIn ? <Login /> : <Page place={place} only={only} />}
       </main>
     </>
   );
 }
 
-function Page({ place }: { place: Place }) {
+function Page({ place, only }: { place: Place; only: string | null }) {
+  if (only !== null && !isOf(place, only)) return <Elsewhere only={only} />;
   if (place.page === "overall") return <Overall />;
   if (place.page === "search") return <Search key={searchAddress(place.options)} asked={place.options} />;
   if (place.page === "store") return <Store id={place.node} />;
   if (place.page === "session") return <Session key={`${place.session}\n${place.branch}`} place={place} />;
   return <Sessions />;
+}
+
+/** Whether a place shows that session and nothing else. */
+const isOf = ({ page, session, options }: Place, only: string): boolean =>
+  page === "session" ? session === only : page === "search" && options.session === only;
+
+function Elsewhere({ only }: { only: string }) {
+  return (
+    <Empty title="This link opens one session">
+      <p>
+        <a href={address(only)}>{only}</a>
+      </p>
+    </Empty>
+  );
 }
 
 function ThemeButton() {

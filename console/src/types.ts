@@ -72,6 +72,25 @@ export interface DeleteView {
 }
 
 /**
+ * A link: what names it, when it was made and ends (seconds since 1970). `path` follows the server's
+ * address; whoever has it reads the session.
+ */
+export interface LinkView {
+  session: string;
+  id: string;
+  label: string;
+  made_at: number;
+  ends_at: number;
+  path: string;
+}
+
+/** The links of a session that open it, the newest first. */
+export interface LinksView {
+  session: string;
+  links: LinkView[];
+}
+
+/**
  * Tokens of a history within the budget's rule, before and after rendering, and those outside it.
  */
 export interface TokenView {

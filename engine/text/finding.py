@@ -29,10 +29,10 @@ _FAILURE = re.compile(
 class Found(NamedTuple):
     """What was found first, with the text around it, and how often it is there.
 
-    `start` counts characters from the text's beginning; `count` goes up to `MOST_COUNTED`.
+    `start` counts characters from the text's beginning; `places` goes up to `MOST_COUNTED`.
     """
 
-    count: int
+    places: int
     start: int
     before: str
     found: str

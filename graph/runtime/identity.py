@@ -45,6 +45,11 @@ def own_event_ids(session: UUID, ranges: Iterable[Sequence[int]]) -> list[UUID]:
     ]
 
 
+def link_id(session: UUID, name: str) -> UUID:
+    """The id of a session's read-only link of that name."""
+    return uuid5(session, f"link/{name}")
+
+
 def removal_id(session: UUID) -> UUID:
     """The id of what a session leaves while it is deleted."""
     return uuid5(session, "removal")

@@ -46,6 +46,7 @@ class RequestMemory(TieredMemory):
         # Left when the request ends, with its failure if it has one.
         self.held = ExitStack()
         self.wrote = False
+        self.read_only = False
         self._changes = Changes(owner, store.kinds)
         self._at: defaultdict[UUID, list[Any]] = defaultdict(list)
         self._failure: BaseException | None = None
@@ -141,6 +142,8 @@ class RequestMemory(TieredMemory):
 
     def flush(self) -> None:
         """Write everything changed so far. Raises Raced, Forbidden or StoreUnavailable."""
+        if self.read_only:
+            return
         if self._failure is not None:
             raise self._failure
         if Jac.get_context().diagnostics:

@@ -26,15 +26,20 @@ def test_every_endpoint_is_tried_here(service: Service, owner: User) -> None:
             "delete_session",
             "list_sessions",
             "note_usage",
+            "share_session",
+            "end_links",
             "holdout",
         ),
         "total_savings",
     }
-    for walker in [*LOOKS_AT_A_SESSION, "note_usage"]:
+    for walker in [*LOOKS_AT_A_SESSION, "note_usage", "share_session", "end_links"]:
         assert owner.api.post(walker, **example(walker, "s")).status_code == 200
 
 
-@pytest.mark.parametrize("walker", [*LOOKS_AT_A_SESSION, "delete_session", "note_usage"])
+@pytest.mark.parametrize(
+    "walker",
+    [*LOOKS_AT_A_SESSION, "delete_session", "note_usage", "share_session", "end_links"],
+)
 def test_another_users_session_is_not_there(owner: User, bob: User, walker: str) -> None:
     before = owner.graph()
     error = bob.api.refused(walker, 404, "not_found", **example(walker, "s"))

@@ -1,5 +1,6 @@
 """`contextrender console`: links that open where they say, for every tab of a browser."""
 
+import json
 import os
 import pty
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.console.conftest import COMMAND, ORDERS, PATIENCE_MS, Console, Service
+from tests.console.conftest import COMMAND, LARGE, ORDERS, PATIENCE_MS, Console, Service
 from tests.console.test_terminal import run
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
@@ -90,3 +91,53 @@ def test_a_terminal_with_a_browser_opens_it(service: Service, tmp_path: Path) ->
     os.close(theirs)
     os.close(ours)
     assert f"to=%2Fsession%2F{ORDERS}" in told.read_text()
+
+
+def test_a_session_is_shared_for_reading_until_it_is_taken_back(
+    visit: Visit, service: Service
+) -> None:
+    owner = visit().enter().open(ORDERS)
+    owner.page.get_by_role("button", name="Share").click()
+    owner.page.get_by_label("For").fill("a colleague")
+    owner.page.get_by_role("button", name="Make a link").click()
+    url = owner.page.get_by_label("Link for a colleague").input_value()
+    guest = visit()
+    guest.page.goto(url)
+    expect(guest.page.get_by_role("heading", name=ORDERS, level=1)).to_be_visible()
+    assert guest.page.url == f"{service.server.url}/console/#/session/{ORDERS}"
+    for name in ("Delete", "Export", "Share", "Graph store", "Sign out"):
+        expect(guest.page.get_by_text(name, exact=True)).to_have_count(0)
+    guest.page.reload()
+    guest.page.get_by_role("link", name="Timeline").click()
+    expect(guest.page.get_by_role("application")).to_be_visible()
+    guest.page.evaluate("location.hash = '#/'")
+    expect(guest.page.get_by_role("heading", name="This link opens one session")).to_be_visible()
+    owner.page.get_by_role("button", name="Take back").click()
+    expect(owner.page.get_by_label("Link for a colleague")).to_have_count(0)
+    guest.page.get_by_role("link", name=ORDERS).click()
+    expect(guest.page.get_by_role("alert")).to_contain_text("taken back")
+    guest.problems.clear()
+
+
+def test_who_is_signed_in_stays_so_beside_a_link(visit: Visit, service: Service) -> None:
+    shared = run(service, "share", LARGE, "--days", "1").strip()
+    owner = visit().enter()
+    guest = owner.page.context.new_page()
+    guest.goto(shared)
+    expect(guest.get_by_text("Read-only link")).to_be_visible()
+    owner.page.reload()
+    expect(owner.page.get_by_role("link", name=ORDERS)).to_be_visible()
+    guest.get_by_role("button", name="Leave").click()
+    expect(guest.get_by_role("button", name="Share")).to_be_visible()
+
+
+def test_links_are_made_listed_and_taken_back_in_the_terminal(service: Service) -> None:
+    session = "nightly-03"
+    url = run(service, "share", session, "--label", "review").strip()
+    assert url.startswith(f"{service.server.url}/console/#view=")
+    (link,) = json.loads(run(service, "share", session, "--list", "--json"))["links"]
+    assert link["url"] == url and link["label"] == "review"
+    assert link["id"] in run(service, "share", session, "--list")
+    assert "no such link" in run(service, "share", session, "--revoke", "nothing", status=1)
+    assert "no links" in run(service, "share", session, "--revoke", link["id"])
+    assert "no session 'nowhere'" in run(service, "share", "nowhere", status=1)

@@ -13,7 +13,7 @@ def test_it_is_found_as_it_is_written_in_capitals_or_not() -> None:
         "Ord-1.0",
         " and ord-1.0.",
     )
-    assert (found.start, found.count) == (17, 2)
+    assert (found.start, found.places) == (17, 2)
     assert Wanted("(x").look_in("f(x)") is not None
     assert Wanted("absent").look_in("an absen t") is None
 
@@ -23,7 +23,7 @@ def test_what_is_told_of_a_place_is_bounded() -> None:
     found = Wanted("a" * 900).look_in(f"{text}!")
     assert found is not None and len(found.found) == LONGEST_FOUND
     many = Wanted("a").look_in(text)
-    assert many is not None and many.count == MOST_COUNTED
+    assert many is not None and many.places == MOST_COUNTED
     assert len(many.before) + len(many.after) <= 2 * AROUND
 
 

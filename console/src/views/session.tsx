@@ -1,6 +1,6 @@
 // One session: its figures, its branches, and the views on it.
 import { useState } from "preact/hooks";
-import { ask } from "../api";
+import { ask, visited } from "../api";
 import { date, number, plural, short } from "../format";
 import { useAsk, useInterval } from "../parts/load";
 import { Empty, Failure, Figure, Loading } from "../parts/notes";
@@ -14,6 +14,7 @@ import { Misses } from "./misses";
 import { Results } from "./result";
 import { Savings } from "./savings";
 import { exportSession } from "./sessions";
+import { Share } from "./share";
 import { Timeline } from "./timeline";
 
 const TABS: [View, string][] = [
@@ -30,6 +31,7 @@ export function Session({ place }: { place: Place }) {
   const data = useSession(session, branch);
   const about = useAsk<InspectView>("inspect_session", { session, branch });
   const [problem, setProblem] = useState<unknown>(null);
+  const [sharing, setSharing] = useState(false);
   useInterval(about.again, 10_000);
   if (data.error?.status === 404) {
     return (
@@ -55,7 +57,7 @@ export function Session({ place }: { place: Place }) {
     <section class="session">
       <div class="heading">
         <nav aria-label="Breadcrumb" class="crumbs">
-          <a href="#/">Sessions</a> <span aria-hidden="true">/</span>
+          {visited() === null ? <a href="#/">Sessions</a> : "Sessions"} <span aria-hidden="true">/</span>
         </nav>
         <h1>{session}</h1>
         {data.complete && <span class={data.waiting ? "tag live-tag" : "tag"}>{data.waiting ? "Model’s turn" : "Idle"}</span>}
@@ -63,14 +65,22 @@ export function Session({ place }: { place: Place }) {
         <a class="button" href={searchAddress({ session })}>
           Search
         </a>
-        <a class="button" href={`#/store/${encodeURIComponent(`session:${session}`)}`}>
-          Graph store
-        </a>
-        <button onClick={() => exportSession(session).catch(setProblem)}>Export</button>
-        <button class="danger-quiet" onClick={remove}>
-          Delete
-        </button>
+        {visited() === null && (
+          <>
+            <a class="button" href={`#/store/${encodeURIComponent(`session:${session}`)}`}>
+              Graph store
+            </a>
+            <button aria-expanded={sharing} onClick={() => setSharing(!sharing)}>
+              Share
+            </button>
+            <button onClick={() => exportSession(session).catch(setProblem)}>Export</button>
+            <button class="danger-quiet" onClick={remove}>
+              Delete
+            </button>
+          </>
+        )}
       </div>
+      {sharing && <Share session={session} />}
       {problem !== null && <Failure error={problem} />}
       {data.error && <Failure error={data.error} />}
       <dl class="figures">

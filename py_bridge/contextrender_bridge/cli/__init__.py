@@ -44,6 +44,7 @@ SUBCOMMANDS = {
     "search": Subcommand("search sessions' contents", f"{HERE}.cli.look.search"),
     "savings": Subcommand("say what all sessions saved", f"{HERE}.cli.look.savings"),
     "console": Subcommand("open the console in a browser", f"{HERE}.cli.look.console"),
+    "share": Subcommand("make a read-only link to a session", f"{HERE}.cli.look.share"),
     "show": Subcommand("show a session or a call", f"{HERE}.cli.look.show"),
     "explain": Subcommand("say why results were shown", f"{HERE}.cli.look.explain"),
     "recall": Subcommand("print complete results", f"{HERE}.cli.look.recall"),

@@ -8,9 +8,10 @@ import json
 import secrets
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import bcrypt
 from sqlalchemy.exc import IntegrityError
@@ -24,12 +25,15 @@ from contextrender_bridge.server.tokens import (
     CONSOLE,
     DAY,
     LEEWAY_SECONDS,
+    LINK,
     LOGIN_SECONDS,
     Claims,
     Tokens,
 )
 from contextrender_bridge.settings import current_settings
 from graph.runtime.identities import Identities
+from graph.runtime.identity import link_id, session_id_of
+from graph.runtime.signing import Signer
 
 LOCAL_USER = "local"
 # bcrypt ignores what comes after.
@@ -47,6 +51,8 @@ class Caller:
     name: str
     generation: str = field(repr=False)
     active: bool = True
+    only: str | None = None
+    """The one session that a read-only link opens; None for who is the user."""
 
 
 class Accounts:
@@ -159,6 +165,29 @@ class Accounts:
         """Whose token it is, if it is good."""
         claims = self._tokens.read(token)
         return None if claims is None else self._bearer(claims)
+
+    def signer(self, user: Caller) -> Signer:
+        """What makes the user's read-only links."""
+
+        def sign(session: str, name: str, ends: int) -> str:
+            return self._tokens.link(user.user, user.generation, session, name, ends)
+
+        return Signer(user.generation, sign)
+
+    def visitor(self, token: str) -> Caller | None:
+        """Who has a read-only link that is good: its session and nothing else is there for them.
+
+        It is, while its node is: taken back, or gone with its session, it opens nothing.
+        """
+        claims = self._tokens.read(token, LINK)
+        if claims is None or (user := self._bearer(claims)) is None:
+            return None
+        owner = UUID(user.root)
+        link = link_id(session_id_of(owner, claims.session), claims.id)
+        if time.time() >= claims.expires or not any(self._store.nodes(owner, [link])):
+            return None
+        name = f"{user.name} (link)"
+        return replace(user, user=f"{user.user} link", name=name, only=claims.session)
 
     def console_code(self, token: str) -> str:
         """What signs in to the console, once and soon, as the bearer of a good token."""

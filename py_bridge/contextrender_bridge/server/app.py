@@ -38,12 +38,14 @@ from contextrender_bridge.server.redaction import Redaction
 from contextrender_bridge.server.refusals import REFUSALS
 from contextrender_bridge.server.retention import Retention
 from contextrender_bridge.server.runtime import Runtime
+from contextrender_bridge.server.shared import check_shared
 from contextrender_bridge.server.sign_in import SignIn
 from contextrender_bridge.server.watched import Watched
 from contextrender_bridge.settings import Settings, current_settings
 from contextrender_bridge.spans import use_opentelemetry
 from engine.models.answers import Answers, Waiting
 from graph.runtime.early import Tell
+from graph.runtime.signing import signing
 
 SMALL_BYTES: Final = 65_536
 """A call of an agent brings what is new, which is less; strangers may send as much for nothing."""
@@ -134,6 +136,9 @@ class Service:
         if (fields := self._fields.get(name)) is None:
             raise NotFound("There is no such walker.", code="unknown_walker")
 
+        if caller.only is not None:
+            check_shared(name, fields.parse(body), caller.only)
+
         def parse() -> Mapping[str, Any]:
             return self._redaction.applied(fields.parse(body))
 
@@ -148,7 +153,9 @@ class Service:
             self.metrics.told(name, report)
             tell(report)
 
-        reply = self.runtime.run(name, anew, caller.root, answers, told)
+        with signing(self.accounts.signer(caller)):
+            keep = caller.only is None
+            reply = self.runtime.run(name, anew, caller.root, answers, told, keep)
         if name in AUDITED:
             self.accounts.audit.note(AUDITED[name], caller.name, session=given.get("session", ""))
         return reply

@@ -18,6 +18,8 @@ AUDITED = {
     "delete_session": "session_deleted",
     "export_session": "session_exported",
     "import_session": "session_imported",
+    "share_session": "session_shared",
+    "end_links": "links_ended",
 }
 """The event of a walker that did its work."""
 

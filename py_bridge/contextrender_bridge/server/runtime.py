@@ -103,17 +103,19 @@ class Runtime:
         root: str,
         answers: Answers,
         tell: Tell | None = None,
+        keep: bool = True,
     ) -> bytes | Waiting:
         """Run a walker at the user's root; its reports as JSON, once its changes are on disk.
 
         Or what it waits for: run it again with that among the `answers`. `fields` makes them anew
-        for each attempt. What the walker answers early goes to `tell`, once an attempt. Raises
-        whatever the walker raises; then nothing is written.
+        for each attempt. What the walker answers early goes to `tell`, once an attempt. Unless
+        it is to `keep` them, no change is written. Raises whatever the walker raises; then nothing
+        is written.
         """
         # Where memory goes on and the store has a hole: from the store alone, once more.
         with suppress(Damaged):
-            return self._run(name, fields, root, answers, tell)
-        return self._run(name, fields, root, answers, tell)
+            return self._run(name, fields, root, answers, tell, keep)
+        return self._run(name, fields, root, answers, tell, keep)
 
     def _run(
         self,
@@ -122,11 +124,12 @@ class Runtime:
         root: str,
         answers: Answers,
         tell: Tell | None,
+        keep: bool,
     ) -> bytes | Waiting:
         def attempt(given: Mapping[str, Any]) -> bytes | Waiting:
             try:
                 return contextvars.copy_context().run(
-                    self._attempt, name, given, root, answers, tell
+                    self._attempt, name, given, root, answers, tell, keep
                 )
             except Waiting as waiting:
                 return waiting
@@ -183,12 +186,14 @@ class Runtime:
         root: str,
         answers: Answers,
         tell: Tell | None,
+        keep: bool,
     ) -> bytes | Waiting:
         """Raises Waiting where nothing is written: what is not in the answers, it does again."""
         TELL.set(tell)
         ANSWERS.set(answers)
         answers.used = False
         with span(f"walker {name}"), self.unit_of_work(root) as memory:
+            memory.read_only = not keep
             try:
                 walker = self.walkers[name](**fields)
                 # It and its anchor are a circle: left so, what it held outlives the request.

@@ -78,10 +78,10 @@ class SignIn:
         return reply
 
     def question(self, request: Request) -> Question:
-        """Whose token or cookie the request brings."""
+        """Whose token, cookie or read-only link a walker's request brings."""
         token, cookie = bearer_of(request), request.cookies.get(_cookie(request))
         if token or not cookie:
-            return lambda: self._accounts.caller(token)
+            return lambda: self._accounts.caller(token) or self._accounts.visitor(token)
         _check_origin(request)
         proof = request.headers.get(PROOF, "")
         return lambda: self._accounts.console_caller(cookie, proof)

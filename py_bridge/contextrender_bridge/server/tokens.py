@@ -21,8 +21,9 @@ LOGIN_SECONDS = DAY
 """Of a token for a password: whoever has that gets another."""
 CODE_SECONDS = 900
 """Of the code in a link to the console, which works once."""
-CODE, CONSOLE = "console-code", "console"
-"""Whom a token that is no bearer's is for (RFC 7519, 4.1.3): of links, of cookies."""
+CODE, CONSOLE, LINK = "console-code", "console", "session-link"
+"""Whom a token that is no bearer's is for (RFC 7519, 4.1.3): of links to the console, of
+cookies, of read-only links to one session."""
 LEEWAY_SECONDS = 60
 """How far the clocks of those who make and read tokens may be apart."""
 
@@ -36,6 +37,7 @@ class Claims:
     made: int
     expires: int
     id: str = ""
+    session: str = ""
 
     @property
     def is_due(self) -> bool:
@@ -57,6 +59,18 @@ class Tokens:
         claims["exp"] = now + seconds
         if audience is not None:
             claims.update(aud=audience, jti=secrets.token_urlsafe(12))
+        return jwt.encode(claims, self._secret, algorithm="HS256")
+
+    def link(self, user: str, generation: str, session: str, name: str, ends: int) -> str:
+        """What opens one session for reading until then, while its link is there."""
+        claims = {
+            "sub": user,
+            "gen": generation,
+            "aud": LINK,
+            "jti": name,
+            "ses": session,
+            "exp": ends,
+        }
         return jwt.encode(claims, self._secret, algorithm="HS256")
 
     def code(self, token: str) -> str:
@@ -88,6 +102,7 @@ class Tokens:
             int(found.get("iat", expires)),
             expires,
             str(found.get("jti", "")),
+            str(found.get("ses", "")),
         )
 
 

@@ -25,6 +25,7 @@ STORED = [
     ("events", ("Message", "ToolCall", "ToolResult", "Compaction", "FrozenRendering")),
     ("session", ("Session", "Branch")),
     ("summaries", ("SummaryShelf", "HistorySummary")),
+    ("links", ("ReadLink",)),
     ("removal", ("Removal",)),
     ("edges", ("Reuse",)),
 ]

@@ -1,0 +1,78 @@
+// Read-only links to a session: made, copied, taken back.
+import { useState } from "preact/hooks";
+import { ask } from "../api";
+import { date } from "../format";
+import { Copy } from "../parts/copy";
+import { useAsk } from "../parts/load";
+import { Failure } from "../parts/notes";
+import type { LinksView, LinkView } from "../types";
+
+export function Share({ session }: { session: string }) {
+  const links = useAsk<LinksView>("list_links", { session });
+  const [problem, setProblem] = useState<unknown>(null);
+  const change = (walker: string, fields: object) =>
+    ask(walker, { session, ...fields }).then(() => {
+      setProblem(null);
+      links.again();
+    }, setProblem);
+  const make = (event: SubmitEvent) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget as HTMLFormElement);
+    void change("share_session", { days: Number(form.get("days")), label: String(form.get("label")).trim() });
+  };
+  const found = links.value?.links ?? [];
+  const failed = problem ?? links.error;
+  return (
+    <section class="sharing note" aria-label="Read-only links">
+      <p>Whoever has a link sees this session’s views, and nothing else, until it ends or you take it back.</p>
+      <form class="searching" onSubmit={make}>
+        <label>
+          Days <input name="days" type="number" min="0.01" max="365" step="any" defaultValue="7" required />
+        </label>
+        <label>
+          For <input name="label" maxLength={100} placeholder="whom or what" />
+        </label>
+        <button class="primary">Make a link</button>
+      </form>
+      {failed !== null && <Failure error={failed} />}
+      {found.length > 0 && (
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">For</th>
+              <th scope="col">Until</th>
+              <th scope="col">Link</th>
+              <th scope="col">
+                <span class="hidden">Actions</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {found.map((link) => (
+              <Row key={link.id} link={link} onRevoke={() => void change("end_links", { id: link.id })} />
+            ))}
+          </tbody>
+        </table>
+      )}
+    </section>
+  );
+}
+
+function Row({ link, onRevoke }: { link: LinkView; onRevoke: () => void }) {
+  const url = location.origin + link.path;
+  return (
+    <tr>
+      <th scope="row">{link.label || "–"}</th>
+      <td>{date(link.ends_at)}</td>
+      <td>
+        <input readOnly value={url} aria-label={`Link for ${link.label || link.id}`} onFocus={(event) => event.currentTarget.select()} />
+      </td>
+      <td class="actions">
+        <Copy text={url} />
+        <button class="danger-quiet" onClick={onRevoke}>
+          Take back
+        </button>
+      </td>
+    </tr>
+  );
+}

@@ -1,0 +1,65 @@
+"""Share one session by a link that only reads, list such links, take them back."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from rich.console import Console
+from rich.table import Table
+
+from contextrender_bridge.cli.look.asking import Service, plain
+from contextrender_bridge.printing import add_json, print_json
+from contextrender_bridge.wire import Json
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `contextrender share`."""
+    parser.add_argument("session", metavar="SESSION")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--days", type=float, default=7.0, metavar="N", help="it is good (%(default)g)"
+    )
+    what.add_argument("--list", action="store_true", help="the links that open it now")
+    what.add_argument("--revoke", metavar="ID", help="take a link back, or `all`")
+    parser.add_argument("--label", default="", metavar="TEXT", help="to tell links apart")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the new link, or those that are there."""
+    with Service() as service:
+        if args.list:
+            return show(service, args, service.ask("list_links", session=args.session))
+        if args.revoke is not None:
+            id = None if args.revoke == "all" else args.revoke
+            return show(service, args, service.ask("end_links", session=args.session, id=id))
+        fields = {"session": args.session, "days": args.days, "label": args.label}
+        link = with_address(service, service.ask("share_session", **fields))
+    if args.json:
+        return print_json(link)
+    print(link["url"])
+    return 0
+
+
+def with_address(service: Service, link: Json) -> Json:
+    """A link with its whole address."""
+    return {**link, "url": service.url + link["path"]}
+
+
+def show(service: Service, args: argparse.Namespace, view: Json) -> int:
+    """Prints the links of a session."""
+    links = [with_address(service, link) for link in view["links"]]
+    if args.json:
+        return print_json({**view, "links": links})
+    if not links:
+        print("no links open this session")
+        return 0
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for name in ("id", "label", "ends", "link"):
+        table.add_column(name, overflow="fold")
+    for link in links:
+        ends = time.strftime("%Y-%m-%d %H:%M", time.localtime(link["ends_at"]))
+        table.add_row(link["id"], plain(link["label"]), ends, link["url"])
+    Console(highlight=False).print(table)
+    return 0

@@ -1,0 +1,186 @@
+"""A read-only link opens one session's views until it ends or is taken back, and nothing else."""
+
+import time
+from typing import Any
+from urllib.parse import unquote
+
+import httpx
+import pytest
+from contextrender_bridge.server import accounts
+from contextrender_bridge.server.shared import OPEN
+from contextrender_bridge.wire import Json
+
+from tests.api.client import Api, error_of
+from tests.api.conftest import Service, User
+from tests.api.endpoints import endpoints, example
+from tests.api.transcripts import agent_run, user
+
+RUN = agent_run(6, lines=5)
+NAME = "run 1/é"
+
+
+@pytest.fixture
+def owner(alice: User) -> User:
+    alice.api("render", session=NAME, messages=RUN, budget=600)
+    alice.api("sync", session="another", messages=RUN[:4])
+    return alice
+
+
+def secret(link: Json) -> str:
+    path, _, place = link["path"].partition("&to=")
+    assert unquote(unquote(place)) == f"/session/{link['session']}"
+    assert path.startswith("/console/#view=")
+    return str(path.removeprefix("/console/#view="))
+
+
+def opened(service: Service, link: Json) -> Api:
+    """Who has the link."""
+    return Api(service.http, secret(link))
+
+
+@pytest.fixture
+def visitor(service: Service, owner: User) -> Api:
+    return opened(service, owner.api("share_session", session=NAME))
+
+
+def refused(visitor: Api, walker: str, **fields: Any) -> None:
+    visitor.refused(walker, 403, "read_only_link", **fields)
+
+
+def test_it_opens_every_view_of_its_session(visitor: Api, owner: User) -> None:
+    for walker in OPEN:
+        fields = example(walker, NAME)
+        assert visitor(walker, **fields) == owner.api(walker, **fields)
+
+
+def test_it_opens_no_other_walker(service: Service, visitor: Api, owner: User) -> None:
+    before = owner.graph()
+    others = set(endpoints(service)) - OPEN
+    assert {"render", "sync", "import_session", "delete_session", "export_session"} < others
+    assert {"share_session", "list_links", "end_links", "note_usage", "look_at_node"} < others
+    assert {"list_sessions", "total_savings", "holdout"} < others
+    for walker in others:
+        refused(visitor, walker, **example(walker, NAME))
+    assert owner.graph() == before
+
+
+def test_it_opens_no_other_session_and_tells_of_none(visitor: Api) -> None:
+    for walker in OPEN:
+        for session in ("another", "nothing"):
+            refused(visitor, walker, **example(walker, session))
+    refused(visitor, "search", query="ORD-1000")
+
+
+def test_what_looking_would_change_is_not_written(
+    visitor: Api, owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Walkers that write, let through on purpose: their changes are not kept."""
+    before = owner.graph()
+    monkeypatch.setattr("contextrender_bridge.server.shared.OPEN", OPEN | {"sync"})
+    visitor("sync", session=NAME, messages=[*RUN, user("More.")])
+    assert owner.graph() == before
+
+
+def test_it_opens_no_other_route(service: Service, visitor: Api) -> None:
+    headers = {"authorization": f"Bearer {visitor.token}"}
+    for path in ("/console/link", "/console/sign-in"):
+        error_of(service.http.post(path, json={}, headers=headers), 401, "unauthorized")
+    body = {"model": "gpt-5.1", "messages": [{"role": "user", "content": "Hello."}]}
+    reply = service.http.post("/v1/chat/completions", json=body, headers=headers)
+    assert reply.status_code in (401, 404)
+    assert service.accounts.caller(visitor.token) is None
+
+
+def test_it_is_taken_back_at_once_and_alone(service: Service, owner: User) -> None:
+    first, second = (owner.api("share_session", session=NAME, label=one) for one in "ab")
+    assert owner.api("list_links", session=NAME)["links"] == sorted(
+        [first, second], key=lambda one: (-one["made_at"], one["id"])
+    )
+    left = owner.api("end_links", session=NAME, id=first["id"])["links"]
+    assert left == [second] == owner.api("list_links", session=NAME)["links"]
+    opened(service, first).refused("timeline", 401, "unauthorized", session=NAME)
+    assert opened(service, second)("timeline", session=NAME)
+    owner.api.refused("end_links", 404, "not_found", session=NAME, id=first["id"])
+    assert owner.api("end_links", session=NAME)["links"] == []
+    opened(service, second).refused("timeline", 401, "unauthorized", session=NAME)
+
+
+def test_it_ends(service: Service, owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = owner.api("share_session", session=NAME, days=0.5)
+    assert link["ends_at"] - link["made_at"] == 43_200
+    visitor = opened(service, link)
+    now = [link["ends_at"] - 1]
+    monkeypatch.setattr(accounts.time, "time", lambda: now[0])
+    assert visitor("timeline", session=NAME)
+    now[0] += 1
+    visitor.refused("timeline", 401, "unauthorized", session=NAME)
+    assert owner.api("list_links", session=NAME)["links"] == []
+
+
+def test_it_ends_with_its_session(service: Service, owner: User, visitor: Api) -> None:
+    owner.api("delete_session", session=NAME)
+    assert not owner.graph().of("ReadLink")
+    visitor.refused("timeline", 401, "unauthorized", session=NAME)
+    owner.api("sync", session=NAME, messages=RUN[:2])
+    visitor.refused("timeline", 401, "unauthorized", session=NAME)
+
+
+def test_it_ends_with_its_owners_tokens(service: Service, owner: User, visitor: Api) -> None:
+    caller = service.accounts.caller(owner.api.token)
+    assert caller is not None
+    service.accounts.revoke(caller)
+    visitor.refused("timeline", 401, "unauthorized", session=NAME)
+    fresh = Api(service.http, service.accounts.token(caller.user))
+    assert fresh("list_links", session=NAME)["links"] == []
+
+
+def test_a_secret_that_was_changed_opens_nothing(service: Service, owner: User) -> None:
+    token = secret(owner.api("share_session", session=NAME))
+    head, body, mark = token.split(".")
+    other = secret(owner.api("share_session", session="another")).split(".")
+    for changed in (f"{head}.{other[1]}.{mark}", f"{head}.{body}.{other[2]}", token[:-3]):
+        Api(service.http, changed).refused("timeline", 401, "unauthorized", session=NAME)
+
+
+def test_another_user_neither_sees_nor_ends_them(owner: User, bob: User) -> None:
+    link = owner.api("share_session", session=NAME)
+    bob.api("sync", session=NAME, messages=RUN[:2])
+    assert bob.api("list_links", session=NAME)["links"] == []
+    bob.api.refused("end_links", 404, "not_found", session=NAME, id=link["id"])
+    assert owner.api("list_links", session=NAME)["links"] == [link]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"days": 0.0}, {"days": -1.0}, {"days": 366.0}, {"label": "x" * 101}, {"label": "a\nb"}],
+)
+def test_a_link_that_cannot_be_is_refused(owner: User, fields: Json) -> None:
+    owner.api.refused("share_session", 422, "invalid_request", session=NAME, **fields)
+
+
+def test_there_are_only_so_many_and_those_that_ended_make_room(
+    owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(50):
+        owner.api("share_session", session=NAME, days=1.0)
+    owner.api.refused("share_session", 422, "invalid_request", session=NAME)
+    later = time.time() + 2 * 86_400
+    monkeypatch.setattr(accounts.time, "time", lambda: later)
+    assert owner.api("share_session", session=NAME)
+    assert len(owner.graph().of("ReadLink")) == 1
+
+
+def test_the_audit_log_says_who_shared_what(owner: User, visitor: Api) -> None:
+    owner.api("end_links", session=NAME)
+    lines = (owner.data / "audit.log").read_text().splitlines()
+    told = [line for line in lines if '"session_shared"' in line or '"links_ended"' in line]
+    assert len(told) >= 2 and visitor.token not in "".join(told)
+
+
+def test_a_link_of_a_stopped_user_opens_nothing(
+    service: Service, owner: User, visitor: Api
+) -> None:
+    caller = service.accounts.caller(owner.api.token)
+    assert caller is not None and isinstance(service.http, httpx.Client)
+    service.accounts.lock_out(caller)
+    visitor.refused("timeline", 401, "unauthorized", session=NAME)
