@@ -35,6 +35,8 @@ export class SessionData {
   policy = "";
   policies: string[] = [];
   complete = false;
+  /** Whether what there is is only what a first picture needs. */
+  rough = true;
   /** How many turns are known. */
   known = 0;
   /** The first turn in the window, if that is to come before others. */
@@ -94,8 +96,16 @@ export class SessionData {
   }
 
   private async catchUp(): Promise<void> {
-    await this.load(this.last === 0 ? 1 - FIRST_PAGE : this.waiting ? this.last : this.last + 1, PAGE);
+    if (this.last === 0) await this.glimpse();
+    await this.load(this.rough ? 1 - FIRST_PAGE : this.waiting ? this.last : this.last + 1, PAGE);
     for (let gap = this.gap(); gap; gap = this.gap()) await this.load(...gap);
+  }
+
+  /** The newest turns, at once however long the session is. */
+  private async glimpse(): Promise<void> {
+    const fields = { session: this.key, branch: this.branch, limit: FIRST_PAGE };
+    const page = await ask<TimelineView>("glimpse", fields, this.stop.signal);
+    if (page.turns.length > 0) this.take(page);
   }
 
   private async load(start: number, limit: number): Promise<void> {
@@ -134,13 +144,17 @@ export class SessionData {
   private take(page: TimelineView): void {
     const settled = this.complete && page.last === this.last && page.waiting === this.waiting;
     const same = settled && page.turns.every((turn) => JSON.stringify(turn) === JSON.stringify(this.turns[turn.turn - 1]));
-    if (page.last < this.last) Object.assign(this, { turns: [], usedAt: [], known: 0 });
+    if (page.last < this.last || (this.rough && !page.rough)) Object.assign(this, { turns: [], usedAt: [], known: 0 });
+    this.rough = page.rough;
     this.last = page.last;
     this.waiting = page.waiting;
     if (same) return;
     Object.assign(this, { budget: page.budget, policy: page.policy, policies: page.policies });
     const { first, tools, names, positions, turns, tokens } = page.results;
     const ids = tools.map((name) => this.toolId(name));
+    for (let number = this.results.length; number < first; number++) {
+      this.results[number] = { number, position: -1, turn: 0, tokens: 0, tool: -1 };
+    }
     names.forEach((name, index) => {
       this.byPosition.set(positions[index], first + index);
       this.results[first + index] = {
@@ -160,7 +174,7 @@ export class SessionData {
         used.sort((a, b) => a - b);
       }
     }
-    this.complete = this.known >= this.last;
+    this.complete = !this.rough && this.known >= this.last;
     this.tell();
   }
 

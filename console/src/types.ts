@@ -193,6 +193,66 @@ export interface ExportView {
 }
 
 /**
+ * The tool results of a range of calls, an entry each: number `first` and on. `names` are indexes
+ * into `tools`.
+ */
+export interface ResultColumns {
+  first: number;
+  tools: string[];
+  names: number[];
+  positions: number[];
+  turns: number[];
+  tokens: number[];
+}
+
+/**
+ * One call: tokens of the history before and after rendering, those outside the budget's rule and
+ * those of retained text; runs of result numbers shown complete and replaced (first, length, ...);
+ * the results that the turn then drew on, those whose recall is measured, how many of these were
+ * in view, and the results that were missed (docs/method.md, Misses). It is told as it was
+ * `noted` when the call was made, else recomputed by today's rules.
+ * `sent` is "rendered", "whole" or "held_out"; `billed` what the provider said: tokens not from its
+ * cache, read from it, written to it, written for an hour, and output.
+ */
+export interface TurnView {
+  turn: number;
+  results: number;
+  before: number;
+  after: number;
+  outside: number;
+  retained: number;
+  complete: number[];
+  replaced: number[];
+  uses: number[];
+  needed: number[];
+  seen: number;
+  missed: number[];
+  noted: boolean;
+  sent: string;
+  model: string;
+  billed: number[] | null;
+}
+
+/**
+ * A range of a branch's calls. `next` is the turn to go on from, if there are more; `waiting` tells
+ * that the model has not spoken since the last one. Of a `rough` one `needed`, `seen` and `missed` are not
+ * told yet, nor uses of results that are not among its own (`walkers/glimpse.jac`).
+ */
+export interface TimelineView {
+  session: string;
+  branch: number;
+  last: number;
+  waiting: boolean;
+  rough: boolean;
+  budget: number;
+  policy: string;
+  policies: string[];
+  results: ResultColumns;
+  turns: TurnView[];
+  next: number | null;
+}
+
+/**
  * A measure's mean by session in both groups; `ratio` is rendered over held out, with its 95%
  * interval where there are enough sessions.
  */
@@ -484,19 +544,6 @@ export interface RenderView {
   plan: ShownView[] | null;
 }
 
-/**
- * The tool results of a range of calls, an entry each: number `first` and on. `names` are indexes
- * into `tools`.
- */
-export interface ResultColumns {
-  first: number;
-  tools: string[];
-  names: number[];
-  positions: number[];
-  turns: number[];
-  tokens: number[];
-}
-
 /** An operation drew on a result (by number): `count` values, the first of them in `values`. */
 export interface ReuseView {
   operation: number;
@@ -609,51 +656,6 @@ export interface CallView {
   parameters: Record<string, number>;
   last: number;
   messages: MessageLine[];
-}
-
-/**
- * One call: tokens of the history before and after rendering, those outside the budget's rule and
- * those of retained text; runs of result numbers shown complete and replaced (first, length, ...);
- * the results that the turn then drew on, those whose recall is measured, how many of these were
- * in view, and the results that were missed (docs/method.md, Misses). It is told as it was
- * `noted` when the call was made, else recomputed by today's rules.
- * `sent` is "rendered", "whole" or "held_out"; `billed` what the provider said: tokens not from its
- * cache, read from it, written to it, written for an hour, and output.
- */
-export interface TurnView {
-  turn: number;
-  results: number;
-  before: number;
-  after: number;
-  outside: number;
-  retained: number;
-  complete: number[];
-  replaced: number[];
-  uses: number[];
-  needed: number[];
-  seen: number;
-  missed: number[];
-  noted: boolean;
-  sent: string;
-  model: string;
-  billed: number[] | null;
-}
-
-/**
- * A range of a branch's calls. `next` is the turn to go on from, if there are more; `waiting` tells
- * that the model has not spoken since the last one.
- */
-export interface TimelineView {
-  session: string;
-  branch: number;
-  last: number;
-  waiting: boolean;
-  budget: number;
-  policy: string;
-  policies: string[];
-  results: ResultColumns;
-  turns: TurnView[];
-  next: number | null;
 }
 
 /**

@@ -29,7 +29,7 @@ const TABS: [View, string][] = [
 export function Session({ place }: { place: Place }) {
   const { session, branch } = place;
   const data = useSession(session, branch);
-  const about = useAsk<InspectView>("inspect_session", { session, branch });
+  const about = useAsk<InspectView>("inspect_session", data.known || data.complete || data.error ? { session, branch } : null);
   const [problem, setProblem] = useState<unknown>(null);
   const [sharing, setSharing] = useState(false);
   useInterval(about.again, 10_000);

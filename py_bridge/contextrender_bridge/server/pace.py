@@ -18,6 +18,7 @@ LOOKS: Final = frozenset(
         "advise",
         "compare_policies",
         "explain",
+        "glimpse",
         "holdout",
         "inspect_session",
         "look_at_node",

@@ -10,6 +10,7 @@ OPEN: Final = frozenset(
         "advise",
         "compare_policies",
         "explain",
+        "glimpse",
         "inspect_session",
         "misses",
         "read_message",

@@ -1,0 +1,103 @@
+"""The newest calls in a moment: as `timeline` tells them, but for what needs all texts."""
+
+from typing import Any
+
+import pytest
+from contextrender_bridge.wire import Json
+
+from graph.runtime.caches import PASTS, WORKING_SET
+from graph.runtime.store import Store
+from tests.api.conftest import User
+from tests.api.test_call_facts import called
+from tests.api.transcripts import agent_run, user
+
+RUN = agent_run(40, lines=4)
+EXACT = ("turn", "results", "before", "after", "outside", "retained", "complete", "replaced")
+ALSO = ("noted", "sent", "model", "billed")
+
+
+@pytest.fixture
+def agent(alice: User) -> User:
+    called(alice, "s", RUN, budget=900)
+    return alice
+
+
+def timeline(who: User, **fields: Any) -> Json:
+    whole = page = who.api("timeline", session="s", **fields)
+    while page["next"] is not None:
+        page = who.api("timeline", session="s", start=page["next"], **fields)
+        whole["turns"] += page["turns"]
+    return whole  # type: ignore[no-any-return]
+
+
+def told(turn: Json) -> Json:
+    return {name: turn[name] for name in (*EXACT, *ALSO)}
+
+
+@pytest.mark.parametrize("limit", [1, 7, 60])
+def test_it_tells_what_the_timeline_tells(agent: User, limit: int) -> None:
+    rough, whole = agent.api("glimpse", session="s", limit=limit), timeline(agent)
+    assert rough["rough"] and not whole["rough"]
+    assert [told(turn) for turn in rough["turns"]] == [told(t) for t in whole["turns"]][-limit:]
+    for name in ("last", "waiting", "budget", "policy", "policies"):
+        assert rough[name] == whole[name]
+    some, every = rough["results"], whole["results"]
+    for name in ("positions", "turns", "tokens"):
+        assert some[name] == every[name][some["first"] :]
+    assert [some["tools"][n] for n in some["names"]] == [
+        every["tools"][n] for n in every["names"][some["first"] :]
+    ]
+    for turn, exact in zip(rough["turns"], whole["turns"][-limit:], strict=True):
+        assert turn["uses"] == [use for use in exact["uses"] if use >= some["first"]]
+    assert any(turn["uses"] for turn in rough["turns"])
+
+
+def test_a_call_that_waits_for_its_answer_is_there(agent: User) -> None:
+    run = [*RUN, user("And now?")]
+    agent.api("render", session="s", messages=run, budget=900)
+    rough = agent.api("glimpse", session="s")
+    assert rough["waiting"] and rough["last"] == 41
+    assert told(rough["turns"][-1]) == told(timeline(agent)["turns"][-1])
+
+
+def test_it_tells_of_the_branch_that_is_asked_for(agent: User) -> None:
+    agent.api("render", session="s", messages=[*RUN[:20], user("Else.")], budget=900)
+    rough, whole = (agent.api(name, session="s", branch=0) for name in ("glimpse", "timeline"))
+    assert rough["branch"] == 0 and rough["last"] == whole["last"] == 40
+    forked = agent.api("glimpse", session="s")
+    assert forked["branch"] == 1
+    assert [told(t) for t in forked["turns"]] == [told(t) for t in timeline(agent)["turns"]]
+
+
+def test_what_was_only_recorded_has_no_calls_to_tell(alice: User) -> None:
+    alice.api("sync", session="s", messages=RUN)
+    rough = alice.api("glimpse", session="s")
+    assert rough["turns"] == [] and rough["last"] == 40
+    alice.api("sync", session="empty", messages=[user("Hello.")])
+    assert alice.api("glimpse", session="empty")["turns"] == []
+    for limit in (0, 201):
+        alice.api.refused("glimpse", 422, "invalid_request", session="s", limit=limit)
+
+
+def test_it_reads_as_much_of_a_long_session_as_of_a_short_one(
+    agent: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cold, and however long the session is: rows of its end alone."""
+    read: list[int] = []
+    nodes = Store.nodes
+
+    def counting(self: Store, owner: Any, ids: Any) -> Any:
+        found = list(nodes(self, owner, ids))
+        read.append(len(found))
+        return iter(found)
+
+    called(agent, "long", agent_run(400, lines=2), budget=900)
+    monkeypatch.setattr(Store, "nodes", counting)
+    sizes = []
+    for session in ("s", "long"):
+        for cache in (WORKING_SET, PASTS):
+            monkeypatch.setattr(cache, "limit", 0)
+        read.clear()
+        assert len(agent.api("glimpse", session=session, limit=10)["turns"]) == 10
+        sizes.append(sum(read))
+    assert sizes[1] <= 2 * sizes[0]
