@@ -287,6 +287,19 @@ export interface SyncView {
   recorded: number;
 }
 
+/**
+ * What a session's answered calls came to when they were made (`engine.call.ledger`): prompt tokens with
+ * the whole history, at most the model's window (`full`), and of what was sent; results that answers drew
+ * on, and those of them that they had complete. No calls: they were only recorded, or not answered yet.
+ */
+export interface CountedView {
+  calls: number;
+  full: number;
+  prompt: number;
+  drawn: number;
+  seen: number;
+}
+
 /** A session in a list. */
 export interface SessionView {
   session: string;
@@ -297,6 +310,7 @@ export interface SessionView {
   turns: number;
   results: number;
   tokens: number;
+  counted: CountedView;
 }
 
 /** One line of a session. */

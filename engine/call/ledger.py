@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from datetime import UTC, datetime
+from functools import reduce
 from typing import Any, Final, Self
 
 from contextrender_bridge.usage import Usage
@@ -154,6 +155,11 @@ def added(rows: Sequence[Row], key: Key, sums: Sums) -> list[Row]:
         key = next(iter(known))
     known[key] = known[key].plus(sums) if key in known else sums
     return [[*key, *_trimmed(total.numbers)] for key, total in known.items()]
+
+
+def total_of(rows: Iterable[Row]) -> Sums:
+    """All of a session's rows together."""
+    return reduce(Sums.plus, (sums for _, sums in read_rows(rows)), Sums())
 
 
 def read_rows(rows: Iterable[Row]) -> Iterable[tuple[Key, Sums]]:

@@ -131,3 +131,15 @@ def test_the_table_adds_up_and_shows_losses_in_red() -> None:
 
 def test_nothing_counted_is_told() -> None:
     assert "no call" in drawn({"sessions": 3, "counted": 0, "rows": []}, "day")
+
+
+def test_a_list_of_sessions_tells_what_each_one_counted(alice: User) -> None:
+    called(alice, "one", agent_run(12), budget=700)
+    alice.api("sync", session="two", messages=agent_run(3))
+    two, one = (row["counted"] for row in alice.api("list_sessions")["sessions"])
+    assert set(two.values()) == {0}
+    rows = alice.api("total_savings")["rows"]
+    for name, summed in (("full", "capped"), ("calls",) * 2, ("prompt",) * 2, ("drawn",) * 2):
+        assert one[name] == sums(rows, summed) > 0
+    assert one["seen"] == sums(rows, "seen")
+    assert alice.api("inspect_session", session="one")["session"]["counted"] == one

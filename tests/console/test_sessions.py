@@ -22,15 +22,25 @@ def row(console: Console, session: str) -> Any:
 
 
 def test_it_shows_every_figure_of_a_session(console: Console, service: Service) -> None:
-    totals = service.complete("savings", session=ORDERS, columns=False)["totals"]
+    (listed,) = service("list_sessions", query=ORDERS)["sessions"]
+    totals = listed["counted"]
     cells = row(console, ORDERS).locator("td")
-    expect(cells.nth(0)).to_have_text(str(totals["last"]))
+    expect(cells.nth(0)).to_have_text(str(listed["turns"]))
     expect(cells.nth(1)).to_have_text("64")
     saved = 1 - totals["prompt"] / totals["full"]
-    assert totals["recall"] is not None and 0.2 < saved < 1
+    assert totals["calls"] == listed["turns"] and 0.2 < saved < 1
     expect(cells.nth(3)).to_contain_text(f"{saved:.0%}")
-    expect(cells.nth(4)).to_have_text(f"{totals['recall']:.0%}")
+    expect(cells.nth(4)).to_have_text(f"{totals['seen'] / totals['drawn']:.0%}")
     expect(cells.nth(5)).to_have_text(re.compile("just now|min ago"))
+
+
+def test_no_session_is_read_for_its_figures(console: Console) -> None:
+    asked: list[str] = []
+    console.page.on("request", lambda request: asked.append(request.url.rsplit("/", 1)[-1]))
+    console.page.reload()
+    expect(row(console, ORDERS)).to_be_visible()
+    walkers = {name for name in asked if name in ("savings", "timeline", "inspect_session")}
+    assert "list_sessions" in asked and not walkers
 
 
 def test_it_is_paged(console: Console) -> None:

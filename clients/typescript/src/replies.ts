@@ -141,6 +141,15 @@ export interface RecallView {
   results: RecalledView[];
 }
 
+/** What a session's answered calls came to, in prompt tokens and in results drawn on. */
+export interface CountedView {
+  calls: number;
+  full: number;
+  prompt: number;
+  drawn: number;
+  seen: number;
+}
+
 /** A session in a list. */
 export interface SessionView {
   session: string;
@@ -151,6 +160,7 @@ export interface SessionView {
   turns: number;
   results: number;
   tokens: number;
+  counted: CountedView;
 }
 
 /** The reply of `list_sessions`: newest first; `next` is the following page's cursor. */

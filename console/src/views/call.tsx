@@ -137,7 +137,7 @@ function Summary({ view, waiting }: { view: CallView; waiting: boolean }) {
     <span class="summary">
       <strong>{number(visible)}</strong> of {plural(results.length, "result")} shown · <strong>{short(tokens.after)}</strong> of{" "}
       {short(tokens.before)} tokens {tokens.before > tokens.after && <>({percent(1 - tokens.after / tokens.before)} left out)</>}
-      {waiting && <span class="tag live-tag">the model’s turn now</span>}
+      {waiting && <span class="tag">not answered yet</span>}
     </span>
   );
 }

@@ -4,6 +4,7 @@ import { ask, visited } from "../api";
 import { date, number, plural, short } from "../format";
 import { useAsk, useInterval } from "../parts/load";
 import { Empty, Failure, Figure, Loading } from "../parts/notes";
+import { stateOf } from "../parts/state";
 import { address, go, searchAddress, type Place, type View } from "../route";
 import { useSession } from "../session";
 import type { InspectView } from "../types";
@@ -52,6 +53,7 @@ export function Session({ place }: { place: Place }) {
       setProblem(error);
     }
   };
+  const state = stateOf(data.waiting, about.value?.session.updated_at ?? null);
   const line = about.value?.lines.find((found) => found.number === (branch ?? about.value!.head));
   return (
     <section class="session">
@@ -60,7 +62,7 @@ export function Session({ place }: { place: Place }) {
           {visited() === null ? <a href="#/">Sessions</a> : "Sessions"} <span aria-hidden="true">/</span>
         </nav>
         <h1>{session}</h1>
-        {data.complete && <span class={data.waiting ? "tag live-tag" : "tag"}>{data.waiting ? "Model’s turn" : "Idle"}</span>}
+        {data.complete && <span class={state.live ? "tag live-tag" : "tag"}>{state.text}</span>}
         <span class="spring" />
         <a class="button" href={searchAddress({ session })}>
           Search

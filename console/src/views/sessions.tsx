@@ -4,7 +4,6 @@ import { ask } from "../api";
 import { ago, date, number, percent, plural, short } from "../format";
 import { Icon } from "../parts/icon";
 import { useAsk, useInterval } from "../parts/load";
-import { measured, useMeasures } from "../parts/measure";
 import { Empty, Failure, Loading } from "../parts/notes";
 import { address } from "../route";
 import type { SessionPage, SessionView } from "../types";
@@ -29,7 +28,6 @@ export function Sessions() {
     return () => clearTimeout(timer);
   }, [typed]);
   const sessions = page.value?.sessions ?? [];
-  useMeasures(sessions);
 
   const remove = async (session: string) => {
     setDoomed(null);
@@ -80,11 +78,11 @@ export function Sessions() {
                 <th scope="col" class="num">
                   Size
                 </th>
-                <th scope="col" class="num" title="Prompt tokens left out so far, of those of the full history">
+                <th scope="col" class="num" title="Prompt tokens left out so far, of those of the whole history, as counted when calls were made">
                   Tokens saved
                 </th>
-                <th scope="col" class="num" title="Later-Used Result Recall: results shown when the model used them">
-                  Recall
+                <th scope="col" class="num" title="Of the results that answers drew on, those they had complete">
+                  In view
                 </th>
                 <th scope="col">Last activity</th>
                 <th scope="col">
@@ -133,8 +131,8 @@ interface RowProps {
 }
 
 function Row({ view, doomed, onExport, onAsk, onKeep, onDelete }: RowProps) {
-  const found = measured(view.session);
-  const saved = found && found.totals.full - found.totals.prompt;
+  const { calls, full, prompt, drawn, seen } = view.counted;
+  const none = calls === 0 ? "Only recorded: the session’s own page recomputes what its calls would have been" : undefined;
   return (
     <tr>
       <th scope="row">
@@ -146,26 +144,11 @@ function Row({ view, doomed, onExport, onAsk, onKeep, onDelete }: RowProps) {
       <td class="num" title={`${number(view.tokens)} tokens, ${plural(view.messages, "message")}`}>
         {short(view.tokens)} <small>tokens</small>
       </td>
-      <td class="num">
-        {found === undefined ? (
-          <span class="pending">…</span>
-        ) : (
-          <>
-            {found.complete ? "" : "≥ "}
-            {short(saved!)} <small>{percent(found.totals.full ? saved! / found.totals.full : 0)}</small>
-          </>
-        )}
+      <td class="num" title={none ?? `${number(full - prompt)} prompt tokens in ${plural(calls, "call")}`}>
+        {calls === 0 ? "–" : short(full - prompt)} {full > 0 && <small>{percent((full - prompt) / full)}</small>}
       </td>
-      <td class="num">
-        {found === undefined ? (
-          <span class="pending">…</span>
-        ) : found.totals.recall === null ? (
-          <span title="The model has not repeated a value of a result yet">–</span>
-        ) : (
-          <span title={`${found.totals.seen} of ${found.totals.events} uses were in view`}>
-            {percent(found.totals.recall)}
-          </span>
-        )}
+      <td class="num" title={none ?? `${number(seen)} of ${number(drawn)} results that answers drew on`}>
+        {drawn === 0 ? "–" : percent(seen / drawn)}
       </td>
       <td title={date(view.updated_at)}>{ago(view.updated_at)}</td>
       <td class="actions">

@@ -165,6 +165,16 @@ class RecallView(TypedDict):
     results: list[RecalledView]
 
 
+class CountedView(TypedDict):
+    """What a session's answered calls came to, in prompt tokens and in results drawn on."""
+
+    calls: int
+    full: int
+    prompt: int
+    drawn: int
+    seen: int
+
+
 class SessionView(TypedDict):
     """A session in a list."""
 
@@ -176,6 +186,7 @@ class SessionView(TypedDict):
     turns: int
     results: int
     tokens: int
+    counted: CountedView
 
 
 class SessionPage(TypedDict):

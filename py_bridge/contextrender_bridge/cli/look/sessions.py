@@ -1,4 +1,4 @@
-"""List sessions: size, what rendering saved, and how much later steps found in view."""
+"""List sessions: size, what rendering saved, and how much of what answers drew on was in view."""
 
 from __future__ import annotations
 
@@ -28,23 +28,17 @@ def run(args: argparse.Namespace) -> int:
     """Print the table."""
     with Service() as service:
         return present(
-            args, lambda: look(service, args.search, args.limit), lambda page: draw(page, args)
+            args,
+            lambda: service.ask("list_sessions", limit=args.limit, query=args.search),
+            lambda page: draw(page, args),
         )
-
-
-def look(service: Service, search: str, limit: int) -> Json:
-    """The newest sessions, each with what rendering saved."""
-    page = service.ask("list_sessions", limit=limit, query=search)
-    for view in page["sessions"]:
-        view["savings"] = service.ask("savings", session=view["session"], columns=False)
-    return page
 
 
 def draw(page: Json, args: argparse.Namespace) -> RenderableType:
     """The table of the newest sessions."""
     table = Table(box=None, header_style="dim", pad_edge=False)
     table.add_column("session", overflow="fold", ratio=1)
-    for name in ("turns", "results", "tokens", "saved", "recall", "last"):
+    for name in ("turns", "results", "tokens", "saved", "in view", "last"):
         table.add_column(name, justify="right", no_wrap=True)
     for view in page["sessions"]:
         table.add_row(
@@ -52,8 +46,8 @@ def draw(page: Json, args: argparse.Namespace) -> RenderableType:
             str(view["turns"]),
             str(view["results"]),
             thousands(view["tokens"]),
-            _saved(view["savings"]),
-            _recall(view["savings"]["totals"]),
+            _saved(view["counted"]),
+            _in_view(view["counted"]),
             _ago(view["updated_at"]),
         )
     if not page["sessions"]:
@@ -62,15 +56,16 @@ def draw(page: Json, args: argparse.Namespace) -> RenderableType:
     return Group(table, more)
 
 
-def _saved(found: Json) -> str:
-    totals = found["totals"]
-    saved = totals["full"] - totals["prompt"]
-    share = f" ({saved / totals['full']:.0%})" if totals["full"] else ""
-    return ("" if found["complete"] else "≥ ") + thousands(saved) + share
+def _saved(counted: Json) -> str:
+    if not counted["calls"]:
+        return "–"
+    saved = counted["full"] - counted["prompt"]
+    return thousands(saved) + (f" ({saved / counted['full']:.0%})" if counted["full"] else "")
 
 
-def _recall(totals: Json) -> str:
-    return "–" if totals["recall"] is None else f"{totals['recall']:.0%}"
+def _in_view(counted: Json) -> str:
+    """Of the results that answers drew on, those they had complete."""
+    return f"{counted['seen'] / counted['drawn']:.0%}" if counted["drawn"] else "–"
 
 
 def _ago(stamp: float) -> str:
