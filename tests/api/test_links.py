@@ -6,7 +6,6 @@ from urllib.parse import unquote
 
 import httpx
 import pytest
-from contextrender_bridge.server import accounts
 from contextrender_bridge.server.shared import OPEN
 from contextrender_bridge.wire import Json
 
@@ -110,7 +109,7 @@ def test_it_ends(service: Service, owner: User, monkeypatch: pytest.MonkeyPatch)
     assert link["ends_at"] - link["made_at"] == 43_200
     visitor = opened(service, link)
     now = [link["ends_at"] - 1]
-    monkeypatch.setattr(accounts.time, "time", lambda: now[0])
+    monkeypatch.setattr("time.time", lambda: now[0])
     assert visitor("timeline", session=NAME)
     now[0] += 1
     visitor.refused("timeline", 401, "unauthorized", session=NAME)
@@ -165,7 +164,7 @@ def test_there_are_only_so_many_and_those_that_ended_make_room(
         owner.api("share_session", session=NAME, days=1.0)
     owner.api.refused("share_session", 422, "invalid_request", session=NAME)
     later = time.time() + 2 * 86_400
-    monkeypatch.setattr(accounts.time, "time", lambda: later)
+    monkeypatch.setattr("time.time", lambda: later)
     assert owner.api("share_session", session=NAME)
     assert len(owner.graph().of("ReadLink")) == 1
 

@@ -35,6 +35,7 @@ NOTES = {
     "decisions": [],
     "unresolved_questions": [],
 }
+WITHOUT_BRANCH = ("export_session", "list_links", "look_at_node", "search")
 Reads = set[tuple[str, str]]
 
 
@@ -160,14 +161,12 @@ def use_everything(who: User, patch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         WORKING_SET.clear()
         who.api("render", session="large", messages=large, budget=1500)
+    who.api("share_session", session="s")
     for walker in LOOKS_AT_A_SESSION:
         WORKING_SET.clear()
-        who.api(
-            walker,
-            **{**example(walker, "s"), "branch": 0}
-            if walker not in ("export_session", "look_at_node")
-            else {"session": "s"},
-        )
+        of_all = {} if walker in WITHOUT_BRANCH else {"branch": 0}
+        who.api(walker, **example(walker, "s"), **of_all)
+    who.api("end_links", session="s")
     who.api("import_session", session="copy", data=who.api("export_session", session="s"))
     who.api("list_sessions")
     with patch.context() as broken:

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import pytest
+from contextrender_bridge.wire import Json
 
 from tests.console.conftest import ORDERS, PATIENCE_MS, Console, Service
 
@@ -39,7 +40,7 @@ def test_a_text_is_found_in_a_session_and_leads_to_its_place(
 def test_errors_of_all_sessions_are_found_and_nothing_is_said_to_be_nothing(
     console: Console, service: Service
 ) -> None:
-    run = [
+    run: list[Json] = [
         {"role": "user", "content": "Go."},
         {
             "role": "assistant",

@@ -27,6 +27,7 @@ def test_every_statement_reads_its_own_rows_alone(tmp_path: Path) -> None:
     list(store.edges_out(one, [one], 1))
     list(store.sources(one, [one], 1))
     list(store.nodes(one, [one]))
+    list(store.sizes(one, [one]))
     store.nodes_with_edges(one, [one, uuid4()], [one])
     store.listed(one, 1, None, 5)
     store.read = read  # type: ignore[method-assign]
