@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from engine.call.facts import CallFact
 from engine.call.pending import Noted, waiting_fact
-from engine.history.stored import Drawn, Fields
+from engine.history.stored import Drawn, Fields, is_event
 
 
 @dataclass(slots=True, frozen=True)
@@ -77,3 +77,13 @@ class Glimpse:
 
 SPOKEN = frozenset({"assistant", "call"})
 """An event of the model's own."""
+
+
+def whole_end(stored: Sequence[Fields | None], start: int) -> list[Fields]:
+    """The last of these events, back to one that is lost; the first is number `start`."""
+    found: list[Fields] = []
+    for back, fields in enumerate(reversed(stored), 1):
+        if fields is None or not is_event(fields, start + len(stored) - back):
+            break
+        found.append(fields)
+    return found[::-1]
