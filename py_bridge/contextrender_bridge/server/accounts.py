@@ -1,6 +1,7 @@
 """Who may call: users in jac-scale's user store, and whose token a token is.
 
 Every look-up reads the user's row: what a command in another process changed counts at once.
+Long because one class holds all that tokens, codes, cookies and links are good for.
 """
 
 import hmac
