@@ -33,7 +33,7 @@ export function App() {
         Skip to content
       </a>
       <header class="top">
-        <a class="brand" href="#/">
+        <a class="brand" href="#/" aria-label="ContextRender">
           <img src="/console/icon.svg" alt="" width="24" height="24" />
           <span>ContextRender</span>
         </a>
@@ -114,5 +114,5 @@ const TITLES = { overall: "Savings", search: "Search", store: "Graph store", ses
 
 function skip(event: Event): void {
   event.preventDefault();
-  document.getElementById("main")?.focus();
+  (document.getElementById("view") ?? document.getElementById("main"))?.focus();
 }

@@ -178,7 +178,8 @@ export class SessionData {
     this.tell();
   }
 
-  private toolId(name: string): number {
+  /** A tool's index in `tools`, new if need be. */
+  toolId(name: string): number {
     let id = this.toolIds.get(name);
     if (id === undefined) {
       id = this.tools.length;

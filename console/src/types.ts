@@ -566,12 +566,16 @@ export interface ReuseView {
   values: string[];
 }
 
-/** A branch's results, and the operations that drew on them. */
+/**
+ * A branch's results, and the operations that drew on them. `calls` has the event of the call that each
+ * result answers, -1 for none: the operation that brought it.
+ */
 export interface GraphView {
   session: string;
   branch: number;
   last: number;
   results: ResultColumns;
+  calls: number[];
   operations: OperationView[];
   edges: ReuseView[];
 }

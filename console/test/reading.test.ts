@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { readingOf } from "../src/parts/reading";
 
 const ESC = "\u001b";
@@ -72,4 +72,16 @@ test("colours of a terminal are classes, and no sequence is left", () => {
     { text: " end ", kind: "" },
     { text: "x", kind: "" },
   ]);
+});
+
+test.each([
+  ["table", '[{"id":1,"name":"ada"},{"id":2,"name":"bo"}]'],
+  ["JSON", '{"a":[1,2,{"b":1.50}]}'],
+  ["JSON", '[{"a":1},{"b":2}]'],
+  ["text blocks", '[{"type":"text","text":"plain"}]'],
+])("a %s is parsed once", (name, text) => {
+  const parse = vi.spyOn(JSON, "parse");
+  expect(readingOf(text)?.name).toBe(name);
+  expect(parse).toHaveBeenCalledTimes(1);
+  parse.mockRestore();
 });

@@ -2,6 +2,7 @@
 
 import base64
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ VIEWS: dict[str, tuple[str, int | None, str]] = {
     "misses": ("misses", None, ".misses tbody tr"),
     "timeline": ("timeline", None, ".grid canvas"),
     "call": ("call", 40, ".scores table"),
-    "graph": ("graph", None, "canvas[data-settled]"),
+    "graph": ("graph", None, "canvas[data-drawn]"),
     "result": ("result", 3, ".blocks"),
     "savings": ("savings", None, ".savings tbody tr:nth-child(7)"),
 }
@@ -40,6 +41,10 @@ def arrive(console: Console, view: str) -> None:
         console.page.evaluate("location.hash = '#/overall'")
         expect(console.page.locator("tbody tr").first).to_be_visible()
         return
+    if view == "search":
+        console.page.evaluate("location.hash = '#/search?text=ORD_'")
+        expect(console.page.locator("ol.found > li").first).to_be_visible()
+        return
     if view == "store":
         console.page.evaluate(f"location.hash = '#/store/session%3A{ORDERS}'")
         expect(console.page.get_by_role("region", name="Edges")).to_be_visible()
@@ -52,13 +57,14 @@ def arrive(console: Console, view: str) -> None:
         expect(console.page.locator(".savings [role=status]")).to_have_count(0)
 
 
-ALL = [*VIEWS, "sessions", "overall", "store"]
+ALL = [*VIEWS, "sessions", "search", "overall", "store"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious(visit: Visit, scheme: str) -> None:
+@pytest.mark.parametrize("width", [390, 1000, 1920])
+def test_axe_finds_nothing_serious(visit: Visit, scheme: str, width: int) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
-    console = visit(color_scheme=scheme)
+    console = visit(color_scheme=scheme, viewport={"width": width, "height": 900})
     found = []
     console.page.goto(f"{console.service.server.url}/console/")
     expect(console.page.get_by_role("heading", name="Sign in")).to_be_visible()
@@ -133,3 +139,73 @@ def test_everything_is_reached_by_keyboard(console: Console) -> None:
     expect(page.locator("main")).to_be_focused()
     page.keyboard.press("Tab")
     expect(page.get_by_label("Search sessions by name")).to_be_focused()
+
+
+def presses(console: Console, until: str) -> int:
+    """How often Tab is pressed until that has the focus."""
+    for count in range(1, 60):
+        console.page.keyboard.press("Tab")
+        if console.page.evaluate("until => document.activeElement?.matches(until)", until):
+            return count
+    return 60
+
+
+@pytest.mark.parametrize(("view", "wanted"), [("timeline", ".grid"), ("graph", ".picture canvas")])
+def test_the_picture_is_within_five_tabs(console: Console, view: str, wanted: str) -> None:
+    page = console.page
+    page.goto(f"{console.service.server.url}/console/#/session/{ORDERS}/{view}")
+    page.locator(wanted).wait_for()
+    assert presses(console, "a.skip") == 1
+    page.keyboard.press("Enter")
+    assert presses(console, wanted) <= 4
+    page.get_by_role("navigation", name="Views of the session").locator("[aria-current]").focus()
+    assert presses(console, wanted) <= 5
+
+
+@pytest.mark.parametrize(("view", "wanted"), [("timeline", ".grid"), ("graph", ".picture canvas")])
+def test_on_a_phone_the_picture_comes_first(visit: Visit, view: str, wanted: str) -> None:
+    console = visit(viewport={"width": 390, "height": 844}, has_touch=True).enter()
+    console.open(ORDERS, view)
+    console.page.locator(wanted).wait_for()
+    expect(console.page.locator(".progress")).to_have_count(0)
+    top = console.page.locator(wanted).evaluate("one => one.getBoundingClientRect().top")
+    assert top < 844 / 3
+    for other in (".toolbar", ".figures"):
+        below = console.page.locator(other).first
+        assert below.evaluate("one => one.getBoundingClientRect().top") > top
+
+
+def test_every_copy_button_says_that_it_copied(visit: Visit) -> None:
+    console = visit(permissions=["clipboard-read", "clipboard-write"]).enter()
+    page = console.page
+    arrive(console, "result")
+    assert copied(console) == ["Copy"]
+    arrive(console, "call")
+    page.get_by_role("button", name="Bookmark turn 40").click()
+    assert copied(console) == ["Copy a link with the bookmarks"]
+    arrive(console, "store")
+    page.get_by_text("Run a walker of your own").click()
+    assert copied(console) == ["Copy id", "Copy", "Copy", "Copy"]
+    arrive(console, "savings")
+    page.get_by_role("button", name="Work it out").click()
+    page.get_by_role("button", name="Copy the setting").wait_for()
+    assert "Copy the setting" in copied(console)
+
+
+def copied(console: Console) -> list[str]:
+    """The names of the copy buttons in sight, each pressed, and heard to have copied."""
+    page = console.page
+    names = []
+    for button in page.get_by_role("button", name=re.compile("^Copy")).all():
+        button.click()
+        said = button.locator("xpath=following-sibling::*[@role='status'][1]")
+        expect(said).to_have_text("Copied")
+        assert page.evaluate("navigator.clipboard.readText()")
+        names.append(button.inner_text())
+    return names
+
+
+def test_nothing_copies_but_the_button_that_says_so() -> None:
+    sources = (Path(__file__).resolve().parents[2] / "console" / "src").rglob("*.ts*")
+    copying = [path.name for path in sources if "clipboard" in path.read_text("utf-8")]
+    assert copying == ["copy.tsx"]

@@ -7,33 +7,10 @@ from typing import Any
 import pytest
 
 from tests.console.conftest import BUDGET, LARGE, ORDERS, PATIENCE_MS, Console, Service
+from tests.console.looking import choice, drawn
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 expect.set_options(timeout=PATIENCE_MS)
-
-
-def drawn(console: Console, selector: str, colours: int) -> bool:
-    """Whether a canvas comes to show more colours than these: a blank one has a single one."""
-    canvas = console.page.locator(selector)
-    for _ in range(50):
-        count: int = canvas.evaluate(
-            """canvas => {
-                const { width, height } = canvas;
-                if (!width || !height) return 0;
-                const copy = new OffscreenCanvas(width, height).getContext("2d");
-                copy.drawImage(canvas, 0, 0);
-                const { data } = copy.getImageData(0, 0, width, height);
-                return new Set(new Uint32Array(data.buffer)).size;
-            }"""
-        )
-        if count > colours:
-            return True
-        console.page.wait_for_timeout(100)
-    return False
-
-
-def choice(console: Console, name: str) -> Any:
-    return console.page.get_by_role("combobox", name=name, exact=True)
 
 
 def point_at(console: Console, turn: int, row: int, turns: int, rows: int) -> None:
@@ -42,7 +19,7 @@ def point_at(console: Console, turn: int, row: int, turns: int, rows: int) -> No
         "grid => ({ width: grid.clientWidth, height: grid.clientHeight })"
     )
     width = min(40, (box["width"] - 190) / turns)
-    height = max(9, min(20, (box["height"] - 22) / rows))
+    height = min(20, (box["height"] - 22) / rows)
     console.page.locator(".grid").hover(
         position={"x": 190 + (turn - 0.5) * width, "y": 22 + (row + 0.5) * height}
     )
@@ -213,47 +190,6 @@ def test_the_turn_is_changed_by_keyboard(console: Console) -> None:
         }"""
     )
     expect(turn).to_have_value("15")
-
-
-def test_the_graph_traces_a_value(console: Console, service: Service) -> None:
-    graph = service("reuse_graph", session=ORDERS)
-    uses = [edge["result"] for edge in graph["edges"]]
-    most = max(range(len(graph["results"]["positions"])), key=uses.count)
-    edge = next(edge for edge in graph["edges"] if edge["result"] == most)
-    value = edge["values"][0]
-    trace = service("trace_value", session=ORDERS, value=value)
-    assert trace["first"] == most and trace["holders"][0] == most
-    console.open(ORDERS, "graph")
-    console.page.locator("canvas[data-settled]").wait_for()
-    assert drawn(console, ".picture canvas", 8)
-    position = graph["results"]["positions"][most]
-    console.page.get_by_role("button", name=re.compile(f"^#{position} ")).click()
-    console.page.locator("aside .chip", has_text=value).first.click()
-    panel = console.page.get_by_role("region", name=f"Value {value}")
-    expect(panel).to_contain_text(f"First seen in #{position}")
-    expect(panel.locator("ol li")).to_have_count(len(trace["uses"]))
-
-
-def test_the_graph_filters_by_tool_and_walks_by_keyboard(console: Console) -> None:
-    console.open(ORDERS, "graph")
-    console.page.locator("canvas[data-settled]").wait_for()
-    summary = console.page.locator(".graph .summary")
-    before = summary.text_content()
-    choice(console, "Tool").select_option("search_orders")
-    expect(summary).not_to_have_text(before or "")
-    console.page.get_by_label("unused results").check()
-    canvas = console.page.locator(".picture canvas")
-    canvas.focus()
-    canvas.press("n")
-    expect(console.page.locator("aside h3")).to_be_visible()
-    canvas.press("Escape")
-    expect(console.page.get_by_role("heading", name="Most used results")).to_be_visible()
-
-
-def test_a_large_graph_settles(console: Console) -> None:
-    console.open(LARGE, "graph")
-    console.page.locator("canvas[data-settled]").wait_for()
-    assert drawn(console, ".picture canvas", 8)
 
 
 def test_a_result_is_laid_out_with_its_used_values_marked(

@@ -1,6 +1,7 @@
 // The picture of a session: a column for each turn, a row for each result, drawn on a canvas.
 // Long because drawing, pointing and moving share the measures of one canvas.
 import { COMPLETE, OMITTED, REPLACED, type SessionData } from "../session";
+import { fittedName } from "./fitted";
 
 export interface Cell {
   turn: number;
@@ -19,6 +20,7 @@ export interface Look {
   missed: string;
   cursor: string;
   band: string;
+  mark: string;
 }
 
 const HEADER = 22;
@@ -29,6 +31,8 @@ export class Grid {
   cell = 1;
   height = 1;
   rows: number[] = [];
+  /** Bookmarked turns, from 1. */
+  bookmarks: number[] = [];
   private map: HTMLCanvasElement = document.createElement("canvas");
   private mapKey = "";
 
@@ -100,6 +104,8 @@ export class Grid {
     ctx.drawImage(this.map, 0, 0, width, tall);
     const x = width / (this.extent.width - this.gutter);
     const y = tall / (this.extent.height - HEADER);
+    ctx.fillStyle = look.mark;
+    for (const turn of this.bookmarks) ctx.fillRect((turn - 0.5) * this.cell * x - 1.5, 0, 3, tall);
     ctx.strokeStyle = look.cursor;
     ctx.lineWidth = 2;
     ctx.strokeRect(box.scrollLeft * x, box.scrollTop * y, (box.clientWidth - this.gutter) * x, (box.clientHeight - HEADER) * y);
@@ -216,19 +222,24 @@ export class Grid {
       ctx.fillStyle = is ? look.text : look.faint;
       ctx.fillText(String(turn + 1), x, HEADER / 2);
     }
+    this.flags(ctx, look, left, tall);
     ctx.save();
     ctx.beginPath();
     ctx.rect(0, HEADER, gutter, tall - HEADER);
     ctx.clip();
     ctx.textAlign = "left";
     const skip = Math.max(1, Math.ceil(13 / height));
+    let free = HEADER + 7;
     for (let row = firstRow - (firstRow % skip); row < lastRow; row += skip) {
       const result = data.results[this.rows[row]];
-      if (!result) continue;
       const y = Math.max(HEADER + 7, HEADER + (row + 0.5) * height - top);
+      if (!result || y < free || y > tall - 5) continue;
+      free = y + 12;
       ctx.fillStyle = cursor?.row === row ? look.text : look.faint;
-      ctx.fillText(`#${result.position}`, 6, y);
-      ctx.fillText(fitted(ctx, data.tools[result.tool] || "tool", gutter - 58), 50, y);
+      const number = `#${result.position}`;
+      const after = Math.max(50, 14 + ctx.measureText(number).width);
+      ctx.fillText(number, 6, y);
+      ctx.fillText(fittedName(ctx, data.tools[result.tool] || "tool", gutter - after - 8), after, y);
     }
     if (cursor && skip > 1 && cursor.row % skip) {
       const result = data.results[this.rows[cursor.row]];
@@ -236,8 +247,10 @@ export class Grid {
       ctx.fillStyle = look.background;
       ctx.fillRect(0, y - 9, gutter, 18);
       ctx.fillStyle = look.text;
-      ctx.fillText(`#${result.position}`, 6, y);
-      ctx.fillText(fitted(ctx, data.tools[result.tool] || "tool", gutter - 58), 50, y);
+      const number = `#${result.position}`;
+      const after = Math.max(50, 14 + ctx.measureText(number).width);
+      ctx.fillText(number, 6, y);
+      ctx.fillText(fittedName(ctx, data.tools[result.tool] || "tool", gutter - after - 8), after, y);
     }
     ctx.restore();
     ctx.fillStyle = look.line;
@@ -248,6 +261,21 @@ export class Grid {
     ctx.fillText("Result", 6, HEADER / 2);
     ctx.textAlign = "right";
     ctx.fillText("turn →", gutter - 8, HEADER / 2);
+  }
+
+  /** A flag above each bookmarked turn, and a line below it. */
+  private flags(ctx: CanvasRenderingContext2D, look: Look, left: number, tall: number): void {
+    ctx.fillStyle = look.mark;
+    for (const turn of this.bookmarks) {
+      const x = this.gutter + (turn - 0.5) * this.cell - left;
+      if (x < this.gutter) continue;
+      ctx.fillRect(x - 0.5, HEADER, 1, tall - HEADER);
+      ctx.beginPath();
+      ctx.moveTo(x - 5, HEADER - 8);
+      ctx.lineTo(x + 5, HEADER - 8);
+      ctx.lineTo(x, HEADER);
+      ctx.fill();
+    }
   }
 }
 
@@ -262,13 +290,6 @@ function fresh(canvas: HTMLCanvasElement, background: string): CanvasRenderingCo
   ctx.fillStyle = background;
   ctx.fillRect(0, 0, width, tall);
   return ctx;
-}
-
-function fitted(ctx: CanvasRenderingContext2D, text: string, width: number): string {
-  if (ctx.measureText(text).width <= width) return text;
-  let size = text.length;
-  while (size > 1 && ctx.measureText(text.slice(0, size) + "…").width > width) size--;
-  return text.slice(0, size) + "…";
 }
 
 /** A CSS colour as a pixel, in the order that ImageData has on little-endian machines. */

@@ -11,6 +11,11 @@ export function prettyJson(text: string): string | null {
   } catch {
     return null;
   }
+  return laidOut(text);
+}
+
+/** A text that is JSON of an object or array, laid out. */
+export function laidOut(text: string): string {
   const out: string[] = [];
   let depth = 0;
   for (let i = 0; i < text.length; i++) {

@@ -1,5 +1,5 @@
 // A result as people read it: text blocks as text, JSON and tables laid out, diffs and colours shown.
-import { prettyJson } from "./pretty";
+import { laidOut } from "./pretty";
 
 /** A piece of text and the class it is drawn with, "" for none. */
 export interface Segment {
@@ -29,17 +29,18 @@ const DIFF = /^(?:diff --git .*\n(?:.*\n){0,6}?)?--- .+\n\+\+\+ .+\n@@ /;
 
 /** How a text is read other than as it stands; null where it is best so. */
 export function readingOf(text: string): Reading | null {
-  const blocks = textBlocks(text);
+  const json = parse(text);
+  const blocks = textBlocks(json);
   if (blocks !== null) {
     const within = blocks.images.length === 0 ? readingOf(blocks.text) : null;
     return within ?? { name: "text blocks", ...blocks, paint: plain };
   }
   if (text.includes(`${ESCAPE}[`)) return { name: "colours", text, images: [], paint: painted };
   if (DIFF.test(text)) return { name: "diff", text, images: [], paint: compared };
-  const table = tableOf(text);
+  if (json === undefined) return null;
+  const table = tableOf(json);
   if (table !== null) return { name: "table", text: table, images: [], paint: plain };
-  const pretty = prettyJson(text);
-  return pretty === null ? null : { name: "JSON", text: pretty, images: [], paint: plain };
+  return { name: "JSON", text: laidOut(text), images: [], paint: plain };
 }
 
 export function plain(text: string): Segment[] {
@@ -47,8 +48,7 @@ export function plain(text: string): Segment[] {
 }
 
 /** The content of a result in MCP's form, if it is nothing else. */
-function textBlocks(text: string): { text: string; images: string[] } | null {
-  const parsed = parse(text);
+function textBlocks(parsed: unknown): { text: string; images: string[] } | null {
   const content = isFields(parsed) && Array.isArray(parsed.content) ? parsed.content : parsed;
   const blocks: unknown[] = Array.isArray(content) ? content : [content];
   const texts: string[] = [];
@@ -64,12 +64,7 @@ function textBlocks(text: string): { text: string; images: string[] } | null {
 }
 
 /** Objects of the same few fields as lines of columns. Numbers stay as they were written. */
-function tableOf(text: string): string | null {
-  const written: Reviver = (_, value, context) => {
-    if (typeof value !== "number") return value;
-    return context?.source ?? (Number.isSafeInteger(value) ? String(value) : {});
-  };
-  const rows = parse(text, written);
+function tableOf(rows: unknown): string | null {
   if (!Array.isArray(rows) || rows.length < 2 || !isFields(rows[0])) return null;
   const names = Object.keys(rows[0]);
   const lines = [names];
@@ -121,10 +116,17 @@ function painted(text: string): Segment[] {
   return segments;
 }
 
-function parse(text: string, reviver?: Reviver): unknown {
+/** Numbers as they were written; what cannot be told so is no cell of a table. */
+const written: Reviver = (_, value, context) => {
+  if (typeof value !== "number") return value;
+  return context?.source ?? (Number.isSafeInteger(value) ? String(value) : {});
+};
+
+/** JSON of an object or array, else undefined. Only what may be a table has its numbers as text: that takes longer. */
+function parse(text: string): unknown {
   if (!/^\s*[[{]/.test(text)) return undefined;
   try {
-    return JSON.parse(text, reviver);
+    return JSON.parse(text, /^\s*\[\s*\{/.test(text) ? written : undefined);
   } catch {
     return undefined;
   }

@@ -1,8 +1,10 @@
 // One model call: the budget, what the model got, why, and what it would have got otherwise.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { number, percent, plural, short } from "../format";
+import { Bookmarks } from "../parts/bookmarks";
 import { Icon } from "../parts/icon";
 import { useAsk } from "../parts/load";
+import { nextMark, useMarks } from "../parts/marks";
 import { Empty, Failure, Loading } from "../parts/notes";
 import { address, go } from "../route";
 import type { CallView } from "../types";
@@ -27,11 +29,13 @@ export function Call({ place, data }: ViewProps) {
   const other = useAsk<CallView>("show_call", changed && known ? { ...base, ...asked } : null, 150);
   const shown = changed ? (other.value?.explain.turn === turn ? other.value : null) : own.value;
   const error = changed ? other.error : own.error;
+  const [marks, toggleMark] = useMarks(place);
   // Keys may come faster than the view is drawn anew.
   const here = useRef(place);
   here.current = place;
-  const move = (by: number) => {
-    const item = Math.min(last, Math.max(1, (here.current.item ?? last) + by));
+  const move = (by: number) => goTo((here.current.item ?? last) + by);
+  const goTo = (wanted: number) => {
+    const item = Math.min(last, Math.max(1, wanted));
     here.current = { ...here.current, item };
     go(address(place.session, "call", item, place.branch, options), true);
   };
@@ -39,8 +43,11 @@ export function Call({ place, data }: ViewProps) {
     const keys = (event: KeyboardEvent) => {
       if (event.target instanceof Element && event.target.closest("input, select, textarea, .scroll, [role=application]")) return;
       if (event.altKey || event.ctrlKey || event.metaKey) return;
-      if (event.key === "ArrowLeft" || event.key === "[") move(-1);
-      if (event.key === "ArrowRight" || event.key === "]") move(1);
+      const mark = event.key === "[" || event.key === "]" ? nextMark(marks, here.current.item ?? last, event.key === "[") : undefined;
+      if (mark !== undefined) goTo(mark);
+      if (event.key === "ArrowLeft") move(-1);
+      if (event.key === "ArrowRight") move(1);
+      if (event.key === "b") toggleMark(here.current.item ?? last);
     };
     addEventListener("keydown", keys);
     return () => removeEventListener("keydown", keys);
@@ -66,7 +73,7 @@ export function Call({ place, data }: ViewProps) {
     <div class="call">
       <div class="toolbar">
         <span class="group">
-          <button class="icon" aria-label="Previous turn" title="Previous turn (←)" disabled={turn <= 1} onClick={() => move(turn - 1)}>
+          <button class="icon" aria-label="Previous turn" title="Previous turn (←)" disabled={turn <= 1} onClick={() => move(-1)}>
             <Icon name="left" />
           </button>
           <label class="turn">
@@ -76,11 +83,11 @@ export function Call({ place, data }: ViewProps) {
               min={1}
               max={last}
               value={turn}
-              onChange={(event) => move(Number(event.currentTarget.value) || turn)}
+              onChange={(event) => goTo(Math.round(Number(event.currentTarget.value)) || turn)}
             />{" "}
             of {number(last)}
           </label>
-          <button class="icon" aria-label="Next turn" title="Next turn (→)" disabled={turn >= last} onClick={() => move(turn + 1)}>
+          <button class="icon" aria-label="Next turn" title="Next turn (→)" disabled={turn >= last} onClick={() => move(1)}>
             <Icon name="right" />
           </button>
         </span>
@@ -91,10 +98,11 @@ export function Call({ place, data }: ViewProps) {
           min={1}
           max={last}
           value={turn}
-          onInput={(event) => move(Number(event.currentTarget.value))}
+          onInput={(event) => goTo(Number(event.currentTarget.value))}
         />
         {own.value && <Summary view={shown ?? own.value} waiting={data.waiting && turn === last} />}
       </div>
+      <Bookmarks place={place} turn={turn} onGo={goTo} />
       {error !== null && <Failure error={error} again={changed ? other.again : own.again} />}
       {own.value && (
         <WhatIf

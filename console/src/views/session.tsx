@@ -1,8 +1,9 @@
 // One session: its figures, its branches, and the views on it.
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, visited } from "../api";
 import { date, number, plural, short } from "../format";
 import { useAsk, useInterval } from "../parts/load";
+import { forgetMarks, useSharedMarks } from "../parts/marks";
 import { Empty, Failure, Figure, Loading } from "../parts/notes";
 import { stateOf } from "../parts/state";
 import { address, go, searchAddress, type Place, type View } from "../route";
@@ -34,6 +35,13 @@ export function Session({ place }: { place: Place }) {
   const [problem, setProblem] = useState<unknown>(null);
   const [sharing, setSharing] = useState(false);
   useInterval(about.again, 10_000);
+  useSharedMarks(place);
+  const tabs = useRef<HTMLElement>(null);
+  // On a phone the tabs are wider than the page.
+  useEffect(() => {
+    const current = tabs.current?.querySelector<HTMLElement>("[aria-current]");
+    if (tabs.current && current) tabs.current.scrollLeft = current.offsetLeft - tabs.current.offsetLeft - 40;
+  }, [place.view, data.known > 0]);
   if (data.error?.status === 404) {
     return (
       <Empty title={branch === null ? "There is no such session" : "There is no such branch"}>
@@ -48,6 +56,7 @@ export function Session({ place }: { place: Place }) {
     if (!confirm(`Delete the session “${session}” for good?`)) return;
     try {
       await ask("delete_session", { session });
+      forgetMarks(session);
       go("#/");
     } catch (error) {
       setProblem(error);
@@ -115,7 +124,7 @@ export function Session({ place }: { place: Place }) {
         )}
         <Figure name="Last activity" value={about.value ? date(about.value.session.updated_at) : "…"} />
       </dl>
-      <nav class="tabs" aria-label="Views of the session">
+      <nav class="tabs" aria-label="Views of the session" ref={tabs}>
         {TABS.map(([view, title]) => (
           <a key={view} href={address(session, view, null, branch)} aria-current={place.view === view ? "page" : undefined}>
             {title}
@@ -128,7 +137,9 @@ export function Session({ place }: { place: Place }) {
           </span>
         )}
       </nav>
-      <Content place={place} data={data} />
+      <div id="view" tabIndex={-1}>
+        <Content place={place} data={data} />
+      </div>
     </section>
   );
 }

@@ -4,6 +4,7 @@ import { ask } from "../api";
 import { ago, date, number, percent, plural, short } from "../format";
 import { Icon } from "../parts/icon";
 import { useAsk, useInterval } from "../parts/load";
+import { forgetMarks } from "../parts/marks";
 import { Empty, Failure, Loading } from "../parts/notes";
 import { address } from "../route";
 import type { SessionPage, SessionView } from "../types";
@@ -33,6 +34,7 @@ export function Sessions() {
     setDoomed(null);
     try {
       await ask("delete_session", { session });
+      forgetMarks(session);
       setProblem(null);
     } catch (error) {
       setProblem(error);

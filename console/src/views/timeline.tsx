@@ -1,20 +1,20 @@
 // Every turn and every result at a glance.
 // Long because pointer, keyboard and details all follow the one grid.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { number, plural, ranges } from "../format";
+import { plural } from "../format";
+import { Bookmarks } from "../parts/bookmarks";
 import { type Cell, Grid, type Look } from "../parts/grid";
 import { Icon } from "../parts/icon";
+import { nextMark, useMarks } from "../parts/marks";
 import { Minimap } from "../parts/minimap";
 import { address, go, useOption } from "../route";
-import { COMPLETE, OMITTED, REPLACED, type SessionData } from "../session";
 import { colour, useDark } from "../theme";
 import type { ViewProps } from "./props";
+import { Legend } from "./timeline/legend";
+import { Life, said } from "./timeline/life";
+import { chooseRows, type Order } from "./timeline/rows";
 
 const ZOOMS = [1, 2, 3, 4, 6, 8, 11, 15, 20];
-const UNKNOWN = "not loaded yet";
-const STATES = ["omitted", "shown complete", "shown as an excerpt"];
-
-type Order = "created" | "used" | "tokens";
 
 export function Timeline({ place, data }: ViewProps) {
   const [zoom, setZoom] = useState<number | null>(null);
@@ -42,8 +42,9 @@ export function Timeline({ place, data }: ViewProps) {
   const fitCell = Math.min(40, (size.width - gutter) / Math.max(1, turns)) || 1;
   const cell = zoom === null ? fitCell : ZOOMS[zoom];
   const fitRow = Math.min(20, (size.height - 22) / Math.max(1, rows.length)) || 1;
-  const height = zoom === null ? (rows.length <= 160 ? Math.max(fitRow, 9) : fitRow) : Math.max(Math.min(20, cell + 2), 1);
-  if (grid) Object.assign(grid, { gutter, cell, height, rows });
+  const height = zoom === null ? fitRow : Math.max(Math.min(20, cell + 2), 1);
+  const [marks, toggleMark] = useMarks(place);
+  if (grid) Object.assign(grid, { gutter, cell, height, rows, bookmarks: marks });
 
   const draw = () => {
     if (!grid || !box.current) return;
@@ -77,7 +78,15 @@ export function Timeline({ place, data }: ViewProps) {
     if (y < view.scrollTop) view.scrollTop = y;
     if (y + height > view.scrollTop + size.height - 22) view.scrollTop = y + height - size.height + 22;
   };
+  const goTo = (turn: number) => {
+    const to = { turn: Math.min(turns, turn) - 1, row: cursor?.row ?? 0 };
+    setFollow(false);
+    setHover(null);
+    setCursor(to);
+    reveal(to);
+  };
   const keys = (event: KeyboardEvent) => {
+    if ((event.ctrlKey || event.metaKey) && !event.key.startsWith("Arrow")) return;
     const now = cursor ?? { turn: turns - 1, row: 0 };
     const far = event.ctrlKey || event.metaKey ? 1e6 : 1;
     const moves: Record<string, [number, number]> = {
@@ -95,6 +104,8 @@ export function Timeline({ place, data }: ViewProps) {
       reveal(to);
     } else if (event.key === "Enter" && cursor) go(address(place.session, "call", cursor.turn + 1, place.branch));
     else if (event.key === "r" && cursor) go(address(place.session, "result", data.results[rows[cursor.row]].position, place.branch));
+    else if (event.key === "b") toggleMark(now.turn + 1);
+    else if (event.key === "[" || event.key === "]") goTo(nextMark(marks, now.turn + 1, event.key === "[") ?? now.turn + 1);
     else if (event.key === "+" || event.key === "=") change(1);
     else if (event.key === "-") change(-1);
     else if (event.key === "Escape") setCursor(null);
@@ -124,6 +135,33 @@ export function Timeline({ place, data }: ViewProps) {
 
   return (
     <div class="timeline">
+      <div
+        class="grid"
+        ref={box}
+        tabIndex={0}
+        role="application"
+        aria-label={`Timeline of ${plural(turns, "turn")} and ${plural(rows.length, "result")}. Arrow keys move, Enter opens the call, R the result, B bookmarks the turn, brackets go from bookmark to bookmark.`}
+        onScroll={redraw}
+        onKeyDown={keys}
+        onPointerMove={(event) => setHover(pick(event))}
+        onPointerLeave={() => setHover(null)}
+        onClick={(event) => setCursor(pick(event))}
+        onDblClick={(event) => {
+          const to = pick(event);
+          if (to && to.turn >= 0) go(address(place.session, "call", to.turn + 1, place.branch));
+        }}
+      >
+        <canvas ref={canvas} aria-hidden="true" style={{ width: `${size.width}px`, height: `${size.height}px` }} />
+        <div class="extent" style={{ width: `${extent.width}px`, height: `${Math.max(0, extent.height - size.height)}px` }} />
+      </div>
+      {zoom !== null && grid && box.current && (
+        <Minimap grid={grid} look={look} box={box.current} onMove={() => setFollow(false)} />
+      )}
+      <Life place={place} data={data} cell={focus} rows={rows} />
+      <Bookmarks place={place} turn={cursor && cursor.turn >= 0 ? cursor.turn + 1 : null} onGo={goTo} />
+      <p class="hidden" role="status">
+        {cursor && !hover ? said(data, cursor, rows) : ""}
+      </p>
       <div class="toolbar">
         <Legend />
         <span class="spring" />
@@ -164,132 +202,8 @@ export function Timeline({ place, data }: ViewProps) {
           </button>
         </span>
       </div>
-      <div
-        class="grid"
-        ref={box}
-        tabIndex={0}
-        role="application"
-        aria-label={`Timeline of ${plural(turns, "turn")} and ${plural(rows.length, "result")}. Arrow keys move, Enter opens the call, R the result.`}
-        onScroll={redraw}
-        onKeyDown={keys}
-        onPointerMove={(event) => setHover(pick(event))}
-        onPointerLeave={() => setHover(null)}
-        onClick={(event) => setCursor(pick(event))}
-        onDblClick={(event) => {
-          const to = pick(event);
-          if (to && to.turn >= 0) go(address(place.session, "call", to.turn + 1, place.branch));
-        }}
-      >
-        <canvas ref={canvas} aria-hidden="true" style={{ width: `${size.width}px`, height: `${size.height}px` }} />
-        <div class="extent" style={{ width: `${extent.width}px`, height: `${Math.max(0, extent.height - size.height)}px` }} />
-      </div>
-      {zoom !== null && grid && box.current && (
-        <Minimap grid={grid} look={look} box={box.current} onMove={() => setFollow(false)} />
-      )}
-      <Life place={place} data={data} cell={focus} rows={rows} />
-      <p class="hidden" role="status">
-        {cursor && !hover ? said(data, cursor, rows) : ""}
-      </p>
     </div>
   );
-}
-
-function Legend() {
-  return (
-    <ul class="legend" aria-label="Legend">
-      <li>
-        <i class="swatch complete" /> shown
-      </li>
-      <li>
-        <i class="swatch replaced" /> excerpt
-      </li>
-      <li>
-        <i class="swatch omitted" /> omitted
-      </li>
-      <li>
-        <i class="swatch used" /> used
-      </li>
-      <li title="The model used a value of the result while the result was omitted">
-        <i class="swatch missed" /> used while omitted
-      </li>
-    </ul>
-  );
-}
-
-/** The life of the result under the cursor, in one line. */
-function Life({ place, data, cell, rows }: ViewProps & { cell: Cell | null; rows: number[] }) {
-  const result = cell && data.results[rows[cell.row]];
-  if (!cell || !result) {
-    return (
-      <p class="life hint">
-        Point at a cell to read a result’s life; click to keep it, double-click or press Enter to open the call.
-      </p>
-    );
-  }
-  const life = lifeOf(data, result.number);
-  return (
-    <p class="life">
-      <strong>
-        #{result.position} {data.tools[result.tool] || "tool"}
-      </strong>{" "}
-      <span class="muted">{plural(result.tokens, "token")}</span> · created in turn {result.turn}
-      {life.used.length > 0 ? (
-        <>
-          {" "}
-          · used in {life.used.length === 1 ? "turn" : "turns"} {ranges(life.used)}
-        </>
-      ) : (
-        " · never used"
-      )}
-      {life.omitted.length > 0 && <> · omitted from {ranges(life.omitted.slice(0, 12))}{life.omitted.length > 12 ? "…" : ""}</>}
-      {life.restored.length > 0 && <> · restored at {ranges(life.restored.slice(0, 12))}{life.restored.length > 12 ? "…" : ""}</>}
-      {cell.turn >= 0 && (
-        <>
-          {" "}
-          · <strong>turn {cell.turn + 1}: {stateWords(data, cell, result.number)}</strong>
-        </>
-      )}
-      <span class="links">
-        {cell.turn >= 0 && <a href={address(place.session, "call", cell.turn + 1, place.branch)}>Call {cell.turn + 1}</a>}
-        <a href={address(place.session, "result", result.position, place.branch)}>Result</a>
-      </span>
-    </p>
-  );
-}
-
-function stateWords(data: SessionData, cell: Cell, result: number): string {
-  if (!data.turns[cell.turn]) return UNKNOWN;
-  const state = data.state(cell.turn, result);
-  const used = data.usedAt[result]?.includes(cell.turn + 1);
-  return (state < 0 ? "not there yet" : STATES[state]) + (used ? ", used" : "");
-}
-
-const said = (data: SessionData, cell: Cell, rows: number[]): string => {
-  const result = data.results[rows[cell.row]];
-  return `Turn ${cell.turn + 1}, result ${result.position} of ${data.tools[result.tool]}, ${stateWords(data, cell, result.number)}, ${number(result.tokens)} tokens`;
-};
-
-function lifeOf(data: SessionData, result: number): { used: number[]; omitted: number[]; restored: number[] } {
-  const omitted: number[] = [];
-  const restored: number[] = [];
-  let before = -1;
-  for (let turn = 0; turn < data.turns.length; turn++) {
-    const state = data.state(turn, result);
-    if (state === OMITTED && before !== OMITTED) omitted.push(turn + 1);
-    if ((state === COMPLETE || state === REPLACED) && before === OMITTED) restored.push(turn + 1);
-    before = state;
-  }
-  return { used: data.usedAt[result] ?? [], omitted, restored };
-}
-
-function chooseRows(data: SessionData, tool: string, order: Order, onlyUsed: boolean): number[] {
-  const uses = (result: number) => data.usedAt[result]?.length ?? 0;
-  const rows = data.results
-    .filter((result) => (!tool || data.tools[result.tool] === tool) && (!onlyUsed || uses(result.number)))
-    .map((result) => result.number);
-  if (order === "used") rows.sort((a, b) => uses(b) - uses(a) || a - b);
-  if (order === "tokens") rows.sort((a, b) => data.results[b].tokens - data.results[a].tokens || a - b);
-  return rows;
 }
 
 function readLook(): Look {
@@ -305,5 +219,6 @@ function readLook(): Look {
     missed: colour("missed"),
     cursor: colour("text"),
     band: colour("band"),
+    mark: colour("accent"),
   };
 }

@@ -1,0 +1,80 @@
+// The reuse graph between results: a call that drew on one stands as the result that it brought.
+import type { GraphView, OperationView } from "../../types";
+
+/** The lane of the assistant's texts, which no tool brought. */
+export const TEXT = -1;
+
+/** A result, or an operation that brought none: a text, or a call that waits for its result. */
+export interface Node {
+  id: string;
+  /** -1 for what is none. */
+  result: number;
+  position: number;
+  operation: OperationView | null;
+  turn: number;
+  tool: number;
+  name: string;
+  label: string;
+  tokens: number;
+  /** How many operations drew on it. */
+  uses: number;
+}
+
+/** `target` drew on `source`: `count` values, the first of them in `values`. */
+export interface Link {
+  source: Node;
+  target: Node;
+  count: number;
+  values: string[];
+}
+
+export interface Graph {
+  nodes: Node[];
+  links: Link[];
+}
+
+/** The number of a tool, the same wherever it appears. */
+type ToolId = (name: string) => number;
+
+/** All of it, in the order of turns; every link leads to a later turn. */
+export function graphOf(view: GraphView, toolId: ToolId): Graph {
+  const nodes = view.calls.map((_, number) => resultNode(view, number, toolId));
+  const broughtBy = new Map(view.calls.map((call, number) => [call, nodes[number]]));
+  const others: Node[] = [];
+  const byEvent = new Map<number, Node>();
+  for (const operation of view.operations) {
+    const brought = broughtBy.get(operation.event);
+    if (brought) brought.operation = operation;
+    else others.push(operationNode(operation, toolId));
+    byEvent.set(operation.event, brought ?? others[others.length - 1]);
+  }
+  const links = view.edges.map(({ operation, result, count, values }): Link => {
+    nodes[result].uses++;
+    return { source: nodes[result], target: byEvent.get(operation)!, count, values };
+  });
+  return { nodes: [...nodes, ...others].sort((a, b) => a.turn - b.turn), links };
+}
+
+function resultNode({ results }: GraphView, number: number, toolId: ToolId): Node {
+  const [name, position] = [results.tools[results.names[number]], results.positions[number]];
+  return {
+    id: `r${number}`, result: number, position, operation: null, turn: results.turns[number], tool: toolId(name), name,
+    label: `#${position} ${name}`, tokens: results.tokens[number], uses: 0,
+  };
+}
+
+function operationNode(operation: OperationView, toolId: ToolId): Node {
+  const { event, position, turn, name } = operation;
+  return {
+    id: `o${event}`, result: -1, position, operation, turn, tool: name ? toolId(name) : TEXT, name,
+    label: name ? `call of ${name}` : `text of turn ${turn}`, tokens: 0, uses: 0,
+  };
+}
+
+/** What was drawn on of one tool, or of all; with `unused`, also what nothing drew on. */
+export function filtered(graph: Graph, tool: string, unused: boolean): Graph {
+  const links = graph.links.filter((link) => !tool || link.source.name === tool);
+  const linked = new Set(links.flatMap((link) => [link.source, link.target]));
+  const more = (node: Node) => unused && node.result >= 0 && (!tool || node.name === tool);
+  return { nodes: graph.nodes.filter((node) => linked.has(node) || more(node)), links };
+}

@@ -1,0 +1,102 @@
+// The picture on a canvas: links below, groups above, those that stand out last.
+import { colour, toolColour } from "../../theme";
+import { at, type Camera, radiusOf, type Window } from "./camera";
+import { labels } from "./labels";
+import type { Bundle, Group, Scene } from "./levels";
+import { TEXT } from "./model";
+import type { Paper } from "./paper";
+import type { Shine } from "./shine";
+
+const MOST_BRIGHT = 400;
+
+export function paint(canvas: HTMLCanvasElement, camera: Camera, window: Window, dark: boolean, scene: Scene, shine: Shine): void {
+  const paper: Paper = {
+    ctx: fresh(canvas), camera, window, dark,
+    text: colour("text"), muted: colour("muted"), panel: colour("panel"), line: colour("line"),
+  };
+  const { ctx } = paper;
+  ctx.fillStyle = paper.panel;
+  ctx.fillRect(0, 0, window.width, window.height);
+  stripes(paper, scene);
+  const some = shine.groups.size > 0;
+  const pale = some ? 0.07 : scene.bundles.length > MOST_BRIGHT ? 0.18 : 0.38;
+  for (const bundle of scene.bundles) if (!shine.bundles.has(bundle)) link(paper, bundle, pale, 1, scene);
+  for (const bundle of shine.bundles) link(paper, bundle, 0.95, 1.4, scene);
+  for (const group of scene.groups) dot(paper, group, some && !shine.groups.has(group), group === shine.focus);
+  labels(paper, scene, shine);
+}
+
+/** The canvas in the screen's own pixels. */
+function fresh(canvas: HTMLCanvasElement): CanvasRenderingContext2D {
+  const ratio = devicePixelRatio || 1;
+  const [width, height] = [Math.round(canvas.clientWidth * ratio), Math.round(canvas.clientHeight * ratio)];
+  if (canvas.width !== width) canvas.width = width;
+  if (canvas.height !== height) canvas.height = height;
+  const ctx = canvas.getContext("2d")!;
+  ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+  return ctx;
+}
+
+/** A line along each tool's row. */
+function stripes({ ctx, camera, window, line }: Paper, scene: Scene): void {
+  ctx.strokeStyle = line;
+  ctx.lineWidth = 1;
+  ctx.beginPath();
+  scene.lanes.forEach((_, row) => {
+    const [, y] = at(camera, { x: 0, y: row + 0.5 });
+    ctx.moveTo(window.left, y);
+    ctx.lineTo(window.width, y);
+  });
+  ctx.stroke();
+}
+
+function link(paper: Paper, { source, target, count }: Bundle, alpha: number, thick: number, scene: Scene): void {
+  const { ctx, camera, window } = paper;
+  const [[x1, y1], [x2, y2]] = [at(camera, source), at(camera, target)];
+  if (Math.max(x1, x2) < window.left || Math.min(x1, x2) > window.width) return;
+  ctx.strokeStyle = fillOf(paper, source.tool, alpha);
+  ctx.lineWidth = Math.min(8, 0.6 + 0.9 * Math.log2(1 + count)) * thick;
+  ctx.beginPath();
+  ctx.moveTo(x1, y1);
+  if (y1 === y2 && scene.turns.length) {
+    // Along one row it would go through others: it goes over them.
+    const highest = scene.lanes.length ? camera.down * 0.9 : window.height * 0.45;
+    const rise = y1 - Math.min(highest, 8 + Math.abs(x2 - x1) * 0.3);
+    ctx.bezierCurveTo(x1, rise, x2, rise, x2, y2);
+  } else {
+    const bend = Math.min(160, Math.abs(x2 - x1) * 0.45);
+    ctx.bezierCurveTo(x1 + bend, y1, x2 - bend, y2, x2, y2);
+  }
+  ctx.stroke();
+}
+
+/** A tool's colour; grey for texts and for several tools. */
+function fillOf({ dark }: Paper, tool: number | null, alpha: number): string {
+  if (tool !== null && tool !== TEXT) return toolColour(tool, dark, alpha);
+  return dark ? `hsl(215 15% 70% / ${alpha})` : `hsl(215 15% 40% / ${alpha})`;
+}
+
+/** A disc for results, a square for what brought none, a number in it for several. */
+function dot(paper: Paper, group: Group, faint: boolean, focus: boolean): void {
+  const { ctx, camera, window, text, panel } = paper;
+  const [x, y] = at(camera, group);
+  const radius = radiusOf(group, camera);
+  if (x < window.left - radius || x > window.width + radius || y < -radius || y > window.height + radius) return;
+  ctx.globalAlpha = faint ? 0.2 : 1;
+  ctx.fillStyle = fillOf(paper, group.tool, 1);
+  ctx.beginPath();
+  if (group.members.every((node) => node.result < 0)) ctx.rect(x - radius * 0.85, y - radius * 0.85, radius * 1.7, radius * 1.7);
+  else ctx.arc(x, y, radius, 0, 7);
+  ctx.fill();
+  ctx.lineWidth = focus ? 3 : 1.5;
+  ctx.strokeStyle = focus ? text : panel;
+  ctx.stroke();
+  if (group.members.length > 1 && radius >= 7) {
+    ctx.fillStyle = panel;
+    ctx.font = "600 9px system-ui, sans-serif";
+    ctx.textAlign = "center";
+    ctx.textBaseline = "middle";
+    ctx.fillText(group.members.length > 999 ? "…" : String(group.members.length), x, y + 0.5);
+  }
+  ctx.globalAlpha = 1;
+}

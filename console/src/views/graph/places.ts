@@ -1,0 +1,67 @@
+// Where nodes stand: a lane for each tool, time to the right. The same graph always gives the same picture.
+import { type Graph, type Link, type Node, TEXT } from "./model";
+
+/** The lane of tools that have none of their own. */
+export const OTHERS = -2;
+/** More would be too low to read. */
+export const MOST_LANES = 28;
+
+export interface Lane {
+  name: string;
+  tool: number;
+}
+
+/** Nodes by lane and by slot of time. A slot is a turn, or one of the turns that are left. */
+export interface Places {
+  lanes: Lane[];
+  /** The turn of each slot. */
+  turns: number[];
+  /** In slots; nodes of one turn and lane share a slot. */
+  x: Map<Node, number>;
+  row: Map<Node, number>;
+  nodes: Node[];
+  links: Link[];
+}
+
+/** With `close`, turns of which no node is left take no room. */
+export function placed(graph: Graph, close: boolean): Places {
+  const { nodes, links } = graph;
+  const turns = turnsOf(nodes, close);
+  const slot = new Map(turns.map((turn, index) => [turn, index]));
+  const lanes = lanesOf(nodes);
+  const rowOf = new Map(lanes.map((lane, index) => [lane.tool, index]));
+  const row = new Map(nodes.map((node) => [node, rowOf.get(node.tool) ?? rowOf.get(OTHERS)!]));
+  const together = new Map<string, Node[]>();
+  for (const node of nodes) {
+    const key = `${node.turn} ${node.tool}`;
+    together.set(key, [...(together.get(key) ?? []), node]);
+  }
+  const x = new Map<Node, number>();
+  for (const some of together.values())
+    some.forEach((node, index) => x.set(node, slot.get(node.turn)! + (index + 0.5) / some.length));
+  return { lanes, turns, x, row, nodes, links };
+}
+
+function turnsOf(nodes: Node[], close: boolean): number[] {
+  const kept = [...new Set(nodes.map((node) => node.turn))].sort((a, b) => a - b);
+  if (close || !kept.length) return kept;
+  return Array.from({ length: kept[kept.length - 1] - kept[0] + 1 }, (_, index) => kept[0] + index);
+}
+
+/** Tools in the order they came in, then the least busy ones in one lane if they are many, texts last. */
+function lanesOf(nodes: Node[]): Lane[] {
+  const found = new Map(nodes.map((node) => [node.tool, node.name || "tool"]));
+  const texts = found.delete(TEXT) ? [{ tool: TEXT, name: "text" }] : [];
+  const kept = busiest(nodes);
+  const lanes = [...found].map(([tool, name]) => ({ tool, name })).filter(({ tool }) => kept.has(tool));
+  const left = found.size - lanes.length;
+  return [...lanes, ...(left ? [{ tool: OTHERS, name: `${left} other tools` }] : []), ...texts];
+}
+
+/** The tools that have a lane of their own: all, or those of the most nodes. */
+export function busiest(nodes: Node[]): Set<number> {
+  const counts = new Map<number, number>();
+  for (const { tool } of nodes) if (tool !== TEXT) counts.set(tool, (counts.get(tool) ?? 0) + 1);
+  const order = [...counts.keys()].sort((a, b) => counts.get(b)! - counts.get(a)!);
+  return new Set(order.length > MOST_LANES ? order.slice(0, MOST_LANES - 1) : order);
+}

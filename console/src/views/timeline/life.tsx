@@ -1,0 +1,74 @@
+// The life of the result under the cursor, in one line and to be said aloud.
+import { number, plural, ranges } from "../../format";
+import type { Cell } from "../../parts/grid";
+import { address } from "../../route";
+import { COMPLETE, OMITTED, REPLACED, type SessionData } from "../../session";
+import type { ViewProps } from "../props";
+
+const UNKNOWN = "not loaded yet";
+const STATES = ["omitted", "shown complete", "shown as an excerpt"];
+
+export function Life({ place, data, cell, rows }: ViewProps & { cell: Cell | null; rows: number[] }) {
+  const result = cell && data.results[rows[cell.row]];
+  if (!cell || !result) {
+    return (
+      <p class="life hint">
+        Point at a cell to read a result’s life; click to keep it, double-click or press Enter to open the call.
+      </p>
+    );
+  }
+  const life = lifeOf(data, result.number);
+  return (
+    <p class="life">
+      <strong>
+        #{result.position} {data.tools[result.tool] || "tool"}
+      </strong>{" "}
+      <span class="muted">{plural(result.tokens, "token")}</span> · created in turn {result.turn}
+      {life.used.length > 0 ? (
+        <>
+          {" "}
+          · used in {life.used.length === 1 ? "turn" : "turns"} {ranges(life.used)}
+        </>
+      ) : (
+        " · never used"
+      )}
+      {life.omitted.length > 0 && <> · omitted from {ranges(life.omitted.slice(0, 12))}{life.omitted.length > 12 ? "…" : ""}</>}
+      {life.restored.length > 0 && <> · restored at {ranges(life.restored.slice(0, 12))}{life.restored.length > 12 ? "…" : ""}</>}
+      {cell.turn >= 0 && (
+        <>
+          {" "}
+          · <strong>turn {cell.turn + 1}: {stateWords(data, cell, result.number)}</strong>
+        </>
+      )}
+      <span class="links">
+        {cell.turn >= 0 && <a href={address(place.session, "call", cell.turn + 1, place.branch)}>Call {cell.turn + 1}</a>}
+        <a href={address(place.session, "result", result.position, place.branch)}>Result</a>
+      </span>
+    </p>
+  );
+}
+
+function stateWords(data: SessionData, cell: Cell, result: number): string {
+  if (!data.turns[cell.turn]) return UNKNOWN;
+  const state = data.state(cell.turn, result);
+  const used = data.usedAt[result]?.includes(cell.turn + 1);
+  return (state < 0 ? "not there yet" : STATES[state]) + (used ? ", used" : "");
+}
+
+export const said = (data: SessionData, cell: Cell, rows: number[]): string => {
+  const result = data.results[rows[cell.row]];
+  return `Turn ${cell.turn + 1}, result ${result.position} of ${data.tools[result.tool]}, ${stateWords(data, cell, result.number)}, ${number(result.tokens)} tokens`;
+};
+
+function lifeOf(data: SessionData, result: number): { used: number[]; omitted: number[]; restored: number[] } {
+  const omitted: number[] = [];
+  const restored: number[] = [];
+  let before = -1;
+  for (let turn = 0; turn < data.turns.length; turn++) {
+    const state = data.state(turn, result);
+    if (state === OMITTED && before !== OMITTED) omitted.push(turn + 1);
+    if ((state === COMPLETE || state === REPLACED) && before === OMITTED) restored.push(turn + 1);
+    before = state;
+  }
+  return { used: data.usedAt[result] ?? [], omitted, restored };
+}

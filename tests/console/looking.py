@@ -1,0 +1,53 @@
+"""What a test sees of a page."""
+
+import re
+from typing import Any
+
+from tests.console.conftest import Console
+
+
+def drawn(console: Console, selector: str, colours: int) -> bool:
+    """Whether a canvas comes to show more colours than these: a blank one has a single one."""
+    canvas = console.page.locator(selector)
+    for _ in range(50):
+        count: int = canvas.evaluate(
+            """canvas => {
+                const { width, height } = canvas;
+                if (!width || !height) return 0;
+                const copy = new OffscreenCanvas(width, height)
+                    .getContext("2d", { willReadFrequently: true });
+                copy.drawImage(canvas, 0, 0);
+                const { data } = copy.getImageData(0, 0, width, height);
+                return new Set(new Uint32Array(data.buffer)).size;
+            }"""
+        )
+        if count > colours:
+            return True
+        console.page.wait_for_timeout(100)
+    return False
+
+
+def choice(console: Console, name: str | re.Pattern[str]) -> Any:
+    return console.page.get_by_role("combobox", name=name, exact=True)
+
+
+def has_colour(console: Console, selector: str, name: str) -> bool:
+    """Whether a canvas, as it is two frames later, has a colour of the style sheet."""
+    found: bool = console.page.locator(selector).evaluate(
+        """async (canvas, name) => {
+            const frame = () => new Promise(requestAnimationFrame);
+            for (let frames = 0; frames < 3; frames++) await frame();
+            const { width, height } = canvas;
+            const ctx = new OffscreenCanvas(width, height)
+                .getContext("2d", { willReadFrequently: true });
+            const style = getComputedStyle(document.documentElement);
+            ctx.fillStyle = style.getPropertyValue(`--${name}`).trim();
+            ctx.fillRect(0, 0, 1, 1);
+            const [wanted] = new Uint32Array(ctx.getImageData(0, 0, 1, 1).data.buffer);
+            ctx.drawImage(canvas, 0, 0);
+            return new Uint32Array(ctx.getImageData(0, 0, width, height).data.buffer)
+                .includes(wanted);
+        }""",
+        name,
+    )
+    return found

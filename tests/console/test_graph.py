@@ -1,0 +1,168 @@
+"""The reuse graph: levels of detail, groups, one result's lineage."""
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.console.conftest import LARGE, ORDERS, PATIENCE_MS, Console, Service
+from tests.console.looking import choice, drawn
+
+expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
+expect.set_options(timeout=PATIENCE_MS)
+
+CANVAS = ".picture canvas"
+READY = "canvas[data-drawn]"
+
+
+def nodes(console: Console) -> int:
+    """How many nodes are drawn."""
+    return int(console.page.locator(READY).get_attribute("data-drawn") or 0)
+
+
+def becomes(console: Console, wanted: int) -> None:
+    expect(console.page.locator(READY)).to_have_attribute("data-drawn", str(wanted))
+
+
+def linked(graph: dict[str, Any]) -> set[int]:
+    """The results that were drawn on, or whose calls drew on some."""
+    brought = {call: number for number, call in enumerate(graph["calls"]) if call >= 0}
+    ends = {brought[e["operation"]] for e in graph["edges"] if e["operation"] in brought}
+    return ends | {edge["result"] for edge in graph["edges"]}
+
+
+def test_the_graph_traces_a_value(console: Console, service: Service) -> None:
+    graph = service("reuse_graph", session=ORDERS)
+    uses = [edge["result"] for edge in graph["edges"]]
+    most = max(range(len(graph["results"]["positions"])), key=uses.count)
+    edge = next(edge for edge in graph["edges"] if edge["result"] == most)
+    value = edge["values"][0]
+    trace = service("trace_value", session=ORDERS, value=value)
+    assert trace["first"] == most and trace["holders"][0] == most
+    console.open(ORDERS, "graph")
+    console.page.locator(READY).wait_for()
+    assert drawn(console, CANVAS, 8)
+    position = graph["results"]["positions"][most]
+    console.page.get_by_role("button", name=re.compile(f"^#{position} ")).click()
+    console.page.locator("aside .chip", has_text=value).first.click()
+    panel = console.page.get_by_role("region", name=f"Value {value}")
+    expect(panel).to_contain_text(f"First seen in #{position}")
+    expect(panel.locator("ol li")).to_have_count(len(trace["uses"]))
+
+
+def test_the_graph_filters_by_tool_and_walks_by_keyboard(console: Console) -> None:
+    console.open(ORDERS, "graph")
+    console.page.locator(READY).wait_for()
+    summary = console.page.locator(".graph .summary")
+    before = summary.text_content()
+    choice(console, "Tool").select_option("search_orders")
+    expect(summary).not_to_have_text(before or "")
+    console.page.get_by_label("unused results").check()
+    canvas = console.page.locator(CANVAS)
+    canvas.focus()
+    canvas.press("n")
+    expect(console.page.locator("aside h2")).not_to_have_text("Most used results")
+    canvas.press("Escape")
+    expect(console.page.get_by_role("heading", name="Most used results")).to_be_visible()
+
+
+def test_a_large_graph_is_groups_that_open(console: Console, service: Service) -> None:
+    kept = linked(service("reuse_graph", session=LARGE))
+    console.open(LARGE, "graph")
+    console.page.locator(READY).wait_for()
+    summary = console.page.locator(".graph .summary")
+    expect(summary).to_contain_text(f"{len(kept):,} results")
+    fitted = nodes(console)
+    assert 20 < fitted < len(kept) / 2
+    expect(summary).to_contain_text(f"drawn as {fitted} nodes")
+    assert drawn(console, CANVAS, 8)
+    console.page.get_by_role("button", name="Zoom in").click()
+    expect(console.page.locator(READY)).not_to_have_attribute("data-drawn", str(fitted))
+    finer = nodes(console)
+    assert finer > fitted
+    console.page.get_by_role("button", name="Fit").click()
+    becomes(console, fitted)
+    canvas = console.page.locator(CANVAS)
+    canvas.focus()
+    canvas.press("n")
+    group = console.page.locator("aside section")
+    expect(group.locator("h2")).to_contain_text(re.compile(r"^\d+ results? of \w+, turns 1 to \d+"))
+    canvas.press("Enter")
+    expect(console.page.locator(READY)).not_to_have_attribute("data-drawn", str(fitted))
+    assert nodes(console) > fitted
+
+
+def test_a_fitted_graph_is_within_the_window(console: Console) -> None:
+    console.open(LARGE, "graph")
+    console.page.locator(READY).wait_for()
+    for grouping in ("tool and turn", "tool", "turn"):
+        choice(console, "Groups by").select_option(grouping)
+        console.page.locator(READY).wait_for()
+        fitted = nodes(console)
+        canvas = console.page.locator(CANVAS)
+        canvas.focus()
+        for key in ("+", "+", "ArrowLeft", "f"):
+            canvas.press(key)
+        becomes(console, fitted)
+        assert blank_edges(console), grouping
+
+
+def blank_edges(console: Console) -> bool:
+    """Whether nothing reaches the right or the lower edge of the canvas."""
+    blank: bool = console.page.locator(CANVAS).evaluate(
+        """async canvas => {
+            await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+            const { width, height } = canvas;
+            const ctx = new OffscreenCanvas(width, height)
+                .getContext("2d", { willReadFrequently: true });
+            ctx.drawImage(canvas, 0, 0);
+            const hues = (x, y, w, h) => {
+                const { data } = ctx.getImageData(x, y, w, h);
+                let count = 0;
+                for (let i = 0; i < data.length; i += 4)
+                    if (Math.max(data[i], data[i + 1], data[i + 2]) -
+                        Math.min(data[i], data[i + 1], data[i + 2]) > 60) count++;
+                return count;
+            };
+            return hues(width - 2, 0, 2, height) + hues(0, height - 2, width, 2) === 0;
+        }"""
+    )
+    return blank
+
+
+def test_one_results_lineage_is_shown_alone(console: Console, service: Service) -> None:
+    graph = service("reuse_graph", session=LARGE)
+    brought = {call: number for number, call in enumerate(graph["calls"])}
+    edges = [(edge["result"], brought.get(edge["operation"])) for edge in graph["edges"]]
+    middle = next(end for _, end in edges if end is not None and any(a == end for a, _ in edges))
+    before = {start for start, end in edges if end == middle}
+    after = {edge["operation"] for edge in graph["edges"] if edge["result"] == middle}
+    console.page.evaluate(
+        "where => { location.hash = where }",
+        f"#/session/{LARGE}/graph?node=r{middle}",
+    )
+    page = console.page
+    page.get_by_role("button", name="Show its lineage alone").click()
+    choice(console, re.compile("^Lineage of")).select_option("1 step")
+    expect(page.locator(".graph .summary")).to_contain_text(
+        re.compile(rf"^{_results(before, after, brought)} results")
+    )
+    assert f"focus=r{middle}" in page.url and "steps=1" in page.url
+    position = graph["results"]["positions"][min(before)]
+    drew = page.get_by_role("heading", name="Drew on")
+    expect(drew).to_be_visible()
+    page.get_by_role("button", name=re.compile(f"^#{position} ")).first.click()
+    expect(page.locator("aside h2")).to_contain_text(f"#{position} ")
+    page.get_by_role("button", name="Whole graph").click()
+    expect(page.locator(".graph .summary")).to_contain_text("drawn as")
+
+
+def _results(before: set[int], after: set[int], brought: dict[int, int]) -> int:
+    return len(before) + 1 + len({brought[event] for event in after if event in brought})
+
+
+def test_an_unknown_lineage_is_told(console: Console) -> None:
+    console.page.evaluate(
+        "where => { location.hash = where }", f"#/session/{ORDERS}/graph?focus=r99999"
+    )
+    expect(console.page.get_by_text("There is no such result in this session")).to_be_visible()
