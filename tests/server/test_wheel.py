@@ -115,7 +115,7 @@ def test_it_serves_by_either_name_and_its_files_stay_as_they_are(installed: Inst
 def test_what_needs_a_model_says_how_to_get_it(installed: Installed) -> None:
     done = installed.run("contextrender", "serve", "--port", "0", CONTEXTRENDER_MODEL="gpt-4o")
     assert done.returncode == 1
-    wanted = r"CONTEXTRENDER_MODEL 'gpt-4o' needs `pip install '/.+\[models\]'`\."
+    wanted = r"CONTEXTRENDER_MODEL 'gpt-4o' needs `uv pip install '/.+\[models\]'`\."
     assert re.search(wanted, done.stderr)
 
 
