@@ -94,6 +94,14 @@ def test_what_is_reported_of_reuse_is_read_from_the_edges(alice: User) -> None:
     assert min(reported(alice, "t")) > 0
 
 
+def test_the_last_answer_counts_in_the_graph_as_in_the_session(alice: User) -> None:
+    answered = [*RUN, {"role": "assistant", "content": f"It was {VALUE}."}]
+    alice.api("sync", session="s", messages=answered)
+    edges = alice.api("reuse_graph", session="s")["edges"]
+    assert len(edges) == alice.api("inspect_session", session="s")["uses"]
+    assert len(edges) > len(alice.api("reuse_graph", session="s", turn=1)["edges"])
+
+
 def test_a_history_read_from_the_graph_takes_its_reuse_from_the_edges(alice: User) -> None:
     alice.api("sync", session="s", messages=RUN)
     before = alice.api("inspect_session", session="s")
