@@ -153,7 +153,9 @@ def _codec(encoding: str) -> tiktoken.Encoding:
     if encoding not in _SHIPPED:
         return tiktoken.get_encoding(encoding)
     pattern, ranks = encoding_of(_SHIPPED[encoding])
-    return tiktoken.Encoding(encoding, pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+    codec = tiktoken.Encoding(encoding, pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+    ranks.clear()  # 22 MB for o200k_base, which counting has in a table of its own
+    return codec
 
 
 def _is_media(part: object) -> bool:

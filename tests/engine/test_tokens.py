@@ -162,3 +162,9 @@ def test_counts_need_neither_network_nor_litellm() -> None:
     }
     root = Path(__file__).resolve().parent.parent.parent
     subprocess.run([sys.executable, "-c", script], cwd=root, env=environment, check=True)
+
+
+def test_what_counting_does_not_need_is_let_go() -> None:
+    codec = tokens._codec("o200k_base")
+    assert not codec._mergeable_ranks
+    assert codec.encode_ordinary("It counts on.")

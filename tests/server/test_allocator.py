@@ -1,4 +1,4 @@
-"""Arenas of glibc's allocator, counted by glibc itself in a process of its own."""
+"""glibc's allocator, asked in a process of its own."""
 
 import platform
 import subprocess
@@ -29,7 +29,28 @@ libc.fclose(file)
 """
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator")
+FREED = """
+import pathlib, re
+from contextrender_bridge.server.allocator import give_back
+def resident():
+    return int(re.search(r"VmRSS:\\s+(\\d+)", pathlib.Path("/proc/self/status").read_text())[1])
+held = [bytes(3000) for _ in range(20_000)]
+last = bytes(3000)
+held.clear()
+before = resident()
+give_back()
+print(before - resident())
+"""
+pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator")
+
+
+def test_what_is_free_is_the_systems_again() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FREED], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert int(done.stdout) > 40_000  # of 60,000 kB
+
+
 def test_threads_share_two_arenas(tmp_path: Path) -> None:
     def arenas(how: str) -> int:
         told = tmp_path / how

@@ -14,6 +14,7 @@ from typing import Any
 import uvicorn
 
 from contextrender_bridge.client.credentials import stored_credentials
+from contextrender_bridge.server.allocator import give_back
 from contextrender_bridge.server.announce import announced
 from contextrender_bridge.server.app import build_app
 from contextrender_bridge.server.connections import guarded
@@ -102,6 +103,7 @@ def warm_up() -> None:
     """
     load_ahead()
     gc.collect()
+    give_back()
     gc.freeze()
 
 
