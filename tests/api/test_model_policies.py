@@ -17,6 +17,7 @@ from tests.api.conftest import Service, User
 from tests.api.servers import Servers
 from tests.api.transcripts import agent_run
 from tests.support.provider_double import ProviderDouble, chat_reply, failure, provider
+from tests.support.waiting import until
 
 MODEL = "openai/scripted-summariser"
 POLICIES = ("compact", "recency_summary", "acon")
@@ -196,9 +197,10 @@ def test_a_caller_that_does_not_wait_finds_the_summary_at_the_next_call(
     service: Service, alice: User, model: ProviderDouble
 ) -> None:
     works = model.answer
-    left = threading.Event()
+    asked, left = threading.Event(), threading.Event()
 
     def slow(body: dict[str, Any]) -> tuple[int, Any]:
+        asked.set()
         assert left.wait(60)
         return works(body)
 
@@ -207,7 +209,9 @@ def test_a_caller_that_does_not_wait_finds_the_summary_at_the_next_call(
     hurried = httpx.Client(base_url=service.http.base_url, timeout=0.3)
     with hurried, pytest.raises(httpx.ReadTimeout):
         Api(hurried, alice.api.token)("render", **fields)
+    assert asked.wait(60)
     left.set()
+    until(lambda: alice.graph().counts.get("HistorySummary"))
     reply = alice.api.report("render", **fields)
     assert summary(reply)
     assert reply["usage"]["model_tokens_in"] == 0
