@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -70,21 +71,29 @@ def interrupted(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
         alice.api.refused("delete_session", 503, "storage", session="s")
 
 
-@pytest.mark.usefixtures("slices")
-def test_who_loses_a_race_amid_it_goes_on(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    alice.api("sync", session="s", messages=RUN)
-    left = [4]
-    write = Store.write
+def loses_once(
+    monkeypatch: pytest.MonkeyPatch, which: Callable[[Unit], bool], before: int = 0
+) -> list[Unit]:
+    """Of the writes that are like that, so many go through; the next, given here, loses a race."""
+    write, lost, through = Store.write, list[Unit](), list[Unit]()
 
     def racing(self: Store, unit: Unit) -> None:
-        left[0] -= bool(unit.wipe)
-        if not left[0]:
-            raise Raced
+        if which(unit) and not lost:
+            (through if len(through) < before else lost).append(unit)
+            if lost:
+                raise Raced
         write(self, unit)
 
     monkeypatch.setattr(Store, "write", racing)
+    return lost
+
+
+@pytest.mark.usefixtures("slices")
+def test_who_loses_a_race_amid_it_goes_on(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    alice.api("sync", session="s", messages=RUN)
+    lost = loses_once(monkeypatch, lambda unit: bool(unit.wipe), before=3)
     assert alice.api("delete_session", session="s")["session"] == "s"
-    assert left[0] < 0
+    assert lost
     assert alice.graph().counts == {}
 
 
@@ -126,16 +135,7 @@ def test_a_session_of_the_same_name_that_loses_a_race_runs_again(
 ) -> None:
     alice.api("sync", session="s", messages=RUN)
     interrupted(alice, monkeypatch)
-    lost: list[Unit] = []
-    write = Store.write
-
-    def racing(self: Store, unit: Unit) -> None:
-        if unit.insert and not lost:
-            lost.append(unit)
-            raise Raced
-        write(self, unit)
-
-    monkeypatch.setattr(Store, "write", racing)
+    lost = loses_once(monkeypatch, lambda unit: bool(unit.insert))
     assert alice.api("sync", session="s", messages=RUN)["offset"] == len(RUN)
     assert lost
     alice.graph().check()
