@@ -68,13 +68,19 @@ def stored_messages(stored: Iterable[Fields]) -> tuple[list[Json], list[float]]:
     return messages, timestamps
 
 
+def kind_of(fields: Fields) -> str:
+    """What an event is: "result", "call", or the role of a message."""
+    return "result" if "embedding" in fields else fields.get("role", "call")
+
+
 def _event(fields: Fields, call: int) -> Event:
-    if "embedding" in fields:
-        kind, role = "result", "tool"
-    elif "role" in fields:
-        kind, role = "message", fields["role"]
+    kind = kind_of(fields)
+    if kind == "result":
+        role = "tool"
+    elif kind == "call":
+        role = "assistant"
     else:
-        kind, role = "call", "assistant"
+        kind, role = "message", kind
     return Event(
         cast(Any, kind),
         cast(Role, role),

@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from engine.call.facts import CallFact
 from engine.call.pending import Noted, waiting_fact
-from engine.history.stored import Drawn, Fields, is_event
+from engine.history.stored import Drawn, Fields, is_event, kind_of
 
 
 @dataclass(slots=True, frozen=True)
@@ -40,7 +40,7 @@ class Glimpse:
     @cached_property
     def results(self) -> list[Fields]:
         """Those among the events, oldest first."""
-        return [event for event in self.events if "embedding" in event]
+        return [event for event in self.events if kind_of(event) == "result"]
 
     @property
     def first(self) -> int:
@@ -50,12 +50,11 @@ class Glimpse:
     @property
     def waiting(self) -> bool:
         """Whether the model has yet to answer what came last."""
-        last = self.events[-1] if self.events else {}
-        return bool(last) and last.get("role", "" if "embedding" in last else "call") not in SPOKEN
+        return bool(self.events) and kind_of(self.events[-1]) not in SPOKEN
 
     def calls(self) -> list[GlimpsedCall]:
         """Those that were noted, oldest first; the newest may not be answered yet."""
-        answers = [event for event in self.events if event.get("role") == "assistant"]
+        answers = [event for event in self.events if kind_of(event) == "assistant"]
         found = []
         for turn, answer in enumerate(answers, self.turns - len(answers) + 1):
             if call := answer.get("call"):

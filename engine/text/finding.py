@@ -51,12 +51,13 @@ class Wanted:
         """Its first place and how many there are; None where there is none."""
         if not self._lower:
             return Found(0, 0, "", "", text[: 2 * AROUND])
-        if self._lower not in text.lower():
+        lower = text.lower()
+        if self._lower not in lower:
             return None
         if (first := self._pattern.search(text)) is None:  # the two fold a few letters differently
             return None
         start, stop = first.span()
-        count = min(text.lower().count(self._lower), MOST_COUNTED)
+        count = min(lower.count(self._lower), MOST_COUNTED)
         return Found(
             max(count, 1),
             start,

@@ -8,8 +8,8 @@ from jaclang.jac0core.archetype import EdgeAnchor, NodeAnchor
 from jaclang.jac0core.runtime import JacRuntime
 
 from graph.runtime.belongings import belongings, known
-from graph.runtime.memory import CURRENT, RequestMemory
 from graph.runtime.owner import caller_root
+from graph.runtime.request import request_memory
 from graph.runtime.store import Place
 
 __all__ = ["caller_root"]
@@ -27,7 +27,7 @@ def node_id(node: object) -> UUID:
 
 def owned_node(identity: UUID) -> object | None:
     """The node of that id, if there is one and it belongs to the caller."""
-    anchor = _memory().get(identity)
+    anchor = request_memory().get(identity)
     return None if anchor is None else cast(object, anchor.archetype)
 
 
@@ -43,17 +43,17 @@ def joined(source: object, kind: type, target: object) -> bool:
 
 def load_nodes(identities: Iterable[UUID]) -> None:
     """Loads nodes in one read, so that visiting them costs no read each."""
-    _memory().batch_get(list(identities))
+    request_memory().batch_get(list(identities))
 
 
 def load_ahead(identities: Iterable[UUID], hubs: Iterable[UUID]) -> None:
     """As `load_nodes`, and of `hubs` the edges too: all in one read."""
-    _memory().load(list(identities), list(hubs))
+    request_memory().load(list(identities), list(hubs))
 
 
 def nodes_before(identities: Iterable[UUID], kind: type) -> list[UUID]:
     """The ids of the nodes that an edge of a type leads from to one of these of the caller's."""
-    memory = _memory()
+    memory = request_memory()
     number = memory.store.kinds.number(kind)
     return list(memory.store.sources(caller_root(), identities, number))
 
@@ -63,7 +63,7 @@ def list_nodes(kind: type, before: Place | None, limit: int) -> list[object]:
 
     It is read from an index: no node lists them. The type has a field `created_at`.
     """
-    memory = _memory()
+    memory = request_memory()
     number = memory.store.kinds.number(kind)
     found = memory.store.listed(caller_root(), number, before, limit)
     loaded = memory.batch_get(found)
@@ -102,7 +102,7 @@ def join(source: object, edge: object, target: UUID) -> None:
 
     It is what `source +>: edge :+> target` is.
     """
-    memory = _memory()
+    memory = request_memory()
     start = cast(Any, source).__jac__
     loaded = memory.__mem__.get(target)
     if loaded is None:
@@ -120,15 +120,11 @@ def join(source: object, edge: object, target: UUID) -> None:
 
 def is_whole(ids: Iterable[UUID]) -> bool:
     """Whether each of these nodes of the caller's is there."""
-    memory, wanted = _memory(), set(ids)
+    memory, wanted = request_memory(), set(ids)
     return len(known(memory.store, caller_root(), wanted)) == len(wanted)
 
 
 def what_belongs_to(session: UUID) -> list[UUID]:
     """Every other node of one of the caller's sessions, whether or not all of it is there."""
-    memory = _memory()
+    memory = request_memory()
     return sorted(belongings(memory.store, caller_root(), session) - {session})
-
-
-def _memory() -> RequestMemory:
-    return CURRENT.get()

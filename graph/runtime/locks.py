@@ -57,6 +57,7 @@ class SessionLocks:
                 del self._of_folders[self._folder]
                 if self._file is not None:
                     self._file.close()
+                    self._file = None
 
     @contextmanager
     def hold(self, owner: str, key: str, patience: float = PATIENCE) -> Iterator[None]:
