@@ -34,11 +34,16 @@ def advise(
     It is for agents at work, so every case is replayed as `live`.
     `replay` may do the work elsewhere; without it, it is done here, and the cases embed nothing.
     """
-    cases = [dataclasses.replace(case, live=True) for case in cases]
+    cases = for_agents(cases)
     scores = (replay or _here)(runs, cases)
     bootstrap = Bootstrap(scores, prices=prices)
     known = [(case, bootstrap.estimates(index)) for index, case in enumerate(cases)]
     return verdict_on(known, rule_of(run.model for run in runs), bootstrap.tasks)
+
+
+def for_agents(cases: Sequence[Case]) -> list[Case]:
+    """The cases as they are for agents at work."""
+    return [dataclasses.replace(case, live=True) for case in cases]
 
 
 def advise_on_session(

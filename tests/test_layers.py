@@ -36,6 +36,7 @@ MAY = {
         "contextrender_bridge.settings",
         "engine",
         "evaluation.advice",
+        "evaluation.weighing",
         "graph",
         "nodes",
         "views",

@@ -28,6 +28,23 @@ export interface AdviceView {
   options: AdvisedView[];
 }
 
+/**
+ * The verdict on the first `calls` model calls of each of many sessions. Of the newest `sessions` that
+ * have calls, `weighed` are replayed so far, `replayed` calls in all; `complete` is false while others are
+ * left: ask again. Shares are of all their bills and steps together, dollars those of a session.
+ */
+export interface AllAdviceView {
+  sessions: number;
+  weighed: number;
+  calls: number;
+  replayed: number;
+  complete: boolean;
+  sentence: string;
+  rule: string;
+  best: AdvisedView | null;
+  options: AdvisedView[];
+}
+
 /** Dollars: by the paper's formula, and by the prompts' true common prefixes. */
 export interface CostView {
   paper: number;

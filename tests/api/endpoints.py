@@ -40,7 +40,7 @@ def endpoints(service: Service) -> dict[str, list[str]]:
 
 def example(walker: str, session: str) -> dict[str, Any]:
     """A call that is right, if the session is there."""
-    if walker in ("list_sessions", "holdout", "total_savings"):
+    if walker in ("advise_all", "list_sessions", "holdout", "total_savings"):
         return {}
     if walker in ("sync", "render"):
         return {"session": session, "messages": [{"role": "user", "content": "Hello."}]}

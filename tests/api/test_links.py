@@ -57,7 +57,7 @@ def test_it_opens_no_other_walker(service: Service, visitor: Api, owner: User) -
     others = set(endpoints(service)) - OPEN
     assert {"render", "sync", "import_session", "delete_session", "export_session"} < others
     assert {"share_session", "list_links", "end_links", "note_usage", "look_at_node"} < others
-    assert {"list_sessions", "total_savings", "holdout"} < others
+    assert {"list_sessions", "total_savings", "holdout", "advise_all"} < others
     for walker in others:
         refused(visitor, walker, **example(walker, NAME))
     assert owner.graph() == before

@@ -30,7 +30,7 @@ def test_every_endpoint_is_tried_here(service: Service, owner: User) -> None:
             "end_links",
             "holdout",
         ),
-        "total_savings",
+        *("advise_all", "total_savings"),
     }
     for walker in [*LOOKS_AT_A_SESSION, "note_usage", "share_session", "end_links"]:
         assert owner.api.post(walker, **example(walker, "s")).status_code == 200

@@ -16,6 +16,7 @@ from engine.lookback.pausing import pausing
 LOOKS: Final = frozenset(
     {
         "advise",
+        "advise_all",
         "compare_policies",
         "explain",
         "glimpse",
