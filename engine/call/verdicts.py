@@ -11,7 +11,7 @@ from engine.call.render_call import Rendered
 from engine.history.history import NO_CALL
 
 TOO_LARGE: Final = "larger than all that was free for results"
-NO_ROOM: Final = "too large for what those taken before it had left"
+NO_ROOM: Final = "no room left after others were taken"
 KEPT_FREE: Final = "it would have fitted: the policy left that room free"
 
 

@@ -84,7 +84,7 @@ def test_every_result_has_a_reason(api: Api) -> None:
     assert reasons.pop(len(RUN)) == "no call asked for it"
     assert set(reasons.values()) == {
         "selected",
-        "too large for what those taken before it had left",
+        "no room left after others were taken",
     }
     assert [row["order"] is None for row in left_out] == [
         row["shown"] == "omitted" for row in left_out

@@ -105,7 +105,7 @@ def test_labels_tell_what_a_node_is_and_never_its_contents(alice: User) -> None:
     labels = {label(node.kind, node.fields) for node in graph.nodes.values()}
     assert CANARY in str(graph.nodes)
     assert not [text for text in labels if CANARY in text or len(text) > 100]
-    assert {"Session s · 1 branches"} <= labels
+    assert {"Session s · 1 branch"} <= labels
     assert "Branch 0 · 4 messages, 2 turns" in labels
     assert [text for text in labels if text.startswith("user message 0 · turn 1 · ")]
     assert [text for text in labels if text.startswith("call look · turn 1 · ")]

@@ -81,7 +81,7 @@ def test_a_call_is_explained(service: Service) -> None:
 def test_reasons_are_readable_in_eighty_columns(service: Service) -> None:
     shown = run(service, "explain", ORDERS, "--turn", "30", "--budget", "2000", columns=80)
     assert max(map(len, shown.splitlines())) <= 80
-    assert "too large for what those taken before it had left" in " ".join(
+    assert "no room left after others were taken" in " ".join(
         " ".join(line[52:].split()) for line in shown.splitlines()
     )
 

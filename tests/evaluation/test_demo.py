@@ -56,7 +56,7 @@ def test_it_replays_the_shipped_run_and_explains_a_call(
         "full",
         "One call explained",
         "complete, 1st",
-        "omitted: too large for what those taken before it had left.",
+        "omitted: no room left after others were taken.",
         "The uses behind c",
     ):
         assert words in printed.out

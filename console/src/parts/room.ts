@@ -9,6 +9,6 @@ export interface Left {
 
 export function room({ cost, left, after }: Left): string {
   if (left === null) return "";
-  const when = after === null ? "in the end" : after ? `after the first ${number(after)} taken` : "from the start";
+  const when = after === null ? "in the end" : after ? `after the first ${number(after)}` : "from the start";
   return `: it needed ${number(cost)} tokens, ${number(left)} were left ${when}`;
 }

@@ -6,6 +6,7 @@ import { Copy } from "../parts/copy";
 import { Curve } from "../parts/curve";
 import { linesOf } from "../parts/lines";
 import { Failure, Loading } from "../parts/notes";
+import { num, Table, text } from "../parts/table";
 import type { SessionData } from "../session";
 import type { AdviceView, AdvisedView } from "../types";
 
@@ -70,38 +71,26 @@ export function Advice({ data }: { data: SessionData }) {
   );
 }
 
+const COLUMNS = [text("Policy"), num("Budget"), num("Of the bill"), num("Dollars"), num("Steps that had all"), text("Setting")];
+
 function Options({ options }: { options: AdvisedView[] }) {
   return (
     <details>
       <summary>The figures</summary>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Policies and budgets">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Policy</th>
-              <th scope="col" class="num">Budget</th>
-              <th scope="col" class="num">Of the bill</th>
-              <th scope="col" class="num">Dollars</th>
-              <th scope="col" class="num">Steps that had all</th>
-              <th scope="col">Setting</th>
-            </tr>
-          </thead>
-          <tbody>
-            {options.map((option) => (
-              <tr key={`${option.policy}@${option.budget}`}>
-                <th scope="row">{option.policy}</th>
-                <td class="num">{number(option.budget)}</td>
-                <td class="num">{option.cost === null ? "–" : percent(option.cost)}</td>
-                <td class="num">{dollars(option.dollars)}</td>
-                <td class="num">{option.hidden === null ? "–" : percent(1 - option.hidden)}</td>
-                <td>
-                  <Copy text={settingOf(option)} />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label="Policies and budgets" columns={COLUMNS}>
+        {options.map((option) => (
+          <tr key={`${option.policy}@${option.budget}`}>
+            <th scope="row">{option.policy}</th>
+            <td class="num">{number(option.budget)}</td>
+            <td class="num">{option.cost === null ? "–" : percent(option.cost)}</td>
+            <td class="num">{dollars(option.dollars)}</td>
+            <td class="num">{option.hidden === null ? "–" : percent(1 - option.hidden)}</td>
+            <td>
+              <Copy text={settingOf(option)} />
+            </td>
+          </tr>
+        ))}
+      </Table>
     </details>
   );
 }

@@ -4,6 +4,7 @@ import { ask, isAbort } from "../api";
 import { number, plural } from "../format";
 import { room } from "../parts/room";
 import { Empty, Failure, Loading } from "../parts/notes";
+import { num, Table, text } from "../parts/table";
 import { address, useOption } from "../route";
 import { COMPLETE, type SessionData } from "../session";
 import type { MissesView, MissView, RemediesView } from "../types";
@@ -20,6 +21,7 @@ const SAID: Record<Filter, string> = {
 };
 
 const AT_ONCE = 100;
+const COLUMNS = [num("Turn"), text("Result"), text("What it needed"), text("Why it was out"), text("What would have shown it")];
 
 /** All misses, page by page; asked again from the last known turn whenever `stamp` changes. */
 function useMisses(session: string, branch: number | null, stamp: number) {
@@ -71,24 +73,11 @@ export function Misses({ place, data }: ViewProps) {
           </button>
         ))}
       </div>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Misses">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col" class="num">Turn</th>
-              <th scope="col">Result</th>
-              <th scope="col">What it needed</th>
-              <th scope="col">Why it was out</th>
-              <th scope="col">What would have shown it</th>
-            </tr>
-          </thead>
-          <tbody>
-            {shown.slice(0, limit).map(({ miss }) => (
-              <Row key={`${miss.turn}/${miss.position}`} miss={miss} session={session} branch={branch} />
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label="Misses" columns={COLUMNS}>
+        {shown.slice(0, limit).map(({ miss }) => (
+          <Row key={`${miss.turn}/${miss.position}`} miss={miss} session={session} branch={branch} />
+        ))}
+      </Table>
       {shown.length > limit && (
         <button class="wide" onClick={() => setLimit(limit + 500)}>
           Show more of {number(shown.length)}

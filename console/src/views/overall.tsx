@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { dollars, number, percent, plural, short } from "../format";
 import { useAsk } from "../parts/load";
 import { Empty, Failure, Figure, Loading } from "../parts/notes";
+import { num, Table, text } from "../parts/table";
 import { GROUPS, type Group, grouped, saved, type Total, total } from "../parts/saved";
 import type { TotalSavingsView } from "../types";
 
@@ -55,28 +56,11 @@ export function Overall() {
         {counted < sessions && " The others were only recorded, or are older than that: their own pages recompute them."}
         {all.unpriced > 0 && ` ${plural(all.unpriced, "call")} of models without a price are not in the dollars.`}
       </p>
-      <div class="scroll" tabIndex={0} role="region" aria-label={`Savings by ${NAMES[by].toLowerCase()}`}>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">{NAMES[by]}</th>
-              {["Calls", "Whole", "Sent", "Saved", "Cost of whole", "Billed of whole", "In view"].map((name) => (
-                <th key={name} scope="col" class="num">
-                  {name}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {groups.map((sums) => (
-              <Line key={sums.name} sums={sums} />
-            ))}
-          </tbody>
-          <tfoot>
-            <Line sums={all} />
-          </tfoot>
-        </table>
-      </div>
+      <Table label={`Savings by ${NAMES[by].toLowerCase()}`} columns={[text(NAMES[by]), ...SUMS]} foot={<Line sums={all} />}>
+        {groups.map((sums) => (
+          <Line key={sums.name} sums={sums} />
+        ))}
+      </Table>
       <details>
         <summary>What the words mean</summary>
         <dl class="terms">
@@ -91,6 +75,8 @@ export function Overall() {
     </section>
   );
 }
+
+const SUMS = ["Calls", "Whole", "Sent", "Saved", "Cost of whole", "Billed of whole", "In view"].map((name) => num(name));
 
 function Line({ sums }: { sums: Total }) {
   return (

@@ -4,6 +4,7 @@ import { ask, isAbort } from "../api";
 import { dollars, number, percent, short } from "../format";
 import { Chart } from "../parts/chart";
 import { Failure, Figure, Loading } from "../parts/notes";
+import { num, Table, text } from "../parts/table";
 import type { SessionData } from "../session";
 import type { CompareView, PolicyView, SavingsView } from "../types";
 import { Advice } from "./advice";
@@ -108,6 +109,15 @@ function Compare({ data }: { data: SessionData }) {
   );
 }
 
+const COLUMNS = [
+  text("Policy"),
+  num("Recall"),
+  num("Prompt tokens"),
+  num("Cached"),
+  num("Paper’s formula"),
+  num("True prefix"),
+];
+
 function Comparison({ data }: { data: SessionData }) {
   const found = useWhole<CompareView>("compare_policies", { session: data.key, branch: data.branch }, data.last);
   if (found.error !== null) return <Failure error={found.error} />;
@@ -123,48 +133,24 @@ function Comparison({ data }: { data: SessionData }) {
   return (
     <>
       {!complete && <Loading what={`${number(Math.min(...policies.map((view) => view.turns)))} of ${number(data.last)} turns`} />}
-      <div class="scroll" tabIndex={0} role="region" aria-label="Policies compared">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Policy</th>
-              <th scope="col" class="num">
-                Recall
-              </th>
-              <th scope="col" class="num">
-                Prompt tokens
-              </th>
-              <th scope="col" class="num">
-                Cached
-              </th>
-              <th scope="col" class="num">
-                Paper’s formula
-              </th>
-              <th scope="col" class="num">
-                True prefix
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {policies.map((view) => (
-              <tr key={view.policy} class={view.policy === data.policy ? "current" : ""}>
-                <th scope="row">
-                  {view.policy} {view.policy === data.policy && <span class="tag">in use</span>}
-                </th>
-                <td class={view.recall !== null && view.recall === recall ? "num best" : "num"}>
-                  {view.recall === null ? "–" : percent(view.recall)} <small>{view.events > 0 && `${view.seen}/${view.events}`}</small>
-                </td>
-                <td class="num">
-                  {short(view.prompt)} <small>{percent(view.full ? view.prompt / view.full : 0)}</small>
-                </td>
-                <td class="num">{percent(view.prompt ? view.cached / view.prompt : 0)}</td>
-                <td class={view.cost.paper === paper ? "num best" : "num"}>{dollars(view.cost.paper)}</td>
-                <td class={view.cost.prefix === prefix ? "num best" : "num"}>{dollars(view.cost.prefix)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label="Policies compared" columns={COLUMNS}>
+        {policies.map((view) => (
+          <tr key={view.policy} class={view.policy === data.policy ? "current" : ""}>
+            <th scope="row">
+              {view.policy} {view.policy === data.policy && <span class="tag">in use</span>}
+            </th>
+            <td class={view.recall !== null && view.recall === recall ? "num best" : "num"}>
+              {view.recall === null ? "–" : percent(view.recall)} <small>{view.events > 0 && `${view.seen}/${view.events}`}</small>
+            </td>
+            <td class="num">
+              {short(view.prompt)} <small>{percent(view.full ? view.prompt / view.full : 0)}</small>
+            </td>
+            <td class="num">{percent(view.prompt ? view.cached / view.prompt : 0)}</td>
+            <td class={view.cost.paper === paper ? "num best" : "num"}>{dollars(view.cost.paper)}</td>
+            <td class={view.cost.prefix === prefix ? "num best" : "num"}>{dollars(view.cost.prefix)}</td>
+          </tr>
+        ))}
+      </Table>
     </>
   );
 }

@@ -6,6 +6,7 @@ import { Icon } from "../parts/icon";
 import { useAsk, useInterval } from "../parts/load";
 import { forgetMarks } from "../parts/marks";
 import { Empty, Failure, Loading } from "../parts/notes";
+import { num, Table, text, unseen } from "../parts/table";
 import { address } from "../route";
 import type { SessionPage, SessionView } from "../types";
 
@@ -66,47 +67,19 @@ export function Sessions() {
       {page.value === null && page.busy && <Loading what="Loading sessions…" />}
       {page.value !== null && sessions.length === 0 && <NoSessions query={query} />}
       {sessions.length > 0 && (
-        <div class="scroll" tabIndex={0} role="region" aria-label="Sessions">
-          <table class="sessions">
-            <thead>
-              <tr>
-                <th scope="col">Session</th>
-                <th scope="col" class="num">
-                  Turns
-                </th>
-                <th scope="col" class="num">
-                  Results
-                </th>
-                <th scope="col" class="num">
-                  Size
-                </th>
-                <th scope="col" class="num" title="Prompt tokens left out so far, of those of the whole history, as counted when calls were made">
-                  Tokens saved
-                </th>
-                <th scope="col" class="num" title="Of the results that answers drew on, those they had complete">
-                  In view
-                </th>
-                <th scope="col">Last activity</th>
-                <th scope="col">
-                  <span class="hidden">Actions</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {sessions.map((view) => (
-                <Row
-                  key={view.session}
-                  view={view}
-                  doomed={doomed === view.session}
-                  onExport={() => download(view.session)}
-                  onAsk={() => setDoomed(view.session)}
-                  onKeep={() => setDoomed(null)}
-                  onDelete={() => remove(view.session)}
-                />
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table label="Sessions" kind="sessions" columns={COLUMNS}>
+          {sessions.map((view) => (
+            <Row
+              key={view.session}
+              view={view}
+              doomed={doomed === view.session}
+              onExport={() => download(view.session)}
+              onAsk={() => setDoomed(view.session)}
+              onKeep={() => setDoomed(null)}
+              onDelete={() => remove(view.session)}
+            />
+          ))}
+        </Table>
       )}
       {(cursors.length > 1 || page.value?.next) && (
         <nav class="pager" aria-label="Pages">
@@ -122,6 +95,17 @@ export function Sessions() {
     </section>
   );
 }
+
+const COLUMNS = [
+  text("Session"),
+  num("Turns"),
+  num("Results"),
+  num("Size"),
+  num("Tokens saved", "Prompt tokens left out so far, of those of the whole history, as counted when calls were made"),
+  num("In view", "Of the results that answers drew on, those they had complete"),
+  text("Last activity"),
+  unseen("Actions"),
+];
 
 interface RowProps {
   view: SessionView;

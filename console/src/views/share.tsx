@@ -5,6 +5,7 @@ import { date } from "../format";
 import { Copy } from "../parts/copy";
 import { useAsk } from "../parts/load";
 import { Failure } from "../parts/notes";
+import { Table, text, unseen } from "../parts/table";
 import type { LinksView, LinkView } from "../types";
 
 export function Share({ session }: { session: string }) {
@@ -36,27 +37,17 @@ export function Share({ session }: { session: string }) {
       </form>
       {failed !== null && <Failure error={failed} />}
       {found.length > 0 && (
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">For</th>
-              <th scope="col">Until</th>
-              <th scope="col">Link</th>
-              <th scope="col">
-                <span class="hidden">Actions</span>
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {found.map((link) => (
-              <Row key={link.id} link={link} onRevoke={() => void change("end_links", { id: link.id })} />
-            ))}
-          </tbody>
-        </table>
+        <Table label="Links" columns={COLUMNS}>
+          {found.map((link) => (
+            <Row key={link.id} link={link} onRevoke={() => void change("end_links", { id: link.id })} />
+          ))}
+        </Table>
       )}
     </section>
   );
 }
+
+const COLUMNS = [text("For"), text("Until"), text("Link"), unseen("Actions")];
 
 function Row({ link, onRevoke }: { link: LinkView; onRevoke: () => void }) {
   const url = location.origin + link.path;

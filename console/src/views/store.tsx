@@ -1,10 +1,10 @@
 // The Jac graph as it is stored: a node, its fields, and its edges to follow.
-import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { number, plural } from "../format";
 import { Copy } from "../parts/copy";
 import { useAsk } from "../parts/load";
 import { Failure, Loading } from "../parts/notes";
+import { Table, text } from "../parts/table";
 import { go } from "../route";
 import type { DegreeView, EdgeView, NodeView } from "../types";
 
@@ -68,29 +68,13 @@ export function Store({ id }: { id: string }) {
   );
 }
 
-function Table({ name, columns, children }: { name: string; columns: string[]; children: ComponentChildren }) {
-  return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={name}>
-      <table>
-        <thead>
-          <tr>
-            {columns.map((column) => (
-              <th key={column} scope="col">
-                {column}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>{children}</tbody>
-      </table>
-    </div>
-  );
-}
+const FIELDS = ["Field", "Type", "Value"].map((name) => text(name));
+const EDGES = ["Edge", "Node", "Values"].map((name) => text(name));
 
 function Fields({ node }: { node: NodeView }) {
   if (node.fields.length === 0) return <p class="hint">It has no fields.</p>;
   return (
-    <Table name="Fields" columns={["Field", "Type", "Value"]}>
+    <Table label="Fields" columns={FIELDS}>
       {node.fields.map((field) => (
         <tr key={field.name}>
           <th scope="row">{field.name}</th>
@@ -123,7 +107,7 @@ function Degrees({ node, kind, onKind }: { node: NodeView; kind: string; onKind:
 
 function Edges({ edges }: { edges: EdgeView[] }) {
   return (
-    <Table name="Edges" columns={["Edge", "Node", "Values"]}>
+    <Table label="Edges" columns={EDGES}>
       {edges.map((edge) => (
         <tr key={edge.kind + edge.outgoing + edge.id}>
           <td>

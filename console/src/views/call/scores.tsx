@@ -3,6 +3,7 @@ import { useMemo, useState } from "preact/hooks";
 import { decimals, number, plural } from "../../format";
 import { Icon } from "../../parts/icon";
 import { room } from "../../parts/room";
+import { type Column as Head, Table } from "../../parts/table";
 import { address } from "../../route";
 import type { CallView, ResultView } from "../../types";
 import type { Difference } from "./difference";
@@ -35,48 +36,37 @@ export function Scores({ view, session, branch, difference }: Props) {
   const [open, setOpen] = useState<number | null>(null);
   const rows = useMemo(() => sorted(view.explain.results, by.column, by.down), [view, by]);
   if (rows.length === 0) return null;
+  const heads = COLUMNS.map(([column, title, hint]): Head => {
+    const on = by.column === column;
+    return {
+      name: (
+        <button class="sort" onClick={() => setBy({ column, down: on ? !by.down : startsDown(column) })}>
+          {title}
+          {on && <Icon name={by.down ? "down" : "up"} />}
+        </button>
+      ),
+      hint,
+      num: column !== "name" && column !== "order",
+      sorted: on ? (by.down ? "descending" : "ascending") : "none",
+    };
+  });
   return (
     <section class="scores">
       <h2>
         Why <small>{plural(rows.length, "result")}</small>
       </h2>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Scores">
-        <table>
-          <thead>
-            <tr>
-              {COLUMNS.map(([column, title, hint]) => {
-                const on = by.column === column;
-                return (
-                  <th
-                    key={column}
-                    scope="col"
-                    class={column === "name" || column === "order" ? "" : "num"}
-                    aria-sort={on ? (by.down ? "descending" : "ascending") : "none"}
-                    title={hint}
-                  >
-                    <button class="sort" onClick={() => setBy({ column, down: on ? !by.down : startsDown(column) })}>
-                      {title}
-                      {on && <Icon name={by.down ? "down" : "up"} />}
-                    </button>
-                  </th>
-                );
-              })}
-            </tr>
-          </thead>
-          <tbody>
-            {rows.slice(0, limit).map((row) => (
-              <Row
-                key={row.position}
-                row={row}
-                open={open === row.position}
-                change={difference?.added.includes(row.position) ? "added" : difference?.removed.includes(row.position) ? "removed" : ""}
-                link={address(session, "result", row.position, branch)}
-                toggle={() => setOpen(open === row.position ? null : row.position)}
-              />
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label="Scores" columns={heads}>
+        {rows.slice(0, limit).map((row) => (
+          <Row
+            key={row.position}
+            row={row}
+            open={open === row.position}
+            change={difference?.added.includes(row.position) ? "added" : difference?.removed.includes(row.position) ? "removed" : ""}
+            link={address(session, "result", row.position, branch)}
+            toggle={() => setOpen(open === row.position ? null : row.position)}
+          />
+        ))}
+      </Table>
       {rows.length > limit && (
         <button class="wide" onClick={() => setLimit(rows.length)}>
           Show all {number(rows.length)}
