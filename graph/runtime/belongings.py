@@ -9,7 +9,7 @@ from itertools import batched
 from uuid import UUID
 
 from graph.runtime import rows
-from graph.runtime.identity import branch_id, event_id
+from graph.runtime.identity import branch_id, event_id, own_event_ids, session_id_of
 from graph.runtime.store import Store
 
 BRANCHES_AT_ONCE = 64
@@ -29,6 +29,21 @@ def belongings(store: Store, owner: UUID, session: UUID) -> set[UUID]:
         fresh = ends - found - {owner}
         found |= fresh
     return found
+
+
+def left_by(store: Store, owner: UUID, removal: UUID) -> set[UUID]:
+    """The ids of what a session that is being deleted may have left; of a removal that cannot be
+    read, none."""
+    for _, _, _, data in store.nodes(owner, [removal]):
+        try:
+            fields = rows.parse(rows.unpack(data))[0]
+            others = {UUID(id) for id in fields["others"]}
+            events = own_event_ids(session_id_of(owner, fields["key"]), fields["events"])
+        except (ValueError, KeyError, TypeError):
+            break
+        stands_for = store.kinds.number_of("nodes.edges", "StandsFor")
+        return {*events, *others, *store.sources(owner, events, stands_for)}
+    return set()
 
 
 def branch_ids(store: Store, owner: UUID, session: UUID) -> list[UUID]:

@@ -51,7 +51,7 @@ class Changes:
     """The rows that a request read, and what it takes away.
 
     `removed` are nodes with the revision that was read, `parted` edges, `fences` nodes that must be
-    as they were read, `wiped` nodes that go unseen.
+    as they were read, `cut` nodes whose edges go unseen, `wiped` nodes that go so themselves.
     """
 
     def __init__(self, owner: UUID | None, kinds: Kinds) -> None:
@@ -63,6 +63,7 @@ class Changes:
         self.removed: dict[UUID, int] = {}
         self.parted: dict[UUID, End] = {}
         self.fences: set[UUID] = set()
+        self.cut: list[UUID] = []
         self.wiped: list[UUID] = []
 
     def take_away(self, id: UUID) -> None:
@@ -85,8 +86,9 @@ class Changes:
         owner = self._owner
         unit.remove += [(owner or id, id, rev) for id, rev in self.removed.items()]
         unit.part += self.parted.values()
-        if self.wiped and owner is not None:
-            unit.wipe.append((owner, tuple(self.wiped)))
+        for some, taken in ((self.cut, unit.cut), (self.wiped, unit.wipe)):
+            if some and owner is not None:
+                taken.append((owner, tuple(some)))
         for id in self.fences & self.nodes.keys() - written.nodes.keys() if unit else ():
             assert owner is not None
             held = self.nodes[id]
@@ -102,6 +104,7 @@ class Changes:
             self.nodes.pop(id, None)
         self.removed.clear()
         self.parted.clear()
+        self.cut.clear()
         self.wiped.clear()
 
     def _collect_node(self, unit: Unit, anchor: Any, written: Written) -> None:

@@ -11,7 +11,7 @@ from uuid import UUID
 from engine.history.branches import ROOT
 from engine.history.stored import is_event, is_intact
 from graph.runtime import rows
-from graph.runtime.belongings import belongings, branch_ids, known
+from graph.runtime.belongings import belongings, branch_ids, known, left_by
 from graph.runtime.identity import event_id, removal_id
 from graph.runtime.quarantine import put_aside
 from graph.runtime.statements import PART
@@ -58,7 +58,8 @@ def check_owner(store: Store, owner: UUID) -> Iterator[Finding]:
             sessions.add(ends[0])
         if any(end not in kinds and end != owner and str(end) not in aside for end in ends):
             loose.append(((ends[0], number, ends[1]), name))
-    theirs = {owner, *(id for id, kind in kinds.items() if kind == "Removal")}
+    removals = {id for id, kind in kinds.items() if kind == "Removal"}
+    theirs = {owner, *removals}.union(*(left_by(store, owner, one) for one in removals))
     for session in sorted(sessions):
         belong = belongings(store, owner, session)
         theirs |= belong

@@ -121,17 +121,18 @@ class RequestMemory(TieredMemory):
         self._changes.take_away(id)
         if isinstance(anchor, EdgeAnchor):
             self._unlist(anchor)
-        for edge in self._at.pop(id, ()):
-            self.__mem__.pop(edge.id, None)
-            self._changes.edges.pop(edge.id, None)
-            self._unlist(edge)
+        self._forget_edges_at(id)
 
     def fence(self, id: UUID) -> None:
         """What is written must find this node as it was read, if it was read."""
         self._changes.fences.add(id)
 
+    def cut(self, ids: Iterable[UUID]) -> None:
+        """Stored nodes whose edges go with the next flush, unseen."""
+        self._changes.cut += ids
+
     def wipe(self, ids: Iterable[UUID]) -> None:
-        """Stored nodes that go with the next flush, unseen, with their edges."""
+        """Stored nodes that go with the next flush, unseen; `cut` their edges before."""
         self._changes.wiped += ids
 
     def commit(self, anchor: object = None) -> None:
@@ -156,6 +157,8 @@ class RequestMemory(TieredMemory):
         except BaseException as failure:
             self._failure = failure
             raise
+        for id in self._changes.cut:
+            self._forget_edges_at(id)
         for id in self._changes.wiped:
             self.__mem__.pop(id, None)
         self._changes.done(written)
@@ -272,6 +275,12 @@ class RequestMemory(TieredMemory):
         stub = NodeAnchor.__new__(NodeAnchor)
         stub.id = id
         return stub
+
+    def _forget_edges_at(self, id: UUID) -> None:
+        for edge in self._at.pop(id, ()):
+            self.__mem__.pop(edge.id, None)
+            self._changes.edges.pop(edge.id, None)
+            self._unlist(edge)
 
     def _unlist(self, edge: Any) -> None:
         """Takes an edge off its ends' lists."""

@@ -45,7 +45,7 @@ def one_statement(unit: Unit) -> Statement | None:
     """
     owners = {row[0] for some in (unit.insert, unit.fence, unit.join) for row in some}
     owners |= {row[2] for row in unit.update}
-    if len(owners) != 1 or unit.remove or unit.part or unit.wipe:
+    if len(owners) != 1 or unit.remove or unit.part or unit.cut or unit.wipe:
         return None
     rows = len(unit.insert) + len(unit.update) + len(unit.fence) + len(unit.join)
     values: dict[str, Any] = {"owner": owners.pop(), "rows": rows}

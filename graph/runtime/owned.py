@@ -16,9 +16,10 @@ SESSIONS_AT_ONCE: Final = 1_000
 
 def remove_owner(store: Store, owner: UUID) -> None:
     """Deletes everything of one user, in slices. Raises StoreUnavailable; it can be run again."""
-    some = f"SELECT id FROM nodes WHERE owner = ? LIMIT {WIPED_AT_ONCE}"
-    while found := store.read(some, (owner,)):
-        store.write(Unit(wipe=[(owner, tuple(store.uuid(id) for (id,) in found))]))
+    query = f"SELECT id FROM nodes WHERE owner = ? LIMIT {WIPED_AT_ONCE}"
+    while found := store.read(query, (owner,)):
+        some = [(owner, tuple(store.uuid(id) for (id,) in found))]
+        store.write(Unit(cut=some, wipe=some))
     with store.transaction() as cursor:
         for table in ("edges", "quarantine"):
             delete = store.query(f"DELETE FROM {table} WHERE owner = ?")

@@ -5,7 +5,8 @@ meanwhile waits, and the next to go takes all of it along: one transaction and o
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,6 +42,13 @@ class WriteQueue:
                     self._write_some()
         if job.failure is not None:
             raise job.failure
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Nobody of this process writes during the block: whoever comes waits here, and not, by
+        ever longer sleeps, for the database's own lock."""
+        with self._turn:
+            yield
 
     def _write_some(self) -> None:
         with self._guard:

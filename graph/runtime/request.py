@@ -77,10 +77,15 @@ def wipe(mark: UUID, ids: Iterable[UUID]) -> None:
     Each slice finds the node `mark` as it was, so that nothing is deleted that came after it went.
     A request that loses a race afterwards may run again: it finds what is still to go.
     """
-    memory = request_memory()
+    memory, wanted = request_memory(), list(ids)
     memory.fence(mark)
     wrote = memory.wrote
-    for some in batched(ids, WIPED_AT_ONCE):
+    # As each table is laid out: edges by their nodes' ids, nodes as they came. A slice is then of
+    # few pages, and each page is written in few slices.
+    for some in batched(sorted(wanted), WIPED_AT_ONCE):
+        memory.cut(some)
+        memory.flush()
+    for some in batched(wanted, WIPED_AT_ONCE):
         memory.wipe(some)
         memory.flush()
     memory.wrote = wrote

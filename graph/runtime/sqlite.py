@@ -146,13 +146,18 @@ class SqliteStore(Store):
     def reclaim(self) -> None:
         """Shrinks the file a little at a time and empties the log, unless somebody is reading."""
         with self._connection() as connection:
+
+            def step(pragma: str) -> None:
+                with self._queue.turn():
+                    connection.execute(f"PRAGMA {pragma}").fetchall()
+
             with suppress(sqlite3.OperationalError):
                 free, before = _free_pages(connection), 0
                 while free and free != before:
-                    connection.execute(f"PRAGMA incremental_vacuum({PAGES_AT_ONCE})").fetchall()
+                    step(f"incremental_vacuum({PAGES_AT_ONCE})")
                     free, before = _free_pages(connection), free
                 connection.execute("PRAGMA busy_timeout=0")
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                step("wal_checkpoint(TRUNCATE)")
             connection.execute(f"PRAGMA busy_timeout={int(LOCK_TIMEOUT_SECONDS * 1000)}")
 
     def close(self) -> None:

@@ -24,9 +24,15 @@ PART_OUT = "DELETE FROM edges WHERE owner = ? AND source = ?"
 PART_IN = f"DELETE FROM edges {BY_TARGET} WHERE owner = ? AND target = ?"
 
 
+def cutting(owner: UUID, ids: Sequence[UUID]) -> Iterator[tuple[str, Sequence[object]]]:
+    """What deletes every edge at these nodes."""
+    among = f"IN ({','.join('?' * len(ids))})"
+    yield f"DELETE FROM edges WHERE owner = ? AND source {among}", (owner, *ids)
+    yield f"DELETE FROM edges {BY_TARGET} WHERE owner = ? AND target {among}", (owner, *ids)
+
+
 def wiping(owner: UUID, ids: Sequence[UUID]) -> Iterator[tuple[str, Sequence[object]]]:
-    """What deletes these nodes, every edge at them, and what was put aside of them."""
-    among = f"owner = ? AND {{}} IN ({','.join('?' * len(ids))})"
-    for table, column in (("edges", "source"), ("edges", "target"), ("nodes", "id")):
-        yield f"DELETE FROM {table} WHERE {among.format(column)}", (owner, *ids)
-    yield f"DELETE FROM quarantine WHERE {among.format('id')}", (owner, *map(str, ids))
+    """What deletes these nodes, and what was put aside of them."""
+    among = f"owner = ? AND id IN ({','.join('?' * len(ids))})"
+    yield f"DELETE FROM nodes WHERE {among}", (owner, *ids)
+    yield f"DELETE FROM quarantine WHERE {among}", (owner, *map(str, ids))

@@ -31,6 +31,7 @@ from graph.runtime.statements import (
     PART_OUT,
     REMOVE,
     UPDATE,
+    cutting,
     wiping,
 )
 from graph.runtime.unit import Raced, StoreUnavailable, Unit
@@ -282,9 +283,10 @@ class Store(ABC):
         self._many(cursor, PART_IN, gone)
         self._many(cursor, PART, unit.part)
         self._many(cursor, JOIN, unit.join)
-        for owner, ids in unit.wipe:
-            for query, row in wiping(owner, ids):
-                cursor.execute(self.query(query), self.row(row))
+        for some, statements in ((unit.cut, cutting), (unit.wipe, wiping)):
+            for owner, ids in some:
+                for query, row in statements(owner, ids):
+                    cursor.execute(self.query(query), self.row(row))
 
     def _each(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> None:
         """Every row must be found, or be new: else somebody was faster."""

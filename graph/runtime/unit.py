@@ -6,8 +6,8 @@ from uuid import UUID
 
 from contextrender_bridge.errors import ServerError
 
-WIPED_AT_ONCE: Final = 500
-"""Nodes: what keeps others from writing for some 20 ms."""
+WIPED_AT_ONCE: Final = 2000
+"""Nodes, or nodes whose edges go: what keeps others from writing for some 20 ms."""
 
 End = tuple[UUID, UUID, int, UUID]
 """An edge: owner, source, kind, target. There is one of a kind between two nodes."""
@@ -38,10 +38,12 @@ class Unit:
     remove: list[tuple[UUID, UUID, int]] = field(default_factory=list)
     join: list[tuple[UUID, UUID, int, UUID, bytes | None]] = field(default_factory=list)
     part: list[End] = field(default_factory=list)
+    cut: list[tuple[UUID, tuple[UUID, ...]]] = field(default_factory=list)
+    """Owners and nodes of theirs whose edges go."""
     wipe: list[tuple[UUID, tuple[UUID, ...]]] = field(default_factory=list)
-    """Owners and nodes of theirs that go with their edges, whatever their revisions."""
+    """Owners and nodes of theirs that go without their edges, whatever their revisions."""
 
     def __bool__(self) -> bool:
         """Whether there is anything to write; a fence alone protects nothing."""
-        changes = (self.insert, self.update, self.remove, self.join, self.part, self.wipe)
-        return any(changes)
+        changes = (self.insert, self.update, self.remove, self.join, self.part)
+        return any(changes) or bool(self.cut or self.wipe)

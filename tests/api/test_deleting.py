@@ -5,11 +5,14 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from uuid import UUID
 
 import pytest
 from contextrender_bridge.wire import Json
 
 from graph.runtime import request
+from graph.runtime.checking import check_owner
+from graph.runtime.opening import open_store
 from graph.runtime.store import Store
 from graph.runtime.unit import Raced, StoreUnavailable, Unit
 from tests.api.conftest import Service, User
@@ -36,7 +39,7 @@ def test_others_write_between_the_slices(
     def pausing(self: Store, unit: Unit) -> None:
         nonlocal wiped
         write(self, unit)
-        wiped += len(unit.wipe)
+        wiped += bool(unit.cut or unit.wipe)
         if wiped == 3:
             under_way.set()
             assert goes_on.wait(30)
@@ -55,13 +58,13 @@ def test_others_write_between_the_slices(
     assert alice.graph().counts == {}
 
 
-def interrupted(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store fails at the fourth slice of a delete."""
-    left = [4]
+def interrupted(alice: User, monkeypatch: pytest.MonkeyPatch, slice: int = 4) -> None:
+    """The store fails at that slice of a delete."""
+    left = [slice]
     write = Store.write
 
     def failing(self: Store, unit: Unit) -> None:
-        left[0] -= bool(unit.wipe)
+        left[0] -= bool(unit.cut or unit.wipe)
         if not left[0]:
             raise StoreUnavailable("The store did not take the change; nothing was written.")
         write(self, unit)
@@ -91,18 +94,41 @@ def loses_once(
 @pytest.mark.usefixtures("slices")
 def test_who_loses_a_race_amid_it_goes_on(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     alice.api("sync", session="s", messages=RUN)
-    lost = loses_once(monkeypatch, lambda unit: bool(unit.wipe), before=3)
+    lost = loses_once(monkeypatch, lambda unit: bool(unit.cut or unit.wipe), before=3)
     assert alice.api("delete_session", session="s")["session"] == "s"
     assert lost
     assert alice.graph().counts == {}
 
 
 @pytest.mark.usefixtures("slices")
-def test_interrupted_it_is_gone_and_the_next_delete_goes_on(
+def test_edges_go_before_nodes_each_in_the_order_of_its_table(
     alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice.api("sync", session="s", messages=RUN)
-    interrupted(alice, monkeypatch)
+    units = list[Unit]()
+    write = Store.write
+
+    def noting(self: Store, unit: Unit) -> None:
+        units.append(unit)
+        write(self, unit)
+
+    monkeypatch.setattr(Store, "write", noting)
+    alice.api("delete_session", session="s")
+    cut = [id for unit in units for _, ids in unit.cut for id in ids]
+    wiped = [id for unit in units for _, ids in unit.wipe for id in ids]
+    assert cut == sorted(cut) != wiped
+    assert set(cut) == set(wiped)
+    first = next(place for place, unit in enumerate(units) if unit.wipe)
+    assert not any(unit.cut for unit in units[first:])
+
+
+@pytest.mark.usefixtures("slices")
+@pytest.mark.parametrize("slice", [1, 4, 13])
+def test_interrupted_it_is_gone_and_the_next_delete_goes_on(
+    alice: User, monkeypatch: pytest.MonkeyPatch, slice: int
+) -> None:
+    alice.api("sync", session="s", messages=RUN)
+    interrupted(alice, monkeypatch, slice)
     assert alice.graph().counts["ToolResult"]
     assert alice.api("list_sessions")["sessions"] == []
     alice.api.refused("inspect_session", 404, "not_found", session="s")
@@ -111,11 +137,26 @@ def test_interrupted_it_is_gone_and_the_next_delete_goes_on(
 
 
 @pytest.mark.usefixtures("slices")
-def test_a_session_of_the_same_name_begins_where_nothing_is_left(
-    alice: User, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("slice", [1, 4, 13])
+def test_what_an_interrupted_delete_left_is_no_orphan(
+    alice: User, monkeypatch: pytest.MonkeyPatch, slice: int
 ) -> None:
     alice.api("sync", session="s", messages=RUN)
-    interrupted(alice, monkeypatch)
+    interrupted(alice, monkeypatch, slice)
+    store = open_store(alice.data)
+    try:
+        assert list(check_owner(store, UUID(alice.root))) == []
+    finally:
+        store.close()
+
+
+@pytest.mark.usefixtures("slices")
+@pytest.mark.parametrize("slice", [1, 4, 13])
+def test_a_session_of_the_same_name_begins_where_nothing_is_left(
+    alice: User, monkeypatch: pytest.MonkeyPatch, slice: int
+) -> None:
+    alice.api("sync", session="s", messages=RUN)
+    interrupted(alice, monkeypatch, slice)
     other: list[Json] = [{"role": "user", "content": "Something else."}]
     assert alice.api("sync", session="s", messages=other)["offset"] == 1
     assert alice.graph().counts == {

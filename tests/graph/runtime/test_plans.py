@@ -5,7 +5,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from graph.runtime.sqlite import SqliteStore
-from graph.runtime.statements import PART, PART_IN, PART_OUT, UPDATE
+from graph.runtime.statements import PART, PART_IN, PART_OUT, UPDATE, cutting, wiping
 
 
 def plan(store: SqliteStore, query: str, params: tuple[object, ...]) -> list[str]:
@@ -34,6 +34,8 @@ def test_every_statement_reads_its_own_rows_alone(tmp_path: Path) -> None:
     key = (one, one)
     asked += [(PART_OUT, key), (PART_IN, key), (PART, (*key, 1, one))]
     asked.append((UPDATE, (None, b"", *key, 1)))
+    asked += [(store.query(query), tuple(row)) for query, row in cutting(one, [one, uuid4()])]
+    asked += [(query, tuple(row)) for query, row in wiping(one, [one, uuid4()]) if "nodes" in query]
     for query, params in asked:
         searches = [step for step in plan(store, query, params) if step[0] == "S"]
         assert searches
