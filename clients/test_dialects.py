@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contextrender_bridge.dialects import DIALECTS, Plan
+from contextrender_bridge.dialects import DIALECTS, MessagePlan
 from contextrender_bridge.wire import Json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -67,7 +67,7 @@ def check(other: Other, dialect: str, body: Json, budget: int, breakpoints: list
         {"message": item.message, "calls": list(item.calls), "text": item.text}
         for item in rendered.items
     ]
-    left = transcript.apply(Plan(transcript.messages, shown, breakpoints))
+    left = transcript.apply(MessagePlan(transcript.messages, shown, breakpoints))
     told = other.ask(dialect=dialect, body=body, shown=shown, breakpoints=breakpoints)
     assert told["left"] == as_sent(left[field])
 

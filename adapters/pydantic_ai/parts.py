@@ -8,7 +8,7 @@ from typing import Any
 
 from contextrender_bridge.adapters.planning import Shown
 from contextrender_bridge.adapters.pydantic_ai import _as_chat, _is_known, _left
-from contextrender_bridge.dialects import Plan
+from contextrender_bridge.dialects import MessagePlan
 from contextrender_bridge.dialects.chat import ChatTranscript
 from contextrender_bridge.wire import Json
 from pydantic_ai.messages import (
@@ -68,7 +68,7 @@ MESSAGES: list[ModelMessage] = [
 ]
 
 
-def any_plan(messages: Sequence[Json], choose: random.Random) -> Plan:
+def any_plan(messages: Sequence[Json], choose: random.Random) -> MessagePlan:
     """A plan that shows some of it, calls and results together."""
     shown: dict[int, Json] = {}
     for position, message in enumerate(messages):
@@ -86,7 +86,7 @@ def any_plan(messages: Sequence[Json], choose: random.Random) -> Plan:
             silent = {"message": caller, "calls": [], "text": ""}
             shown.setdefault(caller, silent)["calls"].append(number)
             shown[result]["text"] = shown[result]["text"] or None
-    return Plan(messages, shown.values())
+    return MessagePlan(messages, shown.values())
 
 
 def plainly(messages: Sequence[Json]) -> list[Json]:
@@ -116,7 +116,7 @@ def main() -> None:
     """Compares with what the chat dialect leaves of the same history."""
     before = copy.deepcopy(MESSAGES)
     chat = ChatTranscript({"messages": [said for m in MESSAGES for said in _as_chat(m)]})
-    everything = _left(MESSAGES, Shown(Plan.everything(chat.messages), chat.places), count())
+    everything = _left(MESSAGES, Shown(MessagePlan.everything(chat.messages), chat.places), count())
     assert list(map(id, everything)) == list(map(id, MESSAGES))
     choose = random.Random(1)
     for _ in range(500):

@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 import pytest
-from contextrender_bridge.dialects import MESSAGES, Plan
+from contextrender_bridge.dialects import MESSAGES, MessagePlan
 from contextrender_bridge.wire import Json
 
 MARK = {"type": "ephemeral"}
@@ -36,7 +36,7 @@ def applied(body: Json, breakpoints: list[int], left_out: int | None = None) -> 
         if position not in gone
     ]
     before = copy.deepcopy(body)
-    made = transcript.apply(Plan(transcript.messages, shown, breakpoints))
+    made = transcript.apply(MessagePlan(transcript.messages, shown, breakpoints))
     assert body == before
     return made
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from contextrender_bridge.dialects import DIALECTS, Plan
+from contextrender_bridge.dialects import DIALECTS, MessagePlan
 from contextrender_bridge.wire import Json
 
 from tests.bridge.bodies import body_with_users_call
@@ -49,7 +49,7 @@ LISTED: Json = {
 RESPONSES: Json = {"input": [{"role": "user", "content": "Find out."}, MCP, SHELL, LISTED]}
 
 
-def plan_without(messages: list[Json], *results: int) -> Plan:
+def plan_without(messages: list[Json], *results: int) -> MessagePlan:
     shown = []
     for position, message in enumerate(messages):
         ids = [call["id"] for call in message.get("tool_calls", ())]
@@ -57,7 +57,7 @@ def plan_without(messages: list[Json], *results: int) -> Plan:
         calls = [number for number, id in enumerate(ids) if id not in gone]
         if position not in results:
             shown.append({"message": position, "calls": calls})
-    return Plan(messages, shown)
+    return MessagePlan(messages, shown)
 
 
 def test_anthropics_own_searches_are_results_and_leave_as_others_do() -> None:
@@ -65,11 +65,11 @@ def test_anthropics_own_searches_are_results_and_leave_as_others_do() -> None:
     roles = [message["role"] for message in transcript.messages]
     assert roles == ["user", "assistant", "tool", "assistant", "user"]
     assert "e" * 99 in transcript.result(2)
-    assert transcript.apply(Plan.everything(transcript.messages)) == MESSAGES
+    assert transcript.apply(MessagePlan.everything(transcript.messages)) == MESSAGES
     left = transcript.apply(plan_without(transcript.messages, 2))["messages"]
     # A citation points into the search that has left: the provider would refuse it.
     assert left[1] == said(text("I search."), text("It is 5."))
-    shortened = Plan.everything(transcript.messages)
+    shortened = MessagePlan.everything(transcript.messages)
     shortened.replace(2, "[shortened]")
     assert transcript.apply(shortened) == MESSAGES
 
@@ -80,11 +80,11 @@ def test_responses_own_tools_are_results_and_leave_as_others_do() -> None:
     assert roles == ["user", "assistant", "tool", "assistant", "tool"]
     assert transcript.messages[2]["content"] == "found 5"
     assert "a b c" in transcript.result(4)
-    assert transcript.apply(Plan.everything(transcript.messages)) == RESPONSES
+    assert transcript.apply(MessagePlan.everything(transcript.messages)) == RESPONSES
     assert transcript.apply(plan_without(transcript.messages, 2, 4))["input"] == [
         RESPONSES["input"][0]
     ]
-    shortened = Plan.everything(transcript.messages)
+    shortened = MessagePlan.everything(transcript.messages)
     shortened.replace(2, "found ...")
     shortened.replace(4, "a ...")
     mcp, _, listed = transcript.apply(shortened)["input"][1:]
@@ -100,7 +100,7 @@ def document(value: str) -> Json:
 def test_a_shortened_text_has_its_document_once() -> None:
     body = {"messages": [{"role": "user", "content": [text("Read:"), document("long " * 500)]}]}
     transcript = DIALECTS["messages"].read(body)
-    shortened = Plan.everything(transcript.messages)
+    shortened = MessagePlan.everything(transcript.messages)
     shortened.replace(0, "Read: long [shortened]")
     (left,) = transcript.apply(shortened)["messages"]
     assert left["content"] == [text("Read: long [shortened]")]
@@ -143,12 +143,12 @@ def test_messages_that_the_agent_sent_side_by_side_stay_so(dialect: str) -> None
     items = [{"role": "user", "content": "Go."}]
     items += [{"role": "assistant", "content": f"{number}"} for number in range(3)]
     transcript = DIALECTS[dialect].read({"messages": items})
-    assert transcript.apply(Plan.everything(transcript.messages))["messages"] == items
+    assert transcript.apply(MessagePlan.everything(transcript.messages))["messages"] == items
 
 
 def test_a_call_in_a_users_message_stays() -> None:
     body = body_with_users_call()
     transcript = DIALECTS["messages"].read(body)
     first_left_out: list[Any] = [{"message": position, "calls": []} for position in (2, 3)]
-    left = transcript.apply(Plan(transcript.messages, first_left_out))
+    left = transcript.apply(MessagePlan(transcript.messages, first_left_out))
     assert left["messages"] == body["messages"][2:]

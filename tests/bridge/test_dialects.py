@@ -4,9 +4,9 @@ import copy
 from typing import Any
 
 import pytest
-from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, Plan
+from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, MessagePlan
+from contextrender_bridge.dialects.message_plan import pairs
 from contextrender_bridge.dialects.observations import has_observations
-from contextrender_bridge.dialects.plan import pairs
 from contextrender_bridge.wire import Json
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,11 +20,11 @@ from tests.support.strategies import BUDGETS, modest, render
 pytestmark = pytest.mark.parametrize("dialect", DIALECTS)
 
 
-def plan_of(messages: list[Json], budget: int) -> Plan:
+def plan_of(messages: list[Json], budget: int) -> MessagePlan:
     """What the engine shows of canonical messages."""
     rendered, _ = render(messages, budget)
     items = rendered.items
-    return Plan(
+    return MessagePlan(
         messages,
         [{"message": item.message, "calls": item.calls, "text": item.text} for item in items],
     )
@@ -67,7 +67,7 @@ def test_showing_everything_changes_nothing(dialect: str, data: st.DataObject) -
     before = copy.deepcopy(body)
     transcript = DIALECTS[dialect].read(body)
     check_messages(transcript.messages, 0)
-    left = transcript.apply(Plan.everything(transcript.messages))
+    left = transcript.apply(MessagePlan.everything(transcript.messages))
     key = MAKERS[dialect][1]
     assert left == before
     assert body == before
@@ -142,7 +142,7 @@ def test_a_result_shown_again_brings_its_call(dialect: str, data: st.DataObject)
     body = data.draw(bodies(dialect, strange=False))
     transcript = DIALECTS[dialect].read(body)
     answered, _ = pairs(transcript.messages)
-    plan = Plan(transcript.messages, [])
+    plan = MessagePlan(transcript.messages, [])
     for result in answered:
         transcript.result(result)
         assert plan.show_result(result)
@@ -161,7 +161,7 @@ def test_the_engines_everything_is_everything(dialect: str, data: st.DataObject)
         return
     shown = shown_items(rendered.view.history, everything(rendered.view))
     items = [{"message": i.message, "calls": i.calls, "text": i.text} for i in shown]
-    assert transcript.apply(Plan(transcript.messages, items)) == body
+    assert transcript.apply(MessagePlan(transcript.messages, items)) == body
 
 
 @given(data=st.data())

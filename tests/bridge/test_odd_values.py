@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from contextrender_bridge.dialects import DIALECTS, Plan
+from contextrender_bridge.dialects import DIALECTS, MessagePlan
 from contextrender_bridge.dialects.observations import has_observations
 from contextrender_bridge.wire import Json
 
@@ -111,7 +111,7 @@ def spoilt(whole: Any, part: Any) -> Iterator[Any]:
             yield from spoilt(whole, was)
 
 
-def plans(messages: list[Json]) -> Iterator[Plan]:
+def plans(messages: list[Json]) -> Iterator[MessagePlan]:
     """All of it in other words, and none of it."""
     numbers = [range(len(message.get("tool_calls") or ())) for message in messages]
     breakpoints = range(len(messages))
@@ -120,10 +120,10 @@ def plans(messages: list[Json]) -> Iterator[Plan]:
         for n, calls in enumerate(numbers)
     ]
     kept = [{"message": n, "calls": calls} for n, calls in enumerate(numbers)]
-    yield Plan(messages, kept, breakpoints)
-    yield Plan(messages, short, breakpoints)
-    yield Plan(messages, kept[::2], breakpoints)
-    yield Plan(messages, [])
+    yield MessagePlan(messages, kept, breakpoints)
+    yield MessagePlan(messages, short, breakpoints)
+    yield MessagePlan(messages, kept[::2], breakpoints)
+    yield MessagePlan(messages, [])
 
 
 @pytest.mark.parametrize("dialect", BODIES)
@@ -136,7 +136,7 @@ def test_an_odd_value_is_kept(dialect: str) -> None:
         if transcript.messages:
             check_messages(transcript.messages, 0)
         json.dumps(transcript.messages).encode()
-        assert transcript.apply(Plan.everything(transcript.messages)) == odd
+        assert transcript.apply(MessagePlan.everything(transcript.messages)) == odd
         for plan in plans(transcript.messages):
             json.dumps(transcript.apply(plan))
             plan.results_of(["*"])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from contextrender_bridge import ContextRender
 from contextrender_bridge.adapters.planning import Planner, Shown, Staying
-from contextrender_bridge.dialects import Plan
+from contextrender_bridge.dialects import MessagePlan
 
 MESSAGES = [{"role": "user", "content": "Look."}]
 CALLS = [
@@ -50,7 +50,7 @@ def test_what_stays_of_a_message() -> None:
         {"role": "tool", "tool_call_id": "c1", "content": "Slow."},
     ]
     some: list[Any] = [{"message": 0, "calls": []}, {"message": 1, "calls": [1], "text": ""}]
-    plan = Plan(messages, [*some, {"message": 3, "calls": [], "text": "S…"}])
+    plan = MessagePlan(messages, [*some, {"message": 3, "calls": [], "text": "S…"}])
     # The second of the runtime's own messages is none that was read.
     shown = Shown(plan, [0, None, 1, 2, 3])
     assert shown.of(0) == Staying([], None, whole=True)

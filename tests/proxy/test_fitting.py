@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.client.sent import fingerprints
-from contextrender_bridge.dialects import CHAT, OBSERVATIONS, RESPONSES, Plan
+from contextrender_bridge.dialects import CHAT, OBSERVATIONS, RESPONSES, MessagePlan
 from contextrender_bridge.dialects.observations import NOT_SHOWN
 from contextrender_bridge.proxy.controls import line_of
-from contextrender_bridge.proxy.lines import Size
+from contextrender_bridge.proxy.conversations import Size
 
 from tests.proxy.agents import (
     AGENTS,
@@ -258,9 +258,9 @@ def test_internal_context_amid_responses_items_stays_and_is_not_recorded() -> No
     body = {"input": [task, internal, asked, output]}
     transcript = RESPONSES.read(body)
     assert [message["role"] for message in transcript.messages] == ["user", "assistant", "tool"]
-    assert transcript.apply(Plan.everything(transcript.messages)) == body
+    assert transcript.apply(MessagePlan.everything(transcript.messages)) == body
     shown = [{"message": 0, "calls": []}]
-    assert transcript.apply(Plan(transcript.messages, shown)) == {"input": [task, internal]}
+    assert transcript.apply(MessagePlan(transcript.messages, shown)) == {"input": [task, internal]}
 
 
 def test_a_result_is_the_same_with_and_without_its_tools_name() -> None:
@@ -269,7 +269,7 @@ def test_a_result_is_the_same_with_and_without_its_tools_name() -> None:
     result = {"role": "tool", "tool_call_id": "c", "content": "Fast."}
     named = CHAT.read({"messages": [asked, {**result, "name": "look"}]})
     assert named.messages == CHAT.read({"messages": [asked, result]}).messages
-    whole = named.apply(Plan.everything(named.messages))
+    whole = named.apply(MessagePlan.everything(named.messages))
     assert whole["messages"][1]["name"] == "look"
 
 
@@ -286,7 +286,7 @@ def test_a_request_does_not_end_with_the_assistants_words() -> None:
     results = [{"role": "user", "content": f"Observation: {number}"} for number in range(2)]
     messages = [{"role": "user", "content": "Find out."}, said[0], results[0], said[1], results[1]]
     transcript = OBSERVATIONS.read({"messages": messages})
-    plan = Plan(transcript.messages, [{"message": n, "calls": []} for n in (0, 1, 3)])
+    plan = MessagePlan(transcript.messages, [{"message": n, "calls": []} for n in (0, 1, 3)])
     *before, last = transcript.apply(plan)["messages"]
     assert before == [messages[0], {"role": "assistant", "content": "I look.\n\nAgain."}]
     assert last == {"role": "user", "content": NOT_SHOWN}

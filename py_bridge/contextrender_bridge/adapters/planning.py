@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.fitting import Fitted, reason_of
-from contextrender_bridge.dialects import Plan
+from contextrender_bridge.dialects import MessagePlan
 from contextrender_bridge.dialects.chat import ChatTranscript
 from contextrender_bridge.dialects.observations import ObservationTranscript
 from contextrender_bridge.settings import DEADLINE
@@ -108,7 +108,7 @@ class Staying:
 class Shown:
     """What is shown of the chat messages that a runtime's own were read as."""
 
-    plan: Plan
+    plan: MessagePlan
     places: Sequence[int | None]
 
     def of(self, message: int, calls: int = 0) -> Staying | None:

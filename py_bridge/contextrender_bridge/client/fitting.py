@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from contextrender_bridge.client.replies import RenderView
-from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, Dialect, Plan, Transcript
+from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, Dialect, MessagePlan, Transcript
 from contextrender_bridge.dialects.observations import has_observations
 from contextrender_bridge.errors import ContextRenderError, InvalidRequest
 
@@ -37,7 +37,7 @@ class Fitted:
     reply: RenderView | None = None
     failure: str = ""
     transcript: Transcript | None = field(default=None, repr=False)
-    plan: Plan | None = field(default=None, repr=False)
+    plan: MessagePlan | None = field(default=None, repr=False)
     beyond: int = 0
 
     @property
@@ -87,7 +87,7 @@ def fitted(
     But not where a summary of the whole history stands in a result's place. Results of the tools
     `bypass` (names, globs) are complete in any case: with a summary in their place all stays.
     """
-    plan = Plan(transcript.messages, reply["plan"] or (), reply.get("breakpoints") or ())
+    plan = MessagePlan(transcript.messages, reply["plan"] or (), reply.get("breakpoints") or ())
     summaries = {shown["position"] for shown in reply["replaced"] if shown["kind"] == "summary"}
     for result in also:
         if result not in summaries:

@@ -7,9 +7,9 @@ that stays is the item that came, and what is not understood stays.
 
 from contextrender_bridge.dialects.base import Dialect, Transcript
 from contextrender_bridge.dialects.chat import CHAT
+from contextrender_bridge.dialects.message_plan import MessagePlan
 from contextrender_bridge.dialects.messages import MESSAGES
 from contextrender_bridge.dialects.observations import OBSERVATIONS
-from contextrender_bridge.dialects.plan import Plan
 from contextrender_bridge.dialects.responses import RESPONSES
 
 DIALECTS: dict[str, Dialect] = {
@@ -26,6 +26,6 @@ __all__ = [
     "OBSERVATIONS",
     "RESPONSES",
     "Dialect",
-    "Plan",
+    "MessagePlan",
     "Transcript",
 ]

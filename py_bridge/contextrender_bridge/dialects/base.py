@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from contextrender_bridge.dialects.plan import Plan
+from contextrender_bridge.dialects.message_plan import MessagePlan
 from contextrender_bridge.wire import Json
 
 Body = Mapping[str, Any]
@@ -16,8 +16,8 @@ class Transcript(Protocol):
 
     messages: list[Json]
 
-    def apply(self, plan: Plan) -> Json:
-        """The body with only what `plan` shows; under `Plan.everything`, equal to the original."""
+    def apply(self, plan: MessagePlan) -> Json:
+        """The body with only what `plan` shows; equal to the original where that is everything."""
 
     def result(self, message: int) -> Any:
         """The original content of the tool result that is canonical message `message`."""

@@ -13,7 +13,7 @@ from contextrender_bridge.dialects.contents import (
     with_text,
 )
 from contextrender_bridge.dialects.merging import Placed, join_chat, merged
-from contextrender_bridge.dialects.plan import Plan
+from contextrender_bridge.dialects.message_plan import MessagePlan
 from contextrender_bridge.wire import Json
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -47,7 +47,7 @@ class ChatTranscript:
                 self.places.append(len(self.messages))
                 self.messages.append(canonical)
 
-    def apply(self, plan: Plan) -> Json:
+    def apply(self, plan: MessagePlan) -> Json:
         """The body with only the messages and calls that the plan shows."""
         if not self._items:
             return dict(self._body)
@@ -62,7 +62,7 @@ class ChatTranscript:
         """The content of the tool message."""
         return self._items[self.places.index(message)].get("content")
 
-    def _applied(self, item: Json, place: int, plan: Plan) -> Json | None:
+    def _applied(self, item: Json, place: int, plan: MessagePlan) -> Json | None:
         shown = plan.shows(place)
         calls = self.messages[place].get("tool_calls") or ()
         if not shown and not calls:

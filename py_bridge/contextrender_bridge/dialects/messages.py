@@ -24,7 +24,7 @@ from contextrender_bridge.dialects.contents import (
     with_text,
 )
 from contextrender_bridge.dialects.merging import Placed, join_blocks, merged
-from contextrender_bridge.dialects.plan import Plan
+from contextrender_bridge.dialects.message_plan import MessagePlan
 from contextrender_bridge.wire import Json
 
 # Not sets, here and in the other dialects: what a caller writes for a type may have no hash.
@@ -67,7 +67,7 @@ class MessagesTranscript:
             known = index < end and blocks is not None
             self._parts.append(self._read(item, blocks or []) if known else [])
 
-    def apply(self, plan: Plan) -> Json:
+    def apply(self, plan: MessagePlan) -> Json:
         """The body with only the blocks that the plan shows; a message without any is left out."""
         if not self._items:
             return dict(self._body)
@@ -89,7 +89,7 @@ class MessagesTranscript:
         content = self._results[message].get("content")
         return whole_text(content) if message in self._served else content
 
-    def _shown(self, plan: Plan) -> list[Shown]:
+    def _shown(self, plan: MessagePlan) -> list[Shown]:
         """The blocks that stay, or whose shortened text stays in their place."""
         return [
             Shown(index, number, part.message, block)
@@ -197,7 +197,7 @@ def _in_place(items: Sequence[Placed]) -> list[Placed]:
     return placed + waiting
 
 
-def _applied(item: Json, parts: Sequence[_Part], plan: Plan) -> Json | None:
+def _applied(item: Json, parts: Sequence[_Part], plan: MessagePlan) -> Json | None:
     content = item["content"]
     if isinstance(content, str):
         shown, text = plan.shows(parts[0].message), plan.text(parts[0].message)
@@ -217,7 +217,7 @@ def _applied(item: Json, parts: Sequence[_Part], plan: Plan) -> Json | None:
     return {**item, "content": kept}
 
 
-def _applied_block(block: Any, part: _Part, plan: Plan, written: set[int]) -> Any:
+def _applied_block(block: Any, part: _Part, plan: MessagePlan, written: set[int]) -> Any:
     """The block, shortened if need be, or GONE. `written`: messages whose text is there."""
     if part.kind in ("thinking", "other"):
         return block
@@ -241,7 +241,7 @@ def _applied_block(block: Any, part: _Part, plan: Plan, written: set[int]) -> An
     return part_with(block, text)
 
 
-def _stays(part: _Part, plan: Plan) -> bool:
+def _stays(part: _Part, plan: MessagePlan) -> bool:
     if part.kind == "call":
         return plan.shows_call(part.message, part.call)
     if part.kind == "text":

@@ -21,7 +21,7 @@ from contextrender_bridge.dialects.contents import (
     with_text,
 )
 from contextrender_bridge.dialects.merging import Placed, join_chat, merged
-from contextrender_bridge.dialects.plan import Plan
+from contextrender_bridge.dialects.message_plan import MessagePlan
 from contextrender_bridge.wire import Json
 
 _OBSERVATION = re.compile(
@@ -75,7 +75,7 @@ class ObservationTranscript:
             self.places.append(place)
             self.messages.append(message)
 
-    def apply(self, plan: Plan) -> Json:
+    def apply(self, plan: MessagePlan) -> Json:
         """The body with only the messages that the plan shows."""
         if not self._items:
             return dict(self._body)

@@ -16,7 +16,7 @@ from contextrender_bridge.dialects.contents import (
     whole_text,
     with_text,
 )
-from contextrender_bridge.dialects.plan import Plan
+from contextrender_bridge.dialects.message_plan import MessagePlan
 from contextrender_bridge.wire import Json
 
 _CALLS = {"function_call": ("function", "arguments"), "custom_tool_call": ("custom", "input")}
@@ -61,7 +61,7 @@ class ResponsesTranscript:
         for index, item in enumerate(self._items):
             self._parts.append(self._read(item) if index < end else _Part("other"))
 
-    def apply(self, plan: Plan) -> Json:
+    def apply(self, plan: MessagePlan) -> Json:
         """The body with only the items that the plan shows."""
         if not self._items:
             return dict(self._body)
@@ -154,7 +154,7 @@ class _Responses:
 RESPONSES = _Responses()
 
 
-def _applied(item: Any, part: _Part, plan: Plan, written: set[int]) -> Any:
+def _applied(item: Any, part: _Part, plan: MessagePlan, written: set[int]) -> Any:
     """The item, shortened if the plan says so, or GONE. `written`: messages whose text is there."""
     if part.kind == "other":
         return item

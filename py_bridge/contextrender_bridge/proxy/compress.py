@@ -16,7 +16,7 @@ from typing import Any
 
 from contextrender_bridge.client.fitting import reason_of
 from contextrender_bridge.client.replies import RenderView
-from contextrender_bridge.dialects import Plan
+from contextrender_bridge.dialects import MessagePlan
 from contextrender_bridge.dialects.contents import plain_text
 from contextrender_bridge.errors import ContextRenderError
 from contextrender_bridge.proxy.controls import Controls
@@ -85,7 +85,7 @@ class Compression:
             return {**_report(messages, 0, 0, [], call.session), **told}
         self._remember(asked.token, call.session)
         texts = _texts(call.session, fit.reply, fit.plan, transcript.messages)
-        rows = Plan.everything(transcript.messages)
+        rows = MessagePlan.everything(transcript.messages)
         for position, (_, text) in texts.items():
             rows.replace(position, text)
         left = [
@@ -176,7 +176,7 @@ def _report(messages: Any, before: int, after: int, ids: list[str], session: str
 
 
 def _texts(
-    session: str, reply: RenderView, plan: Plan, messages: Sequence[Mapping[str, Any]]
+    session: str, reply: RenderView, plan: MessagePlan, messages: Sequence[Mapping[str, Any]]
 ) -> dict[int, tuple[str, str]]:
     """By position, the id of each result taken out, and the text in its place."""
     found: dict[int, tuple[str, str]] = {}

@@ -13,8 +13,8 @@ from typing import Any
 
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import reason_of
+from contextrender_bridge.proxy.conversations import Call
 from contextrender_bridge.proxy.headers import Headers, first
-from contextrender_bridge.proxy.lines import Call
 from contextrender_bridge.proxy.upstream import Message, Send
 from contextrender_bridge.usage import Usage, read_usage
 
@@ -82,9 +82,9 @@ class UsageNotes:
         """A call has ended. A service that has not answered it is not asked to note it, too."""
         if not call.session or not call.messages or call.fit.failure:
             return
-        self._tell_now(self._waiting.get(id(call.line)))
-        call.line.used = used
-        self._waiting[id(call.line)] = call
+        self._tell_now(self._waiting.get(id(call.conversation)))
+        call.conversation.used = used
+        self._waiting[id(call.conversation)] = call
         asyncio.get_running_loop().call_later(SOON_SECONDS, self._tell, call, used)
 
     async def settle(self, seconds: float) -> None:
@@ -95,22 +95,22 @@ class UsageNotes:
             await asyncio.wait(set(self._telling), timeout=seconds)
 
     def _tell_now(self, call: Call | None) -> None:
-        if call is not None and call.line.used is not None:
-            self._tell(call, call.line.used)
+        if call is not None and call.conversation.used is not None:
+            self._tell(call, call.conversation.used)
 
     def _tell(self, call: Call, used: Mapping[str, Any]) -> None:
         """By itself, unless the next call has taken it along."""
-        if self._waiting.get(id(call.line)) is call:
-            del self._waiting[id(call.line)]
-        if call.line.used is not used:
+        if self._waiting.get(id(call.conversation)) is call:
+            del self._waiting[id(call.conversation)]
+        if call.conversation.used is not used:
             return
-        call.line.used = None
+        call.conversation.used = None
         telling = asyncio.ensure_future(self._note(call, used))
         self._telling.add(telling)
         telling.add_done_callback(self._telling.discard)
 
     async def _note(self, call: Call, used: Mapping[str, Any]) -> None:
-        fields = {"session": call.session, "branch": call.line.branch, "used": dict(used)}
+        fields = {"session": call.session, "branch": call.conversation.branch, "used": dict(used)}
         try:
             await self._client.call("note_usage", fields, call.asked.token)
         except Exception as failure:

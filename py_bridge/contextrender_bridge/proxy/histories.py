@@ -15,9 +15,9 @@ from contextrender_bridge.dialects import Transcript
 from contextrender_bridge.errors import Unreachable
 from contextrender_bridge.proxy.compactions import is_compaction
 from contextrender_bridge.proxy.controls import Controls, line_of, session_of
+from contextrender_bridge.proxy.conversations import Call, Conversation, Pause, Size, still_recalled
 from contextrender_bridge.proxy.headers import Headers
 from contextrender_bridge.proxy.heard import UsageNotes, client_of
-from contextrender_bridge.proxy.lines import Call, Line, Pause, Size, still_recalled
 from contextrender_bridge.settings import Settings
 from contextrender_bridge.wire import Json
 
@@ -37,39 +37,39 @@ class Histories:
         self.deadline = settings.deadline
         self._pause = Pause()
         self._recording: set[asyncio.Task[Fitted]] = set()
-        self._lines: OrderedDict[Hashable, Line] = OrderedDict()
+        self._conversations: OrderedDict[Hashable, Conversation] = OrderedDict()
 
     async def fit(
         self, path: str, headers: Headers, body: Mapping[str, Any], dialect: str, asked: Controls
     ) -> Call:
         """The call as it should go to the provider. Never raises for what the service does."""
-        session, line, count = "", Line(), 0
+        session, conversation, count = "", Conversation(), 0
         try:
             transcript = dialect_of(dialect, body).read(body)
             session = session_of(path, headers, body, transcript.messages)
             asked = asked.for_request(session, compacts=is_compaction(dialect, body))
             if not transcript.messages or _is_kept_elsewhere(body):
-                return Call(session, Fitted(body, transcript=transcript), line, asked)
+                return Call(session, Fitted(body, transcript=transcript), conversation, asked)
             if not asked.identified:
-                return self._unasked("token_missing", session, body, line, asked)
+                return self._unasked("token_missing", session, body, conversation, asked)
             name = line_of(transcript.messages)
-            line = self._line((asked.token, session, name), transcript)
+            conversation = self._conversation((asked.token, session, name), transcript)
             if self._pause.on:
-                return self._unasked("paused", session, body, line, asked)
+                return self._unasked("paused", session, body, conversation, asked)
             count = len(transcript.messages)
             client = client_of(headers)
-            work = self._fit(session, name, line, body, transcript, asked, client)
-            if asked.mode == "observe" or self._need_not_wait(line, transcript, asked):
+            work = self._fit(session, name, conversation, body, transcript, asked, client)
+            if asked.mode == "observe" or self._need_not_wait(conversation, transcript, asked):
                 later = asyncio.ensure_future(self._outcome(work, body, LATER_SECONDS))
                 self._recording.add(later)
                 later.add_done_callback(self._recording.discard)
                 fit = Fitted(body, transcript=transcript)
-                return Call(session, fit, line, asked, later, count)
+                return Call(session, fit, conversation, asked, later, count)
             fit = await self._outcome(work, body, self.deadline)
         except Exception as failure:
             self.failures.add(reason_of(failure))
             fit = Fitted(body, failure=reason_of(failure))
-        return Call(session, fit, line, asked, messages=count)
+        return Call(session, fit, conversation, asked, messages=count)
 
     async def settle(self) -> None:
         """Waits a while for what is being recorded, and told of calls that have ended."""
@@ -90,21 +90,28 @@ class Histories:
         self._pause.note(failed=False)
         return fit
 
-    def _need_not_wait(self, line: Line, transcript: Transcript, asked: Controls) -> bool:
-        return not asked.recall and line.size.fits(transcript.messages, asked.budget)
+    def _need_not_wait(
+        self, conversation: Conversation, transcript: Transcript, asked: Controls
+    ) -> bool:
+        return not asked.recall and conversation.size.fits(transcript.messages, asked.budget)
 
     def _unasked(
-        self, reason: str, session: str, body: Mapping[str, Any], line: Line, asked: Controls
+        self,
+        reason: str,
+        session: str,
+        body: Mapping[str, Any],
+        conversation: Conversation,
+        asked: Controls,
     ) -> Call:
         """A call that the service is not asked about."""
         self.failures.add(reason)
-        return Call(session, Fitted(body, failure=reason), line, asked)
+        return Call(session, Fitted(body, failure=reason), conversation, asked)
 
     async def _fit(
         self,
         session: str,
         name: str,
-        line: Line,
+        conversation: Conversation,
         body: Mapping[str, Any],
         transcript: Transcript,
         asked: Controls,
@@ -113,7 +120,7 @@ class Histories:
         model = body.get("model")
 
         async def render(budget: int | None) -> RenderView:
-            used = line.used
+            used = conversation.used
             reply = await self.client.render(
                 session,
                 transcript.messages,
@@ -131,19 +138,19 @@ class Histories:
                 client=client,
                 used=used,
             )
-            if line.used is used:
-                line.used = None
+            if conversation.used is used:
+                conversation.used = None
             return reply
 
         reply = await render(asked.budget)
-        line.branch, line.turn = reply["branch"], reply["turn"]
+        conversation.branch, conversation.turn = reply["branch"], reply["turn"]
         tokens = reply["tokens"]["before"] + reply["tokens"]["outside"]
         count = len(transcript.messages)
         # One over the budget will not fit again: whether it is the same need not be known.
         over = tokens > max(reply["budget"], asked.budget or 0)
         now = b"" if over else fingerprints(transcript.messages, count)[0]
-        line.size = Size(count, now, tokens, reply["budget"])
-        kept = still_recalled(line, transcript)
+        conversation.size = Size(count, now, tokens, reply["budget"])
+        kept = still_recalled(conversation, transcript)
         missing = [result for result in kept if result not in reply["visible"]]
         room = reply["budget"] - sum(kept[result] for result in missing)
         # Where they fit beside what is shown, they are put there: selecting anew within what they
@@ -152,17 +159,17 @@ class Histories:
             reply = await render(room)
         return fitted(body, transcript, reply, also=missing, bypass=asked.bypass_tools)
 
-    def _line(self, key: Hashable, transcript: Transcript) -> Line:
-        """The history's line, and its first system prompt in place of what came now."""
-        line = self._lines.setdefault(key, Line())
-        self._lines.move_to_end(key)
-        while len(self._lines) > REMEMBERED:
-            self._lines.popitem(last=False)
+    def _conversation(self, key: Hashable, transcript: Transcript) -> Conversation:
+        """The history's conversation, and its first system prompt in place of what came now."""
+        conversation = self._conversations.setdefault(key, Conversation())
+        self._conversations.move_to_end(key)
+        while len(self._conversations) > REMEMBERED:
+            self._conversations.popitem(last=False)
         system = _leading_system(transcript)
-        if len(system) != len(line.system):
-            line.system = system
-        transcript.messages[: len(system)] = line.system
-        return line
+        if len(system) != len(conversation.system):
+            conversation.system = system
+        transcript.messages[: len(system)] = conversation.system
+        return conversation
 
 
 def _is_outage(failure: Exception) -> bool:

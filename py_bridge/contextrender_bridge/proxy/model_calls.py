@@ -10,10 +10,10 @@ from contextrender_bridge import wire
 from contextrender_bridge.client.fitting import Fitted
 from contextrender_bridge.proxy.connections import Connections
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
+from contextrender_bridge.proxy.conversations import Call
 from contextrender_bridge.proxy.headers import Headers, request_headers
 from contextrender_bridge.proxy.heard import Heard, used_by
 from contextrender_bridge.proxy.histories import Histories
-from contextrender_bridge.proxy.lines import Call
 from contextrender_bridge.proxy.other_providers import ORIGIN
 from contextrender_bridge.proxy.provider_requests import is_other, refusal_of
 from contextrender_bridge.proxy.recall.driver import FORMATS, Recalling
@@ -112,11 +112,11 @@ class ModelCalls:
 
         # What was refused once is the second choice from then on: a history that has outgrown the
         # model may have to be shortened after all.
-        first, second = (whole, shortened) if call.line.refused else (shortened, whole)
+        first, second = (whole, shortened) if call.conversation.refused else (shortened, whole)
         if await first(last=False):
             return "whole" if first is whole else controls.sent
         if await second(last=True):
-            call.line.refused = second is whole
+            call.conversation.refused = second is whole
         return "whole" if second is whole else controls.sent
 
 

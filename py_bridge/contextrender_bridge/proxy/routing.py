@@ -9,8 +9,8 @@ from urllib.parse import unquote, urlsplit
 
 from contextrender_bridge import wire
 from contextrender_bridge.client.fitting import Fitted
+from contextrender_bridge.proxy.conversations import Call
 from contextrender_bridge.proxy.headers import Headers, first
-from contextrender_bridge.proxy.lines import Call
 from contextrender_bridge.settings import Settings
 
 COMPRESS = "/compress"
@@ -81,14 +81,14 @@ def report(call: Call, fit: Fitted) -> Headers:
 
     `fit` is what was sent on of the call.
     """
-    line = call.line
-    line.calls += 1
-    line.failed += bool(fit.failure)
+    conversation = call.conversation
+    conversation.calls += 1
+    conversation.failed += bool(fit.failure)
     found = [own_header("session", call.session)] if call.session else []
     if fit.failure:
         found += [
             own_header("fail-open", fit.failure),
-            own_header("failed-open", f"{line.failed} of {line.calls}"),
+            own_header("failed-open", f"{conversation.failed} of {conversation.calls}"),
         ]
     if call.asked.whole_for:
         found.append(own_header("whole", call.asked.whole_for))

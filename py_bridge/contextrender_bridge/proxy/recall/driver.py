@@ -17,9 +17,9 @@ from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import reason_of
 from contextrender_bridge.errors import ContextRenderError
 from contextrender_bridge.proxy.connections import Connections
+from contextrender_bridge.proxy.conversations import Call, remember_recalled
 from contextrender_bridge.proxy.events import Event, events
 from contextrender_bridge.proxy.headers import Headers, first, response_headers, without
-from contextrender_bridge.proxy.lines import Call, remember_recalled
 from contextrender_bridge.proxy.recall.chat import ChatFormat
 from contextrender_bridge.proxy.recall.messages import MessagesFormat
 from contextrender_bridge.proxy.recall.responses import ResponsesFormat
@@ -224,14 +224,14 @@ class Recalling:
             results=positions[:MOST_RESULTS] or None,
             query=None if positions else str(asked.get("query") or ""),
             limit=None if positions else 3 * MOST_RESULTS,
-            branch=call.line.branch,
+            branch=call.conversation.branch,
             token=call.asked.token,
         )
         plan = call.fit.plan
         contents: list[Any] = []
         for found in reply["results"]:
             position = found["position"]
-            here = found["branch"] == call.line.branch
+            here = found["branch"] == call.conversation.branch
             whole = here and plan is not None and plan.shows_whole(position)
             if (whole and not positions) or (here and position in self._recalled):
                 continue

@@ -14,7 +14,7 @@ Message = Mapping[str, Any]
 Call = tuple[int, int]
 
 
-class Plan:
+class MessagePlan:
     """What a rendering shows of canonical messages, by their position."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Plan:
                     self._arguments[position, call] = text
 
     @classmethod
-    def everything(cls, messages: Sequence[Message]) -> Plan:
+    def everything(cls, messages: Sequence[Message]) -> MessagePlan:
         """The plan that leaves nothing out."""
         return cls(
             messages,

@@ -44,7 +44,7 @@ class Size:
 
 
 @dataclass
-class Line:
+class Conversation:
     """What the proxy remembers of one history.
 
     `system` is the system prompt as first recorded: one that changes with every call would
@@ -77,7 +77,7 @@ class Call:
 
     session: str
     fit: Fitted
-    line: Line
+    conversation: Conversation
     asked: Controls
     later: asyncio.Task[Fitted] | None = field(default=None, repr=False)
     messages: int = 0
@@ -115,24 +115,25 @@ def remember_recalled(call: Call, results: Mapping[int, int]) -> None:
     """These results, of so many tokens, stay in view for some calls."""
     if call.fit.transcript is None:
         return
+    last = call.conversation.turn + KEPT_TURNS
     for result, tokens in results.items():
         call_id = call.fit.transcript.messages[result]["tool_call_id"]
-        call.line.recalled[(result, call_id)] = (call.line.turn + KEPT_TURNS, tokens)
+        call.conversation.recalled[(result, call_id)] = (last, tokens)
 
 
-def still_recalled(line: Line, transcript: Transcript) -> dict[int, int]:
+def still_recalled(conversation: Conversation, transcript: Transcript) -> dict[int, int]:
     """The results to be shown whatever the plan says, and their tokens; forgets those whose time is
     over.
     """
     messages = transcript.messages
-    line.recalled = {
+    conversation.recalled = {
         (result, call_id): (last, tokens)
-        for (result, call_id), (last, tokens) in line.recalled.items()
-        if last >= line.turn
+        for (result, call_id), (last, tokens) in conversation.recalled.items()
+        if last >= conversation.turn
         and result < len(messages)
         and messages[result].get("tool_call_id") == call_id
     }
-    return {result: tokens for (result, _), (_, tokens) in sorted(line.recalled.items())}
+    return {result: tokens for (result, _), (_, tokens) in sorted(conversation.recalled.items())}
 
 
 def _media_tokens(message: Json) -> int:
