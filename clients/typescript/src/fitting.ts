@@ -16,7 +16,7 @@ export const DEADLINE = 2_000;
 
 const CHANGES = ["omitted", "replaced", "left_turns", "shortened"] as const;
 
-/** What to render by; what is undefined is the session's. */
+/** What to render by; what is undefined is the session's, and else the service's default. */
 export interface Settings {
   /** Tokens of history. */
   budget?: number | undefined;
@@ -26,7 +26,7 @@ export interface Settings {
   parameters?: Readonly<Record<string, number>> | undefined;
   /** Tools (names, globs) whose results stay in view while they fit. */
   keep_tools?: readonly string[] | undefined;
-  /** Texts: results that hold one stay in view while they fit. */
+  /** Ids of calls whose results stay in view while they fit. */
   keep?: readonly string[] | undefined;
   /** On a session's first call: the model whose tokens are counted. */
   model?: string | undefined;
