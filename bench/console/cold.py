@@ -1,8 +1,10 @@
-"""What a first picture of a session costs the server, of which nothing is in memory:
-`python bench/console/cold.py [RESULTS]`.
+"""What a first picture of a session, and of a late call, costs the server: `python
+bench/console/cold.py [RESULTS]`.
 
-The newest calls told from the last events (`glimpse`) beside those told from the whole session
-(`timeline`), in the same run: processor time, bytes and the ratio. In process, over SQLite.
+Cold, with nothing in memory: the newest calls told from the last events (`glimpse`) beside those
+told from the whole session (`timeline`), and one call likewise (`glimpse_call`, `show_call`). Warm:
+a page of a call's results and messages beside all of them. Processor time, bytes and the ratio of
+each pair, in one run. In process, over SQLite.
 """
 
 import json
@@ -10,6 +12,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -74,14 +77,32 @@ class Bench:
         early = self.told("glimpse", limit=60)
         whole = self.told("timeline", start=-59, limit=60)
         print(f"  ratio {whole / early:.0f}")
+        last = json.loads(self("glimpse", session=SESSION))["reports"][0]["last"]
+        page: dict[str, Any] = {"rows": 120, "sort": "order", "window": 150}
+        print("A late call, cold")
+        early = self.told("glimpse_call", turn=last - 100)
+        whole = self.told("show_call", turn=last - 100, **page)
+        print(f"  ratio {whole / early:.0f}")
+        limit_caches(2**30)
+        print("Another late call, warm: a page, and all of it")
+        some = self.told("show_call", turns=range(last - 99, last), cold=False, **page)
+        every = self.told("show_call", turns=range(last - 90, last), cold=False)
+        print(f"  ratio {every / some:.0f}")
 
-    def told(self, walker: str, **fields: Any) -> float:
-        """Seconds of the processor's that a cold call takes."""
-        seconds, size = [], 0
+    def told(
+        self, walker: str, turns: Iterable[int] = (), *, cold: bool = True, **fields: Any
+    ) -> float:
+        """Seconds of the processor's that a call takes, each of another of these turns."""
+        seconds, size, wanted = [], 0, iter(turns)
+        if not cold:
+            self(walker, session=SESSION, **fields)
         for _ in range(ROUNDS):
-            limit_caches(0)
-            for look in ("inspect_session", "timeline"):  # the last one looked at is kept
-                self(look, session=OTHER)
+            if cold:
+                limit_caches(0)
+                for look in ("inspect_session", "timeline"):  # the last one looked at is kept
+                    self(look, session=OTHER)
+            if turns:
+                fields["turn"] = next(wanted)
             begun = time.process_time()
             size = len(self(walker, session=SESSION, **fields))
             seconds.append(time.process_time() - begun)

@@ -156,7 +156,10 @@ export interface ResultView {
 
 /**
  * One model call, explained. Where what it was shown was `noted` when it was made, that is told and only
- * the reasons are recomputed; `sent` is what went to the model: "rendered", "whole" or "held_out".
+ * the reasons are recomputed; `sent` is what went to the model: "rendered", "whole" or "held_out". There were
+ * `count` results, of which `complete` and `replaced` are runs of numbers (first, length, ...), `whole_tokens`
+ * those of the complete ones, their calls apart (`call_tokens`; None where that is not told); `results` are all
+ * of them or the page that was asked for.
  */
 export interface ExplainView {
   session: string;
@@ -170,6 +173,11 @@ export interface ExplainView {
   retained: number;
   left_turns: number[];
   warnings: string[];
+  count: number;
+  complete: number[];
+  replaced: number[];
+  whole_tokens: number | null;
+  call_tokens: number | null;
   results: ResultView[];
 }
 
@@ -267,6 +275,49 @@ export interface TimelineView {
   results: ResultColumns;
   turns: TurnView[];
   next: number | null;
+}
+
+/** A tool call of a message: its result's position, if it has one, and whether the call stays. */
+export interface CallLine {
+  name: string;
+  tokens: number;
+  text: string;
+  whole: boolean;
+  result: number | null;
+  shown: boolean;
+}
+
+/**
+ * One message before a call: `shown` is "whole", "excerpt", "compaction" or "omitted", `text` its
+ * beginning as the model got it (as it was recorded, where omitted), all of it if `whole`.
+ */
+export interface MessageLine {
+  position: number;
+  role: string;
+  name: string;
+  turn: number;
+  tokens: number;
+  shown: string;
+  outside: boolean;
+  text: string;
+  whole: boolean;
+  calls: CallLine[];
+}
+
+/**
+ * One model call: why each result was shown or not, and the history before it, message by message: all of
+ * the `before` messages, or those asked for; of `got` of them something was shown. `parameters` are those it
+ * was computed with, `last` the number of the branch's last call. Of a `rough` one no results are told, nor the
+ * words of excerpts, nor `got` (`walkers/glimpse_call.jac`).
+ */
+export interface CallView {
+  explain: ExplainView;
+  parameters: Record<string, number>;
+  last: number;
+  rough: boolean;
+  before: number;
+  got: number | null;
+  messages: MessageLine[];
 }
 
 /**
@@ -653,44 +704,6 @@ export interface SearchView {
   sessions: number;
   events: number;
   next: string | null;
-}
-
-/** A tool call of a message: its result's position, if it has one, and whether the call stays. */
-export interface CallLine {
-  name: string;
-  tokens: number;
-  text: string;
-  whole: boolean;
-  result: number | null;
-  shown: boolean;
-}
-
-/**
- * One message before a call: `shown` is "whole", "excerpt", "compaction" or "omitted", `text` its
- * beginning as the model got it (as it was recorded, where omitted), all of it if `whole`.
- */
-export interface MessageLine {
-  position: number;
-  role: string;
-  name: string;
-  turn: number;
-  tokens: number;
-  shown: string;
-  outside: boolean;
-  text: string;
-  whole: boolean;
-  calls: CallLine[];
-}
-
-/**
- * One model call: why each result was shown or not, and the history before it, message by message.
- * `parameters` are those it was computed with, `last` the number of the branch's last call.
- */
-export interface CallView {
-  explain: ExplainView;
-  parameters: Record<string, number>;
-  last: number;
-  messages: MessageLine[];
 }
 
 /**

@@ -38,13 +38,20 @@ class Row:
     uses: list[UseRow]
 
 
-def explain_results(rendered: Rendered) -> list[Row]:
-    """A row for every result, in transcript order; c follows from the uses told with it."""
+def explain_results(rendered: Rendered, numbers: Sequence[int] | None = None) -> list[Row]:
+    """A row for each of these results (by number), or for every one in transcript order.
+
+    c follows from the uses told with it.
+    """
     view, plan = rendered.view, rendered.plan
     history, results = view.history, view.history.results
+    wanted = range(len(results)) if numbers is None else numbers
+    among = set(wanted)
     scores = plan.scores
     uses: dict[int, list[UseRow]] = {}
     for use in history.reuse.uses:
+        if use.result not in among:
+            continue
         position = bisect_right(history.first_events, use.operation) - 1
         uses.setdefault(use.result, []).append(
             UseRow(
@@ -67,7 +74,7 @@ def explain_results(rendered: Rendered) -> list[Row]:
             verdicts.of(r),
             uses.get(r, []),
         )
-        for r in range(len(results))
+        for r in wanted
     ]
 
 

@@ -54,8 +54,8 @@ class ReuseIndex:
                 found.add(use.result)
         return found
 
-    def observe_result(self, text: str) -> None:
-        """Adds the next tool result."""
+    def observe_result(self, text: str) -> set[str]:
+        """Adds the next tool result; the values it holds."""
         result = len(self._scores)
         self._scores.append(0.0)
         values = extract_values(text)
@@ -69,6 +69,7 @@ class ReuseIndex:
         self._first.extend(repeat(result, len(new)))
         self._holders.extend(repeat(1, len(new)))
         self._matches.extend(repeat(0, len(new)))
+        return values
 
     def observe_operation(self, operation: int, text: str) -> list[Use]:
         """Credits the next operation's values to the first earlier result that holds each."""

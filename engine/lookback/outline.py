@@ -1,5 +1,6 @@
 """The history before a call, message by message, with what was shown of each."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.call.render_call import Rendered
@@ -43,25 +44,42 @@ class OutlineLine:
     calls: list[Call]
 
 
-def outline(past: Past, rendered: Rendered) -> list[OutlineLine]:
-    """Every message before the call, in order."""
+def positions_told(
+    messages: int, shown: Sequence[int], size: int | None, until: int | None
+) -> list[int]:
+    """Which of the first messages to tell of: the last `size`, and the last `size` shown ones.
+
+    Both before position `until`; without a size all.
+    """
+    stop = messages if until is None else min(until, messages)
+    if size is None:
+        return list(range(stop))
+    first = max(0, stop - size)
+    earlier = [position for position in shown if position < first]
+    return [*earlier[max(0, len(earlier) - size) :], *range(first, stop)]
+
+
+def outline(
+    past: Past, rendered: Rendered, positions: Sequence[int] | None = None
+) -> list[OutlineLine]:
+    """The messages at these positions, or every one before the call, in order."""
     history = rendered.view.history
     items = {item.message: item for item in rendered.items}
     results = _results_by_call(history)
     limit = SHOWN_CHARACTERS if len(items) < MANY_MESSAGES else SHOWN_CHARACTERS // 10
     lines = []
-    for position, role in enumerate(history.roles):
+    for position in range(len(history)) if positions is None else positions:
         item = items.get(position)
         head, *calls = past.fields_of(position)
         first = history.first_events[position]
-        text, whole = _beginning(
+        text, whole = beginning(
             item.text if item and item.text is not None else past.text_of(position),
             limit if item else OMITTED_CHARACTERS,
         )
         lines.append(
             OutlineLine(
                 position,
-                role,
+                history.roles[position],
                 history.names.get(first, ""),
                 history.turns[position],
                 head["tokens"],
@@ -93,9 +111,10 @@ def _results_by_call(history: History) -> dict[int, int]:
 
 
 def _call(fields: Fields, result: int | None, shown: bool) -> Call:
-    text, whole = _beginning(fields["text"], OMITTED_CHARACTERS * 4)
+    text, whole = beginning(fields["text"], OMITTED_CHARACTERS * 4)
     return Call(fields["name"], fields["tokens"], text, whole, result, shown)
 
 
-def _beginning(text: str, limit: int) -> tuple[str, bool]:
+def beginning(text: str, limit: int) -> tuple[str, bool]:
+    """The first `limit` characters of a text, and whether that is all of it."""
     return (text, True) if len(text) <= limit else (text[:limit], False)

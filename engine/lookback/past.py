@@ -8,6 +8,7 @@ Long because one class holds what is known of a branch, which grows in one step.
 
 import threading
 from bisect import bisect_left, bisect_right
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Final
@@ -16,6 +17,7 @@ from engine.call.facts import CallFact
 from engine.call.pending import Noted, waiting_fact
 from engine.call.render_call import Compact, Rendered, render_call
 from engine.call.request import RenderSettings
+from engine.history.earlier import RememberingReuse, earlier_history
 from engine.history.history import NO_CALL, History
 from engine.history.reuse import Use
 from engine.history.stored import Drawn, Fields, append_stored
@@ -32,6 +34,7 @@ from engine.models.summaries import (
 from engine.text.tokens import TokenCounter, content_text
 from engine.text.values import extract_values
 
+MOST_EARLIER: Final = 3
 ROW_BYTES: Final = 1_500
 """A stored event's fields without its text, which the history shares, but with its vector's."""
 
@@ -46,6 +49,7 @@ class Past:
     def __init__(self, embedder: Embedder, counter: TokenCounter) -> None:
         self.lock = threading.Lock()
         self.whole = History()
+        self.whole.reuse = RememberingReuse()
         self.summaries: SummaryStore = SummariesInMemory()
         self.summary_model = SummaryModel()
         self._embedder = RememberingEmbedder(embedder)
@@ -58,7 +62,7 @@ class Past:
         self.text_totals = [0]
         self._answers: dict[tuple[str, str], list[int]] = {}
         self._answered = 0
-        self._earlier = History()
+        self._earlier: OrderedDict[int, History] = OrderedDict()
         self._drawn: Drawn | None = None
         self.calls: Noted = []
 
@@ -211,13 +215,18 @@ class Past:
         return found
 
     def history_before(self, messages: int) -> History:
-        """The history as it was after its first `messages` messages; do not keep it."""
+        """The history as it was after its first `messages` messages; do not keep it.
+
+        The last ones asked for are kept here, with what renderings learnt of them.
+        """
         if messages == len(self.whole):
             return self.whole
-        if len(self._earlier) > messages:
-            self._earlier = History()
-        self.grow(self._earlier, messages)
-        return self._earlier
+        if messages not in self._earlier:
+            self._earlier[messages] = earlier_history(self.whole, messages)
+        self._earlier.move_to_end(messages)
+        while len(self._earlier) > MOST_EARLIER:
+            self._earlier.popitem(last=False)
+        return self._earlier[messages]
 
     def render(
         self, history: History, settings: RenderSettings, compact: Compact | None = None
@@ -249,4 +258,5 @@ class Past:
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
         rows = ROW_BYTES * self.whole.events
-        return self.whole.nbytes + self._earlier.nbytes + rows + self._embedder.nbytes
+        earlier = sum(history.nbytes for history in list(self._earlier.values()))
+        return self.whole.nbytes + earlier + rows + self._embedder.nbytes

@@ -15,7 +15,7 @@ NEEDS: dict[str, dict[str, Any]] = {
 }
 LOOKS_AT_A_SESSION = [
     *("advise", "compare_policies", "explain", "export_session", "inspect_session", "misses"),
-    *("look_at_node", "list_links", "glimpse"),
+    *("look_at_node", "list_links", "glimpse", "glimpse_call"),
     *(
         "read_message",
         "recall",

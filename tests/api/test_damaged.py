@@ -29,6 +29,7 @@ CALLS: dict[str, Json] = {
     "misses": {},
     "reuse_graph": {},
     "show_call": {},
+    "glimpse_call": {},
     "savings": {},
     "remedies": {},
     "compare_policies": {},

@@ -78,6 +78,22 @@ def test_a_call_is_explained(service: Service) -> None:
     assert used["uses"][0]["values"][0]["value"] in shown
 
 
+def test_the_terminal_asks_for_what_it_shows(service: Service) -> None:
+    named = [ORDERS, "--turn", "30"]
+    told = service("explain", session=ORDERS, turn=30)
+    first = run(service, "explain", *named, "--rows", "3").splitlines()
+    every = run(service, "explain", *named).splitlines()
+    assert [line.split()[:3] for line in first[:5]] == [line.split()[:3] for line in every[:5]]
+    assert first[-1] == f"{told['count'] - 3:,} more; --rows 0 tells of all"
+    few = json.loads(run(service, "explain", *named, "--rows", "3", "--json"))
+    assert len(few["results"]) == 3 and few["count"] == told["count"]
+
+    last = service("show_call", session=ORDERS, turn=30)["messages"][-2:]
+    shown = run(service, "show", *named, "--messages", "2").splitlines()
+    assert [line.split()[0] for line in shown[-2:]] == [str(line["position"]) for line in last]
+    assert any("not told" in line for line in shown)
+
+
 def test_reasons_are_readable_in_eighty_columns(service: Service) -> None:
     shown = run(service, "explain", ORDERS, "--turn", "30", "--budget", "2000", columns=80)
     assert max(map(len, shown.splitlines())) <= 80

@@ -120,6 +120,11 @@ export interface ExplainView {
   retained: number;
   left_turns: number[];
   warnings: string[];
+  count: number;
+  complete: number[];
+  replaced: number[];
+  whole_tokens: number | null;
+  call_tokens: number | null;
   results: ResultView[];
 }
 

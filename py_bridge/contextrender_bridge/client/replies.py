@@ -142,6 +142,11 @@ class ExplainView(TypedDict):
     retained: int
     left_turns: list[int]
     warnings: list[str]
+    count: int
+    complete: list[int]
+    replaced: list[int]
+    whole_tokens: int | None
+    call_tokens: int | None
     results: list[ResultView]
 
 

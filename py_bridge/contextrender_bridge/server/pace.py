@@ -20,6 +20,7 @@ LOOKS: Final = frozenset(
         "compare_policies",
         "explain",
         "glimpse",
+        "glimpse_call",
         "holdout",
         "inspect_session",
         "look_at_node",

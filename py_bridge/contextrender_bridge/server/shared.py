@@ -11,6 +11,7 @@ OPEN: Final = frozenset(
         "compare_policies",
         "explain",
         "glimpse",
+        "glimpse_call",
         "inspect_session",
         "misses",
         "read_message",

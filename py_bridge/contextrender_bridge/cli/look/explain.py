@@ -13,6 +13,7 @@ from contextrender_bridge.cli.look.misses import room
 from contextrender_bridge.printing import add_json
 from contextrender_bridge.wire import Json
 
+ROWS = 200
 WIDE = 100
 """Columns from which there is room for s and U beside the reasons."""
 
@@ -23,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--turn", type=int, metavar="N", help="the model call (the next one)")
     parser.add_argument("--budget", type=int, metavar="TOKENS", help="instead of the session's")
     parser.add_argument("--policy", metavar="NAME", help="instead of the session's")
+    parser.add_argument("--rows", type=int, metavar="N", help=f"at most ({ROWS}; 0: all)")
     parser.add_argument("--uses", action="store_true", help="list the uses behind c")
     add_json(parser)
     add_watch(parser)
@@ -36,7 +38,10 @@ def run(args: argparse.Namespace) -> int:
 
 def look(service: Service, args: argparse.Namespace) -> Json:
     """The explanation asked for."""
-    asked = {"turn": args.turn, "budget": args.budget, "policy": args.policy}
+    asked: Json = {"turn": args.turn, "budget": args.budget, "policy": args.policy}
+    if args.rows is not None or not args.json:
+        rows = ROWS if args.rows is None else args.rows or None
+        asked |= {"sort": "order", "rows": rows}
     return service.ask("explain", session=args.session, branch=args.branch, **asked)
 
 
@@ -54,7 +59,7 @@ def draw(view: Json, args: argparse.Namespace) -> RenderableType:
         kind = "left" if name == "tool" else "right"
         table.add_column(name, justify="left" if kind == "left" else "right", no_wrap=True)
     table.add_column("", ratio=1)
-    for row in sorted(view["results"], key=_place):
+    for row in view["results"]:
         table.add_row(
             str(row["position"]),
             plain(row["name"], longest=28 if wide else 16),
@@ -71,11 +76,9 @@ def draw(view: Json, args: argparse.Namespace) -> RenderableType:
                 values = ", ".join(f"{one['value']} (1/{one['results']})" for one in use["values"])
                 said = f"turn {use['turn']} {use['name'] or 'text'}: {values}"
                 table.add_row(*[""] * (6 + len(numbers)), plain(said, "cyan"))
-    return Group(head, *(plain(warning, "yellow") for warning in view["warnings"]), table)
-
-
-def _place(row: Json) -> tuple[float, int]:
-    return (float("inf") if row["order"] is None else row["order"], -row["position"])
+    more = view["count"] - len(view["results"])
+    rest = [Text(f"{more:,} more; --rows 0 tells of all", "dim")] if more else []
+    return Group(head, *(plain(warning, "yellow") for warning in view["warnings"]), table, *rest)
 
 
 def _why(row: Json) -> Text:

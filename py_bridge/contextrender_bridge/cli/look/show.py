@@ -25,12 +25,16 @@ COMPLETE, REPLACED, OMITTED, USED, MISSED = "█", "▒", "·", "●", "○"
 STYLES = {COMPLETE: "blue", REPLACED: "yellow", OMITTED: "dim", USED: "bold", MISSED: "bold red"}
 LEAST_COLUMNS = 20
 LABEL = 34
+MESSAGES = 200
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender show`."""
     add_session(parser)
     parser.add_argument("--turn", type=int, metavar="N", help="one model call: what it got")
+    parser.add_argument(
+        "--messages", type=int, metavar="N", help=f"with --turn: the last ones ({MESSAGES}; 0: all)"
+    )
     parser.add_argument("--misses", action="store_true", help="what its calls lacked")
     add_json(parser)
     add_watch(parser)
@@ -52,6 +56,9 @@ def run(args: argparse.Namespace) -> int:
                 lambda view: draw(view, args.session),
             )
         named = {"session": args.session, "branch": args.branch, "turn": args.turn}
+        if args.messages is not None or not args.json:
+            window = MESSAGES if args.messages is None else args.messages or None
+            named |= {"window": window, "rows": 0}
         return present(
             args,
             lambda: service.ask("show_call", **named),
@@ -79,18 +86,22 @@ def draw(view: Json, session: str) -> RenderableType:
 
 def draw_call(view: Json, session: str) -> RenderableType:
     """One call: its budget, and every message with what was shown of it."""
-    told = view["explain"]
+    call = view["explain"]
     head = Text.assemble(
         plain(session, "bold"),
-        f"  turn {told['turn']} of {view['last']}: {told['tokens']['after']} of {told['budget']}"
-        f" tokens ({told['tokens']['before']} in all), {told['policy']}",
+        f"  turn {call['turn']} of {view['last']}: {call['tokens']['after']} of {call['budget']}"
+        f" tokens ({call['tokens']['before']} in all), {call['policy']}",
     )
     table = Table(box=None, header_style="dim", pad_edge=False)
     for name in ("#", "turn", "tokens"):
         table.add_column(name, justify="right")
     table.add_column("", no_wrap=True)
     table.add_column("message", ratio=1)
+    told = 0
     for line in view["messages"]:
+        if line["position"] > told:
+            table.add_row("", "", "", "…", f"{line['position'] - told:,} not told", style="dim")
+        told = line["position"] + 1
         calls = [call for call in line["calls"] if call["shown"]]
         shown = line["shown"] if not calls else "whole"
         said = line["text"] or " ".join(f"{call['name']} {call['text']}" for call in line["calls"])
@@ -104,7 +115,7 @@ def draw_call(view: Json, session: str) -> RenderableType:
             ),
             style="dim" if shown == "omitted" else "",
         )
-    return Group(head, *(plain(warning, "yellow") for warning in told["warnings"]), table)
+    return Group(head, *(plain(warning, "yellow") for warning in call["warnings"]), table)
 
 
 def _seen(results: Json, turns: list[Json]) -> range:

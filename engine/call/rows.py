@@ -1,0 +1,103 @@
+"""Which of a call's results are told of: a page of them, in an order of the reader's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from contextrender_bridge.errors import InvalidRequest
+
+from engine.call.facts import CallFact, numbers_in
+from engine.call.render_call import Rendered
+
+COLUMNS: Final = (
+    *("position", "name", "age", "reuse", "relevance", "usefulness", "score", "tokens", "order"),
+)
+"""What results can be ordered by; those without a value come last either way, the newest first."""
+
+
+@dataclass(slots=True, frozen=True)
+class Standing:
+    """Which results stood in a call's prompt, by number, as noted or else as rendered."""
+
+    complete: frozenset[int]
+    replaced: frozenset[int]
+
+    @classmethod
+    def of(cls, rendered: Rendered, fact: CallFact | None = None) -> Self:
+        """That of a call that was noted, or of its rendering."""
+        if fact is not None:
+            return cls.noted(fact)
+        return cls(frozenset(rendered.plan.taken), frozenset(rendered.plan.replaced))
+
+    @classmethod
+    def noted(cls, fact: CallFact) -> Self:
+        """That of a call that was noted."""
+        return cls(frozenset(numbers_in(fact.shown)), frozenset(numbers_in(fact.replaced)))
+
+    def differing(self, other: Self) -> set[int]:
+        """The results that stood otherwise in another prompt."""
+        return set((self.complete ^ other.complete) | (self.replaced ^ other.replaced))
+
+
+@dataclass(slots=True, frozen=True)
+class Page:
+    """At most `rows` results from number `first` on, ordered by a column; without one, all.
+
+    Without `sort` they are in transcript order.
+    """
+
+    first: int = 0
+    rows: int | None = None
+    sort: str = ""
+    down: bool = False
+
+    def __post_init__(self) -> None:
+        if self.first < 0 or (self.rows is not None and self.rows < 0):
+            raise InvalidRequest("first and rows must be 0 or more")
+        if self.sort not in ("", *COLUMNS):
+            raise InvalidRequest(f"sort must be one of {', '.join(COLUMNS)}")
+
+    def of(self, rendered: Rendered, standing: Standing) -> list[int]:
+        """The numbers of the results on the page."""
+        ordered = self._ordered(rendered, standing)
+        stop = None if self.rows is None else self.first + self.rows
+        return list(ordered[self.first : stop])
+
+    def _ordered(self, rendered: Rendered, standing: Standing) -> Sequence[int]:
+        everything = range(len(rendered.view.history.results))
+        if not self.sort:
+            return everything
+        if self.sort == "order":
+            return _as_taken(rendered, standing, self.down)
+        keys = _keys(rendered, self.sort)
+        if keys is None:
+            return everything[::-1]
+        return sorted(everything, key=keys.__getitem__, reverse=self.down)
+
+
+def _as_taken(rendered: Rendered, standing: Standing, down: bool) -> list[int]:
+    """Those shown in the order taken, then those of which that is not known, then the others."""
+    differing = standing.differing(Standing.of(rendered))
+    taken = [result for result in rendered.plan.shown_order if result not in differing]
+    shown = sorted((standing.complete | standing.replaced).difference(taken), reverse=True)
+    known = {*taken, *shown}
+    last = range(len(rendered.view.history.results) - 1, -1, -1)
+    return [*(taken[::-1] if down else taken), *shown, *(r for r in last if r not in known)]
+
+
+def _keys(rendered: Rendered, by: str) -> Sequence[Any] | None:
+    """A sortable value of each result; None where the policy has none."""
+    view, scores = rendered.view, rendered.plan.scores
+    results = view.history.results
+    if by == "name":
+        return [view.history.names.get(event, "") for event in results.event]
+    if by in ("relevance", "usefulness", "score"):
+        found = getattr(scores, by) if scores else None
+        return None if found is None else list(found)
+    known: dict[str, Sequence[Any]] = {
+        "position": results.message,
+        "age": view.ages.tolist(),
+        "reuse": view.reuse.tolist(),
+        "tokens": results.tokens,
+    }
+    return known[by]

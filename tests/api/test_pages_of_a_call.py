@@ -1,0 +1,87 @@
+"""A page of a call's results or messages is that part of the whole reply."""
+
+import pytest
+from contextrender_bridge.wire import Json
+
+from engine.call.rows import COLUMNS
+from tests.api.client import Api
+from tests.api.transcripts import agent_run
+
+RUN = agent_run(30, lines=6)
+REST = ("count", "complete", "replaced", "whole_tokens", "call_tokens", "tokens", "warnings")
+
+
+@pytest.fixture
+def agent(api: Api) -> Api:
+    api("render", session="s", messages=RUN, budget=900)
+    return api
+
+
+def rows(api: Api, **fields: object) -> list[Json]:
+    told: list[Json] = api("explain", session="s", **fields)["results"]
+    return told
+
+
+def test_pages_together_are_everything(agent: Api) -> None:
+    whole = agent("explain", session="s")
+    assert whole["count"] == len(whole["results"]) == 30
+    for sort in ("", *COLUMNS):
+        ordered = rows(agent, sort=sort)
+        assert sorted(ordered, key=lambda row: row["position"]) == whole["results"]
+        pages = [rows(agent, sort=sort, first=first, rows=7) for first in range(0, 35, 7)]
+        assert [row for page in pages for row in page] == ordered
+        page = agent("explain", session="s", sort=sort, rows=7)
+        assert {name: page[name] for name in REST} == {name: whole[name] for name in REST}
+
+
+@pytest.mark.parametrize("sort", [name for name in COLUMNS if name != "order"])
+def test_they_are_in_the_order_of_their_column(agent: Api, sort: str) -> None:
+    for down in (False, True):
+        values = [row[sort] for row in rows(agent, sort=sort, down=down)]
+        assert values == sorted(values, reverse=down)
+    if sort in ("relevance", "usefulness", "score"):
+        newest = [row["position"] for row in rows(agent, sort=sort, policy="full")]
+        assert newest == sorted(newest, reverse=True)
+
+
+def test_by_order_come_those_taken_then_the_newest(agent: Api) -> None:
+    told = rows(agent, sort="order")
+    taken = [row["order"] for row in told if row["order"] is not None]
+    assert taken == list(range(1, len(taken) + 1)) and 0 < len(taken) < 30
+    rest = [row["position"] for row in told[len(taken) :]]
+    assert rest == sorted(rest, reverse=True)
+    back = [row["order"] for row in rows(agent, sort="order", down=True, rows=len(taken))]
+    assert back == taken[::-1]
+
+
+def test_sums_are_those_of_the_rows(agent: Api) -> None:
+    whole = agent("explain", session="s")
+    shown = [row for row in whole["results"] if row["shown"] == "complete"]
+    assert whole["whole_tokens"] == sum(row["tokens"] for row in shown) > 0
+    assert whole["call_tokens"] == sum(row["cost"] - row["tokens"] for row in shown) > 0
+
+
+def test_a_window_has_the_last_messages_and_the_last_shown(agent: Api) -> None:
+    whole = agent("show_call", session="s")
+    lines = whole["messages"]
+    assert whole["before"] == len(lines) == len(RUN)
+    seen = [
+        line
+        for line in lines
+        if line["shown"] != "omitted" or any(call["shown"] for call in line["calls"])
+    ]
+    assert whole["got"] == len(seen)
+    for until in (None, 41):
+        stop = len(lines) if until is None else until
+        earlier = [line for line in seen if line["position"] < stop - 5]
+        page = agent("show_call", session="s", window=5, until=until)
+        assert page["messages"] == [*earlier[-5:], *lines[stop - 5 : stop]]
+        assert (page["before"], page["got"]) == (len(lines), len(seen))
+    assert agent("show_call", session="s", window=0)["messages"] == []
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"first": -1}, {"rows": -1}, {"sort": "colour"}, {"window": -1}, {"until": -2}]
+)
+def test_wrong_pages_are_refused(agent: Api, wrong: Json) -> None:
+    agent.refused("show_call", 422, "invalid_request", session="s", **wrong)
