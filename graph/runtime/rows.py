@@ -24,17 +24,29 @@ _WORTH_COMPRESSING = 160
 _HEAD = 5
 
 
-class _Tools(threading.local):
-    """A compressor is for one thread at a time."""
-
-    def __init__(self) -> None:
-        self.compress = zstandard.ZstdCompressor(
-            level=3, write_content_size=True, write_checksum=True
-        ).compress
-        self.decompress = zstandard.ZstdDecompressor().decompress
+_COMPRESSORS_KEPT = 2
+_DECOMPRESS = threading.local()
+_IDLE_COMPRESSORS: list[zstandard.ZstdCompressor] = []
+"""Each is for one thread at a time, and keeps some megabytes once a row was large: so few are kept,
+and not one a thread."""
 
 
-_TOOLS = _Tools()
+def _compress(data: bytes) -> bytes:
+    try:
+        tool = _IDLE_COMPRESSORS.pop()
+    except IndexError:
+        tool = zstandard.ZstdCompressor(level=3, write_content_size=True, write_checksum=True)
+    packed = tool.compress(data)
+    if len(_IDLE_COMPRESSORS) < _COMPRESSORS_KEPT:
+        _IDLE_COMPRESSORS.append(tool)
+    return packed
+
+
+def _decompress(data: bytes) -> bytes:
+    tool = vars(_DECOMPRESS).get("tool")
+    if tool is None:
+        tool = _DECOMPRESS.tool = zstandard.ZstdDecompressor()
+    return bytes(tool.decompress(data))
 
 
 def encode(fields: Mapping[str, Any], notes: Mapping[str, Any] | None = None) -> bytes:
@@ -61,7 +73,7 @@ def pack(row: bytes) -> bytes:
     length = int.from_bytes(row[1:_HEAD], "little")
     if length < _WORTH_COMPRESSING:
         return row
-    packed = _TOOLS.compress(row[_HEAD : _HEAD + length])
+    packed = _compress(row[_HEAD : _HEAD + length])
     head = b"\1" + len(packed).to_bytes(4, "little")
     return b"".join([head, packed, row[_HEAD + length :]])
 
@@ -74,7 +86,7 @@ def unpack(stored: bytes) -> bytes:
         return stored
     stop = _HEAD + int.from_bytes(stored[1:_HEAD], "little")
     try:
-        text = _TOOLS.decompress(stored[_HEAD:stop])
+        text = _decompress(stored[_HEAD:stop])
     except zstandard.ZstdError as damage:
         raise ValueError(f"the row is damaged: {damage}") from None
     return b"".join([b"\0", len(text).to_bytes(4, "little"), text, stored[stop:]])

@@ -105,7 +105,7 @@ class Settings:
     max_messages: int = _row(20_000, "most messages in one request", as_whole)
     min_free_mb: int = _row(64, "free disk below which the server is not ready", as_whole)
     workers: int = _row(1, "processes of `serve` and `proxy`, as `--workers`", as_whole)
-    threads: int = _row(32, "requests at work at once", as_whole)
+    threads: int = _row(8, "requests at work at once", as_whole)
     provider_threads: int = _row(32, "requests at once that wait for a model or embedder", as_whole)
     connections: int = _row(1024, "most connections at once", as_whole)
     head_seconds: float = _row(15.0, "seconds that a request's head may take", as_seconds)

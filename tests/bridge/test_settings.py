@@ -84,7 +84,7 @@ def test_settings_are_read_once() -> None:
         "os.environ['CONTEXTRENDER_THREADS'] = '9'; print(now().threads)"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert ran.stdout == "32\n", ran.stderr
+    assert ran.stdout == "8\n", ran.stderr
 
 
 def test_the_command_shows_what_is_in_force_without_secrets(

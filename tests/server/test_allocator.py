@@ -6,12 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from contextrender_bridge.server.allocator import WORTH_BYTES, Thrift
 
 COUNT = """
 import ctypes, sys, threading
-from contextrender_bridge.server.allocator import keep_few_arenas
+from contextrender_bridge.server.allocator import keep_little
 if sys.argv[1] == "few":
-    keep_few_arenas()
+    keep_little()
 libc = ctypes.CDLL(None)
 libc.fopen.restype = libc.malloc.restype = ctypes.c_void_p
 libc.malloc.argtypes = [ctypes.c_size_t]
@@ -58,3 +59,67 @@ def test_threads_share_two_arenas(tmp_path: Path) -> None:
         return told.read_text().count("<heap nr=")
 
     assert arenas("few") <= 2 < arenas("many")
+
+
+HOLES = """
+import ctypes, pathlib, re, sys
+from contextrender_bridge.server.allocator import keep_little
+if sys.argv[1] == "little":
+    keep_little()
+def resident():
+    return int(re.search(r"VmRSS:\\s+(\\d+)", pathlib.Path("/proc/self/status").read_text())[1])
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.free.argtypes = [ctypes.c_void_p]
+def large():
+    made = libc.malloc(3_000_000)
+    ctypes.memset(ctypes.c_void_p(made), 1, 3_000_000)
+    return made
+libc.free(large())
+before = resident()
+held = []
+for _ in range(20):
+    held.append(large())
+    libc.malloc(100_000)
+for one in held:
+    libc.free(one)
+print(resident() - before)
+"""
+
+
+def test_what_is_large_leaves_no_hole() -> None:
+    def kept(how: str) -> int:
+        done = subprocess.run(
+            [sys.executable, "-c", HOLES, how],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        )
+        return int(done.stdout)
+
+    assert kept("little") < 5_000 < 50_000 < kept("much")  # of 60,000 kB
+
+
+def test_memory_is_given_back_each_time_it_has_grown_by_much() -> None:
+    held, given = 100 * 2**20, list[int]()
+
+    def give_back() -> None:
+        nonlocal held
+        given.append(held)
+        held = 110 * 2**20
+
+    thrift = Thrift(lambda: held, give_back)
+    thrift.look()
+    held += WORTH_BYTES - 1
+    thrift.look()
+    assert not given
+    held += 1
+    thrift.look()
+    thrift.look()
+    assert given == [100 * 2**20 + WORTH_BYTES]
+    held = 90 * 2**20
+    thrift.look()
+    held += WORTH_BYTES
+    thrift.look()
+    assert len(given) == 2

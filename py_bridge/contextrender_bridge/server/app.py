@@ -19,6 +19,7 @@ from contextrender_bridge.paths import app_dir, make_private
 from contextrender_bridge.proxy.mounted import MountedProxy
 from contextrender_bridge.server import logins, sign_in
 from contextrender_bridge.server.accounts import Accounts, Caller
+from contextrender_bridge.server.allocator import THRIFT_SECONDS, Thrift
 from contextrender_bridge.server.answering import in_thread
 from contextrender_bridge.server.attempts import Attempts
 from contextrender_bridge.server.audit import AUDITED
@@ -30,6 +31,7 @@ from contextrender_bridge.server.limits import BodyLimit
 from contextrender_bridge.server.logins import Logins
 from contextrender_bridge.server.metered import Metered
 from contextrender_bridge.server.metrics import Metrics
+from contextrender_bridge.server.now_and_then import now_and_then
 from contextrender_bridge.server.pace import LOOKING_THREADS, LOOKS, Pace
 from contextrender_bridge.server.providers import Providers, Questions
 from contextrender_bridge.server.quotas import Quotas
@@ -178,7 +180,10 @@ def build_app(data: Path, *, app: Path | None = None) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with service.retention.running():
+        async with (
+            now_and_then("retention", service.retention.collect_in_turn, settings.gc_minutes * 60),
+            now_and_then("memory", Thrift().look, THRIFT_SECONDS),
+        ):
             yield
         await proxy.close()
         await asyncio.to_thread(service.close)

@@ -1,5 +1,6 @@
 """A server whose store cannot be opened listens nevertheless, says why not, and tries again."""
 
+import asyncio
 import sqlite3
 import sys
 import threading
@@ -49,18 +50,22 @@ class Recovering:
         return str(self.app.state.service.accounts.local_token(known))
 
     async def _live(self, receive: Any, send: Any) -> None:
-        """Tries on in a thread until shutdown; then closes what was opened."""
+        """Until shutdown tries on in a thread, then does what the app does by itself."""
         await receive()
-        trying = threading.Thread(target=self._try_on, daemon=True)
-        trying.start()
+        ended = asyncio.Event()
+        living = asyncio.create_task(self._live_until(ended))
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self._ended.set()
-        trying.join()
+        ended.set()
+        await living
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _live_until(self, ended: asyncio.Event) -> None:
+        await asyncio.to_thread(self._try_on)
         if self.app is not None:
             async with self.app.router.lifespan_context(self.app):
-                pass
-        await send({"type": "lifespan.shutdown.complete"})
+                await ended.wait()
 
     def _try_on(self) -> None:
         late = self.app is None

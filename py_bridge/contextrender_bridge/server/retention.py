@@ -4,10 +4,8 @@ Whole sessions go, the longest unused first. One that was written within the las
 stays, whatever the limits; so does one that is written between the look and its delete.
 """
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -79,28 +77,6 @@ class Retention:
         if not self._runtime.store.claim(work, limits.gc_minutes * 60 * SOONER):
             return []
         return self.collect()
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Collects now and then, for the block."""
-        stopped = asyncio.Event()
-        task = asyncio.create_task(self._run(stopped))
-        try:
-            yield
-        finally:
-            stopped.set()
-            await task
-
-    async def _run(self, stopped: asyncio.Event) -> None:
-        while not stopped.is_set():
-            try:
-                await asyncio.to_thread(self.collect_in_turn)
-            except Exception as failure:
-                log_failure("retention", failure)
-            try:
-                await asyncio.wait_for(stopped.wait(), self._settings.gc_minutes * 60)
-            except TimeoutError:
-                continue
 
     def _due_of(self, user: Caller, now: float) -> Iterator[Due]:
         settings, store, owner = self._settings, self._runtime.store, UUID(user.root)

@@ -8,7 +8,7 @@ from pathlib import Path
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.listening import listen
 from contextrender_bridge.paths import app_dir, data_dir, make_private
-from contextrender_bridge.server.allocator import keep_few_arenas
+from contextrender_bridge.server.allocator import keep_little
 from contextrender_bridge.server.warming import tell_why_it_is_slow
 from contextrender_bridge.setting_kinds import as_whole
 from contextrender_bridge.settings import checked, current_settings, set_option
@@ -61,7 +61,7 @@ def serve(
         raise CommandError("--while-used is for one process, not for several workers.")
     if not data.is_dir():
         make_private(data)
-    keep_few_arenas()
+    keep_little()
     listener = listen(host, port)
     os.umask(0o077)
     slow = tell_why_it_is_slow()
