@@ -102,6 +102,18 @@ def test_methods_give_what_is_reported(served: dict[str, Any], client: Any, meth
     assert served["reports"][method] == f"list[{given}]"
 
 
+def test_the_page_of_the_api_names_the_fields_that_are_served(served: dict[str, Any]) -> None:
+    page = (app_dir() / "docs" / "api.md").read_text()
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| (.*) \|$", page.split("## ")[1], re.MULTILINE)
+    told = {
+        walker: set(re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", fields)))
+        for walkers, fields in rows
+        for walker in re.findall(r"\w+", walkers)
+    }
+    taken = {name: set(fields) - {"reports"} for name, fields in served["fields"].items()}
+    assert told == taken
+
+
 def plain(hint: Any) -> str:
     """A type as text, whatever module it came from."""
     text = hint.__name__ if isinstance(hint, type) and "[" not in str(hint) else str(hint)

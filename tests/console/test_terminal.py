@@ -128,6 +128,12 @@ def test_the_graph_is_drawn_in_every_format(service: Service, tmp_path: Path) ->
     assert 0 < len(fewer["edges"]) < len(view["edges"])
 
 
+def test_a_drawing_that_cannot_be_written_is_a_sentence(service: Service, tmp_path: Path) -> None:
+    nowhere = tmp_path / "none" / "graph.svg"
+    said = run(service, "graph", ORDERS, "--output", str(nowhere), status=1)
+    assert said == f"contextrender: cannot write {nowhere}: No such file or directory.\n"
+
+
 @pytest.mark.parametrize("form", ["dot", "mermaid", "svg"])
 def test_a_drawing_holds_no_markup_of_an_agents(service: Service, form: str) -> None:
     drawn = run(service, "graph", HOSTILE, "--format", form)

@@ -61,8 +61,12 @@ def _only(view: Json, tool: str | None) -> Json:
 
 
 def _write(drawn: str, output: Path | None) -> None:
+    """To a file or standard output. Raises CommandError when it cannot."""
     if output is None:
         sys.stdout.write(drawn)
         sys.stdout.flush()
-    else:
+        return
+    try:
         output.write_text(drawn, encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"cannot write {output}: {error.strerror}.") from None
