@@ -27,6 +27,7 @@ export function App() {
   useEffect(() => {
     document.title = (signedIn ? titleOf(place) : "Sign in") + " · ContextRender";
   });
+  const leave = only === null ? "Sign out" : "Leave";
   return (
     <>
       <a class="skip" href="#main" onClick={skip}>
@@ -57,8 +58,9 @@ export function App() {
         <span class="spring" />
         <ThemeButton />
         {signedIn && (
-          <button class="quiet" onClick={signOut}>
-            {only === null ? "Sign out" : "Leave"}
+          <button class="quiet leave" title={leave} onClick={signOut}>
+            <Icon name="leave" />
+            <span>{leave}</span>
           </button>
         )}
       </header>

@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 import pytest
+from contextrender_bridge.wire import Json
 
 from tests.console.conftest import LARGE, ORDERS, PATIENCE_MS, Console, Service
 from tests.console.transcripts import make_run
@@ -131,3 +132,41 @@ def test_savings_add_up_over_all_sessions(console: Console, service: Service) ->
         console.page.get_by_text(f"{told['counted']} of {told['sessions']} sessions")
     ).to_be_visible()
     service("delete_session", session="counted")
+
+
+def test_one_advice_is_for_all_sessions_or_for_one(console: Console) -> None:
+    """`advise_all` is a double: it would replay all sessions for minutes."""
+    option = {"policy": "prune", "budget": 12000, "cost": 0.5, "hidden": 0.25}
+    option |= {"dollars": 1.0, "full_dollars": 2.0}
+    whole = {"sessions": 9, "calls": 60, "rule": "", "best": option, "options": [option]}
+    parts = [
+        {"weighed": 2, "replayed": 100, "complete": False, "sentence": "Too early."},
+        {"weighed": 9, "replayed": 500, "complete": True, "sentence": "Prune at 12,000."},
+    ]
+    asked: list[Json] = []
+
+    def answer(route: Any) -> None:
+        asked.append(route.request.post_data_json)
+        part = parts[min(len(asked), len(parts)) - 1]
+        route.fulfill(body=json.dumps({"reports": [whole | part]}))
+
+    page = console.page
+    page.route("**/walker/advise_all", answer)
+    console.open(ORDERS, "savings")
+    page.get_by_role("button", name="all sessions").click()
+    page.get_by_role("button", name="Work it out").click()
+    verdict = page.locator(".advice .verdict")
+    expect(verdict).to_contain_text("Prune at 12,000.")
+    expect(verdict).to_contain_text("From 500 calls of 9 sessions.")
+    expect(page.locator(".advice .loading")).to_have_count(0)
+    named = [fields["policies"] for fields in asked if "policies" in fields]
+    expect(page.locator(".curve circle")).to_have_count(len(named))
+    assert ["prune"] in named and ["full"] not in named
+    assert not any("session" in fields for fields in asked)
+
+    asked.clear()
+    page.evaluate("location.hash = '#/overall'")
+    page.get_by_role("button", name="Work it out").click()
+    expect(verdict).to_contain_text("Prune at 12,000.")
+    expect(page.locator(".curve circle")).to_have_count(1)
+    assert len(asked) == 2

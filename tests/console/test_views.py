@@ -1,6 +1,5 @@
 """The views on one session."""
 
-import os
 import re
 from typing import Any
 
@@ -8,6 +7,7 @@ import pytest
 
 from tests.console.conftest import BUDGET, LARGE, ORDERS, PATIENCE_MS, Console, Service
 from tests.console.looking import choice, drawn
+from tests.support.waiting import until
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 expect.set_options(timeout=PATIENCE_MS)
@@ -92,6 +92,26 @@ def test_a_thousand_results_are_drawn_while_they_load(console: Console) -> None:
     grid.press("Control+ArrowDown")
     assert grid.evaluate("grid => grid.scrollTop > 5000 && grid.scrollLeft > 2000")
     expect(console.page.locator(".life")).to_contain_text("shown complete")
+
+
+def test_the_session_says_what_it_saved_and_what_was_in_view(
+    console: Console, service: Service
+) -> None:
+    counted = service("inspect_session", session=ORDERS)["session"]["counted"]
+    console.open(ORDERS, "call", 40)
+    figures = console.page.locator(".session > .figures")
+    saved = 1 - counted["prompt"] / counted["full"]
+    expect(figures).to_contain_text(f", {saved:.0%}")
+    expect(figures).to_contain_text(f"{counted['seen'] / counted['drawn']:.0%}")
+    tools = console.page.get_by_role("list", name="Results shown, by tool")
+    taken = [
+        row["name"]
+        for row in service("explain", session=ORDERS, turn=40)["results"]
+        if row["shown"] == "complete"
+    ]
+    expect(tools.get_by_role("listitem")).to_have_count(len(set(taken)))
+    most = max(set(taken), key=taken.count)
+    expect(tools).to_contain_text(f"{most} {taken.count(most)}")
 
 
 def test_a_call_shows_what_explain_says(console: Console, service: Service) -> None:
@@ -245,11 +265,14 @@ def test_a_large_result_is_read_in_parts(console: Console, service: Service) -> 
         more.click()
         expect(console.page.get_by_text(left or "", exact=True)).to_have_count(0)
     blocks = console.page.locator(".blocks pre")
-    for _ in range(40):
+    end = "line 11999 of a très long résult 🙂"
+
+    def read_on() -> bool:
         console.page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
-        if "line 11999 of a très long résult 🙂" in (blocks.last.text_content() or ""):
-            break
-        console.page.wait_for_timeout(50)
+        console.page.wait_for_timeout(50)  # a frame: the next part follows from what is in view
+        return end in (blocks.last.text_content() or "")
+
+    until(read_on)
     assert "\n".join(blocks.all_text_contents()) == text
     service("delete_session", session="large-result")
 
@@ -305,10 +328,26 @@ def test_a_session_opens_on_what_its_calls_lacked(console: Console, service: Ser
     row.get_by_role("button", name="Find out").click()
     found = service("remedies", session=LARGE, turn=first["turn"], position=first["position"])
     expect(row).to_contain_text(f"a budget of {found['budget']:,}")
-    if shot := os.environ.get("SCREENSHOT"):
-        page.screenshot(path=shot)
     row.get_by_role("link", name=str(first["turn"]), exact=True).click()
     expect(page.locator(".answer")).to_contain_text(f"#{first['position']} {first['name']}")
+
+
+def test_what_would_have_shown_misses_is_told_in_one_sentence(
+    console: Console, service: Service
+) -> None:
+    view = service("misses", session=ORDERS)
+    assert view["next"] is None and 0 < len(view["misses"]) <= 20
+    found = [
+        service("remedies", session=ORDERS, turn=miss["turn"], position=miss["position"])
+        for miss in view["misses"]
+    ]
+    budgets = [one["budget"] for one in found if one["budget"] is not None]
+    console.open(ORDERS, "misses")
+    page = console.page
+    page.get_by_role("button", name="What would have shown").click()
+    told = page.locator(".verdict [role=status]", has_text=f"Of {len(found)} miss")
+    expect(told).to_contain_text(f"budgets of up to {max(budgets):,} would have shown")
+    expect(page.get_by_role("button", name="Find out")).to_have_count(0)
 
 
 def test_a_session_that_lacked_nothing_says_so(console: Console) -> None:

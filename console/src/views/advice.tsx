@@ -1,6 +1,7 @@
-// Which budget and policy: the server's advice on this session, and what every policy costs for what it shows.
+// Which budget and policy: the server's advice on a session or on all, and what every policy costs for what it shows.
+import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { ask, isAbort } from "../api";
+import { ask, isAbort, visited } from "../api";
 import { dollars, number, percent, plural } from "../format";
 import { Copy } from "../parts/copy";
 import { Curve } from "../parts/curve";
@@ -8,64 +9,125 @@ import { linesOf } from "../parts/lines";
 import { Failure, Loading } from "../parts/notes";
 import { num, Table, text } from "../parts/table";
 import type { SessionData } from "../session";
-import type { AdviceView, AdvisedView } from "../types";
+import type { AdviceView, AdvisedView, AllAdviceView } from "../types";
 
 const CALLS = 60;
 const BUDGETS = [3000, 6000, 12_000, 24_000, 48_000, 96_000];
 /** Policies that others come down to, or that no budget binds. */
 const LEFT_OUT = ["full"];
 
+/** What advice is asked for: a session by its walker's fields, or all. */
+type Of = { session: string; branch: number | null } | "all";
+type View = AdviceView & Partial<AllAdviceView>;
+
 interface State {
-  advice: AdviceView | null;
+  advice: View | null;
   options: AdvisedView[];
   at: string;
   error: unknown;
 }
 
-/** The advice first, then policy after policy. */
-function useAdvice(data: SessionData, started: boolean): State {
-  const [state, setState] = useState<State>({ advice: null, options: [], at: "", error: null });
+const START: State = { advice: null, options: [], at: "", error: null };
+
+/** Asks until it is complete, and tells each answer. */
+async function askWhole(of: Of, fields: object, stop: AbortSignal, tell: (view: View) => void): Promise<View> {
+  const [walker, more] = of === "all" ? ["advise_all", fields] : ["advise", { ...of, ...fields }];
+  for (;;) {
+    const view = await ask<View>(walker, { ...more, calls: CALLS }, stop);
+    tell(view);
+    if (view.complete !== false) return view;
+  }
+}
+
+/** The advice first, then policy after policy; where no policy is named, what the advice was made from. */
+function useAdvice(of: Of, policies: string[], started: boolean): State {
+  const [state, setState] = useState<State>(START);
+  const subject = JSON.stringify(of);
   useEffect(() => {
     if (!started) return;
     const stop = new AbortController();
-    const fields = { session: data.key, branch: data.branch, calls: CALLS };
+    const set = (change: Partial<State>) => setState((now) => ({ ...now, ...change }));
     const load = async () => {
-      setState((now) => ({ ...now, at: "advice" }));
-      const advice = await ask<AdviceView>("advise", fields, stop.signal);
-      setState((now) => ({ ...now, advice }));
-      for (const policy of data.policies.filter((name) => !LEFT_OUT.includes(name))) {
-        setState((now) => ({ ...now, at: policy }));
-        const { options } = await ask<AdviceView>("advise", { ...fields, policies: [policy], budgets: BUDGETS }, stop.signal);
-        setState((now) => ({ ...now, options: [...now.options, ...options] }));
+      setState({ ...START, at: "advice" });
+      const { options: weighed } = await askWhole(of, {}, stop.signal, (advice) => set({ advice }));
+      let options: AdvisedView[] = [];
+      if (policies.length === 0) set({ options: weighed });
+      for (const policy of policies.filter((name) => !LEFT_OUT.includes(name))) {
+        set({ at: policy });
+        const known = options;
+        const fields = { policies: [policy], budgets: BUDGETS };
+        const whole = await askWhole(of, fields, stop.signal, (view) => set({ options: [...known, ...view.options] }));
+        options = [...known, ...whole.options];
       }
-      setState((now) => ({ ...now, at: "" }));
+      set({ at: "" });
     };
-    load().catch((error) => !isAbort(error) && setState((now) => ({ ...now, error, at: "" })));
+    load().catch((error) => !isAbort(error) && set({ error, at: "" }));
     return () => stop.abort();
-  }, [started]);
+  }, [started, subject]);
   return state;
 }
 
 export function Advice({ data }: { data: SessionData }) {
+  const here = { session: data.key, branch: data.branch };
+  const [all, setAll] = useState(false);
+  return (
+    <Weighed of={all ? "all" : here} policies={data.policies} calls={Math.min(CALLS, data.last)}>
+      {visited() === null && (
+        <span class="group" role="group" aria-label="Which sessions">
+          <button aria-pressed={!all} onClick={() => setAll(false)}>
+            this session
+          </button>
+          <button aria-pressed={all} onClick={() => setAll(true)}>
+            all sessions
+          </button>
+        </span>
+      )}
+    </Weighed>
+  );
+}
+
+interface WeighedProps {
+  of: Of;
+  policies: string[];
+  calls?: number;
+  children?: ComponentChildren;
+}
+
+/** The question, and its answer once it is wanted: it takes the server seconds to minutes. */
+export function Weighed({ of, policies, calls = CALLS, children }: WeighedProps) {
   const [started, setStarted] = useState(false);
-  const { advice, options, at, error } = useAdvice(data, started);
-  const calls = Math.min(CALLS, data.last);
+  const { advice, options, at, error } = useAdvice(of, policies, started);
+  const whose = of === "all" ? `The first ${CALLS} calls of each of the newest sessions` : `The first ${plural(calls, "call")}`;
+  const model = of === "all" ? "each session’s" : "this session’s";
+  const far = advice?.complete === false ? ` ${number(advice.weighed!)} of ${plural(advice.sessions!, "session")} so far.` : "";
   return (
     <section class="advice">
-      <h2>Which budget and policy?</h2>
+      <div class="toolbar">
+        <h2>Which budget and policy?</h2>
+        {children}
+      </div>
       <p class="hint">
-        The first {plural(calls, "call")} replayed with an agent that fetches again what it needs and does not see, billed by this session’s
-        model and its provider’s cache rule.
+        {whose}, replayed with an agent that fetches again what it needs and does not see, billed by {model} model and its provider’s cache
+        rule.
       </p>
-      {!started && <button onClick={() => setStarted(true)}>Work it out</button>}
+      {!started && (
+        <button class="primary" onClick={() => setStarted(true)}>
+          Work it out
+        </button>
+      )}
       {error !== null && <Failure error={error} />}
-      {advice && (
+      {advice?.sentence && (
         <p class="verdict" role="status">
           {advice.sentence} {advice.best && <Copy text={settingOf(advice.best)} title="Copy the setting" />}
+          {of === "all" && advice.complete && (
+            <small>
+              From {plural(advice.replayed!, "call")} of {plural(advice.sessions!, "session")}.
+            </small>
+          )}
         </p>
       )}
       <Curve lines={linesOf(options)} />
-      {at && <Loading what={at === "advice" ? "Replaying…" : `Replaying under ${at}…`} />}
+      {at && <Loading what={(at === "advice" ? "Replaying…" : `Replaying under ${at}…`) + far} />}
       {options.length > 0 && <Options options={options} />}
     </section>
   );

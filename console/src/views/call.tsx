@@ -101,8 +101,10 @@ export function Call({ place, data }: ViewProps) {
           onInput={(event) => goTo(Number(event.currentTarget.value))}
         />
         {own.value && <Summary view={shown ?? own.value} waiting={data.waiting && turn === last} />}
+        <span class="spring" />
+        <Bookmarks place={place} turn={turn} onGo={goTo} />
       </div>
-      <Bookmarks place={place} turn={turn} onGo={goTo} />
+      <Outcome data={data} turn={turn} session={place.session} branch={place.branch} />
       {error !== null && <Failure error={error} again={changed ? other.again : own.again} />}
       {own.value && (
         <WhatIf
@@ -119,7 +121,6 @@ export function Call({ place, data }: ViewProps) {
         <div class={own.busy || (changed && other.busy) ? "stale" : ""}>
           <BudgetBar view={shown ?? own.value!} tools={tools} />
           <Notes view={shown ?? own.value!} asked={changed} />
-          {!changed && <Outcome data={data} turn={turn} session={place.session} branch={place.branch} />}
           <Histories view={shown ?? own.value!} session={place.session} branch={place.branch} />
           <Scores view={shown ?? own.value!} session={place.session} branch={place.branch} difference={difference} />
         </div>
@@ -159,11 +160,14 @@ function Notes({ view, asked }: { view: CallView; asked: boolean }) {
   const { left_turns: left, warnings, sent } = view.explain;
   const noted = asked || view.explain.noted;
   const as = SENT[sent];
-  if (!left.length && !warnings.length && noted && !as) return null;
+  const text = view.explain.retained / view.explain.budget;
+  const crowded = view.explain.tokens.before > view.explain.tokens.after && text > 0.5;
+  if (!left.length && !warnings.length && noted && !as && !crowded) return null;
   return (
     <ul class="warnings">
       {!noted && <li>Recomputed: what this call was shown was not noted when it was made.</li>}
       {as && <li>{as}</li>}
+      {crowded && <li>User and assistant text takes {percent(text)} of the budget: little is left for results.</li>}
       {left.length > 0 && (
         <li>
           Text alone exceeds the budget: {plural(left.length, "oldest turn")} left whole ({left[0]} to {left[left.length - 1]}).

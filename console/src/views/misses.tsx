@@ -1,7 +1,8 @@
 // What calls lacked that their answers then used or asked for again, and what would have shown it.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ask, isAbort } from "../api";
 import { number, plural } from "../format";
+import { together } from "../parts/remedies";
 import { room } from "../parts/room";
 import { Empty, Failure, Loading } from "../parts/notes";
 import { num, Table, text } from "../parts/table";
@@ -21,6 +22,10 @@ const SAID: Record<Filter, string> = {
 };
 
 const AT_ONCE = 100;
+/** Of how many settings are sought at a press. */
+const LOOKS = 20;
+/** How many policies are named in a row. */
+const NAMED = 2;
 const COLUMNS = [num("Turn"), text("Result"), text("What it needed"), text("Why it was out"), text("What would have shown it")];
 
 /** All misses, page by page; asked again from the last known turn whenever `stamp` changes. */
@@ -43,11 +48,36 @@ function useMisses(session: string, branch: number | null, stamp: number) {
   return state;
 }
 
+/** Settings that would have shown misses, by `keyOf`: as they are found, or the error's words. */
+type Found = Map<string, RemediesView | "busy" | string>;
+const keyOf = (miss: MissView): string => `${miss.turn}/${miss.position}`;
+
+function useRemedies(session: string, branch: number | null) {
+  const [found, setFound] = useState<Found>(new Map());
+  const stop = useRef(new AbortController());
+  useEffect(() => () => stop.current.abort(), []);
+  const set = (miss: MissView, value: RemediesView | string) => setFound((now) => new Map(now).set(keyOf(miss), value));
+  /** One after the other: each renders the call anew a dozen times. */
+  const find = async (misses: MissView[]) => {
+    for (const miss of misses) {
+      set(miss, "busy");
+      try {
+        set(miss, await ask<RemediesView>("remedies", { session, branch, turn: miss.turn, position: miss.position }, stop.current.signal));
+      } catch (error) {
+        if (isAbort(error)) return;
+        set(miss, error instanceof Error ? error.message : String(error));
+      }
+    }
+  };
+  return { found, find };
+}
+
 export function Misses({ place, data }: ViewProps) {
   const { session, branch } = place;
   const { misses, next, error } = useMisses(session, branch, data.last);
   const [filter, setFilter] = useOption<Filter>(place, "only", "all");
   const [limit, setLimit] = useState(AT_ONCE);
+  const { found, find } = useRemedies(session, branch);
   const sorted = useMemo(() => misses.map((miss) => ({ miss, kinds: kindsOf(miss, data) })), [misses, data.version]);
   if (error !== null) return <Failure error={error} />;
   if (misses.length === 0) {
@@ -60,11 +90,23 @@ export function Misses({ place, data }: ViewProps) {
   }
   const shown = sorted.filter(({ kinds }) => kinds.includes(filter));
   const turns = new Set(misses.map((miss) => miss.turn)).size;
+  const open = shown.slice(0, limit).map(({ miss }) => miss).filter((miss) => !found.has(keyOf(miss))).slice(0, LOOKS);
+  const busy = [...found.values()].includes("busy");
   return (
     <div class="misses">
       <p class="verdict">
-        <strong>{plural(turns, "turn")}</strong> of {number(data.last)} needed what was out of view: {plural(misses.length, "result")} in all.
-        {next !== null && " Still looking…"}
+        <strong>{plural(turns, "turn")}</strong> of {number(next === null ? data.last : next - 1)} needed what was out of view:{" "}
+        {plural(misses.length, "result")} in all.
+        {next !== null && ` Still looking at the other ${number(data.last - next + 1)}.`}
+      </p>
+      <p class="verdict">
+        <Answer found={[...found.values()].filter((one) => typeof one !== "string")} />
+        {open.length > 0 && !busy && (
+          <button class="primary" onClick={() => void find(open)}>
+            What would have shown {open.length === 1 ? "it" : `${found.size ? "the next" : "the first"} ${number(open.length)}`}?
+          </button>
+        )}
+        {busy && <span class="spinner" role="status" aria-label="Trying other settings" />}
       </p>
       <div class="toolbar" role="group" aria-label="Which misses">
         {FILTERS.map((name) => (
@@ -75,7 +117,7 @@ export function Misses({ place, data }: ViewProps) {
       </div>
       <Table label="Misses" columns={COLUMNS}>
         {shown.slice(0, limit).map(({ miss }) => (
-          <Row key={`${miss.turn}/${miss.position}`} miss={miss} session={session} branch={branch} />
+          <Row key={keyOf(miss)} miss={miss} session={session} branch={branch} found={found.get(keyOf(miss))} onFind={() => void find([miss])} />
         ))}
       </Table>
       {shown.length > limit && (
@@ -100,7 +142,33 @@ function kindsOf(miss: MissView, data: SessionData): Filter[] {
   return kinds;
 }
 
-function Row({ miss, session, branch }: { miss: MissView; session: string; branch: number | null }) {
+/** One sentence on all that was tried. */
+function Answer({ found }: { found: RemediesView[] }) {
+  if (found.length === 0) return null;
+  const { budget, shown, policies } = together(found);
+  const best = policies.slice(0, 3).map(([policy, count]) => `${policy} ${number(count)}`);
+  return (
+    <span role="status">
+      Of {plural(found.length, "miss", "misses")} looked at,{" "}
+      {budget === null ? "no budget up to 96,000 would have shown any" : (
+        <>
+          <strong>budgets of up to {number(budget)}</strong> would have shown {shown === found.length ? "all" : number(shown)}
+        </>
+      )}
+      {best.length > 0 && <>; with the budget as it was, {best.join(", ")}</>}.{" "}
+    </span>
+  );
+}
+
+interface RowProps {
+  miss: MissView;
+  session: string;
+  branch: number | null;
+  found: RemediesView | "busy" | string | undefined;
+  onFind: () => void;
+}
+
+function Row({ miss, session, branch, found, onFind }: RowProps) {
   return (
     <tr>
       <th scope="row" class="num">
@@ -121,35 +189,27 @@ function Row({ miss, session, branch }: { miss: MissView; session: string; branc
       </td>
       <td class="muted">{miss.reason + room(miss)}</td>
       <td>
-        <Remedy miss={miss} session={session} branch={branch} />
+        <Remedy found={found} onFind={onFind} />
       </td>
     </tr>
   );
 }
 
-function Remedy({ miss, session, branch }: { miss: MissView; session: string; branch: number | null }) {
-  const [found, setFound] = useState<RemediesView | null>(null);
-  const [state, setState] = useState<"" | "busy" | string>("");
-  if (found) {
-    const larger = found.budget === null ? "no budget up to 96,000" : `a budget of ${number(found.budget)}`;
-    const others = found.policies.length ? `, or ${found.policies.join(", ")}` : "";
-    return <span>{larger + others + (found.complete ? "" : " (not all were tried: there was no time)")}</span>;
+function Remedy({ found, onFind }: Pick<RowProps, "found" | "onFind">) {
+  if (found === "busy") return <span class="spinner" role="status" aria-label="Trying other settings" />;
+  if (found === undefined || typeof found === "string") {
+    return (
+      <>
+        <button class="link" onClick={onFind}>
+          Find out
+        </button>
+        {found && <small class="bad">{found}</small>}
+      </>
+    );
   }
-  const look = async () => {
-    setState("busy");
-    try {
-      setFound(await ask<RemediesView>("remedies", { session, branch, turn: miss.turn, position: miss.position }));
-    } catch (error) {
-      setState(error instanceof Error ? error.message : String(error));
-    }
-  };
-  if (state === "busy") return <span class="spinner" role="status" aria-label="Trying other settings" />;
-  return (
-    <>
-      <button class="link" onClick={() => void look()}>
-        Find out
-      </button>
-      {state && <small class="bad">{state}</small>}
-    </>
-  );
+  const larger = found.budget === null ? "no budget up to 96,000" : `a budget of ${number(found.budget)}`;
+  const named = found.policies.slice(0, NAMED).join(", ");
+  const rest = found.policies.length - NAMED;
+  const others = named && `, or ${named}${rest > 0 ? ` and ${plural(rest, "other policy", "other policies")}` : ""}`;
+  return <span title={found.policies.join(", ")}>{larger + others + (found.complete ? "" : " (not all were tried: there was no time)")}</span>;
 }

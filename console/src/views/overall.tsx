@@ -1,12 +1,13 @@
 // What rendering saved over all sessions, as it was counted when the calls were made.
-import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { dollars, number, percent, plural, short } from "../format";
+import { number, percent, plural, short } from "../format";
 import { useAsk } from "../parts/load";
 import { Empty, Failure, Figure, Loading } from "../parts/notes";
+import { Cost, Signed } from "../parts/signed";
 import { num, Table, text } from "../parts/table";
 import { GROUPS, type Group, grouped, saved, type Total, total } from "../parts/saved";
 import type { TotalSavingsView } from "../types";
+import { Weighed } from "./advice";
 
 export function Overall() {
   const [by, setBy] = useState<Group>("day");
@@ -27,6 +28,7 @@ export function Overall() {
     <section class="page">
       <div class="heading">
         <h1>Savings over all sessions</h1>
+        <span class="spring" />
         <label>
           By{" "}
           <select value={by} onChange={(event) => setBy(event.currentTarget.value as Group)}>
@@ -40,7 +42,7 @@ export function Overall() {
       </div>
       <dl class="figures">
         <Figure name="Tokens saved" value={<Signed value={saved(all)}>{short(saved(all))}</Signed>} hint={`${number(saved(all))} prompt tokens`} />
-        <Figure name="Of whole histories" value={<Share sums={all} />} />
+        <Figure name="Share of whole histories saved" value={<Share sums={all} />} />
         <Figure name="Cost, counted" value={<Cost cost={all.cost} full={all.fullCost} />} hint="Tokens counted here, at the models’ prices" />
         {all.billed > 0 && (
           <Figure
@@ -52,15 +54,16 @@ export function Overall() {
         <Figure name="In view, so far" value={all.drawn ? percent(all.seen / all.drawn) : "–"} hint={`${number(all.seen)} of ${number(all.drawn)} results that answers drew on`} />
       </dl>
       <p class="hint">
-        {number(counted)} of {plural(sessions, "session")} have counted calls.
+        Counted when the calls of {counted === sessions ? plural(sessions, "session") : `${number(counted)} of ${number(sessions)} sessions`} were made.
         {counted < sessions && " The others were only recorded, or are older than that: their own pages recompute them."}
         {all.unpriced > 0 && ` ${plural(all.unpriced, "call")} of models without a price are not in the dollars.`}
       </p>
-      <Table label={`Savings by ${NAMES[by].toLowerCase()}`} columns={[text(NAMES[by]), ...SUMS]} foot={<Line sums={all} />}>
+      <Table label={`Savings by ${NAMES[by].toLowerCase()}`} kind={by} columns={[text(NAMES[by]), ...SUMS]} foot={<Line sums={all} />}>
         {groups.map((sums) => (
           <Line key={sums.name} sums={sums} />
         ))}
       </Table>
+      <Weighed of="all" policies={[]} />
       <details>
         <summary>What the words mean</summary>
         <dl class="terms">
@@ -76,7 +79,7 @@ export function Overall() {
   );
 }
 
-const SUMS = ["Calls", "Whole", "Sent", "Saved", "Cost of whole", "Billed of whole", "In view"].map((name) => num(name));
+const SUMS = ["Calls", "Whole", "Sent", "Saved", "Cost", "Billed", "In view"].map((name) => num(name));
 
 function Line({ sums }: { sums: Total }) {
   return (
@@ -100,23 +103,7 @@ function Line({ sums }: { sums: Total }) {
   );
 }
 
-const Cost = ({ cost, full }: { cost: number; full: number }) => (
-  <Signed value={full - cost}>
-    {dollars(cost)} of {dollars(full)}
-  </Signed>
-);
-
 const Share = ({ sums }: { sums: Total }) => <>{percent(sums.capped ? saved(sums) / sums.capped : 0)}</>;
-
-/** A loss is red, and says so to those who do not see it. */
-const Signed = ({ value, children }: { value: number; children: ComponentChildren }) =>
-  value < 0 ? (
-    <span class="loss">
-      {children} <span class="hidden">(a loss)</span>
-    </span>
-  ) : (
-    <>{children}</>
-  );
 
 const NAMES: Record<Group, string> = { day: "Day (UTC)", model: "Model", client: "Client", policy: "Policy", sent: "Sent" };
 
@@ -125,11 +112,11 @@ const TERMS: [string, string][] = [
   ["Whole", "Prompt tokens with the whole history: what would have been sent otherwise, at most the model’s window."],
   ["Sent", "Prompt tokens that went to the model. “Whole” and “held out” calls were sent with everything, so they saved nothing."],
   [
-    "Cost of whole",
-    "Dollars at the setting’s own prices, else at list prices. What the call before had sent is taken from the provider’s cache; where writing to the cache is charged, the rest is taken as written.",
+    "Cost",
+    "Dollars, instead of what the whole history would have cost, at the setting’s own prices, else at list prices. What the call before had sent is taken from the provider’s cache; where writing to the cache is charged, the rest is taken as written.",
   ],
   [
-    "Billed of whole",
+    "Billed",
     "By the provider’s own counts, for calls through the proxy. What the whole history would have been is an estimate: the same count and the tokens left out, cached as far as the whole prompt before was.",
   ],
   ["In view", "Results that answers drew on and had complete. Partial: a run that goes on may yet draw on what it was not shown."],

@@ -4,6 +4,7 @@ import { ask, isAbort } from "../api";
 import { dollars, number, percent, short } from "../format";
 import { Chart } from "../parts/chart";
 import { Failure, Figure, Loading } from "../parts/notes";
+import { Cost, Signed } from "../parts/signed";
 import { num, Table, text } from "../parts/table";
 import type { SessionData } from "../session";
 import type { CompareView, PolicyView, SavingsView } from "../types";
@@ -35,6 +36,7 @@ export function Savings({ place, data }: ViewProps) {
   if (!own.value) return <Loading what="Adding up…" />;
   const { totals, columns, complete } = own.value;
   const series = columns!;
+  const saved = totals.full - totals.prompt;
   const growing = (values: number[]) => {
     let sum = 0;
     return values.map((value) => (sum += value));
@@ -43,18 +45,25 @@ export function Savings({ place, data }: ViewProps) {
   return (
     <div class="savings">
       <dl class="figures">
-        <Figure name="Prompt tokens saved" value={short(totals.full - totals.prompt)} hint={number(totals.full - totals.prompt)} />
-        <Figure name="Of full history" value={percent(totals.full ? 1 - totals.prompt / totals.full : 0)} />
         <Figure
-          name="Paper’s formula"
-          value={`${dollars(totals.cost.paper)} of ${dollars(totals.full_cost.paper)}`}
+          name="Prompt tokens saved"
+          value={<Signed value={saved}>{`${short(saved)}, ${percent(totals.full ? saved / totals.full : 0)}`}</Signed>}
+          hint={`${number(saved)} of the ${number(totals.full)} of whole histories`}
+        />
+        <Figure
+          name="Cost, paper’s formula"
+          value={<Cost cost={totals.cost.paper} full={totals.full_cost.paper} />}
           hint={totals.over_budget ? "Full history’s cached fraction for both" : "The whole history fits the budget: the formula is meant for runs that exceed it"}
         />
-        <Figure name="True prefix" value={`${dollars(totals.cost.prefix)} of ${dollars(totals.full_cost.prefix)}`} />
+        <Figure
+          name="Cost, true prefix"
+          value={<Cost cost={totals.cost.prefix} full={totals.full_cost.prefix} />}
+          hint="Cached is what a prompt begins with of the prompt before it: what is shown changes, so less of it is cached"
+        />
         <Figure
           name="Recall so far"
           value={totals.recall === null ? "–" : percent(totals.recall)}
-          hint={`${totals.seen} of ${totals.events} later-used results were in view`}
+          hint={`${totals.seen} of ${totals.events} later-used results were in view, by the paper’s measure`}
         />
       </dl>
       {!complete && <Loading what={`${number(totals.turns)} of ${number(totals.last)} turns recomputed`} />}
@@ -138,8 +147,9 @@ function Comparison({ data }: { data: SessionData }) {
           <tr key={view.policy} class={view.policy === data.policy ? "current" : ""}>
             <th scope="row">
               {view.policy} {view.policy === data.policy && <span class="tag">in use</span>}
+              {view.policy === "full" && <span class="tag">nothing left out</span>}
             </th>
-            <td class={view.recall !== null && view.recall === recall ? "num best" : "num"}>
+            <td class={view.policy !== "full" && view.recall !== null && view.recall === recall ? "num best" : "num"}>
               {view.recall === null ? "–" : percent(view.recall)} <small>{view.events > 0 && `${view.seen}/${view.events}`}</small>
             </td>
             <td class="num">

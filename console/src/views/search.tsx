@@ -8,6 +8,8 @@ import { address, go, type Options, searchAddress } from "../route";
 import type { FoundView, SearchView } from "../types";
 
 const PAGE = 25;
+/** How many characters come with what was found, on each side. */
+const AROUND = 90;
 
 interface Looked {
   found: FoundView[];
@@ -126,9 +128,11 @@ function Found({ one }: { one: FoundView }) {
       {one.failed && <span class="tag failed">error</span>}
       {one.count > 1 && <small> {number(one.count)} places</small>}
       <p class="mono">
+        {one.before.length >= AROUND && "…"}
         {one.before}
         <mark>{one.found}</mark>
         {one.after}
+        {one.after.length >= (one.found ? AROUND : 2 * AROUND) && "…"}
       </p>
     </>
   );

@@ -1,10 +1,11 @@
 // One session: its figures, its branches, and the views on it.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, visited } from "../api";
-import { date, number, plural, short } from "../format";
+import { ago, date, number, percent, plural, short } from "../format";
 import { useAsk, useInterval } from "../parts/load";
 import { forgetMarks, useSharedMarks } from "../parts/marks";
 import { Empty, Failure, Figure, Loading } from "../parts/notes";
+import { Signed } from "../parts/signed";
 import { stateOf } from "../parts/state";
 import { address, go, searchAddress, type Place, type View } from "../route";
 import { useSession } from "../session";
@@ -63,6 +64,7 @@ export function Session({ place }: { place: Place }) {
     }
   };
   const state = stateOf(data.waiting, about.value?.session.updated_at ?? null);
+  const counted = about.value?.session.counted;
   const line = about.value?.lines.find((found) => found.number === (branch ?? about.value!.head));
   return (
     <section class="session">
@@ -73,23 +75,25 @@ export function Session({ place }: { place: Place }) {
         <h1>{session}</h1>
         {data.complete && <span class={state.live ? "tag live-tag" : "tag"}>{state.text}</span>}
         <span class="spring" />
-        <a class="button" href={searchAddress({ session })}>
-          Search
-        </a>
-        {visited() === null && (
-          <>
-            <a class="button" href={`#/store/${encodeURIComponent(`session:${session}`)}`}>
-              Graph store
-            </a>
-            <button aria-expanded={sharing} onClick={() => setSharing(!sharing)}>
-              Share
-            </button>
-            <button onClick={() => exportSession(session).catch(setProblem)}>Export</button>
-            <button class="danger-quiet" onClick={remove}>
-              Delete
-            </button>
-          </>
-        )}
+        <span class="deeds">
+          <a class="button" href={searchAddress({ session })}>
+            Search
+          </a>
+          {visited() === null && (
+            <>
+              <a class="button" href={`#/store/${encodeURIComponent(`session:${session}`)}`}>
+                Graph store
+              </a>
+              <button aria-expanded={sharing} onClick={() => setSharing(!sharing)}>
+                Share
+              </button>
+              <button onClick={() => exportSession(session).catch(setProblem)}>Export</button>
+              <button class="danger-quiet" onClick={remove}>
+                Delete
+              </button>
+            </>
+          )}
+        </span>
       </div>
       {sharing && <Share session={session} />}
       {problem !== null && <Failure error={problem} />}
@@ -122,7 +126,25 @@ export function Session({ place }: { place: Place }) {
             </dd>
           </div>
         )}
-        <Figure name="Last activity" value={about.value ? date(about.value.session.updated_at) : "…"} />
+        {counted && counted.full > 0 && (
+          <Figure
+            name="Tokens saved"
+            value={<Signed value={counted.full - counted.prompt}>{`${short(counted.full - counted.prompt)}, ${percent(1 - counted.prompt / counted.full)}`}</Signed>}
+            hint="Prompt tokens left out so far, as counted when calls were made"
+          />
+        )}
+        {counted && counted.drawn > 0 && (
+          <Figure
+            name="In view"
+            value={percent(counted.seen / counted.drawn)}
+            hint={`${number(counted.seen)} of ${number(counted.drawn)} results that answers drew on stood complete in what was shown; Misses has the others`}
+          />
+        )}
+        {about.value ? (
+          <Figure name="Last activity" value={ago(about.value.session.updated_at)} hint={date(about.value.session.updated_at)} />
+        ) : (
+          <Figure name="Last activity" value="…" />
+        )}
       </dl>
       <nav class="tabs" aria-label="Views of the session" ref={tabs}>
         {TABS.map(([view, title]) => (

@@ -1,7 +1,8 @@
 // The Jac graph as it is stored: a node, its fields, and its edges to follow.
 import { useEffect, useState } from "preact/hooks";
-import { number, plural } from "../format";
+import { date, number, plural } from "../format";
 import { Copy } from "../parts/copy";
+import { Icon } from "../parts/icon";
 import { useAsk } from "../parts/load";
 import { Failure, Loading } from "../parts/notes";
 import { Table, text } from "../parts/table";
@@ -35,7 +36,8 @@ export function Store({ id }: { id: string }) {
         <h1>Graph store</h1>
         <a href="#/store">Root</a>
         <form class="search" onSubmit={open}>
-          <input name="node" aria-label="A node’s id" placeholder="A node’s id, or session:NAME" />
+          <Icon name="search" />
+          <input name="node" aria-label="A node’s id" placeholder="A node’s id or session:NAME" />
         </form>
       </div>
       {error !== null && <Failure error={error} />}
@@ -43,7 +45,7 @@ export function Store({ id }: { id: string }) {
       {error === null && value !== null && (
         <>
           <h2>
-            <span class="tag">{value.kind}</span> {value.label}
+            {value.label} <span class="tag">{value.kind}</span>
           </h2>
           <p class="mono">
             {value.id} <Copy text={value.id} title="Copy id" />
@@ -84,6 +86,7 @@ function Fields({ node }: { node: NodeView }) {
             {field.kind !== "bytes" && field.length > field.text.length && (
               <small> … {number(field.length)} characters in all</small>
             )}
+            {field.name.endsWith("_at") && Number(field.text) > 1e9 && <small> {date(Number(field.text))}</small>}
           </td>
         </tr>
       ))}

@@ -1,11 +1,13 @@
 // The budget as a bar: text, calls, each result, and what is free.
 import { useState } from "preact/hooks";
-import { number, percent } from "../../format";
+import { number, percent, plural } from "../../format";
 import { toolColour, useDark } from "../../theme";
-import type { CallView } from "../../types";
+import type { CallView, ResultView } from "../../types";
 
 interface Part {
   name: string;
+  /** In the bar itself. */
+  label?: string;
   tokens: number;
   kind: "text" | "calls" | "result" | "free" | "over";
   colour?: string;
@@ -21,8 +23,8 @@ export function BudgetBar({ view, tools }: { view: CallView; tools: (name: strin
   const whole = taken.reduce((sum, row) => sum + row.tokens, 0);
   const rest = Math.max(0, tokens.after - retained - calls - whole);
   const parts: Part[] = [
-    { name: "User and assistant text", tokens: retained, kind: "text" },
-    { name: "Calls of the results shown", tokens: calls, kind: "calls" },
+    { name: "User and assistant text", label: "Text", tokens: retained, kind: "text" },
+    { name: "Calls of the results shown", label: "Calls", tokens: calls, kind: "calls" },
     ...taken.map((row): Part => ({
       name: `Result #${row.position} of ${row.name || "a tool"}`,
       tokens: row.tokens,
@@ -30,9 +32,9 @@ export function BudgetBar({ view, tools }: { view: CallView; tools: (name: strin
       colour: toolColour(tools(row.name), dark),
     })),
   ];
-  if (rest > 0) parts.push({ name: `Excerpts of ${replaced.length} results, with their calls`, tokens: rest, kind: "over" });
+  if (rest > 0) parts.push({ name: `Excerpts of ${plural(replaced.length, "result")}, with their calls`, label: "Excerpts", tokens: rest, kind: "over" });
   const free = budget - tokens.after;
-  if (free > 0) parts.push({ name: "Free", tokens: free, kind: "free" });
+  if (free > 0) parts.push({ name: "Free", label: "Free", tokens: free, kind: "free" });
   const total = Math.max(budget, tokens.after);
   const said = `${number(tokens.after)} of ${number(budget)} tokens used: text ${number(retained)}, calls ${number(calls)}, ${taken.length} complete results ${number(whole)}`;
   return (
@@ -60,12 +62,30 @@ export function BudgetBar({ view, tools }: { view: CallView; tools: (name: strin
                 style={{ width: `${(100 * part.tokens) / total}%`, ...(part.colour ? { backgroundColor: part.colour } : {}) }}
                 onPointerEnter={() => setFocus(part)}
               >
-                {part.tokens / total > 0.09 && part.kind !== "result" ? part.name.split(" ")[0] : ""}
+                {part.tokens / total > 0.09 ? part.label : ""}
               </span>
             ),
         )}
         {tokens.after > budget && <span class="limit" style={{ left: `${(100 * budget) / total}%` }} title="The budget" />}
       </div>
+      <ul class="legend" aria-label="Results shown, by tool">
+        {byTool(taken).map(([name, count, tokens]) => (
+          <li key={name}>
+            <i class="swatch" style={{ background: toolColour(tools(name), dark) }} /> {name || "a tool"} {number(count)}
+            <small>{number(tokens)} tokens</small>
+          </li>
+        ))}
+      </ul>
     </figure>
   );
+}
+
+/** How many results of each tool, and their tokens; the largest first. */
+function byTool(rows: ResultView[]): [string, number, number][] {
+  const sums = new Map<string, [string, number, number]>();
+  for (const { name, tokens } of rows) {
+    const [, count, sum] = sums.get(name) ?? [name, 0, 0];
+    sums.set(name, [name, count + 1, sum + tokens]);
+  }
+  return [...sums.values()].sort((a, b) => b[2] - a[2]);
 }

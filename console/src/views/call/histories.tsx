@@ -117,7 +117,7 @@ function Message({ line, full, session, branch }: Props & { line: MessageLine; f
         {line.shown !== "whole" && line.shown !== "omitted" && <span class="tag warn">{line.shown}</span>}
         {out && <span class="tag">left out</span>}
         <small>
-          turn {line.turn} · {number(line.tokens + calls.reduce((sum, call) => sum + call.tokens, 0))} tokens
+          turn {number(line.turn)} · {number(line.tokens + calls.reduce((sum, call) => sum + call.tokens, 0))} tokens
         </small>
       </header>
       {(text ?? line.text) !== "" && <pre>{text ?? line.text}{text === null && !line.whole && "…"}</pre>}

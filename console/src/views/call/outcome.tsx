@@ -15,12 +15,15 @@ export function Outcome({ data, turn, session, branch }: Props) {
   if (!call) return null;
   const hidden = newest(data, turn).filter((result) => data.state(turn - 1, result) !== COMPLETE);
   const used = call.uses.filter((result) => !call.missed.includes(result));
-  const link = (result: number) => {
+  const link = (result: number, place: number) => {
     const found = data.results[result];
     return (
-      <a key={result} href={address(session, "result", found.position, branch)}>
-        #{found.position} {data.tools[found.tool]}{" "}
-      </a>
+      <>
+        {place > 0 && ", "}
+        <a key={result} href={address(session, "result", found.position, branch)}>
+          #{found.position} {data.tools[found.tool]}
+        </a>
+      </>
     );
   };
   if (!hidden.length && !call.uses.length && !call.missed.length) return null;

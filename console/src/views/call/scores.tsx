@@ -14,9 +14,9 @@ const COLUMNS: [Column, string, string][] = [
   ["position", "#", "Position of the result among the messages"],
   ["name", "Tool", ""],
   ["age", "Age", "Turns since its call"],
-  ["reuse", "c", "Observed reuse: how often later operations matched its values, each by 1/n"],
-  ["relevance", "s", "Cosine to what the agent is doing now"],
-  ["usefulness", "U", "Usefulness: recency, reuse and relevance, weighted"],
+  ["reuse", "Reuse c", "Observed reuse: how often later operations matched its values, each by 1/n"],
+  ["relevance", "Relevance s", "Cosine to what the agent is doing now"],
+  ["usefulness", "Usefulness U", "Usefulness: recency, reuse and relevance, weighted"],
   ["score", "Score", "U less redundancy, when it was taken or last considered"],
   ["tokens", "Tokens", "Of the result; with its call, in brackets"],
   ["order", "Taken", "The order in which it was taken, or why it was not"],
@@ -92,7 +92,7 @@ function Row({ row, open, change, link, toggle }: RowProps) {
           <a href={link}>#{row.position}</a>
         </td>
         <td>{row.name || <span class="muted">no call</span>}</td>
-        <td class="num">{row.age}</td>
+        <td class="num">{number(row.age)}</td>
         <td class="num">
           {row.uses.length ? (
             <button class="link" aria-expanded={open} title={`${plural(row.uses.length, "use")}: show them`} onClick={toggle}>
