@@ -6,9 +6,8 @@ psycopg 3 and its pool. Nothing is kept on a connection between two transactions
 hand each to another server connection (`prepare_threshold=None`, no startup options).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from threading import Timer
 from typing import Any, Final, override
 from uuid import UUID
 
@@ -20,6 +19,7 @@ from psycopg_pool import ConnectionPool
 from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.pool import NullPool
 
+from graph.runtime.deadlines import Deadlines
 from graph.runtime.one_statement import Statement, one_statement, run_together
 from graph.runtime.schema import TABLES, statements
 from graph.runtime.snapshot import Snapshot
@@ -71,7 +71,7 @@ class PostgresStore(Store):
             target_session_attrs=known.get("target_session_attrs", "read-write"),
         )
         self._place = f"postgresql://{known.get('host', '')}/{known.get('dbname', '')}"
-        self._commit_limit = limits.database_statement_timeout
+        self._commits = Deadlines(limits.database_statement_timeout)
         self._limits = (
             f"SET statement_timeout = {int(limits.database_statement_timeout * 1000)};"
             f"SET lock_timeout = {int(limits.database_lock_timeout * 1000)}"
@@ -91,7 +91,7 @@ class PostgresStore(Store):
                 cursor.execute(f"SELECT pg_advisory_xact_lock({OPENING_LOCK})")
                 self.migrate(cursor, CREATE)
         except StoreUnavailable as failure:
-            self._pool.close()
+            self.close()
             raise StoreUnavailable(f"{self._place}: {failure.__cause__ or failure}") from failure
 
     @property
@@ -136,18 +136,18 @@ class PostgresStore(Store):
     @contextmanager
     def transaction(self) -> Iterator[psycopg.Cursor[Any]]:
         with (
-            self._lasting() as (connection, limit),
+            self._lasting() as (connection, start_limit),
             connection.transaction(),
             connection.cursor() as cursor,
         ):
             yield cursor
             # The server's own limit does not count a commit's wait for a standby.
-            limit.start()
+            start_limit()
 
     @contextmanager
-    def _lasting(self) -> Iterator[tuple[psycopg.Connection[Any], Timer]]:
+    def _lasting(self) -> Iterator[tuple[psycopg.Connection[Any], Callable[[], None]]]:
         """A connection whose commits are on disk wherever they are to be when the block ends; and
-        the limit to start before the last of them."""
+        what starts their time limit, before the last of them."""
         notices: list[str] = []
 
         def note(said: psycopg.errors.Diagnostic) -> None:
@@ -156,11 +156,10 @@ class PostgresStore(Store):
         try:
             with self._pool.connection() as connection:
                 connection.add_notice_handler(note)
-                limit = Timer(self._commit_limit, connection.cancel_safe)
                 try:
-                    yield connection, limit
+                    with self._commits.unless_late(connection.cancel_safe) as start_limit:
+                        yield connection, start_limit
                 finally:
-                    limit.cancel()
                     connection.remove_notice_handler(note)
         except RACES as lost:
             raise Raced from lost
@@ -186,8 +185,8 @@ class PostgresStore(Store):
         return super()._write_all(units)
 
     def _write_at_once(self, statements: Sequence[Statement]) -> None:
-        with self._lasting() as (connection, limit):
-            limit.start()
+        with self._lasting() as (connection, start_limit):
+            start_limit()
             run_together(connection, statements)
 
     @override
@@ -242,6 +241,7 @@ class PostgresStore(Store):
     @override
     def close(self) -> None:
         self._pool.close()
+        self._commits.close()
 
     def _read(self, text: str, params: Sequence[Any]) -> list[Any]:
         with span("store read", db__system__name=self.system), self._pool.connection() as link:
