@@ -190,7 +190,8 @@ export interface BeyondHole {
 
 /**
  * A branch's own messages, when each was recorded (seconds since 1970), and the settings its model
- * calls were made with, as they changed. `messages` end where one is lost; those that are whole behind
+ * calls were made with, as they changed; `calls` tell by the `position` of its answer what each was shown, and
+ * what its provider said of it (`engine.call.facts`). `messages` end where one is lost; those that are whole behind
  * it are `beyond`.
  */
 export interface ExportedBranch {
@@ -200,6 +201,7 @@ export interface ExportedBranch {
   messages: Record<string, unknown>[];
   timestamps: number[];
   called: Record<string, unknown>[];
+  calls: Record<string, unknown>[];
   beyond: BeyondHole[];
 }
 

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from contextrender_bridge.errors import InvalidRequest
 
 from engine.call.called import Note, check_notes
+from engine.call.facts import CallFact
+from engine.call.noted_calls import read_calls
 from engine.call.request import RenderSettings
 from engine.history.branches import ROOT
 from engine.text.transcript import Json, check_messages
@@ -16,7 +19,8 @@ from engine.text.transcript import Json, check_messages
 class ExportedBranch:
     """A branch's own messages after `parent`'s first `fork`, and when each was recorded.
 
-    `called` notes the settings of its model calls (`engine.call.called`).
+    `called` notes the settings of its model calls (`engine.call.called`), `calls` what those were
+    shown, by the position of their answers.
     """
 
     parent: int
@@ -24,6 +28,7 @@ class ExportedBranch:
     messages: list[Json]
     timestamps: list[float]
     called: list[Note]
+    calls: dict[int, CallFact]
 
 
 @dataclass(slots=True, frozen=True)
@@ -46,23 +51,26 @@ def read_export(data: Mapping[str, Any], expected: str) -> ExportedSession:
         raise InvalidRequest("data.settings.model must be text")
     RenderSettings().updated({name: settings[name] for name in settings if name != "model"})
     branches: list[ExportedBranch] = []
-    lengths: list[int] = []
+    lines: list[list[int]] = []
     for number, branch in enumerate(_typed(data, "branches", list)):
         if not isinstance(branch, Mapping):
             raise InvalidRequest(f"data.branches[{number}] must be an object")
-        read = _branch(branch, number, lengths)
+        read = _branch(branch, number, lines)
         branches.append(read)
-        lengths.append(read.fork + len(read.messages))
+        before = [0] if read.parent == ROOT else lines[read.parent][: read.fork + 1]
+        own = (message["role"] == "tool" for message in read.messages)
+        lines.append([*before[:-1], *accumulate(own, initial=before[-1])])
     head = _typed(data, "head", int)
     if not 0 <= head < len(branches):
         raise InvalidRequest("data.head must be the number of a branch")
     return ExportedSession(_typed(data, "session", str), dict(settings), head, branches)
 
 
-def _branch(data: Mapping[str, Any], number: int, lengths: list[int]) -> ExportedBranch:
+def _branch(data: Mapping[str, Any], number: int, lines: list[list[int]]) -> ExportedBranch:
+    """A branch; `lines` tells of each earlier one how many results its first messages have."""
     where = f"data.branches[{number}]"
     parent, fork = _typed(data, "parent", int), _typed(data, "fork", int)
-    last = 0 if parent == ROOT else lengths[parent] - 1 if 0 <= parent < number else -1
+    last = 0 if parent == ROOT else len(lines[parent]) - 2 if 0 <= parent < number else -1
     if not 0 <= fork <= last:
         raise InvalidRequest(f"{where} must fork from an earlier branch, within its messages")
     messages = _typed(data, "messages", list)
@@ -73,7 +81,11 @@ def _branch(data: Mapping[str, Any], number: int, lengths: list[int]) -> Exporte
         raise InvalidRequest(f"{where}.timestamps must be seconds since 1970")
     check_messages(messages, fork)
     called = check_notes(_typed(data, "called", list) if "called" in data else [])
-    return ExportedBranch(parent, fork, messages, [float(stamp) for stamp in timestamps], called)
+    results = 0 if parent == ROOT else lines[parent][fork]
+    noted = _typed(data, "calls", list) if "calls" in data else []
+    calls = read_calls(noted, where, fork, results, messages)
+    stamps = [float(stamp) for stamp in timestamps]
+    return ExportedBranch(parent, fork, messages, stamps, called, calls)
 
 
 def _typed[T](data: Mapping[str, Any], name: str, kind: type[T]) -> T:

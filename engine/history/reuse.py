@@ -5,6 +5,7 @@ the index in transcript order; it never needs their texts again.
 """
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count, repeat
@@ -45,14 +46,10 @@ class ReuseIndex:
         return 230 * len(self._ids) + 160 * len(self.uses) + 64 * len(self._scores)
 
     def drawn_in(self, first: int, stop: int) -> set[int]:
-        """The results that the newest operations drew on, those from event `first` up to `stop`."""
-        found = set()
-        for use in reversed(self.uses):
-            if use.operation < first:
-                break
-            if use.operation < stop:
-                found.add(use.result)
-        return found
+        """The results that operations drew on, those from event `first` up to `stop`."""
+        start = bisect_left(self.uses, first, key=lambda use: use.operation)
+        end = bisect_left(self.uses, stop, lo=start, key=lambda use: use.operation)
+        return {use.result for use in self.uses[start:end]}
 
     def observe_result(self, text: str) -> set[str]:
         """Adds the next tool result; the values it holds."""

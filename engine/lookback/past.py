@@ -9,9 +9,9 @@ Long because one class holds what is known of a branch, which grows in one step.
 import threading
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 from engine.call.facts import CallFact
 from engine.call.pending import Noted, waiting_fact
@@ -65,6 +65,7 @@ class Past:
         self._earlier: OrderedDict[int, History] = OrderedDict()
         self._drawn: Drawn | None = None
         self.calls: Noted = []
+        self.bills = 0
 
     @property
     def waiting(self) -> bool:
@@ -128,6 +129,19 @@ class Past:
             noted = self._rows[self.invocations[turn - 1]][0].get("call")
             return CallFact.from_json(noted) if noted else None
         return waiting_fact(self.calls, len(self._rows)) if turn == self.next_turn else None
+
+    def unbilled(self) -> dict[int, int]:
+        """The first events of answers whose calls came with no bill so far, and their messages."""
+        return {
+            self.whole.first_events[message]: message
+            for message in self.invocations
+            if (call := self._rows[message][0].get("call")) and "billed" not in call
+        }
+
+    def note_again(self, message: int, call: Mapping[str, Any]) -> None:
+        """Takes in what is noted of an answered call now: a bill may come late."""
+        head, *rest = self._rows[message]
+        self._rows[message] = [{**head, "call": call}, *rest]
 
     def used_at(self, turn: int) -> list[int]:
         """The results that a turn's message drew on, each once."""
