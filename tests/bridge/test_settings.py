@@ -96,6 +96,7 @@ def test_the_command_shows_what_is_in_force_without_secrets(
     shown = capsys.readouterr().out
     assert re.search(rf"^working_set_mb +99 +working_set_mb in {path}$", shown, re.M)
     assert re.search(r"^token +\(set\) +CONTEXTRENDER_TOKEN$", shown, re.M)
+    assert re.search(r"^redact +- +default$", shown, re.M)
     assert "hunter2" not in shown
     assert all(re.search(rf"^{name} ", shown, re.M) for name in ROWS)
 

@@ -31,6 +31,6 @@ def _shown(row: InForce) -> str:
         return "(set)"
     if isinstance(row.value, bool):
         return "on" if row.value else "off"
-    if isinstance(row.value, frozenset):
+    if isinstance(row.value, frozenset | tuple):
         return ", ".join(sorted(row.value)) or "-"
     return "-" if row.value in ("", None) else str(row.value)

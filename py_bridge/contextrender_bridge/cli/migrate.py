@@ -14,7 +14,11 @@ from contextrender_bridge.settings import current_settings
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender migrate`."""
     parser.add_argument(
-        "--data", type=as_folder, default=current_settings().data, metavar="DIR", help="data folder"
+        "--data",
+        type=as_folder,
+        default=current_settings().data,
+        metavar="DIR",
+        help="data folder (%(default)s)",
     )
 
 

@@ -25,7 +25,9 @@ def run(args: argparse.Namespace) -> int:
     store = open_named(database, new=True) if database else None
     try:
         if store is not None and not is_empty(store):
-            raise CommandError(f"{store.place} is not empty.")
+            raise CommandError(
+                f"{store.place} is not empty: name an empty database, or keep what is there."
+            )
         held = restore(args.source, data, store)
     finally:
         if store is not None:

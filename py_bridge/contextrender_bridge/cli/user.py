@@ -18,7 +18,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     token = _action(actions, "token", "print a new token")
     token.add_argument("--revoke", action="store_true", help="take back all tokens; print none")
     for makes in (add, token):
-        makes.add_argument("--days", type=int, metavar="N", help="how long the token is good")
+        makes.add_argument(
+            "--days",
+            type=int,
+            metavar="N",
+            help="days that the token is good (CONTEXTRENDER_TOKEN_DAYS)",
+        )
     _action(actions, "password", "change a user's password to a line from stdin; revokes tokens")
     remove = _action(actions, "remove", "remove a user, and say what becomes of the sessions")
     fate = remove.add_mutually_exclusive_group(required=True)

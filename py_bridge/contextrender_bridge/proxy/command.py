@@ -24,7 +24,7 @@ from contextrender_bridge.setting_kinds import (
     as_share,
     as_whole,
 )
-from contextrender_bridge.settings import checked, current_settings
+from contextrender_bridge.settings import ANTHROPIC, OPENAI, checked, current_settings
 
 if TYPE_CHECKING:
     from uvicorn import Config
@@ -37,12 +37,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender proxy`."""
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     parser.add_argument("--port", type=int, default=8700, help="port to listen on (%(default)s)")
-    parser.add_argument("--upstream", metavar="URL", help="an OpenAI-compatible provider")
-    parser.add_argument("--anthropic-upstream", metavar="URL", help="an Anthropic-compatible one")
-    parser.add_argument("--budget", metavar="N", help="tokens of history")
-    parser.add_argument("--policy", metavar="NAME", help="how to choose what is shown")
     parser.add_argument(
-        "--bypass-tools", metavar="NAMES", help="tools whose results stay: names, globs"
+        "--upstream", metavar="URL", help=f"an OpenAI-compatible provider ({OPENAI})"
+    )
+    parser.add_argument(
+        "--anthropic-upstream", metavar="URL", help=f"an Anthropic-compatible one ({ANTHROPIC})"
+    )
+    parser.add_argument(
+        "--budget", metavar="N", help="tokens of history (the session's, else 24000)"
+    )
+    parser.add_argument(
+        "--policy",
+        metavar="NAME",
+        help="how to choose what is shown (the session's, else contextrender_frozen)",
+    )
+    parser.add_argument(
+        "--bypass-tools",
+        metavar="NAMES",
+        help="tools whose results are never touched: names, globs",
     )
     parser.add_argument(
         "--keep-tools", metavar="NAMES", help="tools whose results stay while there is room"
@@ -50,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--holdout", metavar="SHARE", help="sessions that go through whole, to compare with: 10%%"
     )
-    parser.add_argument("--mode", choices=MODES, help="what to do with histories")
+    parser.add_argument("--mode", choices=MODES, help="what to do with histories (render)")
     parser.add_argument(
         "--providers", metavar="NAMES", help="others to reach through LiteLLM: names or models"
     )

@@ -34,7 +34,10 @@ def find_service(data: Path, say: Callable[[str], None]) -> Credentials:
     if known is not None and answers(known.url):
         return known
     if named := read_settings().url:
-        raise CommandError(f"no service answers at {named}.")
+        raise CommandError(
+            f"no service answers at {named}: start it, or unset CONTEXTRENDER_URL, and wrap "
+            "starts one here."
+        )
     if importlib.util.find_spec("jaclang") is None:
         raise CommandError(f"no service is running, and to start one needs {how_to_serve()}.")
     with _alone(data / ".starting"):

@@ -68,7 +68,8 @@ class Service:
             raise CommandError(str(missing)) from None
         except (httpx.HTTPError, ValueError) as error:
             raise CommandError(
-                f"the service does not answer at {self._http.base_url} ({type(error).__name__})."
+                f"the service does not answer at {self._http.base_url} ({type(error).__name__}): "
+                "start it with `contextrender serve`."
             ) from None
         if reply.is_error:
             raise CommandError(printable(answer["error"]["message"]))

@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender explain`."""
     add_session(parser)
     parser.add_argument("--turn", type=int, metavar="N", help="the model call (the next one)")
-    parser.add_argument("--budget", type=int, metavar="TOKENS", help="instead of the session's")
-    parser.add_argument("--policy", metavar="NAME", help="instead of the session's")
+    parser.add_argument("--budget", type=int, metavar="TOKENS", help="instead of the call's own")
+    parser.add_argument("--policy", metavar="NAME", help="instead of the call's own")
     parser.add_argument("--rows", type=int, metavar="N", help=f"at most ({ROWS}; 0: all)")
     parser.add_argument("--uses", action="store_true", help="list the uses behind c")
     add_json(parser)

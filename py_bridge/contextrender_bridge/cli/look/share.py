@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("session", metavar="SESSION")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
-        "--days", type=float, default=7.0, metavar="N", help="it is good (%(default)g)"
+        "--days", type=float, default=7.0, metavar="N", help="days that it is good (%(default)g)"
     )
     what.add_argument("--list", action="store_true", help="the links that open it now")
     what.add_argument("--revoke", metavar="ID", help="take a link back, or `all`")
