@@ -6,6 +6,7 @@ from urllib.parse import unquote
 
 import httpx
 import pytest
+from contextrender_bridge.server.endpoints import Fields
 from contextrender_bridge.server.shared import OPEN
 from contextrender_bridge.wire import Json
 
@@ -61,6 +62,19 @@ def test_it_opens_no_other_walker(service: Service, visitor: Api, owner: User) -
     for walker in others:
         refused(visitor, walker, **example(walker, NAME))
     assert owner.graph() == before
+
+
+def test_what_a_visitor_asks_is_read_once(visitor: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+    parse = Fields.parse
+
+    def counted(fields: Fields, body: bytes) -> Any:
+        read.append(body)
+        return parse(fields, body)
+
+    monkeypatch.setattr(Fields, "parse", counted)
+    visitor("glimpse", session=NAME)
+    assert len(read) == 1
 
 
 def test_it_opens_no_other_session_and_tells_of_none(visitor: Api) -> None:

@@ -212,7 +212,7 @@ export interface BeyondHole {
   message: Record<string, unknown>;
 }
 
-/** A branch's own messages and when each was recorded. */
+/** A branch's own messages, when each was recorded, and what its calls were shown. */
 export interface ExportedBranch {
   number: number;
   parent: number;
@@ -220,6 +220,7 @@ export interface ExportedBranch {
   messages: Record<string, unknown>[];
   timestamps: number[];
   called: Record<string, unknown>[];
+  calls: Record<string, unknown>[];
   beyond: BeyondHole[];
 }
 

@@ -244,7 +244,7 @@ class BeyondHole(TypedDict):
 
 
 class ExportedBranch(TypedDict):
-    """A branch's own messages and when each was recorded."""
+    """A branch's own messages, when each was recorded, and what its calls were shown."""
 
     number: int
     parent: int
@@ -252,6 +252,7 @@ class ExportedBranch(TypedDict):
     messages: list[Json]
     timestamps: list[float]
     called: list[Json]
+    calls: list[Json]
     beyond: list[BeyondHole]
 
 

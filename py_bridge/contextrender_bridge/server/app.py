@@ -138,18 +138,15 @@ class Service:
         if (fields := self._fields.get(name)) is None:
             raise NotFound("There is no such walker.", code="unknown_walker")
 
+        sent = fields.parse(body)
         if caller.only is not None:
-            check_shared(name, fields.parse(body), caller.only)
-
-        def parse() -> Mapping[str, Any]:
-            return self._redaction.applied(fields.parse(body))
-
-        given = parse()
+            check_shared(name, sent, caller.only)
+        given = self._redaction.applied(sent)
         self._quotas.check_write(caller, given, len(body))
         parsed = [given]
 
         def anew() -> Mapping[str, Any]:
-            return parsed.pop() if parsed else parse()
+            return parsed.pop() if parsed else self._redaction.applied(fields.parse(body))
 
         def told(report: object) -> None:
             self.metrics.told(name, report)
