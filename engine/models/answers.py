@@ -8,7 +8,7 @@ spot.
 
 from collections.abc import Callable, Hashable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -18,6 +18,13 @@ class Answer:
 
     value: Any = None
     failure: Exception | None = None
+    takers: list[object] = field(default_factory=list, compare=False, repr=False)
+
+    def is_paid_by(self, request: object) -> bool:
+        """Whether this request is the first of those that take it: its tokens are told to that one
+        alone, however often it asks."""
+        self.takers.append(request)
+        return self.takers[0] is request
 
     def get(self) -> Any:
         """The value. Raises the failure."""
@@ -68,16 +75,23 @@ class Answers:
 ANSWERS: ContextVar[Answers | None] = ContextVar("answers", default=None)
 
 
-def answer_of[T](key: Hashable, ask: Callable[[], T], *, quick: bool = False) -> T:
+def answer_of[T](
+    key: Hashable,
+    ask: Callable[[], T],
+    *,
+    quick: bool = False,
+    free: Callable[[Answer], Answer] = lambda answer: answer,
+) -> T:
     """What `ask` gives or raises. Raises Waiting where somebody else is to wait for it.
 
-    `quick`: it will not take long this time.
+    `quick`: it will not take long this time. `free` is what an answer is to a request that another
+    one pays for.
     """
     answers = ANSWERS.get()
     if answers is None:
         return ask()
     if (come := answers.take(key)) is not None:
-        found: T = come.get()
+        found: T = (come if come.is_paid_by(answers) else free(come)).get()
         return found
     if quick:
         return ask()

@@ -1,11 +1,11 @@
 """A model's compaction of one result, asked for where answers of models are waited for."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from contextrender_bridge.errors import ContextRenderError
 
 from engine.costs import NOTHING_USED, Usage
-from engine.models.answers import answer_of
+from engine.models.answers import Answer, answer_of
 from engine.models.writers import writer
 
 
@@ -21,7 +21,13 @@ class Compacted:
 def compacted(model: str, content: str, question: str, limit: int) -> Compacted:
     """`content` for `question`, at most `limit` tokens as `model` counts them."""
     key = ("compaction", model, content, question, limit)
-    return answer_of(key, lambda: _asked(model, content, question, limit))
+    return answer_of(key, lambda: _asked(model, content, question, limit), free=_free)
+
+
+def _free(answer: Answer) -> Answer:
+    if answer.failure is not None:
+        return answer
+    return Answer(replace(answer.value, used=NOTHING_USED))
 
 
 def _asked(model: str, content: str, question: str, limit: int) -> Compacted:

@@ -14,7 +14,7 @@ from contextrender_bridge.errors import ContextRenderError, InvalidRequest
 
 from engine.costs import NOTHING_USED, Usage
 from engine.history.history import History
-from engine.models.answers import answer_of
+from engine.models.answers import Answer, answer_of
 from engine.models.guideline import load_guideline
 from engine.models.writers import writer
 from engine.text.readable import transcript_text
@@ -186,7 +186,16 @@ def summaries_for(
 
 
 def _write(way: Way, earlier: str, text: str) -> tuple[str, Usage]:
-    return answer_of(("summary", way, earlier, text), lambda: _written(way, earlier, text))
+    key = ("summary", way, earlier, text)
+    return answer_of(key, lambda: _written(way, earlier, text), free=_free)
+
+
+def _free(answer: Answer) -> Answer:
+    if isinstance(answer.failure, SummaryFailed):
+        return Answer(failure=SummaryFailed(answer.failure.message))
+    if answer.failure is not None:
+        return answer
+    return Answer((answer.value[0], NOTHING_USED))
 
 
 def _written(way: Way, earlier: str, text: str) -> tuple[str, Usage]:

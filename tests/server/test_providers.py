@@ -2,12 +2,16 @@
 
 import asyncio
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from contextrender_bridge.server.providers import Providers, Questions
 
+from engine.costs import NOTHING_USED, Usage
+from engine.models import summaries
 from engine.models.answers import ANSWERS, Answers, Waiting, answer_of
+from engine.models.summaries import SummaryFailed, Way
 
 
 def test_the_same_question_meanwhile_is_asked_once() -> None:
@@ -99,3 +103,34 @@ def test_a_request_finds_what_came_for_it() -> None:
         assert answers.used
     finally:
         ANSWERS.reset(token)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_of_those_that_share_an_answer_the_first_pays(
+    fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = Usage(prompt=5, output=1)
+
+    def summarise(*_: object) -> tuple[str, Usage]:
+        if fails:
+            raise SummaryFailed("It refused.", tokens)
+        return "A summary.", tokens
+
+    def told(answers: Answers) -> Usage:
+        here = ANSWERS.set(answers)
+        try:
+            return summaries._write(Way("compact", "model", 100), "", "text")[1]
+        except SummaryFailed as failure:
+            return failure.used
+        finally:
+            ANSWERS.reset(here)
+
+    monkeypatch.setattr(summaries, "writer", lambda _: SimpleNamespace(summarise=summarise))
+    first, second = Answers(), Answers()
+    with pytest.raises(Waiting) as waiting:
+        told(first)
+    answer = waiting.value.answer()
+    for one in (first, second):
+        one.put(waiting.value, answer)
+    # Who runs again is told the same.
+    assert [told(one) for one in (second, first, second)] == [tokens, NOTHING_USED, tokens]
