@@ -32,10 +32,10 @@ NOT_FOUND = 127
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender wrap`; they come before the agent's name."""
     parser.add_argument(
-        "--budget", default=BUDGET, metavar="N", help="tokens of history (%(default)s)"
+        "--budget", metavar="N", help=f"tokens of history (CONTEXTRENDER_BUDGET, else {BUDGET})"
     )
     parser.add_argument(
-        "--policy", default=POLICY, metavar="NAME", help="how to choose (%(default)s)"
+        "--policy", metavar="NAME", help=f"how to choose (CONTEXTRENDER_POLICY, else {POLICY})"
     )
     parser.add_argument(
         "--keep-tools", metavar="NAMES", help="tools whose results stay while there is room"
@@ -86,9 +86,14 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
     """The proxy's settings, as the command line has them. Raises CommandError."""
     own = current_settings()
     kept, passed, held = args.keep_tools, args.bypass_tools, args.holdout
+    most, chosen = args.budget, args.policy
     return {
-        "budget": checked(as_budget, str(args.budget), "--budget"),
-        "policy": checked(as_policy, args.policy, "--policy"),
+        "budget": (own.budget or BUDGET) if most is None else checked(as_budget, most, "--budget"),
+        "policy": own.policy or POLICY
+        if chosen is None
+        else checked(as_policy, chosen, "--policy"),
+        "deadline": own.deadline,
+        "provider_timeout": own.provider_timeout,
         "mode": "observe" if args.observe else "render",
         "keep_tools": checked(as_patterns, kept, "--keep-tools") if kept else own.keep_tools,
         "bypass_tools": (

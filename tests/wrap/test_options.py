@@ -1,0 +1,46 @@
+"""What `contextrender wrap` tells its proxy: its own options, else the settings in force."""
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from contextrender_bridge.errors import CommandError
+from contextrender_bridge.settings import read_again
+from contextrender_bridge.wrap import command
+
+
+@pytest.fixture
+def settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    for name in ("BUDGET", "POLICY", "DEADLINE", "PROVIDER_TIMEOUT", "CONFIG"):
+        monkeypatch.delenv(f"CONTEXTRENDER_{name}", raising=False)
+    read_again()
+    yield monkeypatch
+    monkeypatch.undo()
+    read_again()
+
+
+def told(*words: str) -> dict[str, Any]:
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    return command._options(parser.parse_args([*words, "claude"]))
+
+
+def test_what_is_set_counts_where_no_option_says_otherwise(settings: pytest.MonkeyPatch) -> None:
+    unset = told()
+    assert (unset["budget"], unset["policy"]) == (24_000, "contextrender_frozen")
+    settings.setenv("CONTEXTRENDER_BUDGET", "12000")
+    settings.setenv("CONTEXTRENDER_POLICY", "prune")
+    settings.setenv("CONTEXTRENDER_DEADLINE", "5")
+    settings.setenv("CONTEXTRENDER_PROVIDER_TIMEOUT", "60")
+    read_again()
+    known = told()
+    assert (known["budget"], known["policy"]) == (12_000, "prune")
+    assert (known["deadline"], known["provider_timeout"]) == (5.0, 60.0)
+    asked = told("--budget", "3000", "--policy", "full")
+    assert (asked["budget"], asked["policy"]) == (3_000, "full")
+
+
+def test_an_option_that_cannot_be_is_a_sentence(settings: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CommandError, match="--budget"):
+        told("--budget", "")
