@@ -203,6 +203,13 @@ function within(runs: number[], value: number): boolean {
   return false;
 }
 
+/** The numbers in runs of them: first, length, ... */
+export function numbersIn(runs: number[]): number[] {
+  const numbers: number[] = [];
+  for (let i = 0; i < runs.length; i += 2) for (let n = 0; n < runs[i + 1]; n++) numbers.push(runs[i] + n);
+  return numbers;
+}
+
 /** The session's data, for a component that is keyed by session and branch. */
 export function useSession(key: string, branch: number | null): SessionData {
   const [data] = useState(() => new SessionData(key, branch));

@@ -7,11 +7,13 @@ import { useAsk } from "../parts/load";
 import { nextMark, useMarks } from "../parts/marks";
 import { Empty, Failure, Loading } from "../parts/notes";
 import { address, go } from "../route";
+import { numbersIn, type SessionData } from "../session";
 import type { CallView } from "../types";
 import { BudgetBar } from "./call/budget";
 import type { Difference } from "./call/difference";
 import { Histories } from "./call/histories";
 import { Outcome } from "./call/outcome";
+import { FIRST, MORE, type Page } from "./call/page";
 import { Scores } from "./call/scores";
 import { type Asked, askedOf, optionsOf } from "./call/asked";
 import { WhatIf } from "./call/whatif";
@@ -25,8 +27,15 @@ export function Call({ place, data }: ViewProps) {
   const options = optionsOf(asked);
   const changed = Object.keys(asked).length > 0;
   const base = { session: place.session, branch: place.branch, turn };
-  const own = useAsk<CallView>("show_call", known ? base : null);
-  const other = useAsk<CallView>("show_call", changed && known ? { ...base, ...asked } : null, 150);
+  const [page, setPage] = useState<Page>(FIRST);
+  const fields = { ...base, sort: page.sort, down: page.down, rows: page.rows, window: page.window };
+  // What was noted comes at once; why it was so takes longer the longer the session is.
+  const noted = (data.turns[turn - 1] ?? data.turns[last - 1])?.noted ?? false;
+  const early = useAsk<CallView>("glimpse_call", known && noted ? base : null);
+  const whole = useAsk<CallView>("show_call", known && !(noted && early.busy) ? fields : null);
+  const value = [whole.value, early.value].find((view) => view?.explain.turn === turn) ?? whole.value ?? early.value;
+  const own = { ...whole, value, busy: value?.explain.turn !== turn };
+  const other = useAsk<CallView>("show_call", changed && known ? { ...fields, ...asked } : null, 150);
   const shown = changed ? (other.value?.explain.turn === turn ? other.value : null) : own.value;
   const error = changed ? other.error : own.error;
   const [marks, toggleMark] = useMarks(place);
@@ -57,7 +66,7 @@ export function Call({ place, data }: ViewProps) {
     const timer = setTimeout(() => go(address(place.session, "call", here.current.item, place.branch, options), true), 300);
     return () => clearTimeout(timer);
   }, [JSON.stringify(options)]);
-  const difference = useMemo(() => (changed && shown && own.value ? compare(own.value, shown) : null), [changed, shown, own.value]);
+  const difference = useMemo(() => (changed && shown && own.value ? compare(own.value, shown, data) : null), [changed, shown, own.value]);
   if (!known) {
     return (
       <Empty title={`There is no turn ${number(turn)}`}>
@@ -119,32 +128,39 @@ export function Call({ place, data }: ViewProps) {
       {!own.value && own.busy && <Loading what="Recomputing the call…" />}
       {(shown ?? own.value) && (
         <div class={own.busy || (changed && other.busy) ? "stale" : ""}>
-          <BudgetBar view={shown ?? own.value!} tools={tools} />
+          <BudgetBar view={shown ?? own.value!} data={data} tools={tools} />
           <Notes view={shown ?? own.value!} asked={changed} />
-          <Histories view={shown ?? own.value!} session={place.session} branch={place.branch} />
-          <Scores view={shown ?? own.value!} session={place.session} branch={place.branch} difference={difference} />
+          <Histories
+            view={shown ?? own.value!}
+            window={page.window}
+            onMore={() => setPage({ ...page, window: page.window + MORE })}
+            session={place.session}
+            branch={place.branch}
+          />
+          <Scores view={shown ?? own.value!} page={page} onPage={setPage} session={place.session} branch={place.branch} difference={difference} />
         </div>
       )}
     </div>
   );
 }
 
-function compare(own: CallView, other: CallView): Difference {
-  const visible = (view: CallView) => new Set(view.explain.results.filter((row) => row.shown !== "omitted").map((row) => row.position));
+function compare(own: CallView, other: CallView, data: SessionData): Difference {
+  const visible = ({ explain }: CallView) => new Set([...numbersIn(explain.complete), ...numbersIn(explain.replaced)]);
   const [before, now] = [visible(own), visible(other)];
+  const position = (number: number) => data.results[number]?.position ?? -1;
   return {
-    added: [...now].filter((position) => !before.has(position)),
-    removed: [...before].filter((position) => !now.has(position)),
+    added: [...now].filter((number) => !before.has(number)).map(position),
+    removed: [...before].filter((number) => !now.has(number)).map(position),
     after: other.explain.tokens.after - own.explain.tokens.after,
   };
 }
 
 function Summary({ view, waiting }: { view: CallView; waiting: boolean }) {
-  const { tokens, results } = view.explain;
-  const visible = results.filter((row) => row.shown !== "omitted").length;
+  const { tokens, count, complete, replaced } = view.explain;
+  const visible = numbersIn(complete).length + numbersIn(replaced).length;
   return (
     <span class="summary">
-      <strong>{number(visible)}</strong> of {plural(results.length, "result")} shown · <strong>{short(tokens.after)}</strong> of{" "}
+      <strong>{number(visible)}</strong> of {plural(count, "result")} shown · <strong>{short(tokens.after)}</strong> of{" "}
       {short(tokens.before)} tokens {tokens.before > tokens.after && <>({percent(1 - tokens.after / tokens.before)} left out)</>}
       {waiting && <span class="tag">not answered yet</span>}
     </span>

@@ -1,8 +1,9 @@
 // The budget as a bar: text, calls, each result, and what is free.
 import { useState } from "preact/hooks";
 import { number, percent, plural } from "../../format";
+import { numbersIn, type SessionData } from "../../session";
 import { toolColour, useDark } from "../../theme";
-import type { CallView, ResultView } from "../../types";
+import type { CallView } from "../../types";
 
 interface Part {
   name: string;
@@ -13,14 +14,14 @@ interface Part {
   colour?: string;
 }
 
-export function BudgetBar({ view, tools }: { view: CallView; tools: (name: string) => number }) {
+export function BudgetBar({ view, data, tools }: { view: CallView; data: SessionData; tools: (name: string) => number }) {
   const dark = useDark();
   const [focus, setFocus] = useState<Part | null>(null);
-  const { budget, tokens, retained, results, policy } = view.explain;
-  const taken = results.filter((row) => row.shown === "complete");
-  const replaced = results.filter((row) => row.shown !== "complete" && row.shown !== "omitted");
-  const calls = taken.reduce((sum, row) => sum + row.cost - row.tokens, 0);
-  const whole = taken.reduce((sum, row) => sum + row.tokens, 0);
+  const { budget, tokens, retained, policy } = view.explain;
+  const taken = numbersIn(view.explain.complete).map((number) => shownOf(data, number));
+  const replaced = numbersIn(view.explain.replaced);
+  const whole = view.explain.whole_tokens ?? taken.reduce((sum, row) => sum + row.tokens, 0);
+  const calls = view.explain.call_tokens ?? 0;
   const rest = Math.max(0, tokens.after - retained - calls - whole);
   const parts: Part[] = [
     { name: "User and assistant text", label: "Text", tokens: retained, kind: "text" },
@@ -32,7 +33,8 @@ export function BudgetBar({ view, tools }: { view: CallView; tools: (name: strin
       colour: toolColour(tools(row.name), dark),
     })),
   ];
-  if (rest > 0) parts.push({ name: `Excerpts of ${plural(replaced.length, "result")}, with their calls`, label: "Excerpts", tokens: rest, kind: "over" });
+  if (rest > 0 && view.rough) parts.push({ name: "Calls, and excerpts with theirs", label: "Calls", tokens: rest, kind: "calls" });
+  else if (rest > 0) parts.push({ name: `Excerpts of ${plural(replaced.length, "result")}, with their calls`, label: "Excerpts", tokens: rest, kind: "over" });
   const free = budget - tokens.after;
   if (free > 0) parts.push({ name: "Free", label: "Free", tokens: free, kind: "free" });
   const total = Math.max(budget, tokens.after);
@@ -80,8 +82,20 @@ export function BudgetBar({ view, tools }: { view: CallView; tools: (name: strin
   );
 }
 
+interface Shown {
+  position: number;
+  name: string;
+  tokens: number;
+}
+
+/** A result by its number, as far as the session is loaded. */
+function shownOf(data: SessionData, number: number): Shown {
+  const found = data.results[number];
+  return { position: found?.position ?? -1, name: data.tools[found?.tool] ?? "", tokens: found?.tokens ?? 0 };
+}
+
 /** How many results of each tool, and their tokens; the largest first. */
-function byTool(rows: ResultView[]): [string, number, number][] {
+function byTool(rows: Shown[]): [string, number, number][] {
   const sums = new Map<string, [string, number, number]>();
   for (const { name, tokens } of rows) {
     const [, count, sum] = sums.get(name) ?? [name, 0, 0];

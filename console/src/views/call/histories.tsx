@@ -1,8 +1,10 @@
 // What the model got beside the full history, with what was left out folded.
+import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { ask } from "../../api";
 import { number, plural } from "../../format";
 import { address } from "../../route";
+import { MORE } from "./page";
 import type { CallLine, CallView, ContentView, MessageLine } from "../../types";
 
 interface Props {
@@ -11,46 +13,55 @@ interface Props {
   branch: number | null;
 }
 
-const PART = 1 << 18;
-const AT_ONCE = 150;
+interface Asked extends Props {
+  /** How many messages each list was asked for. */
+  window: number;
+  onMore: () => void;
+}
 
-export function Histories(props: Props) {
-  const { messages } = props.view;
+const PART = 1 << 18;
+
+export function Histories({ window, onMore, ...props }: Asked) {
+  const { messages, before, got, rough } = props.view;
   const shown = messages.filter(isShown);
+  const last = messages.filter((line) => line.position >= before - window);
+  const more = (there: number, whole: number) => !rough && there < whole && <More left={whole - there} onMore={onMore} />;
   return (
     <section class="histories" aria-label="Histories">
       <div>
         <h2>
-          What the model got <small>{plural(shown.length, "message")}</small>
+          What the model got {got !== null && <small>{plural(got, "message")}</small>}
         </h2>
-        <List {...props} lines={shown} label="What the model got" />
+        <List {...props} lines={shown} label="What the model got" more={more(shown.length, got ?? 0)} />
       </div>
       <div>
         <h2>
-          Full history <small>{plural(messages.length, "message")}</small>
+          Full history <small>{plural(before, "message")}</small>
         </h2>
-        <List {...props} lines={messages} folded label="Full history" />
+        <List {...props} lines={last} folded label="Full history" more={more(last.length, before)} />
       </div>
     </section>
+  );
+}
+
+/** The newest are what a reader looks for first: older ones wait behind a button. */
+function More({ left, onMore }: { left: number; onMore: () => void }) {
+  return (
+    <button class="wide" onClick={onMore}>
+      Show {number(Math.min(MORE, left))} earlier of {number(left)}
+    </button>
   );
 }
 
 const isShown = (line: MessageLine): boolean => line.shown !== "omitted" || line.calls.some((call) => call.shown);
 
 /** Messages in order; with `folded`, neighbours that were left out stand as one line. */
-function List({ lines, folded, label, ...props }: Props & { lines: MessageLine[]; folded?: boolean; label: string }) {
-  const [limit, setLimit] = useState(AT_ONCE);
+function List({ lines, folded, label, more, ...props }: Props & { lines: MessageLine[]; folded?: boolean; label: string; more: ComponentChildren }) {
   const groups = useMemo(() => group(lines, Boolean(folded)), [lines]);
-  // The newest are what a reader looks for first: older ones wait behind a button.
-  const first = Math.max(0, groups.length - limit);
   return (
     <div class="scroll history" tabIndex={0} role="region" aria-label={label}>
-      {first > 0 && (
-        <button class="wide" onClick={() => setLimit(limit + 500)}>
-          Show {number(Math.min(500, first))} earlier of {number(first)}
-        </button>
-      )}
-      {groups.slice(first).map((found) =>
+      {more}
+      {groups.map((found) =>
         found.length === 1 && !(folded && !isShown(found[0])) ? (
           <Message key={found[0].position} line={found[0]} full={Boolean(folded)} {...props} />
         ) : (

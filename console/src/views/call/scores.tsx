@@ -1,12 +1,14 @@
 // Why each result was shown or not: a table to sort.
-import { useMemo, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { decimals, number, plural } from "../../format";
 import { Icon } from "../../parts/icon";
+import { Loading } from "../../parts/notes";
 import { room } from "../../parts/room";
 import { type Column as Head, Table } from "../../parts/table";
 import { address } from "../../route";
 import type { CallView, ResultView } from "../../types";
 import type { Difference } from "./difference";
+import { MORE, type Page } from "./page";
 
 type Column = "position" | "name" | "age" | "reuse" | "relevance" | "usefulness" | "score" | "tokens" | "order";
 
@@ -21,42 +23,42 @@ const COLUMNS: [Column, string, string][] = [
   ["tokens", "Tokens", "Of the result; with its call, in brackets"],
   ["order", "Taken", "The order in which it was taken, or why it was not"],
 ];
-const AT_ONCE = 120;
 
 interface Props {
   view: CallView;
+  page: Page;
+  onPage: (page: Page) => void;
   session: string;
   branch: number | null;
   difference: Difference | null;
 }
 
-export function Scores({ view, session, branch, difference }: Props) {
-  const [by, setBy] = useState<{ column: Column; down: boolean }>({ column: "order", down: false });
-  const [limit, setLimit] = useState(AT_ONCE);
+export function Scores({ view, page, onPage, session, branch, difference }: Props) {
   const [open, setOpen] = useState<number | null>(null);
-  const rows = useMemo(() => sorted(view.explain.results, by.column, by.down), [view, by]);
-  if (rows.length === 0) return null;
+  const { results: rows, count } = view.explain;
+  if (count === 0) return null;
+  if (view.rough) return <Loading what="Working out why…" />;
   const heads = COLUMNS.map(([column, title, hint]): Head => {
-    const on = by.column === column;
+    const on = page.sort === column;
     return {
       name: (
-        <button class="sort" onClick={() => setBy({ column, down: on ? !by.down : startsDown(column) })}>
+        <button class="sort" onClick={() => onPage({ ...page, sort: column, down: on ? !page.down : startsDown(column) })}>
           {title}
-          {on && <Icon name={by.down ? "down" : "up"} />}
+          {on && <Icon name={page.down ? "down" : "up"} />}
         </button>
       ),
       hint,
       num: column !== "name" && column !== "order",
-      sorted: on ? (by.down ? "descending" : "ascending") : "none",
+      sorted: on ? (page.down ? "descending" : "ascending") : "none",
     };
   });
   return (
     <section class="scores">
       <h2>
-        Why <small>{plural(rows.length, "result")}</small>
+        Why <small>{plural(count, "result")}</small>
       </h2>
       <Table label="Scores" columns={heads}>
-        {rows.slice(0, limit).map((row) => (
+        {rows.map((row) => (
           <Row
             key={row.position}
             row={row}
@@ -67,9 +69,9 @@ export function Scores({ view, session, branch, difference }: Props) {
           />
         ))}
       </Table>
-      {rows.length > limit && (
-        <button class="wide" onClick={() => setLimit(rows.length)}>
-          Show all {number(rows.length)}
+      {rows.length < count && (
+        <button class="wide" onClick={() => onPage({ ...page, rows: page.rows + MORE })}>
+          Show {number(Math.min(MORE, count - rows.length))} more of {number(count)}
         </button>
       )}
     </section>
@@ -136,13 +138,3 @@ function Row({ row, open, change, link, toggle }: RowProps) {
 }
 
 const startsDown = (column: Column): boolean => !["position", "name", "age", "order"].includes(column);
-
-function sorted(rows: ResultView[], column: Column, down: boolean): ResultView[] {
-  const sign = down ? -1 : 1;
-  return [...rows].sort((a, b) => {
-    const [x, y] = [a[column], b[column]];
-    // What has no value stands last either way.
-    if (x === null || y === null) return x === y ? b.position - a.position : x === null ? 1 : -1;
-    return x === y ? a.position - b.position : sign * (x < y ? -1 : 1);
-  });
-}
