@@ -51,7 +51,7 @@ class Service:
         self.runs[session] = messages
         self("sync", session=session, messages=messages, settings=settings)
 
-    def render(self, session: str, messages: list[Json]) -> None:
+    def render(self, session: str, messages: list[Json], **settings: Any) -> None:
         """As an agent would: a rendering before every model call."""
         self.runs[session] = messages
         offset, digest = 0, ""
@@ -64,6 +64,7 @@ class Service:
                     offset=offset,
                     prefix=digest,
                     want="plan",
+                    **settings,
                 )
                 offset, digest = view["offset"], view["digest"]
         self("sync", session=session, messages=messages[offset:], offset=offset, prefix=digest)
