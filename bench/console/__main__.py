@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def measure(console: Console, results: int) -> None:
     said("timeline: a frame while scrolling, worst of 115", max(gaps))
     last = int(turns.replace(",", ""))
     for turn, name in ((last, "the newest"), (last // 2, "one in the middle")):
-        said(f"one call, {name}: picture", timed(lambda at=turn: picture(console, at)))
+        said(f"one call, {name}: picture", timed(partial(picture, console, turn)))
         said(f"one call, {name}: why, after that", timed(lambda: reasons(page)))
     said("one call: what if, half the budget", timed(lambda: what_if(page)))
     said("graph: picture", timed(lambda: arrive(console, "graph", "canvas[data-drawn]")))
