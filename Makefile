@@ -20,11 +20,13 @@ test: .venv/ready
 	$(MAKE) --no-print-directory test-postgres
 
 # Servers killed under load 200 times, locked databases, jumping clocks; a failing disk, database and
-# provider. CHAOS_SEED repeats a run.
+# provider; 200 rows lost or damaged. CHAOS_SEED repeats a run.
 chaos: export CHAOS_ROUNDS ?= 200
 chaos: export FAILOVER_ROUNDS ?= 20
+chaos: export DAMAGED_EXAMPLES ?= 200
 chaos: .venv/ready
 	$(BIN)/python -m pytest -rs tests/server/test_chaos.py tests/server/test_readiness.py \
+		tests/api/test_damaged.py \
 		tests/proxy/test_fail_open.py tests/graph/runtime/test_failover.py \
 		tests/graph/runtime/test_patroni.py tests/graph/runtime/test_two_versions.py
 
