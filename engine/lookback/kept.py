@@ -2,18 +2,24 @@
 
 import threading
 from collections import OrderedDict
+from typing import Final
 
 from engine.call.called import Called
+from engine.call.request import RenderSettings
+from engine.costs import Usage
 from engine.lookback.misses import Miss, misses_of
 from engine.lookback.noted import Stated, noted_step
 from engine.lookback.past import Past
-from engine.lookback.steps import STEP_BYTES, Step, Steps
+from engine.lookback.pausing import pause
+from engine.lookback.steps import STEP_BYTES, Step, Steps, step_of
 from engine.models.embeddings import Embedder
 from engine.models.summaries import MODEL_POLICIES
 from engine.policies import POLICIES
 from engine.text.tokens import TokenCounter
 
 MOST_PASTS = 8
+TRACKING: Final = frozenset({"reuse_density", "contextrender_plus", "contextrender_frozen"})
+"""Policies that read every text of a history before they render it."""
 
 
 class SteppedPast(Past):
@@ -25,6 +31,7 @@ class SteppedPast(Past):
         self._stated = Stated(self)
         self._noted: dict[int, Step] = {}
         self._misses: dict[int, tuple[Miss, ...]] = {}
+        self._alone: dict[tuple[int, RenderSettings], Step] = {}
 
     def call_before(self, turn: int, called: Called, deadline: float) -> Step | None:
         """A call as it was noted when it was made, or else as its settings would have it.
@@ -41,6 +48,25 @@ class SteppedPast(Past):
             self._noted[turn] = step
         return step
 
+    def call_alone(self, turn: int, called: Called, deadline: float) -> Step | None:
+        """As `call_before`, without the calls before it where its policy keeps nothing of texts.
+
+        What such a call and full history used is not told.
+        """
+        settings = called.at(turn)
+        if self.fact_at(turn) is not None or settings.policy in TRACKING:
+            return self.call_before(turn, called, deadline)
+        messages = self.messages_before(turn)
+        assert messages is not None
+        if (known := self._alone.get((turn, settings))) is not None and known.messages == messages:
+            return known
+        pause()
+        rendered = self.render(self.history_before(messages), settings)
+        step = step_of(self, turn, rendered, Usage(), Usage())
+        if turn <= len(self.invocations):
+            self._alone[turn, settings] = step
+        return step
+
     def misses_at(self, step: Step, called: Called) -> tuple[Miss, ...]:
         """What a call lacked, with the reasons that its rendering gives."""
         if step.missed and step.turn not in self._misses:
@@ -53,7 +79,8 @@ class SteppedPast(Past):
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
-        kept = STEP_BYTES * (len(self._noted) + len(self._misses)) + self._stated.nbytes
+        steps = len(self._noted) + len(self._misses) + len(self._alone)
+        kept = STEP_BYTES * steps + self._stated.nbytes
         return super().nbytes + self.steps.nbytes + kept
 
 

@@ -120,12 +120,9 @@ class Steps:
         pause()
         done = turn <= len(self._past.invocations)
         history = group.history
-        messages, results = len(history), len(history.results)
         rendered = self._past.render(history, trail.called.at(turn))
         prompt = [(item, self._tokens(rendered, item)) for item in rendered.items]
-        needed = self._past.needed_at(turn)
-        taken = set(rendered.plan.taken)
-        output = sum(row["tokens"] for row in self._past.fields_of(messages)) if done else 0
+        output = sum(row["tokens"] for row in self._past.fields_of(len(history))) if done else 0
         retained = rendered.plan.retained
         usage = Usage(
             retained.outside_tokens + rendered.tokens_after,
@@ -133,22 +130,8 @@ class Steps:
             output,
             self._embedded(trail, rendered, done),
         )
-        step = Step(
-            turn,
-            messages,
-            results,
-            rendered.tokens_before,
-            rendered.tokens_after,
-            retained.outside_tokens,
-            retained.tokens,
-            runs(rendered.plan.taken),
-            runs(rendered.plan.replaced),
-            needed,
-            sum(result in taken for result in needed),
-            lacks_of(self._past, rendered, turn),
-            usage.plus(rendered.plan.usage),
-            Usage(history.total_tokens, group.full_prompt, output),
-        )
+        full = Usage(history.total_tokens, group.full_prompt, output)
+        step = step_of(self._past, turn, rendered, usage.plus(rendered.plan.usage), full)
         return step, prompt
 
     def _tokens(self, rendered: Rendered, item: Shown) -> int:
@@ -178,6 +161,28 @@ class Steps:
         if done:
             trail.embedded = len(history.results)
         return total
+
+
+def step_of(past: Past, turn: int, rendered: Rendered, usage: Usage, full: Usage) -> Step:
+    """The call before a turn, as a rendering of its history tells it."""
+    plan, history = rendered.plan, rendered.view.history
+    needed, taken = past.needed_at(turn), set(plan.taken)
+    return Step(
+        turn,
+        len(history),
+        len(history.results),
+        rendered.tokens_before,
+        rendered.tokens_after,
+        plan.retained.outside_tokens,
+        plan.retained.tokens,
+        runs(plan.taken),
+        runs(plan.replaced),
+        needed,
+        sum(result in taken for result in needed),
+        lacks_of(past, rendered, turn),
+        usage,
+        full,
+    )
 
 
 def _common(previous: list[tuple[Shown, int]], current: list[tuple[Shown, int]]) -> int:

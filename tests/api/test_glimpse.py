@@ -74,6 +74,13 @@ def test_it_tells_of_the_branch_that_is_asked_for(agent: User) -> None:
     assert [told(t) for t in forked["turns"]] == [told(t) for t in timeline(agent)["turns"]]
 
 
+def test_the_newest_calls_that_were_only_recorded_are_told_first(alice: User) -> None:
+    alice.api("sync", session="s", messages=RUN, settings={"budget": 900})
+    newest = alice.api("timeline", session="s", start=-4)["turns"]
+    assert newest and newest == timeline(alice)["turns"][-5:][: len(newest)]
+    assert not newest[0]["noted"] and newest[0]["complete"]
+
+
 def test_what_was_only_recorded_has_no_calls_to_tell(alice: User) -> None:
     alice.api("sync", session="s", messages=RUN)
     rough = alice.api("glimpse", session="s")

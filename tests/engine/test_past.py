@@ -2,13 +2,14 @@
 
 import itertools
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from engine.call.called import Called, called_of, noted
 from engine.call.facts import runs
-from engine.call.render_call import render_call
+from engine.call.render_call import Rendered, render_call
 from engine.call.request import RenderSettings
 from engine.costs import Usage
 from engine.history.history import History
@@ -183,3 +184,31 @@ def test_every_recomputed_call_is_a_place_to_pause() -> None:
     with pausing(lambda: asked.append(None)):
         past.steps.up_to([Called(RenderSettings(budget=900))], 10**6, FOREVER)
     assert len(asked) >= past.turns > 5
+
+
+@pytest.mark.parametrize("policy", ["prune", "contextrender", "contextrender_frozen"])
+def test_a_call_looked_at_alone_is_what_it_is_after_all_others(policy: str) -> None:
+    settings = RenderSettings(budget=1500, policy=policy)
+    past = past_of(make_run(24, 4)[:-1])
+    found = steps(past, settings)
+    for step in reversed(found):
+        alone = past.call_alone(step.turn, Called(settings), FOREVER)
+        if policy != "contextrender_frozen":
+            step = replace(step, usage=Usage(), full=Usage())
+        assert alone == step
+
+
+def test_the_newest_calls_do_not_wait_for_those_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    past = past_of(make_run(24, 4))
+    rendered: list[int] = []
+    render = past.render
+
+    def counted(history: History, settings: RenderSettings) -> Rendered:
+        rendered.append(len(history))
+        return render(history, settings)
+
+    monkeypatch.setattr(past, "render", counted)
+    called = Called(RenderSettings(budget=1200))
+    for _ in range(2):
+        assert past.call_alone(past.turns, called, time.monotonic()) is not None
+    assert rendered == [past.invocations[-1]]

@@ -72,7 +72,7 @@ def draw(view: Json, session: str) -> RenderableType:
     turns = view["turns"][-room:]
     head = Text.assemble(
         plain(session, "bold"),
-        f"  {view['last']} turns, {len(view['results']['positions'])} results,"
+        f"  {view['last'] - view['waiting']} turns, {len(view['results']['positions'])} results,"
         f" {view['policy']} with {thousands(view['budget'])} tokens",
     )
     if not turns:
