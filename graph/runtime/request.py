@@ -81,10 +81,11 @@ def wipe(mark: UUID, ids: Iterable[UUID]) -> None:
     memory.fence(mark)
     wrote = memory.wrote
     # As each table is laid out: edges by their nodes' ids, nodes as they came. A slice is then of
-    # few pages, and each page is written in few slices.
+    # few pages, and each page is written in few slices. What is one slice goes in one write.
     for some in batched(sorted(wanted), WIPED_AT_ONCE):
         memory.cut(some)
-        memory.flush()
+        if len(wanted) > WIPED_AT_ONCE:
+            memory.flush()
     for some in batched(wanted, WIPED_AT_ONCE):
         memory.wipe(some)
         memory.flush()

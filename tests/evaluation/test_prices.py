@@ -1,6 +1,8 @@
 """Prices: LiteLLM's own table, and those set by hand."""
 
 import json
+from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from contextrender_bridge import shipped
@@ -10,12 +12,18 @@ from bench.shipped import TABLE, litellms, prices, tiktokens
 from evaluation.caches import Billed
 from evaluation.prices import DEFAULTS, Price, Prices, price_of
 
+LOCKED = (Path(__file__).resolve().parents[2] / "requirements" / "lock.txt").read_text()
+
 
 def table() -> dict[str, dict[str, float]]:
     read: dict[str, dict[str, float]] = json.loads((litellms() / TABLE).read_text())
     return read
 
 
+@pytest.mark.skipif(
+    f"litellm=={version('litellm')} " not in LOCKED,
+    reason="made from the locked version of LiteLLM",
+)
 def test_what_is_shipped_is_the_installed_litellms() -> None:
     assert (shipped.DATA / "prices.json").read_text() == prices(litellms())
     for name in shipped.ENCODINGS:
