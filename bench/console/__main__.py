@@ -11,14 +11,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "py_bridge")]
 
-import httpx  # noqa: E402
 from playwright.sync_api import expect  # noqa: E402
 
 from tests.console.browser import running_browser  # noqa: E402
@@ -43,17 +42,6 @@ FRAMES = """() => new Promise(done => {
 })"""
 
 
-class OneClient(Service):
-    """Thousands of calls over one connection."""
-
-    @cached_property
-    def _client(self) -> httpx.Client:
-        return self.server.client(self.token)
-
-    def post(self, walker: str, token: str = "", **fields: Any) -> httpx.Response:
-        return self._client.post(f"/walker/{walker}", json=fields)
-
-
 class Said:
     """Times, each beside what the page takes without a session."""
 
@@ -72,9 +60,9 @@ def main() -> None:
         command = [*COMMAND, "serve", "--port", "0", "--data", str(data)]
         token = ""
         for round_ in ("recorded", "read"):  # the second server has nothing in memory
-            with running(command, data) as server:
+            with running(command, data) as server, server.client() as http:
                 token = json.loads((data / "credentials.json").read_text())["token"]
-                service = OneClient(server, token)
+                service = Service(server, token, http)
                 if round_ == "recorded":
                     service.render(SESSION, make_run(results), policy="prune")
                     service.render(OTHER, make_run(3))

@@ -35,11 +35,12 @@ class Service:
 
     server: Server
     token: str
+    http: httpx.Client
     runs: dict[str, list[Json]] = field(default_factory=dict)
 
     def post(self, walker: str, token: str = "", **fields: Any) -> httpx.Response:
-        with self.server.client(token or self.token) as client:
-            return client.post(f"/walker/{walker}", json=fields)
+        bearer = {"authorization": f"Bearer {token or self.token}"}
+        return self.http.post(f"/walker/{walker}", json=fields, headers=bearer)
 
     def __call__(self, walker: str, token: str = "", **fields: Any) -> Any:
         """The one report of a call that succeeds."""
@@ -98,9 +99,10 @@ class Service:
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     data = tmp_path_factory.mktemp("console") / "data"
-    with running([*COMMAND, "serve", "--port", "0", "--data", str(data)], data) as server:
+    command = [*COMMAND, "serve", "--port", "0", "--data", str(data)]
+    with running(command, data) as server, server.client() as http:
         stored = json.loads((data / "credentials.json").read_text())
-        service = Service(server, stored["token"])
+        service = Service(server, stored["token"], http)
         service.record(LARGE, make_run(1000, 7), budget=8000)
         service.record(HOSTILE, make_run(62, 5, hostile=True))
         for index in range(27):

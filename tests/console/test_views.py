@@ -138,6 +138,26 @@ def test_a_call_shows_what_explain_says(console: Console, service: Service) -> N
     expect(console.page.locator(".uses .chip").first).to_contain_text(value)
 
 
+def test_another_call_is_drawn_before_its_reasons_are_asked_for(
+    console: Console, service: Service
+) -> None:
+    assert all(turn["noted"] for turn in service.timeline(ORDERS)[38:40])
+    console.open(ORDERS, "call", 40)
+    expect(console.page.locator(".scores table")).to_be_visible()
+    asked: list[str] = []
+    for event in ("request", "requestfinished", "requestfailed"):
+        console.page.on(event, lambda one, event=event: asked.append(f"{event} {one.url}"))
+    with console.page.expect_request_finished(lambda one: "show_call" in one.url):
+        console.page.keyboard.press("ArrowLeft")
+    expect(console.page.locator(".turn input")).to_have_value("39")
+    calls = [one.replace(service.server.url, "") for one in asked if "_call" in one]
+    assert calls == [
+        f"{event} /walker/{walker}"
+        for walker in ("glimpse_call", "show_call")
+        for event in ("request", "requestfinished")
+    ]
+
+
 def test_a_call_shows_what_the_model_got_beside_all_there_was(
     console: Console, service: Service
 ) -> None:

@@ -12,27 +12,28 @@ export interface Loaded<T> {
 /** The report of a walker for these fields; the last one stays while the next is on its way. */
 export function useAsk<T>(walker: string, fields: object | null, delay = 0): Loaded<T> {
   const [state, setState] = useState<{ value: T | null; error: unknown }>({ value: null, error: null });
-  const [busy, setBusy] = useState(fields !== null);
   const [round, setRound] = useState(0);
   const started = useRef(false);
   const asked = JSON.stringify(fields);
+  // Told from what is asked, so that it holds as soon as the fields change.
+  const question = `${round} ${walker} ${asked}`;
+  const [settled, setSettled] = useState("");
   useEffect(() => {
     if (fields === null) return;
     const stop = new AbortController();
-    setBusy(true);
     const start = () =>
       ask<T>(walker, fields, stop.signal)
         .then((value) => setState({ value, error: null }))
         .catch((error) => !isAbort(error) && setState((now) => ({ ...now, error })))
-        .finally(() => !stop.signal.aborted && setBusy(false));
+        .finally(() => !stop.signal.aborted && setSettled(question));
     const timer = setTimeout(start, started.current ? delay : 0);
     started.current = true;
     return () => {
       clearTimeout(timer);
       stop.abort();
     };
-  }, [walker, asked, round]);
-  return { ...state, busy, again: useCallback(() => setRound((n) => n + 1), []) };
+  }, [question]);
+  return { ...state, busy: fields !== null && settled !== question, again: useCallback(() => setRound((n) => n + 1), []) };
 }
 
 /** Calls back every `ms` milliseconds while the page is visible. */
