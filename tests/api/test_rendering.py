@@ -132,7 +132,11 @@ def test_a_sessions_own_settings_hold_until_a_call_says_otherwise(api: Api) -> N
         budget=1200,
         parameters={"weight_reuse": 1, "recency_decay": 0.3},
     ) == other(budget=1200)
-    assert api("explain", session="own")["policy"] == "prune"
+    made = api("explain", session="own")
+    assert (made["policy"], made["budget"]) == ("contextrender", 1200)
+    api("sync", session="own", messages=[*RUN, assistant("Done.")])
+    to_come = api("explain", session="own")
+    assert (to_come["policy"], to_come["budget"]) == ("prune", 900)
 
 
 BAD_SETTINGS: dict[str, tuple[Json, str]] = {

@@ -15,7 +15,10 @@ from tests.api.transcripts import agent_run, assistant, user
 
 RUN = agent_run(14, lines=5)
 REWRITTEN = [*RUN[:12], user("Leave ORD-1005 alone."), *RUN[14:22]]
-TIMES = ("created_at", "updated_at", "timestamps")
+TIMES = ("created_at", "updated_at", "timestamps", "at")
+OF_THE_PROCESS = ("embedded",)
+"""What a call cost this process, which remembers vectors. The last of a noted call's `tokens` is, too:
+those that the process knew to stand at the same place in the prompt before."""
 
 ApiAt = Callable[[int], Api]
 
@@ -60,9 +63,12 @@ def a_days_work(policy: str, api_at: ApiAt) -> list[Any]:
 
 
 def timeless(value: Any) -> Any:
-    """The value without the times in it."""
+    """The value without the times in it, and without what only tells of the process."""
     if isinstance(value, dict):
-        return {name: timeless(item) for name, item in value.items() if name not in TIMES}
+        if isinstance(sizes := value.get("tokens"), list):
+            value = value | {"tokens": sizes[:-1]}
+        left_out = TIMES + OF_THE_PROCESS
+        return {name: timeless(item) for name, item in value.items() if name not in left_out}
     return [timeless(item) for item in value] if isinstance(value, list) else value
 
 
@@ -142,6 +148,7 @@ def test_a_session_that_another_process_made_anew_is_not_remembered(
         assert here("render", session="s", messages=other, budget=700) == new
         (branch,) = here("export_session", session="s")["branches"]
         assert branch["messages"] == other
-        there("sync", session="s", messages=other, settings={"budget": 600, "policy": "prune"})
+        own = {"budget": 600, "policy": "prune"}
+        there("sync", session="s", messages=[*other, assistant("Done.")], settings=own)
         assert here("explain", session="s") == there("explain", session="s")
         assert here("explain", session="s")["policy"] == "prune"
