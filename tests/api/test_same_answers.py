@@ -17,8 +17,8 @@ RUN = agent_run(14, lines=5)
 REWRITTEN = [*RUN[:12], user("Leave ORD-1005 alone."), *RUN[14:22]]
 TIMES = ("created_at", "updated_at", "timestamps", "at")
 OF_THE_PROCESS = ("embedded",)
-"""What a call cost this process, which remembers vectors. The last of a noted call's `tokens` is, too:
-those that the process knew to stand at the same place in the prompt before."""
+"""What a call cost this process, which remembers vectors. The last of a call's `tokens` is, too:
+those that it knew to stand at the same place in the prompt before."""
 
 ApiAt = Callable[[int], Api]
 
