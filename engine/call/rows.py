@@ -17,16 +17,14 @@ COLUMNS: Final = (
 
 @dataclass(slots=True, frozen=True)
 class Standing:
-    """Which results stood in a call's prompt, by number, as noted or else as rendered."""
+    """Which results stood in a call's prompt, by number."""
 
     complete: frozenset[int]
     replaced: frozenset[int]
 
     @classmethod
-    def of(cls, rendered: Rendered, fact: CallFact | None = None) -> Self:
-        """That of a call that was noted, or of its rendering."""
-        if fact is not None:
-            return cls.noted(fact)
+    def of(cls, rendered: Rendered) -> Self:
+        """That of a rendering."""
         return cls(frozenset(rendered.plan.taken), frozenset(rendered.plan.replaced))
 
     @classmethod

@@ -63,8 +63,8 @@ def _kept_texts(
     Whole oldest turns leave first (`engine/plan/retained.py`).
     """
     heads = [message[0] for message in messages]
-    users = [head["position"] for head in heads if head.get("role") == "user"]
-    leading = {head["position"] for head in heads if head.get("role") == "system"}
+    users = [head["position"] for head in heads if kind_of(head) == "user"]
+    leading = {head["position"] for head in heads if kind_of(head) == "system"}
     outside = frozenset([*leading, *users[-1:]])
     kept, left = set(outside), fact.retained
     for head in reversed(heads):
