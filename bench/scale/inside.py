@@ -13,6 +13,8 @@ from uuid import uuid4
 from contextrender_bridge.server import build_app
 from contextrender_bridge.server.serving import warm_up
 
+from evaluation.progress import progress
+
 sys.path.append(str(Path(__file__).resolve().parent.parent / "latency"))
 from sample import Sample
 
@@ -109,12 +111,14 @@ def many(inside: Inside, users: int, sessions: int, results: int = 50) -> dict[s
     before = _disk(inside)
     PASTS.limit, WORKING_SET.limit = 0, 2**40
     WORKING_SET.clear()
-    for number in range(sessions):
-        root, name = roots[number % users], f"run-{number}"
-        inside.call("sync", root, session=name, messages=messages[number % 8])
-        if number == 199:
-            live = WORKING_SET.nbytes / 200
-            WORKING_SET.limit = 64 * 2**20
+    with progress("Recording sessions", sessions) as advance:
+        for number in range(sessions):
+            root, name = roots[number % users], f"run-{number}"
+            inside.call("sync", root, session=name, messages=messages[number % 8])
+            advance(1)
+            if number == 199:
+                live = WORKING_SET.nbytes / 200
+                WORKING_SET.limit = 64 * 2**20
     if sessions < 200:
         live = WORKING_SET.nbytes / sessions
 

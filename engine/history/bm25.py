@@ -2,7 +2,9 @@
 
 import re
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,14 +63,22 @@ class WordIndex:
         self._lengths.append(length)
         self._result_of.extend([result] * len(segments))
 
+    def first(self, results: int, segments: int) -> "WordIndex":
+        """The same of the first results alone, for reading."""
+        found = WordIndex()
+        found._postings, found._entries = self._postings, self._entries
+        found._lengths = self._lengths.first(results)
+        found._result_of = self._result_of.first(segments)
+        return found
+
     def match(self, query: Iterable[str]) -> tuple[Floats, Floats]:
         """BM25 of every result, and every segment's overlap: the sum of idf of words it holds.
 
         `query` are distinct words; the first `MOST_QUERY_WORDS` that any result holds count.
         """
         results, segments = len(self._lengths), len(self._result_of)
-        found = [self._postings[word] for word in query if word in self._postings]
-        held = [array("i", (p,)) if isinstance(p, int) else p for p in found[:MOST_QUERY_WORDS]]
+        found = (_before(self._postings[w], segments) for w in query if w in self._postings)
+        held = list(islice(filter(None, found), MOST_QUERY_WORDS))
         if not held:
             return np.zeros(results), np.zeros(segments)
         counts = np.array([len(posting) for posting in held])
@@ -86,3 +96,9 @@ class WordIndex:
         holder = result[start]
         gain = idf[word[start]] * frequency * (SATURATION + 1) / (frequency + norm[holder])
         return np.bincount(holder, gain, results), np.bincount(segment, idf[word], segments)
+
+
+def _before(posting: "int | array[int]", stop: int) -> "array[int]":
+    """The segments of a posting that are before number `stop`."""
+    held = array("i", (posting,)) if isinstance(posting, int) else posting
+    return held if held[-1] < stop else held[: bisect_left(held, stop)]

@@ -72,6 +72,7 @@ def earlier_history(whole: History, messages: int) -> History:
     past.last_user = _last(past.roles, "user")
     past.last_assistant = _last(past.roles, "assistant")
     past.names = whole.names
+    past.followed = whole.followed
     past._result_at = {message: number for number, message in enumerate(past.results.message)}
     return past
 

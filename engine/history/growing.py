@@ -30,6 +30,12 @@ class Growing:
         """What has been appended, as a view that the next append may leave behind."""
         return self._array[: self._length]
 
+    def first(self, count: int) -> "Growing":
+        """The first `count` numbers, as an array of its own that shares them until it grows."""
+        found = Growing.__new__(Growing)
+        found._array, found._length = self.values[:count], count
+        return found
+
     def append(self, number: float) -> None:
         """Adds one number."""
         if self._length == len(self._array):

@@ -14,6 +14,7 @@ from engine.history.frozen import FrozenTrail
 from engine.history.prompt import LastPrompts
 from engine.history.reuse import ReuseIndex
 from engine.history.tracking import Tracking
+from engine.history.tracking_then import RememberingTracking
 from engine.history.vector_table import VectorTable
 from engine.text.tokens import TokenCounter
 from engine.text.transcript import Event, Json, digest_after, operation_text, split
@@ -67,7 +68,8 @@ class History:
     `spoken` are the positions of messages that stand without any call: all but tool results and
     assistant messages that only call. `names` has the tool's name for the event number of every
     call and result. `totals` are the tokens of everything up to and including each message.
-    `tracking` and `frozen` belong to the policies that use them, which make them when asked first.
+    `tracking` and `frozen` belong to the policies that use them, which make them when asked first;
+    where `followed` is there it stands for `tracking`, and belongs to whoever looks back.
     `prompts` are what the last calls made in this process showed.
     """
 
@@ -94,6 +96,7 @@ class History:
         self.last_assistant = -1
         self.names: dict[int, str] = {}
         self.tracking: Tracking | None = None
+        self.followed: RememberingTracking | None = None
         self.frozen: dict[str, FrozenTrail] = {}
         self.prompts = LastPrompts()
         self._open: dict[str, list[_OpenCall]] = {}

@@ -63,6 +63,12 @@ class Kinds:
         kind = tool, shape_of(token)
         self._of.append(self._numbers.setdefault(kind, len(self._numbers)))
 
+    def first(self, count: int) -> "Kinds":
+        """The same of the first `count` tokens alone, for reading."""
+        found = Kinds()
+        found._numbers, found._of = self._numbers, self._of.first(count)
+        return found
+
     def weights(self, used: NDArray[np.bool_]) -> NDArray[np.float64]:
         """By token, how much more one of its kind was used so far than is usual, tempered."""
         kinds = self._of.values

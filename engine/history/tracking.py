@@ -101,7 +101,7 @@ class Tracking:
     @property
     def tokens(self) -> int:
         """How many distinct tracked tokens there are."""
-        return len(self._ids)
+        return len(self._owner)
 
     def catch_up(
         self, history: Turns, stop: int, originals: Originals, counter: TokenCounter
@@ -137,8 +137,8 @@ class Tracking:
 
     def known(self, text: str) -> list[int]:
         """The numbers of those tracked tokens of a text that have one."""
-        tokens = self._remembered(text)
-        return [self._ids[token] for token in tokens if token in self._ids]
+        numbers = (self._ids.get(token, self.tokens) for token in self._remembered(text))
+        return [number for number in numbers if number < self.tokens]
 
     def _add(self, history: Turns, position: int, message: Json, counter: TokenCounter) -> None:
         whole = content_text(message.get("content"))
@@ -161,23 +161,19 @@ class Tracking:
                     self.task = self.question
 
     def _add_turn(self, turn: int, text: str, calls: Iterable[Json]) -> None:
-        words = dict.fromkeys(words_of(text))
         parts = [text]
         for call in calls:
             name, arguments = call_parts(call)
-            arguments = arguments[:MOST_CHARACTERS]
-            parts.append(call_text(name, arguments))
-            words |= dict.fromkeys(words_of(arguments))
-        self.latest = tuple(words)
+            parts.append(call_text(name, arguments[:MOST_CHARACTERS]))
+        self.latest = words_in_turn(text, calls)
         touched: set[int] = set()
         for part in parts:
             ids, _ = self._note(tracked_tokens(part))
             owners = self._owner.values[ids]
-            self.used.values[ids[owners >= 0]] = True
+            self._note_use(ids[owners >= 0])
             touched.update(owners[owners >= 0].tolist())
         for result in touched:
-            self.uses.values[result] += 1
-            self.last_use.values[result] = turn
+            self._note_turn(result, turn)
 
     def _add_result(
         self, history: Turns, result: int, text: str, beyond: int, counter: TokenCounter
@@ -206,6 +202,15 @@ class Tracking:
         self.segment_result.extend([result] * len(parts))
         self.first_segment.append(len(self.segment_end))
 
+    def _note_use(self, ids: Ids) -> None:
+        """A turn said these tokens, which results own."""
+        self.used.values[ids] = True
+
+    def _note_turn(self, result: int, turn: int) -> None:
+        """A turn said something that a result owns."""
+        self.uses.values[result] += 1
+        self.last_use.values[result] = turn
+
     def _answer(self, asked: int | None, tokens: int) -> None:
         """Notes how large the results of this very call, if it is known, were before."""
         known = 0 if asked is None else self._sizes.get(asked, 0)
@@ -233,3 +238,11 @@ class Tracking:
         self._event_ids.extend(ids)
         self._event_ids_at.append(len(self._event_ids))
         return np.array(ids, np.int32), introduced
+
+
+def words_in_turn(text: str, calls: Iterable[Json]) -> tuple[str, ...]:
+    """The distinct words of an assistant's text and of its calls' arguments."""
+    words = dict.fromkeys(words_of(text))
+    for call in calls:
+        words |= dict.fromkeys(words_of(call_parts(call)[1][:MOST_CHARACTERS]))
+    return tuple(words)

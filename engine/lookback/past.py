@@ -21,6 +21,7 @@ from engine.history.earlier import RememberingReuse, earlier_history
 from engine.history.history import NO_CALL, History
 from engine.history.reuse import Use
 from engine.history.stored import Drawn, Fields, append_stored
+from engine.history.tracking_then import RememberingTracking
 from engine.lookback.measures import RecallTrace
 from engine.lookback.pausing import pause
 from engine.lookback.remembering import RememberingEmbedder
@@ -50,6 +51,7 @@ class Past:
         self.lock = threading.Lock()
         self.whole = History()
         self.whole.reuse = RememberingReuse()
+        self.whole.followed = self._tracking = RememberingTracking()
         self.summaries: SummaryStore = SummariesInMemory()
         self.summary_model = SummaryModel()
         self._embedder = RememberingEmbedder(embedder)
@@ -273,4 +275,4 @@ class Past:
         """A close estimate of the memory held, in bytes."""
         rows = ROW_BYTES * self.whole.events
         earlier = sum(history.nbytes for history in list(self._earlier.values()))
-        return self.whole.nbytes + earlier + rows + self._embedder.nbytes
+        return self.whole.nbytes + earlier + rows + self._embedder.nbytes + self._tracking.nbytes

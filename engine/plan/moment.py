@@ -165,6 +165,8 @@ def present(view: View) -> Moment:
 def tracking_of(view: View, messages: int) -> Tracking:
     """The history's own tracking, made on first use and caught up with its first messages."""
     history = view.history
+    if history.followed is not None:
+        return history.followed.at(history, messages, view.originals, view.counter)
     if history.tracking is None:
         history.tracking = Tracking()
     history.tracking.catch_up(history, messages, view.originals, view.counter)

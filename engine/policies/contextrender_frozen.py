@@ -121,7 +121,7 @@ def _tracker(view: View) -> Callable[[int], Tracking]:
 
     def track(messages: int) -> Tracking:
         own = view.history.tracking
-        if own is None or own.messages <= messages:
+        if view.history.followed or own is None or own.messages <= messages:
             return tracking_of(view, messages)
         behind.catch_up(view.history, messages, view.originals, view.counter)
         return behind
