@@ -125,7 +125,7 @@ def deaf() -> Iterator[str]:
 def test_two_runs_of_a_session(
     tmp_path: Path, opencode: Path, loopback: Loopback, client_package: Path
 ) -> None:
-    project = Project(tmp_path, opencode, loopback, client_package)
+    project = Project(tmp_path, opencode, loopback, client_package, bypass_tools=["read"])
     script = Script(loopback.model, project.steps())
     first = project.run(FIRST)
     session = first[0]["sessionID"]
@@ -134,6 +134,8 @@ def test_two_runs_of_a_session(
     assert all(event["part"]["state"]["status"] == "completed" for event in _tools(first + second))
     script.steps = hosts.steps()
     hosts.check(script)
+    # The second turn's are looked at by `read`.
+    assert set(hosts.SECOND) <= script.seen(hosts.MARKS)[-1]
     for body in script.asked:
         _check_pairs(body["messages"])
     stored = project.stored(session)

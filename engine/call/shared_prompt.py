@@ -1,8 +1,10 @@
 """How much of a prompt repeats the beginning of the one before it: what a cache can serve."""
 
+from zlib import crc32
+
 from engine.call.facts import CallFact, numbers_in
+from engine.call.prompt import Prompt, place_of
 from engine.call.render_call import Rendered
-from engine.history.prompt import Prompt, place_of
 
 
 def prompt_of(rendered: Rendered) -> Prompt:
@@ -11,10 +13,10 @@ def prompt_of(rendered: Rendered) -> Prompt:
     return Prompt(
         len(rendered.view.history),
         frozenset(plan.taken),
-        {result: hash(text) for result, text in rendered.texts.items()},
-        {result: hash(made.text) for result, made in plan.calls.items()},
+        {result: _hash(text) for result, text in rendered.texts.items()},
+        {result: _hash(made.text) for result, made in plan.calls.items()},
         plan.retained.left_messages,
-        {message: hash(text) for message, text in plan.retained.excerpts.items()},
+        {message: _hash(text) for message, text in plan.retained.excerpts.items()},
     )
 
 
@@ -52,3 +54,8 @@ def _shown_tokens(rendered: Rendered, result: int) -> int:
     if result in rendered.texts:
         return rendered.replaced_tokens(result)
     return rendered.view.history.results.tokens[result]
+
+
+def _hash(text: str) -> int:
+    """The same in every process."""
+    return crc32(text.encode("utf-8", "surrogatepass"))

@@ -11,7 +11,6 @@ from sys import intern
 from typing import Self
 
 from engine.history.frozen import FrozenTrail
-from engine.history.prompt import LastPrompts
 from engine.history.reuse import ReuseIndex
 from engine.history.tracking import Tracking
 from engine.history.tracking_then import RememberingTracking
@@ -70,7 +69,6 @@ class History:
     call and result. `totals` are the tokens of everything up to and including each message.
     `tracking` and `frozen` belong to the policies that use them, which make them when asked first;
     where `followed` is there it stands for `tracking`, and belongs to whoever looks back.
-    `prompts` are what the last calls made in this process showed.
     """
 
     def __init__(self) -> None:
@@ -98,7 +96,6 @@ class History:
         self.tracking: Tracking | None = None
         self.followed: RememberingTracking | None = None
         self.frozen: dict[str, FrozenTrail] = {}
-        self.prompts = LastPrompts()
         self._open: dict[str, list[_OpenCall]] = {}
         self._result_at: dict[int, int] = {}
 

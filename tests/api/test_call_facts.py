@@ -1,6 +1,7 @@
 """What each model call was shown is stored with the message that answers it, over HTTP."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,18 +10,26 @@ from contextrender_bridge.wire import Json
 from engine import policies
 from engine.policies import POLICIES
 from graph.runtime import rows
-from tests.api.conftest import User
+from graph.runtime.writing import WORKING_SET
+from tests.api.conftest import Service, User
 from tests.api.transcripts import agent_run, assistant
 
 MOST_BYTES = 300
 
 
-def called(user: User, session: str, run: list[Json], **fields: Any) -> list[Json]:
-    """Renders before every answer, as an agent does; the replies by turn."""
+def called(
+    user: User,
+    session: str,
+    run: list[Json],
+    before: Callable[[], object] = lambda: None,
+    **fields: Any,
+) -> list[Json]:
+    """Renders before every answer, as an agent does, something done `before`; replies by turn."""
     replies, offset, prefix = [], 0, ""
     for position, message in enumerate(run):
         if message["role"] != "assistant":
             continue
+        before()
         view = user.api(
             "render",
             session=session,
@@ -164,6 +173,53 @@ def test_bad_facts_are_refused(alice: User) -> None:
     alice.api("sync", session="run", messages=run)
     refused = {"session": "run", "used": {"messages": 1, "tokens": "many"}}
     alice.api.refused("note_usage", 422, "invalid_request", **refused)
+
+
+@pytest.mark.parametrize("policy", ["contextrender", "contextrender_frozen"])
+def test_what_a_prompt_repeats_is_told_without_memory(service: Service, policy: str) -> None:
+    """Texts leave, and excerpts and calls are cut: a fact alone does not tell which."""
+    run = agent_run(30, lines=5)
+    for message in run[1:]:
+        if message["role"] == "assistant":
+            message["content"] = f"{message['content']} So I go on. " + "It takes its time. " * 9
+    told = []
+    for forgets in (False, True):
+        user = service.new_user()
+        views = called(
+            user,
+            "run",
+            run,
+            before=WORKING_SET.clear if forgets else int,
+            budget=900,
+            policy=policy,
+        )
+        assert any(view["left_turns"] or view["shortened"] for view in views)
+        told.append([fact["tokens"] for _, fact in sorted(facts(user).items())])
+    assert told[0] == told[1]
+    assert all(tokens[-1] for tokens in told[0][1:])
+
+
+def test_an_answer_made_again_repeats_what_the_last_call_showed(service: Service) -> None:
+    """Also a branch of the branch that was answered goes on from there, in any process."""
+    run = agent_run(20, lines=5)
+    last = max(p for p, message in enumerate(run) if message["role"] == "assistant")
+    told = []
+    for forgets in (False, True):
+        user = service.new_user()
+        called(user, "run", run[: last + 1], budget=900, policy="contextrender_frozen")
+        if forgets:
+            WORKING_SET.clear()
+        other = [
+            *run[:last],
+            assistant("Another way to say it."),
+            {"role": "user", "content": "So?"},
+        ]
+        user.api("render", session="run", messages=other, budget=900, policy="contextrender_frozen")
+        branches = [n.fields for n in user.graph().nodes.values() if n.kind == "Branch"]
+        (waiting,) = [call for branch in branches for call in branch["calls"]]
+        told.append(waiting["tokens"])
+    assert told[0] == told[1]
+    assert told[0][-1] > 100
 
 
 def test_nothing_of_a_fact_is_content(alice: User) -> None:

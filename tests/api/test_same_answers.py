@@ -17,8 +17,7 @@ RUN = agent_run(14, lines=5)
 REWRITTEN = [*RUN[:12], user("Leave ORD-1005 alone."), *RUN[14:22]]
 TIMES = ("created_at", "updated_at", "timestamps", "at")
 OF_THE_PROCESS = ("embedded",)
-"""What a call cost this process, which remembers vectors. The last of a call's `tokens` is, too:
-those that it knew to stand at the same place in the prompt before."""
+"""What a call cost this process, which remembers vectors."""
 
 ApiAt = Callable[[int], Api]
 
@@ -65,8 +64,6 @@ def a_days_work(policy: str, api_at: ApiAt) -> list[Any]:
 def timeless(value: Any) -> Any:
     """The value without the times in it, and without what only tells of the process."""
     if isinstance(value, dict):
-        if isinstance(sizes := value.get("tokens"), list):
-            value = value | {"tokens": sizes[:-1]}
         left_out = TIMES + OF_THE_PROCESS
         return {name: timeless(item) for name, item in value.items() if name not in left_out}
     return [timeless(item) for item in value] if isinstance(value, list) else value

@@ -13,10 +13,15 @@ const DEADLINE = 2;
 /**
  * @typedef {import("./transcript.js").Item} Item
  *
+ * @typedef {string | string[]} Names A list, or a text with commas.
+ *
  * @typedef {object} Options
  * @property {number} [budget] Tokens of history; the session's unless given.
  * @property {string} [policy] A policy's name; the session's unless given.
  * @property {Record<string, number>} [parameters] Numbers of the policy's.
+ * @property {Names} [keep_tools] Tools (names, globs) whose results stay in view while they fit.
+ * @property {Names} [keep] Calls whose results do, by their parts' ids.
+ * @property {Names} [bypass_tools] Tools (names, globs) whose results are never touched.
  * @property {number} [deadline] In seconds.
  * @property {string} [url] The service's address.
  * @property {string} [token]
@@ -38,6 +43,9 @@ async function server(input, options = {}) {
     ),
     policy: options.policy || process.env.CONTEXTRENDER_POLICY || undefined,
     parameters: options.parameters,
+    keep_tools: namesOf(options.keep_tools ?? process.env.CONTEXTRENDER_KEEP_TOOLS),
+    keep: namesOf(options.keep),
+    bypass_tools: namesOf(options.bypass_tools ?? process.env.CONTEXTRENDER_BYPASS_TOOLS),
     deadline: 1000 * seconds,
   };
   const { url, token } = options;
@@ -93,6 +101,17 @@ function modelOf(items) {
 function numberOf(value) {
   if (value === undefined || value === "") return undefined;
   return Number.isNaN(Number(value)) ? value : Number(value);
+}
+
+/**
+ * A list, also one that is written as a text with commas; the service refuses what is none.
+ *
+ * @param {Names | undefined} names
+ */
+function namesOf(names) {
+  if (typeof names !== "string") return names;
+  const listed = names.split(",").map((name) => name.trim());
+  return listed.filter(Boolean);
 }
 
 // With the name opencode calls just this function; without it, it would call every export.

@@ -82,6 +82,35 @@ test("settings come from the options, else the environment", async () => {
   );
 });
 
+test("tools whose results stay come from the options, else the environment", async () => {
+  process.env.CONTEXTRENDER_KEEP_TOOLS = "skill, todo*,";
+  process.env.CONTEXTRENDER_BYPASS_TOOLS = "webfetch";
+  answer = replies();
+  await shown(await loaded());
+  const { hooks, lines } = await loaded({ keep_tools: ["x"], keep: ["prt_1"], bypass_tools: "r?ad" });
+  answer = replies({ omitted: [2], plan: [{ message: 0, calls: [] }, { message: 3, calls: [] }] });
+  const items = history();
+  const before = [...items];
+  await hooks[HOOK]({}, { messages: items });
+  assert.deepEqual(items, before);
+  assert.deepEqual(
+    asked.map(({ keep_tools, keep, bypass_tools }) => [keep_tools, keep, bypass_tools]),
+    [
+      [["skill", "todo*"], undefined, undefined],
+      [["x"], ["prt_1"], undefined],
+    ],
+  );
+  assert.deepEqual(lines, []);
+});
+
+test("names that are no list are told, and leave the messages as they are", async () => {
+  const { hooks, lines } = await loaded({ bypass_tools: /** @type {any} */ (7) });
+  answer = replies({ omitted: [2], plan: [{ message: 0, calls: [] }] });
+  const items = history();
+  await hooks[HOOK]({}, { messages: items });
+  assert.deepEqual([items.length, lines.length], [3, 1]);
+});
+
 test("only what is new is sent, and all of it when the service disagrees", async () => {
   const { hooks, lines } = await loaded();
   answer = replies();
@@ -157,9 +186,16 @@ test("nothing makes it throw", async () => {
 });
 
 test("a real service leaves results out, and none of it fails", { skip: !REAL }, async () => {
-  const { hooks, lines } = await loaded({ url: REAL, token: TOKEN, budget: 600 });
+  const staying = { keep_tools: ["gr*"], bypass_tools: ["webfetch"] };
+  const { hooks, lines } = await loaded({ url: REAL, token: TOKEN, budget: 600, ...staying });
+  const pinned = tool("grep", { pattern: "x" }, "In the first line. ".repeat(9));
+  const passed = tool("webfetch", { url: "http://x" }, "All of the page. ".repeat(900));
   const session = `ses_${process.pid}_${Date.now()}`;
-  const stored = [user([text("Look at the files.")], session)];
+  const stored = [
+    user([text("Look at the files.")], session),
+    assistant([pinned], {}, session),
+    assistant([passed], {}, session),
+  ];
   const seen = [];
   for (const step of numbers(30)) {
     const found = `file_${step}_x says: ${"all is well here; ".repeat(step % 9 === 4 ? 900 : 30)}`;
@@ -179,6 +215,7 @@ test("a real service leaves results out, and none of it fails", { skip: !REAL },
       const isOpen = part.type === "tool" && part.state.status === "running";
       if (isOpen) assert.ok(tools.some((other) => other.id === part.id));
     }
+    for (const part of [pinned, passed]) assert.ok(tools.includes(part));
     seen.push(JSON.stringify(items).length / JSON.stringify(stored).length);
   }
   assert.deepEqual(lines, []);
