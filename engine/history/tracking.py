@@ -4,6 +4,7 @@ Computed once from each message, in transcript order, so it is the same however 
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from typing import Final, Protocol
 
 import numpy as np
@@ -193,10 +194,11 @@ class Tracking:
             parts.append("")
             sizes.append(_NEVER)
         self.words.add(parts)
-        for part in parts:
-            ids = [self._ids[token] for token in held_in(part, tracked)]
-            self.segment_ids.extend(ids)
-            self.segment_ids_at.append(len(self.segment_ids))
+        held = [tracked] if len(parts) == 1 else [held_in(part, tracked) for part in parts]
+        reached = len(self.segment_ids)
+        for tokens in held:
+            self.segment_ids.extend([self._ids[token] for token in tokens])
+        self.segment_ids_at.extend(list(accumulate(map(len, held), initial=reached))[1:])
         self.segment_end.extend(ends)
         self.segment_tokens.extend(sizes)
         self.segment_result.extend([result] * len(parts))

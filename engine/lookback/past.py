@@ -18,6 +18,7 @@ from engine.call.pending import Noted, waiting_fact
 from engine.call.render_call import Compact, Rendered, render_call
 from engine.call.request import RenderSettings
 from engine.history.earlier import RememberingReuse, earlier_history
+from engine.history.frozen import FrozenTrail
 from engine.history.history import NO_CALL, History
 from engine.history.reuse import Use
 from engine.history.stored import Drawn, Fields, append_stored
@@ -59,12 +60,14 @@ class Past:
         self._rows: list[list[Fields]] = []
         self.invocations: list[int] = []
         self._recall = RecallTrace()
+        self._recalled = 0
         self._needed: dict[int, list[int]] = {}
         self._users: list[int] = []
         self.text_totals = [0]
         self._answers: dict[tuple[str, str], list[int]] = {}
         self._answered = 0
         self._earlier: OrderedDict[int, History] = OrderedDict()
+        self._frozen: dict[str, FrozenTrail] = {}
         self._drawn: Drawn | None = None
         self.calls: Noted = []
         self.bills = 0
@@ -104,8 +107,6 @@ class Past:
             self.text_totals.append(self.text_totals[-1] + self.whole.text_tokens[message])
             if self.whole.roles[message] == "user":
                 self._users.append(message)
-            for event in self._recall.add(self.whole.messages[message] or {}):
-                self._needed.setdefault(event.turn, []).append(event.result)
         for result in range(self._answered, len(self.whole.results)):
             if (called := self._call_of(result)) is not None:
                 self._answers.setdefault((called["name"], called["text"]), []).append(result)
@@ -179,7 +180,11 @@ class Past:
         return content_text(original.get("content")) if original else ""
 
     def needed_at(self, turn: int) -> tuple[int, ...]:
-        """The results whose recall a turn's message measures."""
+        """The results whose recall a turn's message measures; texts are read for it when asked."""
+        for message in range(self._recalled, len(self.whole)):
+            for event in self._recall.add(self.whole.messages[message] or {}):
+                self._needed.setdefault(event.turn, []).append(event.result)
+        self._recalled = len(self.whole)
         return tuple(self._needed.get(turn, ()))
 
     def output_of(self, turn: int) -> int:
@@ -238,7 +243,8 @@ class Past:
         if messages == len(self.whole):
             return self.whole
         if messages not in self._earlier:
-            self._earlier[messages] = earlier_history(self.whole, messages)
+            made = self._earlier[messages] = earlier_history(self.whole, messages)
+            made.frozen = {key: trail.before(messages) for key, trail in self._frozen.items()}
         self._earlier.move_to_end(messages)
         while len(self._earlier) > MOST_EARLIER:
             self._earlier.popitem(last=False)
@@ -248,7 +254,7 @@ class Past:
         self, history: History, settings: RenderSettings, compact: Compact | None = None
     ) -> Rendered:
         """What a call with that history shows; `compact` gives compactions that are kept."""
-        return render_call(
+        rendered = render_call(
             history,
             budget=settings.budget,
             policy=settings.policy,
@@ -263,6 +269,8 @@ class Past:
                 settings.policy, self.summaries, self.summary_model, write=False
             ),
         )
+        self._frozen |= history.frozen
+        return rendered
 
     def grow(self, history: History, messages: int) -> None:
         """Appends to a history what follows in it, up to its first `messages` messages."""
