@@ -12,13 +12,13 @@ import asyncio
 import json
 import statistics
 import sys
-import time
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from agents import Agent, Seen, Wire, worked
+from crowd import Crowd
 from goals import unmet
 from service import Service, running
 
@@ -28,37 +28,13 @@ WATCHED = 400
 LOOKS = ("timeline", "explain", "inspect_session", "savings")
 
 
-def figures(seen: Seen, agents: int, seconds: float, cpu: float, own: float) -> dict[str, Any]:
-    """A run's figures; `cpu` and `own` are seconds of the service and of those who asked."""
-    cuts = statistics.quantiles(seen.seconds, n=100, method="inclusive")
-    count = len(seen.seconds)
-    return {
-        "agents": agents,
-        "calls": count,
-        "errors": seen.errors,
-        "calls_per_second": count / seconds,
-        "p50_ms": cuts[49] * 1000,
-        "p95_ms": cuts[94] * 1000,
-        "p99_ms": cuts[98] * 1000,
-        "cpu_ms": cpu / count * 1000,
-        "asking_share": own / (own + cpu),
-        "cores_used": (own + cpu) / seconds,
-    }
-
-
 async def load(service: Service, count: int, seconds: float, name: str = "a") -> dict[str, Any]:
     """So many agents for so long, from sessions that are there already."""
-    wires = [Wire(service.url, service.token) for _ in range(count)]
-    agents = [Agent(wire, f"{name}-{n}", n) for n, wire in enumerate(wires)]
-    await asyncio.gather(*(agent.begin() for agent in agents))
-    await worked(agents, min(2.0, seconds / 4))
-    cpu, own, begun = service.cpu_seconds(), time.process_time(), time.perf_counter()
-    seen = await worked(agents, seconds)
-    took = time.perf_counter() - begun
-    made = figures(seen, count, took, service.cpu_seconds() - cpu, time.process_time() - own)
-    for wire in wires:
-        wire.close()
-    return made
+    crowd = Crowd(service, count, name)
+    await crowd.begin(min(2.0, seconds / 4))
+    await crowd.work(seconds)
+    crowd.close()
+    return crowd.figures()
 
 
 async def console(service: Service, seconds: float) -> dict[str, Any]:

@@ -33,6 +33,12 @@ class Seen:
     def wrong(self, what: str) -> None:
         self.errors[what] = self.errors.get(what, 0) + 1
 
+    def add(self, other: "Seen") -> None:
+        """What others saw, too."""
+        self.seconds += other.seconds
+        for what, count in other.errors.items():
+            self.errors[what] = self.errors.get(what, 0) + count
+
 
 class Wire:
     """One connection, asked one thing at a time."""

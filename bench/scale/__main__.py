@@ -13,17 +13,19 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "load"), str(HERE.parent.parent)]
+from crowd import Crowd  # noqa: E402
 from model import Units, table  # noqa: E402
-from service import running  # noqa: E402
+from service import Service, running  # noqa: E402
 
 from tests.support.postgres import Cluster, missing  # noqa: E402
 
+TURNS = 4
 PARTS = ("processes", "append", "new", "many", "model")
 
 
@@ -40,21 +42,36 @@ def stores() -> Iterator[dict[str, str]]:
 
 def processes(counts: list[int], agents: list[int], seconds: float) -> list[dict[str, Any]]:
     """Throughput and latency of each store, with so many processes and agents."""
-    import runpy
-
-    load = runpy.run_path(str(HERE.parent / "load" / "__main__.py"))["load"]
     rows = []
     with stores() as found:
         for store, address in found.items():
-            for workers in counts:
-                with running(workers, address) as service:
-                    for count in agents:
-                        name = f"{store}-{workers}-{count}"
-                        row = asyncio.run(load(service, count, seconds, name))
-                        rows.append({"store": store, "workers": workers, **row})
-                        print(line(rows[-1]), flush=True)
-                    rows[-1]["base_mb"] = service.resident_mb() / len(service.processes)
+            with ExitStack() as running_ones:
+                services = {
+                    workers: running_ones.enter_context(running(workers, address))
+                    for workers in counts
+                }
+                base = {n: s.resident_mb() / len(s.processes) for n, s in services.items()}
+                for count in agents:
+                    for workers, row in asyncio.run(in_turns(services, count, seconds)).items():
+                        row |= {"store": store, "workers": workers, "base_mb": base[workers]}
+                        rows.append(row)
+                        print(line(row), flush=True)
     return rows
+
+
+async def in_turns(
+    services: dict[int, Service], agents: int, seconds: float
+) -> dict[int, dict[str, Any]]:
+    """Each service's figures. They take turns, so that the machine's moods hit all alike."""
+    crowds = {n: Crowd(service, agents, f"{n}-{agents}") for n, service in services.items()}
+    for crowd in crowds.values():
+        await crowd.begin(min(2.0, seconds / 4))
+    for turn in range(TURNS):
+        for crowd in list(crowds.values())[:: 1 if turn % 2 else -1]:
+            await crowd.work(seconds / TURNS)
+    for crowd in crowds.values():
+        crowd.close()
+    return {n: crowd.figures() for n, crowd in crowds.items()}
 
 
 def line(row: dict[str, Any]) -> str:
@@ -91,7 +108,7 @@ def units_of(report: dict[str, Any]) -> Units:
         cpu_ms=one["cpu_ms"],
         bytes_a_result=report["many"]["bytes_a_result"],
         live_mb=report["many"]["live_kb"] / 1024,
-        base_mb=next(r["base_mb"] for r in cells if "base_mb" in r),
+        base_mb=one["base_mb"],
     )
 
 
