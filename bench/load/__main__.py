@@ -1,10 +1,12 @@
 """Load without pauses: 32 agents, then a watched console, and what it takes of the machine.
 
     python bench/load [--agents 32] [--seconds 15] [--workers 1] [--json FILE]
+    python bench/load --against CONTEXTRENDER_ONE_PROCESSOR=off
 
 Each call of an agent records one tool call with its result of 2 KB and renders within 6,000 tokens.
 Processor time is that of the service's processes; the share of those who ask is shown beside it.
-The exit code is 1 when a goal (goals.py) is not met.
+The exit code is 1 when a goal (goals.py) is not met. With --against it is the load alone, in turns
+with that of a service under another setting, and what this one's figures are of the other's.
 """
 
 import argparse
@@ -18,7 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from agents import Agent, Seen, Wire, worked
-from crowd import Crowd
+from crowd import Crowd, in_turns
 from goals import unmet
 from service import Service, running
 
@@ -34,7 +36,8 @@ async def load(service: Service, count: int, seconds: float, name: str = "a") ->
     await crowd.begin(min(2.0, seconds / 4))
     await crowd.work(seconds)
     crowd.close()
-    return crowd.figures()
+    made: dict[str, Any] = crowd.figures()
+    return made
 
 
 async def console(service: Service, seconds: float) -> dict[str, Any]:
@@ -93,19 +96,32 @@ async def measured(arguments: argparse.Namespace) -> dict[str, Any]:
     return report
 
 
+def against(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The load, under a setting of the environment and without it."""
+    name, _, value = arguments.against.partition("=")
+    with running(arguments.workers) as ours, running(arguments.workers, **{name: value}) as other:
+        rows = asyncio.run(in_turns([ours, other], arguments.agents, arguments.seconds))
+    figures = ("calls_per_second", "p50_ms", "p99_ms", "cpu_ms")
+    times = {figure: rows[0][figure] / rows[1][figure] for figure in figures}
+    return {"load": rows[0], arguments.against: rows[1], "times": times}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--agents", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--against", metavar="NAME=VALUE")
     arguments = parser.parse_args()
-    report = asyncio.run(measured(arguments))
+    report = against(arguments) if arguments.against else asyncio.run(measured(arguments))
     for part, rows in report.items():
         shown = (f"{k} {v:.2f}" if isinstance(v, float) else f"{k} {v}" for k, v in rows.items())
         print(f"{part:8} " + ", ".join(shown))
     if arguments.json:
         arguments.json.write_text(json.dumps(report, indent=1))
+    if arguments.against:
+        return 0
     missed = unmet(report)
     print("\n".join(f"MISSED   {sentence}" for sentence in missed) or "All goals are met.")
     return 1 if missed else 0

@@ -19,13 +19,12 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "load"), str(HERE.parent.parent)]
-from crowd import Crowd  # noqa: E402
+from crowd import in_turns  # noqa: E402
 from model import Units, table  # noqa: E402
-from service import Service, running  # noqa: E402
+from service import running  # noqa: E402
 
 from tests.support.postgres import Cluster, missing  # noqa: E402
 
-TURNS = 4
 PARTS = ("processes", "append", "new", "many", "model")
 
 
@@ -46,32 +45,15 @@ def processes(counts: list[int], agents: list[int], seconds: float) -> list[dict
     with stores() as found:
         for store, address in found.items():
             with ExitStack() as running_ones:
-                services = {
-                    workers: running_ones.enter_context(running(workers, address))
-                    for workers in counts
-                }
-                base = {n: s.resident_mb() / len(s.processes) for n, s in services.items()}
+                services = [running_ones.enter_context(running(n, address)) for n in counts]
+                base = [s.resident_mb() / len(s.processes) for s in services]
                 for count in agents:
-                    for workers, row in asyncio.run(in_turns(services, count, seconds)).items():
-                        row |= {"store": store, "workers": workers, "base_mb": base[workers]}
-                        rows.append(row)
-                        print(line(row), flush=True)
+                    seen = asyncio.run(in_turns(services, count, seconds))
+                    for workers, base_mb, row in zip(counts, base, seen, strict=True):
+                        about = {"store": store, "workers": workers, "base_mb": base_mb}
+                        rows.append({**about, **row})
+                        print(line(rows[-1]), flush=True)
     return rows
-
-
-async def in_turns(
-    services: dict[int, Service], agents: int, seconds: float
-) -> dict[int, dict[str, Any]]:
-    """Each service's figures. They take turns, so that the machine's moods hit all alike."""
-    crowds = {n: Crowd(service, agents, f"{n}-{agents}") for n, service in services.items()}
-    for crowd in crowds.values():
-        await crowd.begin(min(2.0, seconds / 4))
-    for turn in range(TURNS):
-        for crowd in list(crowds.values())[:: 1 if turn % 2 else -1]:
-            await crowd.work(seconds / TURNS)
-    for crowd in crowds.values():
-        crowd.close()
-    return {n: crowd.figures() for n, crowd in crowds.items()}
 
 
 def line(row: dict[str, Any]) -> str:

@@ -106,6 +106,9 @@ class Settings:
     min_free_mb: int = _row(64, "free disk below which the server is not ready", as_whole)
     workers: int = _row(1, "processes of `serve` and `proxy`, as `--workers`", as_whole)
     threads: int = _row(8, "requests at work at once", as_whole)
+    one_processor: bool = _row(
+        True, "threads that share the interpreter stay on one processor (Linux)", as_switch
+    )
     provider_threads: int = _row(32, "requests at once that wait for a model or embedder", as_whole)
     connections: int = _row(1024, "most connections at once", as_whole)
     head_seconds: float = _row(15.0, "seconds that a request's head may take", as_seconds)

@@ -111,7 +111,8 @@ def test_the_documents_list_every_setting(name: str) -> None:
     if isinstance(row.default, frozenset):
         assert ", ".join(row.default) in found[0]
     elif row.default not in (MISSING, "", None, False, ()):
-        assert str(row.default).removesuffix(".0") in found[0]
+        shown = "on" if row.default is True else str(row.default).removesuffix(".0")
+        assert shown in found[0]
     if name not in PROXY:
         assert found[0].endswith(f"| {row.metadata['what']} |")
 

@@ -32,6 +32,7 @@ from contextrender_bridge.server.logins import Logins
 from contextrender_bridge.server.metered import Metered
 from contextrender_bridge.server.metrics import Metrics
 from contextrender_bridge.server.now_and_then import now_and_then
+from contextrender_bridge.server.one_processor import CHOICE_SECONDS, OneProcessor
 from contextrender_bridge.server.pace import LOOKING_THREADS, LOOKS, Pace
 from contextrender_bridge.server.providers import Providers, Questions
 from contextrender_bridge.server.quotas import Quotas
@@ -68,7 +69,9 @@ class Service:
         store = self.runtime.store
         self._counts = Counts(data)
         self._quotas = Quotas(settings, store, self._counts)
-        self.bearers = Bearers(self.accounts, self._quotas)
+        self.processor = OneProcessor(settings.one_processor)
+        join = self.processor.join
+        self.bearers = Bearers(self.accounts, self._quotas, join)
         self._sign_in = SignIn(self.accounts, self.bearers.known)
         self._logins = Logins(self.accounts, Attempts(self._counts))
         self.retention = Retention(self.runtime, self.accounts, settings)
@@ -80,10 +83,10 @@ class Service:
         self._readiness = Readiness(store, data, settings)
         self._watched = Watched(self._readiness, self.metrics, self.bearers)
         self._fields = {name: Fields(walker) for name, walker in self.runtime.walkers.items()}
-        self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="walker")
-        self._looking = ThreadPoolExecutor(LOOKING_THREADS, thread_name_prefix="look")
+        self._threads = ThreadPoolExecutor(settings.threads, "walker", initializer=join)
+        self._looking = ThreadPoolExecutor(LOOKING_THREADS, "look", initializer=join)
         self._pace = Pace()
-        self._providers = Providers(settings.provider_threads)
+        self._providers = Providers(settings.provider_threads, self.processor.leave)
 
     def routes(self) -> list[BaseRoute]:
         """All but the page's and the proxy's."""
@@ -181,7 +184,9 @@ def build_app(data: Path, *, app: Path | None = None) -> Starlette:
             now_and_then("retention", service.retention.collect_in_turn, settings.gc_minutes * 60),
             now_and_then("memory", Thrift().look, THRIFT_SECONDS),
         ):
-            yield
+            with service.processor.first():
+                async with now_and_then("processor", service.processor.choose, CHOICE_SECONDS):
+                    yield
         await proxy.close()
         await asyncio.to_thread(service.close)
 

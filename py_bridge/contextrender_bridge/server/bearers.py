@@ -19,11 +19,12 @@ THREADS = 4
 class Bearers:
     """Callers by their tokens, noted for the log."""
 
-    def __init__(self, accounts: Accounts, quotas: Quotas) -> None:
-        """Over the accounts of one service, and what its users may take."""
+    def __init__(self, accounts: Accounts, quotas: Quotas, begin: Callable[[], None]) -> None:
+        """Over the accounts of one service, and what its users may take; each of its threads calls
+        `begin` first."""
         self._accounts = accounts
         self._quotas = quotas
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="token")
+        self._threads = ThreadPoolExecutor(THREADS, "token", initializer=begin)
 
     def close(self) -> None:
         """Answers the questions that were asked."""

@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import threading
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Self
 
@@ -14,9 +14,9 @@ from engine.models.answers import Answer, Answers, Waiting
 class Providers:
     """So many questions at once; the same one of a user's is asked once while anyone needs it."""
 
-    def __init__(self, most: int) -> None:
-        """Nothing is asked."""
-        self._threads = ThreadPoolExecutor(most, thread_name_prefix="provider")
+    def __init__(self, most: int, begin: Callable[[], None] = lambda: None) -> None:
+        """Nothing is asked; each thread calls `begin` first."""
+        self._threads = ThreadPoolExecutor(most, "provider", initializer=begin)
         self._guard = threading.Lock()
         self._asked: dict[Hashable, Future[Answer]] = {}
         self._needed: Counter[Hashable] = Counter()
