@@ -4,7 +4,8 @@ bench/console/cold.py [RESULTS]`.
 Cold, with nothing in memory: the newest calls told from the last events (`glimpse`) beside those
 told from the whole session (`timeline`), and one call likewise (`glimpse_call`, `show_call`). Warm:
 a page of a call's results and messages beside all of them. Processor time, bytes and the ratio of
-each pair, in one run. In process, over SQLite.
+each pair, in one run. And late calls by the policies that track texts, one after another. In
+process, over SQLite.
 """
 
 import json
@@ -24,6 +25,7 @@ from contextrender_bridge.server.accounts import LOCAL_USER, Accounts  # noqa: E
 from contextrender_bridge.server.runtime import Runtime  # noqa: E402
 from contextrender_bridge.server.serving import warm_up  # noqa: E402
 
+from engine.lookback.kept import TRACKING  # noqa: E402
 from graph.runtime.caches import limit_caches  # noqa: E402
 from tests.console.transcripts import make_run  # noqa: E402
 
@@ -88,6 +90,23 @@ class Bench:
         some = self.told("show_call", turns=range(last - 99, last), cold=False, **page)
         every = self.told("show_call", turns=range(last - 90, last), cold=False)
         print(f"  ratio {every / some:.0f}")
+        for policy in sorted(TRACKING):
+            self.follow(last, {**page, "policy": policy})
+
+    def follow(self, last: int, fields: dict[str, Any]) -> None:
+        """Late calls by a policy that tracks texts: the first one reads them, the next do not."""
+        print(f"Late calls by {fields['policy']}, the session read: the first, and those after it")
+        limit_caches(0)
+        for look in ("inspect_session", "timeline"):
+            self(look, session=OTHER)
+        limit_caches(2**30)
+        self("timeline", session=SESSION, limit=1)
+        begun = time.process_time()
+        self("show_call", session=SESSION, turn=last - 80, **fields)
+        first = time.process_time() - begun
+        print(f"  {'show_call':<10} {1000 * first:>8,.0f} ms")
+        rest = self.told("show_call", turns=range(last - 79, last), cold=False, **fields)
+        print(f"  ratio {first / rest:.0f}")
 
     def told(
         self, walker: str, turns: Iterable[int] = (), *, cold: bool = True, **fields: Any

@@ -42,6 +42,7 @@ class Rendered:
     kinds: dict[int, str] = field(default_factory=dict)
     fresh_vectors: dict[int, Vectors] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    embedded: bool = False
     embedded_tokens: int = 0
     compaction_usage: Usage = NOTHING_USED
 
@@ -138,6 +139,7 @@ def render_call(
     )
     plan = plan_for(view, policy_named(policy), live)
     rendered = Rendered(view, plan, shown_items(history, plan), fresh_vectors=relevance.fresh)
+    rendered.embedded = relevance.embedded
     rendered.embedded_tokens = relevance.embedded_tokens
     if relevance.warning:
         rendered.warnings.append(relevance.warning)

@@ -18,6 +18,7 @@ __all__ = [
     "Vectors",
     "WordLlamaEmbedder",
     "decode_vector",
+    "embed_once",
     "encode_vector",
     "load_embedder",
     "offline_embedder",
@@ -47,6 +48,14 @@ class NoEmbedder:
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Shape (n, 0)."""
         return np.zeros((len(texts), 0), dtype=np.float32)
+
+
+def embed_once(embedder: Embedder, texts: Sequence[str]) -> tuple[Vectors, bool]:
+    """An embedder's vectors, and whether their tokens are this request's: two that ask a provider
+    for the same at once get one answer, which is told to one of them."""
+    if isinstance(embedder, LiteLLMEmbedder):
+        return embedder.embed_once(texts)
+    return embedder.embed(texts), True
 
 
 _embedders: dict[str, Embedder] = {}

@@ -10,7 +10,7 @@ from contextrender_bridge.errors import ContextRenderError
 from contextrender_bridge.spans import span
 
 from engine.history.vectors import Vectors, unit
-from engine.models.answers import answer_of
+from engine.models.answers import Answer, answer_of
 from engine.models.breaker import CircuitBreaker
 from engine.models.providers import input_limit, litellm
 from engine.text.tokens import counter_for, well_formed
@@ -68,17 +68,25 @@ class LiteLLMEmbedder:
         d is 0 as long as the provider has embedded nothing. Raises EmbeddingUnavailable when the
         provider fails, and at once during the cool-down after that.
         """
+        return self.embed_once(texts)[0]
+
+    def embed_once(self, texts: Sequence[str]) -> tuple[Vectors, bool]:
+        """The same, and whether it is this request that pays: of several that wait for one answer
+        the first one alone does."""
         wanted = {index: text for index, text in enumerate(texts) if text.strip()}
         if not wanted:
-            return np.zeros((len(texts), self._dimension), dtype=np.float32)
+            return np.zeros((len(texts), self._dimension), dtype=np.float32), True
         key = ("embedding", self.name, *wanted.values())
-        vectors = answer_of(
-            key, lambda: self._asked(list(wanted.values())), quick=self._breaker.refuses
+        vectors, pays = answer_of(
+            key,
+            lambda: (self._asked(list(wanted.values())), True),
+            quick=self._breaker.refuses,
+            free=_free,
         )
         self._dimension = vectors.shape[1]
         rows = np.zeros((len(texts), self._dimension), dtype=np.float32)
         rows[list(wanted)] = vectors
-        return rows
+        return rows, pays
 
     def _asked(self, texts: list[str]) -> Vectors:
         """Unless the provider is left alone for now."""
@@ -172,3 +180,8 @@ class LiteLLMEmbedder:
                 f"embedding model {self.name} gave {len(rows)} vectors for {count} texts"
             )
         return rows
+
+
+def _free(answer: Answer) -> Answer:
+    """What another request pays for."""
+    return answer if answer.failure is not None else Answer((answer.value[0], False))

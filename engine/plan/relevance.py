@@ -7,7 +7,7 @@ import numpy as np
 
 from engine.history.history import History
 from engine.history.vectors import Vectors, unit
-from engine.models.embeddings import Embedder, EmbeddingUnavailable
+from engine.models.embeddings import Embedder, EmbeddingUnavailable, embed_once
 from engine.plan.greedy import Floats, cosines
 from engine.plan.retained import TextOf
 
@@ -20,8 +20,9 @@ class Relevance:
     """Computes s on demand, embedding in one batch whatever has no vector of this model yet.
 
     Afterwards `fresh` holds the vectors made, which the history's table keeps as unsaved, and
-    `warning` is set when the embedder was unavailable and every s is 0. `embedded_tokens` estimates
-    the tokens that were embedded, in proportion where a text was cut.
+    `warning` is set when the embedder was unavailable and every s is 0. `embedded` tells
+    that it was asked with success, `embedded_tokens` estimates the tokens that it took and that no
+    other request pays for, in proportion where a text was cut.
     """
 
     history: History
@@ -30,6 +31,7 @@ class Relevance:
     task_share: float
     fresh: dict[int, Vectors] = field(default_factory=dict)
     warning: str = ""
+    embedded: bool = False
     embedded_tokens: int = 0
 
     def __call__(self, task_share: float | None = None) -> Floats:
@@ -45,11 +47,13 @@ class Relevance:
             texts.append(self._text(history.first_user)[:TASK_CHARACTERS])
         texts += [self._text(history.results.message[r])[:RESULT_CHARACTERS] for r in missing]
         try:
-            rows = self.embedder.embed(texts)
+            rows, pays = embed_once(self.embedder, texts)
         except EmbeddingUnavailable as problem:
             self.warning = f"relevance is 0: {problem}"
             return np.zeros(count)
-        self.embedded_tokens += self._tokens(missing, task is None)
+        self.embedded = True
+        if pays:
+            self.embedded_tokens += self._tokens(missing, task is None)
         if task is None:
             task = rows[1].copy()  # a view would keep all rows in memory
         if history.first_user >= 0:
