@@ -10,6 +10,7 @@ from pathlib import Path
 import contextrender_bridge
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.server.temporary import temporary_service
+from contextrender_bridge.settings import LIVE_BUDGET, LIVE_POLICY
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -26,8 +27,7 @@ from evaluation.runs import Run, read_runs
 from evaluation.scores import CaseScore, Prompt, RunScore, Turn, totals
 
 SHIPPED = Path(contextrender_bridge.__file__).parent / "data" / "demo.jsonl"
-PAPER, LIVE, BASELINE, FULL = "contextrender", "contextrender_frozen", "prune", "full"
-LIVE_BUDGET = 24_000
+PAPER, LIVE, BASELINE, FULL = "contextrender", LIVE_POLICY, "prune", "full"
 FEW_RUNS = 5
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from contextrender_bridge.errors import InvalidRequest
+from contextrender_bridge.settings import LIVE_BUDGET, LIVE_POLICY
 
 from engine.parameters import Parameters, check_budget
 from engine.pins import NAMES, NO_PINS, Pins
@@ -62,7 +63,7 @@ class RenderSettings:
         return replace(settings, pins=settings.pins.updated(changes))
 
 
-LIVE = RenderSettings(budget=24_000, policy="contextrender_frozen", live=True)
+LIVE = RenderSettings(budget=LIVE_BUDGET, policy=LIVE_POLICY, live=True)
 """What serves a live agent best (`docs/policies.md`): the default of `fit`, proxy and adapters."""
 
 

@@ -2,7 +2,6 @@
 
 import threading
 from collections import OrderedDict
-from typing import Final
 
 from engine.call.called import Called
 from engine.call.request import RenderSettings
@@ -14,12 +13,10 @@ from engine.lookback.pausing import pause
 from engine.lookback.steps import STEP_BYTES, Step, Steps, step_of
 from engine.models.embeddings import Embedder
 from engine.models.summaries import MODEL_POLICIES
-from engine.policies import POLICIES
+from engine.policies import POLICIES, tracks_texts
 from engine.text.tokens import TokenCounter
 
 MOST_PASTS = 8
-TRACKING: Final = frozenset({"reuse_density", "contextrender_plus", "contextrender_frozen"})
-"""Policies that read every text of a history before they render it."""
 
 
 class SteppedPast(Past):
@@ -54,7 +51,7 @@ class SteppedPast(Past):
         What such a call and full history used is not told.
         """
         settings = called.at(turn)
-        if self.fact_at(turn) is not None or settings.policy in TRACKING:
+        if self.fact_at(turn) is not None or tracks_texts(settings.policy):
             return self.call_before(turn, called, deadline)
         messages = self.messages_before(turn)
         assert messages is not None

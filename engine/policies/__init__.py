@@ -39,8 +39,9 @@ POLICIES: Mapping[str, Policy] = {
     "acon": acon,
 }
 
-SEE_TO_PINS = (reuse_density, contextrender_plus, contextrender_frozen)
-"""Policies that make room for pinned results themselves."""
+TRACKING = (reuse_density, contextrender_plus, contextrender_frozen)
+"""Policies that rank by tracked texts (`engine.plan.moment`): they read every text of a history
+before they render it, and make room for pinned results themselves."""
 
 
 def policy_named(name: str) -> Policy:
@@ -50,6 +51,11 @@ def policy_named(name: str) -> Policy:
     return POLICIES[name]
 
 
+def tracks_texts(name: str) -> bool:
+    """Whether the policy of that name reads every text of a history. Raises InvalidRequest."""
+    return policy_named(name) in TRACKING
+
+
 def plan_for(view: View, policy: Policy, live: bool = False) -> Plan:
     """The policy's plan, or everything when the whole history is within the budget.
 
@@ -57,7 +63,15 @@ def plan_for(view: View, policy: Policy, live: bool = False) -> Plan:
     """
     if view.fits or policy is everything:
         return everything(view)
-    return with_newest(view, policy(view), live=live, pinned=policy not in SEE_TO_PINS)
+    return with_newest(view, policy(view), live=live, pinned=policy not in TRACKING)
 
 
-__all__ = ["DEFAULT_POLICY", "POLICIES", "Parameters", "Policy", "plan_for", "policy_named"]
+__all__ = [
+    "DEFAULT_POLICY",
+    "POLICIES",
+    "Parameters",
+    "Policy",
+    "plan_for",
+    "policy_named",
+    "tracks_texts",
+]

@@ -46,6 +46,9 @@ OPENAI = "https://api.openai.com/v1"
 ANTHROPIC = "https://api.anthropic.com/v1"
 DEADLINE = 2.0
 """Seconds a model call may wait for its plan."""
+LIVE_BUDGET = 24_000
+LIVE_POLICY = "contextrender_frozen"
+"""What serves a live agent best (docs/policies.md): the default of `fit`, proxy and adapters."""
 
 
 def own_folder(kind: str) -> Path:
@@ -157,11 +160,11 @@ class Settings:
     upstream: str = _row(OPENAI, "proxy: an OpenAI-compatible provider", as_base_address)
     anthropic_upstream: str = _row(ANTHROPIC, "proxy: an Anthropic-compatible one", as_base_address)
     budget: int | None = _row(
-        None, "proxy: tokens of history (else the session's, else 24,000)", as_budget
+        None, f"proxy: tokens of history (else the session's, else {LIVE_BUDGET:,})", as_budget
     )
     policy: str | None = _row(
         None,
-        "proxy: how to choose what is shown (else the session's, else `contextrender_frozen`)",
+        f"proxy: how to choose what is shown (else the session's, else `{LIVE_POLICY}`)",
         as_policy,
     )
     mode: str = _row("render", "proxy: `render`, `observe` or `bypass`", as_mode)

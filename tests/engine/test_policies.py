@@ -15,8 +15,10 @@ from engine.call.render_call import Rendered, render_call
 from engine.history.history import History
 from engine.history.stored import append_stored
 from engine.history.tracking import MOST_CHARACTERS, Tracking
+from engine.models.summaries import MODEL_POLICIES
 from engine.parameters import Parameters
 from engine.plan.marking import GAP, mark
+from engine.policies import POLICIES, tracks_texts
 from engine.text.transcript import Json
 from tests.support.strategies import (
     BUDGETS,
@@ -300,3 +302,13 @@ def test_a_share_is_at_most_one(name: str) -> None:
     assert getattr(Parameters().updated({name: 1}), name) == 1.0
     with pytest.raises(InvalidRequest, match=f"{name} must be at most 1"):
         Parameters().updated({name: 1.5})
+
+
+@pytest.mark.parametrize("policy", [name for name in POLICIES if name not in MODEL_POLICIES])
+def test_a_policy_that_tracks_texts_says_so(policy: str) -> None:
+    """A call is looked at alone only where nothing of the texts before it has to be read."""
+    messages = agent_run(20)
+    history = recorded(messages)
+    render(messages, 1_000, policy, history=history)
+    assert history.total_tokens > 1_500
+    assert (history.tracking is not None) == tracks_texts(policy)

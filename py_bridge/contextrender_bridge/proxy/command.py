@@ -24,7 +24,14 @@ from contextrender_bridge.setting_kinds import (
     as_share,
     as_whole,
 )
-from contextrender_bridge.settings import ANTHROPIC, OPENAI, checked, current_settings
+from contextrender_bridge.settings import (
+    ANTHROPIC,
+    LIVE_BUDGET,
+    LIVE_POLICY,
+    OPENAI,
+    checked,
+    current_settings,
+)
 
 if TYPE_CHECKING:
     from uvicorn import Config
@@ -44,12 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--anthropic-upstream", metavar="URL", help=f"an Anthropic-compatible one ({ANTHROPIC})"
     )
     parser.add_argument(
-        "--budget", metavar="N", help="tokens of history (the session's, else 24000)"
+        "--budget", metavar="N", help=f"tokens of history (the session's, else {LIVE_BUDGET})"
     )
     parser.add_argument(
         "--policy",
         metavar="NAME",
-        help="how to choose what is shown (the session's, else contextrender_frozen)",
+        help=f"how to choose what is shown (the session's, else {LIVE_POLICY})",
     )
     parser.add_argument(
         "--bypass-tools",

@@ -17,25 +17,31 @@ from contextrender_bridge.errors import CommandError
 from contextrender_bridge.paths import data_dir, make_private
 from contextrender_bridge.printing import print_json
 from contextrender_bridge.setting_kinds import as_budget, as_patterns, as_policy, as_share
-from contextrender_bridge.settings import checked, current_settings, environment_without
+from contextrender_bridge.settings import (
+    LIVE_BUDGET,
+    LIVE_POLICY,
+    checked,
+    current_settings,
+    environment_without,
+)
 from contextrender_bridge.wrap.agents import AGENTS
 from contextrender_bridge.wrap.agents.base import Agent, Given, Redirect
 from contextrender_bridge.wrap.agents.command import Command
 from contextrender_bridge.wrap.child import end_like, run_child
 from contextrender_bridge.wrap.doors import Doors
 
-BUDGET = 24_000
-POLICY = "contextrender_frozen"
 NOT_FOUND = 127
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender wrap`; they come before the agent's name."""
     parser.add_argument(
-        "--budget", metavar="N", help=f"tokens of history (CONTEXTRENDER_BUDGET, else {BUDGET})"
+        "--budget",
+        metavar="N",
+        help=f"tokens of history (CONTEXTRENDER_BUDGET, else {LIVE_BUDGET})",
     )
     parser.add_argument(
-        "--policy", metavar="NAME", help=f"how to choose (CONTEXTRENDER_POLICY, else {POLICY})"
+        "--policy", metavar="NAME", help=f"how to choose (CONTEXTRENDER_POLICY, else {LIVE_POLICY})"
     )
     parser.add_argument(
         "--keep-tools", metavar="NAMES", help="tools whose results stay while there is room"
@@ -88,8 +94,10 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
     kept, passed, held = args.keep_tools, args.bypass_tools, args.holdout
     most, chosen = args.budget, args.policy
     return {
-        "budget": (own.budget or BUDGET) if most is None else checked(as_budget, most, "--budget"),
-        "policy": own.policy or POLICY
+        "budget": (own.budget or LIVE_BUDGET)
+        if most is None
+        else checked(as_budget, most, "--budget"),
+        "policy": own.policy or LIVE_POLICY
         if chosen is None
         else checked(as_policy, chosen, "--policy"),
         "deadline": own.deadline,
