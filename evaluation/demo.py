@@ -10,7 +10,7 @@ from pathlib import Path
 import contextrender_bridge
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.server.temporary import temporary_service
-from contextrender_bridge.settings import LIVE_BUDGET, LIVE_POLICY
+from contextrender_bridge.setting_kinds import LIVE_BUDGET, LIVE_POLICY
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from contextrender_bridge.errors import InvalidRequest
-from contextrender_bridge.settings import LIVE_BUDGET, LIVE_POLICY
+from contextrender_bridge.setting_kinds import LIVE_BUDGET, LIVE_POLICY
 
 from engine.parameters import Parameters, check_budget
 from engine.pins import NAMES, NO_PINS, Pins

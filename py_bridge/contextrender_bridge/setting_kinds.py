@@ -26,6 +26,9 @@ POLICIES = (
 )
 """The engine's, which is not installed where the proxy alone is."""
 
+LIVE_BUDGET = 24_000
+LIVE_POLICY = "contextrender_frozen"
+"""What serves a live agent best (docs/policies.md): the default of `fit`, proxy and adapters."""
 PRICE_EXAMPLE = "MODEL:input=2,cached=0.5,output=8"
 SMALLEST_BUDGET = 64
 MOST_NAMES = 100

@@ -20,6 +20,8 @@ from typing import Any, cast
 
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.setting_kinds import (
+    LIVE_BUDGET,
+    LIVE_POLICY,
     PRICE_EXAMPLE,
     Unfit,
     as_address,
@@ -46,9 +48,6 @@ OPENAI = "https://api.openai.com/v1"
 ANTHROPIC = "https://api.anthropic.com/v1"
 DEADLINE = 2.0
 """Seconds a model call may wait for its plan."""
-LIVE_BUDGET = 24_000
-LIVE_POLICY = "contextrender_frozen"
-"""What serves a live agent best (docs/policies.md): the default of `fit`, proxy and adapters."""
 
 
 def own_folder(kind: str) -> Path:

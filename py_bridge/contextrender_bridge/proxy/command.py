@@ -15,6 +15,8 @@ from contextrender_bridge.installing import how_to_install
 from contextrender_bridge.listening import address, listen
 from contextrender_bridge.paths import data_dir
 from contextrender_bridge.setting_kinds import (
+    LIVE_BUDGET,
+    LIVE_POLICY,
     MODES,
     as_base_address,
     as_budget,
@@ -26,8 +28,6 @@ from contextrender_bridge.setting_kinds import (
 )
 from contextrender_bridge.settings import (
     ANTHROPIC,
-    LIVE_BUDGET,
-    LIVE_POLICY,
     OPENAI,
     checked,
     current_settings,

@@ -16,10 +16,15 @@ from typing import Any
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.paths import data_dir, make_private
 from contextrender_bridge.printing import print_json
-from contextrender_bridge.setting_kinds import as_budget, as_patterns, as_policy, as_share
-from contextrender_bridge.settings import (
+from contextrender_bridge.setting_kinds import (
     LIVE_BUDGET,
     LIVE_POLICY,
+    as_budget,
+    as_patterns,
+    as_policy,
+    as_share,
+)
+from contextrender_bridge.settings import (
     checked,
     current_settings,
     environment_without,
