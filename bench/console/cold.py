@@ -25,7 +25,7 @@ from contextrender_bridge.server.accounts import LOCAL_USER, Accounts  # noqa: E
 from contextrender_bridge.server.runtime import Runtime  # noqa: E402
 from contextrender_bridge.server.serving import warm_up  # noqa: E402
 
-from engine.lookback.kept import TRACKING  # noqa: E402
+from engine.policies import POLICIES, tracks_texts  # noqa: E402
 from graph.runtime.caches import limit_caches  # noqa: E402
 from tests.console.transcripts import make_run  # noqa: E402
 
@@ -90,7 +90,7 @@ class Bench:
         some = self.told("show_call", turns=range(last - 99, last), cold=False, **page)
         every = self.told("show_call", turns=range(last - 90, last), cold=False)
         print(f"  ratio {every / some:.0f}")
-        for policy in sorted(TRACKING):
+        for policy in filter(tracks_texts, POLICIES):
             self.follow(last, {**page, "policy": policy})
 
     def follow(self, last: int, fields: dict[str, Any]) -> None:

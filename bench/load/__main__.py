@@ -101,7 +101,7 @@ def against(arguments: argparse.Namespace) -> dict[str, Any]:
     name, _, value = arguments.against.partition("=")
     with running(arguments.workers) as ours, running(arguments.workers, **{name: value}) as other:
         rows = asyncio.run(in_turns([ours, other], arguments.agents, arguments.seconds))
-    figures = ("calls_per_second", "p50_ms", "p99_ms", "cpu_ms")
+    figures = ("calls_per_second", "p50_ms", "p99_ms", "cpu_ms", "switches")
     times = {figure: rows[0][figure] / rows[1][figure] for figure in figures}
     return {"load": rows[0], arguments.against: rows[1], "times": times}
 

@@ -36,6 +36,10 @@ class Service:
         """Processor time that all of them have used."""
         return sum(cpu_seconds(pid) for pid in self.processes)
 
+    def switches(self) -> int:
+        """How often a thread of theirs stopped to wait: for the interpreter, a disk, a socket."""
+        return sum(_waits(pid) for pid in self.processes)
+
     def resident_mb(self) -> float:
         """Memory of all of them; what they share is counted once."""
         return sum(_proportional_kb(pid) for pid in self.processes) / 1024
@@ -71,6 +75,15 @@ def running(workers: int = 1, database: str = "", **environment: str) -> Iterato
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait()
+
+
+def _waits(pid: int) -> int:
+    found = 0
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        for line in (thread / "status").read_text().splitlines():
+            if line.startswith("voluntary_ctxt_switches:"):
+                found += int(line.split()[1])
+    return found
 
 
 def _proportional_kb(pid: int) -> int:

@@ -174,5 +174,6 @@ def _texts(past: Past, rendered: Rendered) -> Iterator[str]:
     for item in rendered.items:
         yield past.text_of(item.message) if item.text is None else item.text
         _, *calls = past.fields_of(item.message)
+        cut = dict(item.arguments)
         for call in item.calls:
-            yield f"{calls[call]['name']}\n{calls[call]['text']}"
+            yield f"{calls[call]['name']}\n{cut.get(call, calls[call]['text'])}"

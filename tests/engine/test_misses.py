@@ -74,6 +74,16 @@ def test_a_value_that_stands_elsewhere_in_view_is_none() -> None:
     assert missed([*before, noted, *ORDER[3:], refund]) == []
 
 
+def test_a_value_cut_from_a_call_is_not_in_view() -> None:
+    long = f"{'so it goes ' * 600}ORD_77412{' and so on' * 600}"
+    write = {"role": "assistant", "content": "", "tool_calls": [call("w", "write_file", long)]}
+    written = {"role": "tool", "tool_call_id": "w", "content": "ok"}
+    refund = {"role": "assistant", "content": "", "tool_calls": [call("r", "refund", "ORD_77412")]}
+    settings = RenderSettings(budget=400, policy="contextrender_frozen")
+    found = missed([*ORDER, write, written, refund], settings)
+    assert ("ORD_77412",) in [miss.values for turn, miss in found if turn == 11]
+
+
 def test_a_call_made_again_is_a_miss_unless_its_result_is_in_view() -> None:
     again = {"role": "assistant", "content": "", "tool_calls": [call("b", "find_order", "{}")]}
     ((turn, miss),) = missed([*ORDER, again])
