@@ -91,13 +91,10 @@ def test_walkers_run_where_the_loop_does(
         chosen.set()
 
     processor.choose = told
+    others = set(threading.enumerate())
     with closing(app.state.service), TestClient(app) as client:
         assert chosen.wait(60)
         client.post("/walker/render", headers={"authorization": "Bearer none"}, json={})
-        (where,) = {frozenset(os.sched_getaffinity(one.native_id or 0)) for one in walkers()}
-        assert (len(where) == 1) == (on == "true")
-
-
-def walkers() -> list[threading.Thread]:
-    """The threads that run walkers."""
-    return [one for one in threading.enumerate() if one.name.startswith("walker")]
+        begun = set(threading.enumerate()) - others
+        (walker,) = (one for one in begun if one.name.startswith("walker"))
+        assert (len(os.sched_getaffinity(walker.native_id or 0)) == 1) == (on == "true")
