@@ -208,6 +208,21 @@ def test_what_if_shows_what_would_have_been_shown_and_stores_nothing(
     assert service("export_session", session=ORDERS) == before
 
 
+def test_who_has_just_left_a_call_is_not_brought_back(console: Console) -> None:
+    """What is asked follows into the address late: by then it may be another view's."""
+    console.open(ORDERS, "call", 40)
+    form = console.page.get_by_role("form", name="What if")
+    form.get_by_label("Budget in tokens").wait_for()
+    console.page.clock.install()
+    form.get_by_label("Budget in tokens").fill("3000")
+    graph = f"#/session/{ORDERS}/graph"
+    console.page.evaluate("where => history.replaceState(null, '', where)", graph)
+    console.page.clock.run_for(2000)
+    assert console.page.evaluate("location.hash") == graph
+    console.page.evaluate("dispatchEvent(new HashChangeEvent('hashchange'))")
+    console.page.locator("canvas[data-drawn]").wait_for()
+
+
 def shown(told: dict[str, Any]) -> set[int]:
     return {row["position"] for row in told["results"] if row["shown"] != "omitted"}
 

@@ -6,7 +6,7 @@ import { Icon } from "../parts/icon";
 import { useAsk } from "../parts/load";
 import { nextMark, useMarks } from "../parts/marks";
 import { Empty, Failure, Loading } from "../parts/notes";
-import { address, go } from "../route";
+import { address, go, readPlace } from "../route";
 import { numbersIn, type SessionData } from "../session";
 import type { CallView } from "../types";
 import { BudgetBar } from "./call/budget";
@@ -63,7 +63,12 @@ export function Call({ place, data }: ViewProps) {
   });
   // What is asked follows into the address once a slider rests: browsers take only so many changes.
   useEffect(() => {
-    const timer = setTimeout(() => go(address(place.session, "call", here.current.item, place.branch, options), true), 300);
+    const follow = () => {
+      // The address is ahead of the view: who has just left is not brought back.
+      const { session, view, item, branch } = readPlace(location.hash);
+      if (session === place.session && view === "call") go(address(session, view, item, branch, options), true);
+    };
+    const timer = setTimeout(follow, 300);
     return () => clearTimeout(timer);
   }, [JSON.stringify(options)]);
   const difference = useMemo(() => (changed && shown && own.value ? compare(own.value, shown, data) : null), [changed, shown, own.value]);
