@@ -94,7 +94,11 @@ def test_walkers_run_where_the_loop_does(
     others = set(threading.enumerate())
     with closing(app.state.service), TestClient(app) as client:
         assert chosen.wait(60)
-        client.post("/walker/render", headers={"authorization": "Bearer none"}, json={})
+        for name in ("render", "timeline"):
+            client.post(f"/walker/{name}", headers={"authorization": "Bearer none"}, json={})
         begun = set(threading.enumerate()) - others
-        (walker,) = (one for one in begun if one.name.startswith("walker"))
+        walker, look = (
+            next(one for one in begun if one.name.startswith(pool)) for pool in ("walker", "look")
+        )
         assert (len(os.sched_getaffinity(walker.native_id or 0)) == 1) == (on == "true")
+        assert os.sched_getaffinity(look.native_id or 0) == os.sched_getaffinity(0)

@@ -84,7 +84,9 @@ class Service:
         self._watched = Watched(self._readiness, self.metrics, self.bearers)
         self._fields = {name: Fields(walker) for name, walker in self.runtime.walkers.items()}
         self._threads = ThreadPoolExecutor(settings.threads, "walker", initializer=join)
-        self._looking = ThreadPoolExecutor(LOOKING_THREADS, "look", initializer=join)
+        self._looking = ThreadPoolExecutor(
+            LOOKING_THREADS, "look", initializer=self.processor.leave
+        )
         self._pace = Pace()
         self._providers = Providers(settings.provider_threads, self.processor.leave)
 
