@@ -2,12 +2,17 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
+from contextrender_bridge import Credentials
+from contextrender_bridge.proxy.recall.turns import NAME as RECALL
+from contextrender_bridge.wire import Json
 
-from adapters.conftest import Loopback
+from adapters.conftest import Loopback, proxying
 from adapters.testing import hosts
 from adapters.testing.commands import run
 from adapters.testing.installs import environment, node_modules_of
@@ -17,7 +22,7 @@ SETTINGS = Path(__file__).parent / "settings.json"
 Ask = Callable[..., dict[str, str]]
 
 
-def asking(proxy: str, folder: Path, model: str) -> Ask:
+def asking(proxy: str, folder: Path, model: str, headers: str = "") -> Ask:
     """Runs `claude -p` with a question and options, in a home of its own; gives what it answers."""
     modules = node_modules_of("claude_code")
     # Where npm leaves install scripts out, this is still to be done.
@@ -28,6 +33,7 @@ def asking(proxy: str, folder: Path, model: str) -> Ask:
     settings["env"]["ANTHROPIC_BASE_URL"] = proxy
     own = environment(
         ANTHROPIC_API_KEY="sk-none",
+        ANTHROPIC_CUSTOM_HEADERS=headers,
         CLAUDE_CONFIG_DIR=str(folder / "config"),
         HOME=str(folder),
     )
@@ -65,21 +71,65 @@ def test_two_turns_of_a_session(loopback: Loopback, tmp_path: Path, model: str) 
     assert session["turns"] == len(known) - 1
     assert session["branches"] == 1
     assert loopback.failures() == {}
-    # Its own compaction sees all that was ever read, not what was left in view.
-    before = len(script.asked)
-    script.steps = [*script.steps, Say("Summary: hosts were looked at.")]
-    ask("/compact", *again)
-    asked = json.dumps(script.asked[before]["messages"])
-    results = sum(step.name == "look" for step in known if isinstance(step, Call))
-    assert results and asked.count('"tool_result"') >= results
-    assert asked.count('"tool_result"') > json.dumps(script.asked[before - 1]).count(
-        '"tool_result"'
-    )
+
+
+def test_it_goes_on_after_compacting(
+    service: Credentials, loopback: Loopback, tmp_path: Path
+) -> None:
+    """Under the live policy: all that was read is compacted, and can be recalled afterwards."""
+    looks = [Call("look", {"host": f"host_{number}_X"}) for number in range(9)]
+    compacted = Say("<summary>Summary: six were looked at.</summary>")
+    # The last five files that it has read, Claude Code reads again by itself.
+    recalls = Call(RECALL, {"query": "host_1_X"})
+    known = [*looks[:6], Say("Six."), compacted, *looks[6:8], recalls, looks[8], Say("All.")]
+    script = Script(loopback.model, [as_its_own(step, tmp_path / "work") for step in known])
+    with proxying(service, f"{loopback.model.url}/v1", policy="contextrender_frozen") as proxy:
+        ask = asking(proxy, tmp_path, "claude-opus-5-5", "x-contextrender-recall: on")
+        first = ask("Find out which of the first six hosts are slow.")
+        again = ["--resume", first["session_id"]]
+        ask("/compact", *again)
+        assert ask("And the next three?", *again)["result"] == "All."
+        assert httpx.get(f"{proxy}/contextrender/status").json()["fail_open"] == {}
+    assert len(script.asked) == len(known)
+    for body in script.asked:
+        check_form(body)
+    for step, marks in zip(known, script.seen(hosts.MARKS)[1:], strict=False):
+        assert step not in looks or looks.index(step) in marks  # the newest is always there
+    before, compacting, after = script.asked[6:9]
+    assert count_results(before) < count_results(compacting) == 6
+    assert count_results(after) == 0
+    assert json.dumps(after["messages"]).count("Summary: six were looked at.") == 1
+    asked, answered = script.seen(hosts.MARKS)[10:12]
+    assert 0 in answered - asked
+    (session,) = loopback.sessions()
+    assert session["branches"] == 2
+
+
+def check_form(body: Json) -> None:
+    """As a provider takes it: a result for each call, and cache marks within the limit."""
+    parts = list(objects_in([body.get("system"), body.get("tools"), body["messages"]]))
+    assert 1 <= sum("cache_control" in part for part in parts) <= 4
+    calls = [part["id"] for part in parts if part.get("type") == "tool_use"]
+    results = [part["tool_use_id"] for part in parts if part.get("type") == "tool_result"]
+    assert sorted(set(calls)) == sorted(calls) == sorted(results)
+
+
+def count_results(body: Json) -> int:
+    return sum(part.get("type") == "tool_result" for part in objects_in(body["messages"]))
+
+
+def objects_in(value: Any) -> Iterator[Json]:
+    """Every object in a JSON value, at any depth."""
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    for inner in value if isinstance(value, list) else ():
+        yield from objects_in(inner)
 
 
 def as_its_own(step: Step, folder: Path) -> Step:
     """The step with Claude Code's tools."""
-    if isinstance(step, Say):
+    if isinstance(step, Say) or step.name == RECALL:
         return step
     host = step.arguments["host"]
     if step.name == "restart":
