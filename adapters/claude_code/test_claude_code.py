@@ -81,7 +81,8 @@ def test_it_goes_on_after_compacting(
     compacted = Say("<summary>Summary: six were looked at.</summary>")
     # The last five files that it has read, Claude Code reads again by itself.
     recalls = Call(RECALL, {"query": "host_1_X"})
-    known = [*looks[:6], Say("Six."), compacted, *looks[6:8], recalls, looks[8], Say("All.")]
+    known: list[Step] = [*looks[:6], Say("Six."), compacted, *looks[6:8], recalls, looks[8]]
+    known.append(Say("All."))
     script = Script(loopback.model, [as_its_own(step, tmp_path / "work") for step in known])
     with proxying(service, f"{loopback.model.url}/v1", policy="contextrender_frozen") as proxy:
         ask = asking(proxy, tmp_path, "claude-opus-5-5", "x-contextrender-recall: on")
