@@ -206,13 +206,14 @@ export interface ExportedBranch {
 }
 
 /**
- * A whole session as plain values, to be kept or imported elsewhere. `damaged` says in a sentence
- * what the store lost of it.
+ * A whole session as plain values, to be kept or imported elsewhere. `origin` is the `created_at` of the
+ * first session that it is a copy of, 0 of none; `damaged` says in a sentence what the store lost of it.
  */
 export interface ExportView {
   format: string;
   session: string;
   created_at: number;
+  origin: number;
   settings: Record<string, unknown>;
   head: number;
   branches: ExportedBranch[];

@@ -33,9 +33,13 @@ class ExportedBranch:
 
 @dataclass(slots=True, frozen=True)
 class ExportedSession:
-    """The branches in the order they were made; `head` is the one written last."""
+    """The branches in the order they were made; `head` is the one written last.
+
+    `origin` is when the first of the session's copies was made (seconds since 1970), 0 if unknown.
+    """
 
     session: str
+    origin: float
     settings: Json
     head: int
     branches: list[ExportedBranch]
@@ -63,7 +67,19 @@ def read_export(data: Mapping[str, Any], expected: str) -> ExportedSession:
     head = _typed(data, "head", int)
     if not 0 <= head < len(branches):
         raise InvalidRequest("data.head must be the number of a branch")
-    return ExportedSession(_typed(data, "session", str), dict(settings), head, branches)
+    key = _typed(data, "session", str)
+    return ExportedSession(key, _origin(data), dict(settings), head, branches)
+
+
+def _origin(data: Mapping[str, Any]) -> float:
+    told = data.get("origin") or data.get("created_at") or 0.0
+    if not _is_time(told):
+        raise InvalidRequest("data.created_at and data.origin must be seconds since 1970")
+    return float(told)
+
+
+def _is_time(stamp: Any) -> bool:
+    return isinstance(stamp, int | float) and abs(stamp) < 1e12
 
 
 def _branch(data: Mapping[str, Any], number: int, lines: list[list[int]]) -> ExportedBranch:
@@ -77,7 +93,7 @@ def _branch(data: Mapping[str, Any], number: int, lines: list[list[int]]) -> Exp
     timestamps = _typed(data, "timestamps", list)
     if not messages or len(timestamps) != len(messages):
         raise InvalidRequest(f"{where} needs messages and as many timestamps")
-    if not all(isinstance(stamp, int | float) and abs(stamp) < 1e12 for stamp in timestamps):
+    if not all(map(_is_time, timestamps)):
         raise InvalidRequest(f"{where}.timestamps must be seconds since 1970")
     check_messages(messages, fork)
     called = check_notes(_typed(data, "called", list) if "called" in data else [])

@@ -58,6 +58,10 @@ class Sums:
         """Both together."""
         return Sums(*(a + b for a, b in zip(self.numbers, other.numbers, strict=True)))
 
+    def minus(self, other: Sums) -> Sums:
+        """What this has more."""
+        return Sums(*(a - b for a, b in zip(self.numbers, other.numbers, strict=True)))
+
     @property
     def numbers(self) -> list[int]:
         """In the order of the fields."""

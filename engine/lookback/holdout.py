@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.call.ledger import read_rows
+from engine.call.ledger import Row, read_rows
 
 FEWEST: Final = 20
 """Sessions that each group needs before anything is said of their difference."""
@@ -35,7 +35,7 @@ class Run:
     output: int
 
     @classmethod
-    def of(cls, rows: Iterable[list[Any]]) -> Self | None:
+    def of(cls, rows: Iterable[Row]) -> Self | None:
         """From a session's sums (`engine.call.ledger`); None where it is in neither group.
 
         A session is held out if any of its calls is; one that was only observed is in no group.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
+from engine.call.copied import Spent
 from graph.runtime import rows
 from graph.runtime.identity import branch_id, own_event_ids, session_id_of
 from graph.runtime.store import Store
@@ -106,10 +107,10 @@ def session_fields(store: Store, owner: UUID) -> Iterator[Mapping[str, Any]]:
                 yield _fields(bytes(data))
 
 
-def all_spent(store: Store) -> Iterator[list[Any]]:
+def all_spent(store: Store) -> Iterator[Spent]:
     """What every session of every user has counted: for the operator's figures alone."""
     kind = store.kinds.number_of("nodes.session", "Session")
     query = "SELECT DISTINCT owner FROM nodes WHERE kind = ? AND listed IS NOT NULL"
     for (owner,) in store.read(query, (kind,)):
         for fields in session_fields(store, store.uuid(owner)):
-            yield fields.get("spent", [])
+            yield Spent.of(fields)

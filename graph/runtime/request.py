@@ -6,6 +6,7 @@ from itertools import accumulate, batched, groupby
 from typing import Any
 from uuid import UUID
 
+from engine.call.copied import Spent
 from graph.runtime import rows
 from graph.runtime.memory import CURRENT, RequestMemory
 from graph.runtime.owned import session_fields
@@ -56,11 +57,11 @@ def fetch_edges(nodes: Iterable[UUID], kind: type) -> list[tuple[UUID, UUID, dic
     ]
 
 
-def owned_sessions() -> list[list[Any]]:
-    """What each of the caller's sessions has counted (`nodes.session.Session.spent`)."""
+def owned_sessions() -> list[Spent]:
+    """What each of the caller's sessions has counted."""
     memory = request_memory()
     assert memory.owner is not None
-    return [fields.get("spent", []) for fields in session_fields(memory.store, memory.owner)]
+    return [Spent.of(fields) for fields in session_fields(memory.store, memory.owner)]
 
 
 def commit_now() -> None:

@@ -229,6 +229,7 @@ export interface ExportView {
   format: string;
   session: string;
   created_at: number;
+  origin: number;
   settings: Record<string, unknown>;
   head: number;
   branches: ExportedBranch[];

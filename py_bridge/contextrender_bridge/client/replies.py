@@ -262,6 +262,7 @@ class ExportView(TypedDict):
     format: str
     session: str
     created_at: float
+    origin: float
     settings: Json
     head: int
     branches: list[ExportedBranch]

@@ -9,6 +9,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from contextrender_bridge.model_table import model_row
+from engine.call.copied import counted_once
 from engine.call.ledger import Sums
 from engine.lookback.saved import add_rows
 from graph.runtime.owned import all_spent
@@ -53,7 +54,7 @@ class Counted(Collector):
 
     def _read(self) -> dict[tuple[str, str, str], Sums]:
         found: dict[tuple[str, str, str], Sums] = {}
-        for (_, _, *key), sums in add_rows(all_spent(self._store)).items():
+        for (_, _, *key), sums in add_rows(counted_once(all_spent(self._store))).items():
             model, policy, sent = key
             model = model if model_row(model) else OTHER
             known = found.get((model, policy, sent))
