@@ -5,10 +5,12 @@ import statistics
 import time
 from typing import Any
 
-from agents import Agent, Seen, Wire, worked
+from agents import LONGEST, Agent, Seen, Wire, worked
 from service import Service
 
 TURNS = 4
+READY = 12_800
+"""Calls that all agents of a crowd have ready."""
 
 
 class Crowd:
@@ -17,7 +19,10 @@ class Crowd:
     def __init__(self, service: Service, count: int, name: str) -> None:
         self._service = service
         self._wires = [Wire(service.url, service.token) for _ in range(count)]
-        self._agents = [Agent(wire, f"{name}-{n}", n) for n, wire in enumerate(self._wires)]
+        ready = min(LONGEST, READY // count)
+        self._agents = [
+            Agent(wire, f"{name}-{n}", n, ready=ready) for n, wire in enumerate(self._wires)
+        ]
         self._seen = Seen()
         self._seconds = self._cpu = self._own = 0.0
         self._switches = 0
@@ -65,8 +70,7 @@ class Crowd:
 async def in_turns(services: list[Service], agents: int, seconds: float) -> list[dict[str, Any]]:
     """Each service's figures. They take turns, so that the machine's moods hit all alike."""
     crowds = [Crowd(one, agents, f"{n}-{agents}") for n, one in enumerate(services)]
-    for crowd in crowds:
-        await crowd.begin(min(2.0, seconds / 4))
+    await asyncio.gather(*(crowd.begin(min(2.0, seconds / 4)) for crowd in crowds))
     for turn in range(TURNS):
         for crowd in crowds[:: 1 if turn % 2 else -1]:
             await crowd.work(seconds / TURNS)

@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(f"`contextrender proxy` needs {how_to_install('proxy')}.") from None
 
     from contextrender_bridge.client.credentials import LOOPBACK
-    from contextrender_bridge.errors import NoCredentials
+    from contextrender_bridge.proxy.first_start import once_started
     from contextrender_bridge.proxy.peers import link_secret
     from contextrender_bridge.proxy.standalone import standalone_app
     from contextrender_bridge.workers.supervisor import Supervisor
@@ -114,10 +114,7 @@ def run(args: argparse.Namespace) -> int:
     def app() -> App:
         return standalone_app(settings, own_token=own, secret=secret)
 
-    try:
-        made = app()
-    except NoCredentials as missing:
-        raise CommandError(str(missing)) from None
+    made = once_started(app)
     place = address(listener)
     print(
         f"ContextRender's proxy is at {place}/v1 "
