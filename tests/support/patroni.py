@@ -22,6 +22,7 @@ from tests.support.waiting import until
 
 TTL_SECONDS: Final = 20
 """The least that Patroni takes: so long a dead leader is waited for."""
+SAID: Final = 25
 DYNAMIC: Final = {
     "ttl": TTL_SECONDS,
     "loop_wait": 1,
@@ -86,6 +87,11 @@ class Member:
             return httpx.get(f"http://127.0.0.1:{self.api}/{role}").status_code == 200
         return False
 
+    def says(self) -> str:
+        """The last lines that its Patroni has logged."""
+        lines = (self.folder / f"{self.name}.log").read_text(errors="replace").splitlines()
+        return "\n".join([f"{self.name} (port {self.port}):", *lines[-SAID:]])
+
     @property
     def _data(self) -> Path:
         return self.folder / self.name
@@ -136,10 +142,14 @@ class Kept:
         """Who takes writes now."""
         return next((member for member in self.members if member.leads()), None)
 
+    def says(self) -> str:
+        """What both members did last: why nobody leads."""
+        return "\n".join(member.says() for member in self.members)
+
     def wait_for_both(self) -> None:
         """Until one leads and the other confirms what it writes, and would be promoted."""
-        until(lambda: self.leader is not None, seconds=300)
-        until(lambda: any(member.may_lead() for member in self.members), seconds=300)
+        until(lambda: self.leader is not None, why=self.says, seconds=300)
+        until(lambda: any(one.may_lead() for one in self.members), why=self.says, seconds=300)
 
 
 @contextmanager

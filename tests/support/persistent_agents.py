@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from contextrender_bridge import ContextRender
@@ -26,7 +26,7 @@ class Agent:
     def __init__(self, server: Server, session: str) -> None:
         self.session = session
         self.acknowledged: list[Json] = []
-        self._client = ContextRender(server.url, load_credentials(server.data).token, retries=0)
+        self.client = ContextRender(server.url, load_credentials(server.data).token, retries=0)
 
     def run(self, ended: threading.Event) -> None:
         while not ended.is_set():
@@ -41,28 +41,33 @@ class Agent:
         number = len(self.acknowledged)
         role = "assistant" if number % 2 else "user"
         history = [*self.acknowledged, {"role": role, "content": f"message {number}"}]
-        self._client.sync(self.session, history)
+        self.client.sync(self.session, history)
         self.acknowledged = history
 
     def stored(self) -> list[Json]:
-        """What the service has of it; the last question."""
-        with self._client as client:
-            (branch,) = client.export_session(self.session)["branches"]
+        """What the service has of it."""
+        (branch,) = self.client.export_session(self.session)["branches"]
         return branch["messages"]
 
 
 @contextmanager
-def agents_at_work(address: str, folder: Path) -> Iterator[Callable[[], None]]:
+def agents_at_work(
+    address: str, folder: Path, why: Callable[[], object] = lambda: "they do not go on"
+) -> Iterator[Callable[[], None]]:
     """Some agents of a server over the database at `address`, and what waits until each has had
-    more messages acknowledged. At the end nothing that was acknowledged may be lost."""
+    more messages acknowledged, or fails with `why`. At the end nothing that was acknowledged may be
+    lost."""
     data = folder / "server" / "data"
     command = [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data)]
     ended = threading.Event()
     with (
         running(command, data, CONTEXTRENDER_DATABASE=address) as server,
+        ExitStack() as opened,
         ThreadPoolExecutor(AGENTS) as threads,
     ):
         agents = [Agent(server, f"session-{number}") for number in range(AGENTS)]
+        for agent in agents:
+            opened.enter_context(agent.client)
         runs = [threads.submit(agent.run, ended) for agent in agents]
 
         def go_on() -> None:
@@ -75,7 +80,7 @@ def agents_at_work(address: str, folder: Path) -> Iterator[Callable[[], None]]:
                 counts = [len(agent.acknowledged) for agent in agents]
                 return all(count >= goal for count, goal in zip(counts, goals, strict=True))
 
-            until(reached)
+            until(reached, why=why)
 
         try:
             yield go_on

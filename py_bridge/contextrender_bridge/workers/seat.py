@@ -34,9 +34,12 @@ class Seat:
         return len(self.boxes)
 
     def hand_over(self, to: int, connection: int, begun: bytes) -> bool:
-        """Gives worker `to` an open connection and what was read from it; False if it cannot."""
+        """Gives worker `to` an open connection and what was read from it; False if it cannot.
+
+        Never waits.
+        """
         try:
-            socket.send_fds(self.boxes[to], [begun], [connection], socket.MSG_DONTWAIT)
+            socket.send_fds(self.boxes[to], [begun], [connection])
         except OSError:  # its box is full, or too small for this much
             return False
         return True
@@ -59,6 +62,9 @@ def seats(count: int, ready: int, alive: int) -> list[Seat]:
     pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(count)]
     for box, letters in pairs:
         box.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM)
+        # Two workers that waited for room in each other's box would wait forever. As a flag of the
+        # call it would do nothing: `send_fds` leaves its flags out.
+        box.setblocking(False)
         letters.setblocking(False)
     boxes = tuple(box for box, _ in pairs)
     return [Seat(number, letters, boxes, ready, alive) for number, (_, letters) in enumerate(pairs)]

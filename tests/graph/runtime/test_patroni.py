@@ -20,7 +20,10 @@ pytestmark = [
 
 
 def test_nothing_acknowledged_is_lost_when_a_machine_loses_power(tmp_path: Path) -> None:
-    with kept_going() as cluster, agents_at_work(cluster.address, tmp_path) as go_on:
+    with (
+        kept_going() as cluster,
+        agents_at_work(cluster.address, tmp_path, cluster.says) as go_on,
+    ):
         for _ in range(ROUNDS):
             go_on()
             leader = cluster.leader
