@@ -129,6 +129,16 @@ def test_the_table_adds_up_and_shows_losses_in_red() -> None:
     assert "2 of 2 sessions" in told
 
 
+def test_calls_without_a_price_are_counted_once_and_have_no_dollars() -> None:
+    free = dict.fromkeys(("cost", "full_cost", "billed_cost", "whole_cost"))
+    view = {"sessions": 2, "counted": 2, "rows": [row(), row(model="own", **free)]}
+    told = re.sub(r"\x1b\[[\d;]*m", "", drawn(view, "model"))
+    assert " 10 calls are of models without a price" in re.sub(r"\s+", " ", told)
+    (own,) = [line for line in told.splitlines() if line.startswith("own ")]
+    assert "$" not in own
+    assert told.count("$1.00") == 2  # the model with a price, and all
+
+
 def test_nothing_counted_is_told() -> None:
     assert "no call" in drawn({"sessions": 3, "counted": 0, "rows": []}, "day")
 

@@ -48,17 +48,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def grouped(rows: Sequence[Json], by: str) -> dict[str, Json]:
-    """Rows added up by one of their names; a sum of dollars is None where one is not known."""
+    """Rows added up by one of their names. `unpriced` calls are of models without a price: dollars
+    are of the others."""
     found: dict[str, Json] = {}
     for row in rows:
-        total = found.setdefault(str(row[by]) or "–", dict.fromkeys((*SUMMED, *MONEY), 0))
+        nothing = dict.fromkeys((*SUMMED, *MONEY, "unpriced"), 0)
+        total = found.setdefault(str(row[by]) or "–", nothing)
         for name in SUMMED:
             total[name] += row[name]
         for name in MONEY:
-            if row[name] is not None:
-                total[name] += row[name]
-            elif name in ("cost", "full_cost") or row["billed"]:
-                total["unpriced"] = total.get("unpriced", 0) + row["calls"]
+            total[name] += row[name] or 0
+        if row["cost"] is None:
+            total["unpriced"] += row["calls"]
     return found
 
 
@@ -76,7 +77,7 @@ def draw(view: Json, by: str) -> RenderableType:
     for name, total in [*groups.items(), *everything.items()]:
         table.add_row(*_line(name, total))
     told = f"{view['counted']} of {view['sessions']} sessions have counted calls. "
-    if unpriced := sum(total.get("unpriced", 0) for total in everything.values()):
+    if unpriced := sum(total["unpriced"] for total in everything.values()):
         told += f"{unpriced:,} calls are of models without a price: set one with --price. "
     return Group(table, Text(""), Text(told + TERMS, "dim"))
 
@@ -84,6 +85,8 @@ def draw(view: Json, by: str) -> RenderableType:
 def _line(name: str, total: Json) -> list[Text]:
     saved = total["capped"] - total["prompt"]
     share = saved / total["capped"] if total["capped"] else 0.0
+    priced = total["unpriced"] < total["calls"]
+    billed = priced and total["billed"]
     seen = f"{total['seen'] / total['drawn']:.0%}" if total["drawn"] else "–"
     return [
         plain(name, "bold"),
@@ -91,10 +94,10 @@ def _line(name: str, total: Json) -> list[Text]:
         Text(thousands(total["capped"])),
         Text(thousands(total["prompt"])),
         Text(f"{share:.0%}", "red" if saved < 0 else ""),
-        _dollars(total["cost"], total["full_cost"]),
-        _dollars(total["full_cost"]),
-        _dollars(total["billed_cost"], total["whole_cost"]) if total["billed"] else Text("–"),
-        _dollars(total["whole_cost"]) if total["billed"] else Text("–"),
+        _dollars(total["cost"], total["full_cost"]) if priced else Text("–"),
+        _dollars(total["full_cost"]) if priced else Text("–"),
+        _dollars(total["billed_cost"], total["whole_cost"]) if billed else Text("–"),
+        _dollars(total["whole_cost"]) if billed else Text("–"),
         Text(seen),
     ]
 
