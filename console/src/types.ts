@@ -156,7 +156,8 @@ export interface ResultView {
 
 /**
  * One model call, explained. Where what it was shown was `noted` when it was made, that is told and only
- * the reasons are recomputed; `sent` is what went to the model: "rendered", "whole" or "held_out". There were
+ * the reasons are recomputed; `sent` is what went to the model: "rendered", or "whole" or "held_out": then
+ * the whole history stood in view, and the reasons tell what its rendering would have left out. There were
  * `count` results, of which `complete` and `replaced` are runs of numbers (first, length, ...), `whole_tokens`
  * those of the complete ones, their calls apart (`call_tokens`; None where that is not told); `results` are all
  * of them or the page that was asked for.

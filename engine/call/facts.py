@@ -27,7 +27,8 @@ class CallFact:
     are those at the prompt's beginning that the call before had sent, too. `shown` and `replaced`
     are runs of result numbers: first, length, first, length. `billed` is what the provider said it
     used: tokens not from its cache, read from it, written to it for minutes, for an hour, and
-    output; None where it said nothing.
+    output; None where it said nothing. Of a call that was sent whole it tells of the whole history,
+    whatever its rendering left out.
     """
 
     settings: RenderSettings
@@ -47,6 +48,17 @@ class CallFact:
     billed: tuple[int, ...] | None = None
 
     @property
+    def whole(self) -> bool:
+        """Whether the model got the whole history."""
+        return self.sent != SENT[0]
+
+    def as_sent(self) -> Self:
+        """The same, where only `sent` tells that the whole history went."""
+        if not self.whole:
+            return self
+        return replace(self, after=self.before, shown=runs(range(self.results)), replaced=())
+
+    @property
     def full(self) -> int:
         """Tokens of the prompt with the whole history."""
         return self.before + self.outside
@@ -54,12 +66,12 @@ class CallFact:
     @property
     def prompt(self) -> int:
         """Tokens of the prompt that was sent."""
-        return self.after + self.outside if self.sent == SENT[0] else self.full
+        return self.after + self.outside
 
     @property
     def in_view(self) -> set[int]:
         """The results that the model had complete."""
-        return set(range(self.results)) if self.sent != SENT[0] else set(numbers_in(self.shown))
+        return set(numbers_in(self.shown))
 
     def is_like(self, other: CallFact) -> bool:
         """Whether it tells the same of a call made again: what that repeats is not done anew."""
@@ -103,7 +115,7 @@ class CallFact:
             client=data.get("client", ""),
             embedded=data.get("embedded", 0),
             billed=tuple(billed) if billed else None,
-        )
+        ).as_sent()
 
 
 @dataclass(slots=True, frozen=True)
@@ -154,18 +166,25 @@ class Bill:
         return cls(messages, tuple(tokens) or None, sent, _short(model))
 
     def on(self, fact: CallFact, *, counted: bool = False) -> CallFact:
-        """The fact with this said of it; one that was `counted` keeps what it was counted under."""
+        """The fact with this said of it; one that was `counted` keeps what it was counted under.
+
+        What a call that went whole would have been shown is not noted, so it stays whole.
+        """
         if counted:
             return replace(fact, billed=self.billed)
-        sent, model = self.sent or fact.sent, self.model or fact.model
-        return replace(fact, billed=self.billed, sent=sent, model=model)
+        sent = fact.sent if fact.whole and self.sent == SENT[0] else self.sent or fact.sent
+        told = replace(fact, billed=self.billed, sent=sent, model=self.model or fact.model)
+        return told.as_sent()
 
 
 def fact_of(
     rendered: Rendered, settings: RenderSettings, at: int, shared: int, caller: Caller
 ) -> CallFact:
-    """The fact of a rendering."""
+    """The fact of a rendering, or of the whole history where the caller sends that."""
     retained = rendered.plan.retained
+    text = retained.tokens
+    if caller.sent != SENT[0]:
+        text = sum(rendered.view.history.text_tokens) - retained.outside_tokens
     return CallFact(
         settings,
         at,
@@ -173,7 +192,7 @@ def fact_of(
         rendered.tokens_before,
         rendered.tokens_after,
         retained.outside_tokens,
-        retained.tokens,
+        text,
         shared,
         runs(rendered.plan.taken),
         runs(rendered.plan.replaced),
@@ -181,7 +200,7 @@ def fact_of(
         caller.model,
         caller.client,
         rendered.embedded_tokens,
-    )
+    ).as_sent()
 
 
 def check_sent(sent: str) -> None:

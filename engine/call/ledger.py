@@ -112,7 +112,7 @@ def sums_of(
         capped=capped,
         capped_cached=min(before.full, capped),
         prompt=fact.prompt,
-        cached=fact.shared if fact.sent == "rendered" else min(before.full, fact.full),
+        cached=fact.shared,
         output=output,
         embedded=fact.embedded,
         drawn=len(wanted),

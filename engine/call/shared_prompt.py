@@ -5,6 +5,7 @@ from zlib import crc32
 from engine.call.facts import CallFact, numbers_in
 from engine.call.prompt import Prompt, place_of
 from engine.call.render_call import Rendered
+from engine.history.history import History
 
 
 def prompt_of(rendered: Rendered) -> Prompt:
@@ -24,6 +25,20 @@ def prompt_of_fact(fact: CallFact, messages: int) -> Prompt:
     """The same as far as a fact tells it."""
     replaced: dict[int, int | None] = dict.fromkeys(numbers_in(fact.replaced))
     return Prompt(messages, frozenset(numbers_in(fact.shown)), replaced)
+
+
+def prompt_sent_whole(messages: int, results: int) -> Prompt:
+    """The prompt of so many messages, these results among them, with nothing left out."""
+    return Prompt(messages, frozenset(range(results)), {})
+
+
+def shared_whole(history: History, prompt: Prompt, before: Prompt | None) -> int:
+    """Tokens of the messages with which a prompt sent whole begins as the one before it did.
+
+    The history may have gone on since.
+    """
+    stop = before.parts_from(prompt, history.results) if before else 0
+    return history.totals[stop - 1] if stop else 0
 
 
 def shared_tokens(rendered: Rendered, before: Prompt | None) -> int:

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Set
 from dataclasses import dataclass
 
-from engine.call.facts import SENT, CallFact, numbers_in
+from engine.call.facts import CallFact, numbers_in
 from engine.costs import Usage
 from engine.lookback.misses import Lack, lacks_at, unseen_in
 from engine.lookback.past import Past
@@ -92,7 +92,6 @@ def noted_step(past: Past, stated: Stated, turn: int, fact: CallFact) -> Step:
     in_view, needed = fact.in_view, past.needed_at(turn)
     before = past.total_before(turn - 1)
     output = past.output_of(turn)
-    cached = fact.shared if fact.sent == SENT[0] else min(before, fact.full)
     return Step(
         turn,
         messages,
@@ -106,7 +105,7 @@ def noted_step(past: Past, stated: Stated, turn: int, fact: CallFact) -> Step:
         needed,
         sum(result in in_view for result in needed),
         _lacks(past, stated, turn, messages, fact, in_view),
-        Usage(fact.prompt, cached, output, fact.embedded),
+        Usage(fact.prompt, fact.shared, output, fact.embedded),
         Usage(fact.full, before, output),
     )
 

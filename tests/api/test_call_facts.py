@@ -291,3 +291,59 @@ def test_remedies_are_for_what_misses_tells_after_an_upgrade(
         asked = {"turn": miss["turn"], "position": miss["position"]}
         told = alice.api("remedies", session="run", **asked)
         assert told["budget"] in told["tried"]
+
+
+def whole_and_rendered(alice: User, sent: str) -> tuple[list[Any], list[Any]]:
+    """The notes of calls sent whole, and those of the same calls under a budget for everything."""
+    run = agent_run(12, lines=5)
+    called(alice, "whole", run, budget=700, sent=sent)
+    called(alice, "all", run, budget=90_000)
+    return tuple(
+        [call for branch in told["branches"] for call in branch["calls"]]
+        for told in (alice.api("export_session", session=name) for name in ("whole", "all"))
+    )  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("sent", ["whole", "held_out"])
+def test_a_call_sent_whole_notes_the_whole_history(alice: User, sent: str) -> None:
+    """What it shared with the call before, too, for both had everything."""
+    for one, other in zip(*whole_and_rendered(alice, sent=sent), strict=True):
+        assert one["sent"] == sent
+        for name in ("tokens", "shown", "replaced", "results"):
+            assert one.get(name) == other.get(name)
+
+
+def test_views_of_a_call_sent_whole_tell_what_the_model_saw(alice: User) -> None:
+    whole_and_rendered(alice, sent="held_out")
+    views = [alice.api("show_call", session=name, turn=9) for name in ("whole", "all")]
+    one, other = (view["explain"] for view in views)
+    for name in ("tokens", "retained", "complete", "replaced", "left_turns", "warnings"):
+        assert one[name] == other[name]
+    assert {row["shown"] for row in one["results"]} == {"complete"}
+    assert any("rendered, it would be omitted" in row["reason"] for row in one["results"])
+    assert views[0]["messages"] == views[1]["messages"]
+    columns = [alice.api("savings", session=name)["columns"] for name in ("whole", "all")]
+    for name in ("prompt", "full", "seen"):
+        assert columns[0][name][:12] == columns[1][name][:12]
+
+
+def test_a_call_that_the_provider_took_only_whole_is_noted_anew(alice: User) -> None:
+    """With the next call, or by itself; what the next prompt shares follows from it."""
+    run = agent_run(12, lines=5)
+    answers = [p for p, message in enumerate(run) if message["role"] == "assistant"]
+    for name, budget in (("refused", 700), ("all", 90_000)):
+        for number, answer in enumerate(answers):
+            before = answers[number - 1] if number else 0
+            used = {"used": {"messages": before, "tokens": [], "sent": "whole"}} if before else {}
+            if name == "refused" and number % 2 and used:
+                assert alice.api("note_usage", session=name, **used)["noted"]
+                used = {}
+            alice.api("render", session=name, messages=run[:answer], budget=budget, **used)
+        alice.api("sync", session=name, messages=run)
+    told = [
+        alice.api("export_session", session=name)["branches"][0]["calls"]
+        for name in ("refused", "all")
+    ]
+    for one, other in zip(*(calls[:-1] for calls in told), strict=True):
+        assert one["sent"] == "whole"
+        assert (one["tokens"], one.get("shown")) == (other["tokens"], other.get("shown"))

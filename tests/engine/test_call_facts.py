@@ -8,7 +8,7 @@ from contextrender_bridge.whole_bill import Known
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.call.facts import SENT, Bill, Caller, CallFact, numbers_in, runs
+from engine.call.facts import SENT, Bill, Caller, CallFact, runs
 from engine.call.ledger import (
     MOST_ROWS,
     Before,
@@ -43,16 +43,23 @@ def fact(**changed: object) -> CallFact:
 @given(st.sets(st.integers(0, 5_000), max_size=200), st.sampled_from(SENT))
 def test_a_fact_is_read_as_it_was_noted(shown: set[int], sent: str) -> None:
     made = fact(shown=runs(shown), sent=sent, settings=LIVE, billed=(1, 2, 3, 4, 5), model="m")
-    assert CallFact.from_json(made.to_json()) == made
-    assert set(numbers_in(made.shown)) == shown
+    assert CallFact.from_json(made.to_json()) == made.as_sent()
+    assert made.as_sent().in_view == (shown if sent == "rendered" else set(range(10)))
 
 
 def test_what_was_sent_decides_what_was_in_view() -> None:
     assert fact().in_view == {1, 2, 7}
     assert (fact().prompt, fact().full) == (4_100, 9_100)
-    whole = fact(sent="held_out")
-    assert whole.in_view == set(range(10))
+    whole = fact(sent="held_out", replaced=(4, 1)).as_sent()
+    assert (whole.in_view, whole.replaced) == (set(range(10)), ())
     assert whole.prompt == whole.full
+
+
+def test_a_call_sent_whole_after_all_is_told_so_and_stays_so() -> None:
+    told = Bill.of({"messages": 3, "tokens": [], "sent": "whole"}).on(fact(replaced=(4, 1)))
+    assert (told.in_view, told.prompt) == (set(range(10)), told.full)
+    again = Bill.of({"messages": 3, "tokens": [], "sent": "rendered"}).on(told)
+    assert (again.sent, again.in_view) == ("whole", told.in_view)
 
 
 def test_a_call_made_again_is_like_the_first() -> None:

@@ -173,8 +173,8 @@ function Summary({ view, waiting }: { view: CallView; waiting: boolean }) {
 }
 
 const SENT: Record<string, string> = {
-  whole: "The whole history was sent: what is marked as omitted is what the rendering left out.",
-  held_out: "Held out for comparison: the whole history was sent, whatever the rendering left out.",
+  whole: "The whole history was sent. The scores tell what a rendering would have left out.",
+  held_out: "Held out for comparison: the whole history was sent. The scores tell what a rendering would have left out.",
 };
 
 function Notes({ view, asked }: { view: CallView; asked: boolean }) {
