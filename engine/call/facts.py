@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain
 from typing import Any, Final, Self
 
 from contextrender_bridge.errors import InvalidRequest
@@ -12,6 +11,7 @@ from contextrender_bridge.errors import InvalidRequest
 from engine.call.called import note_of
 from engine.call.render_call import Rendered
 from engine.call.request import RenderSettings
+from engine.call.runs import numbers_in, packed, runs, unpacked
 
 SENT: Final = ("rendered", "whole", "held_out")
 """What went to the model: the rendering, the whole history, or that for comparison's sake."""
@@ -86,8 +86,8 @@ class CallFact:
             del note["parameters"]
         sizes = [self.before, self.after, self.outside, self.retained, self.shared]
         rest = {
-            "shown": _packed(self.shown),
-            "replaced": _packed(self.replaced),
+            "shown": packed(self.shown),
+            "replaced": packed(self.replaced),
             "sent": "" if self.sent == SENT[0] else self.sent,
             "model": self.model,
             "client": self.client,
@@ -108,8 +108,8 @@ class CallFact:
             data["at"],
             data["results"],
             *_five(data["tokens"]),
-            shown=_unpacked(data.get("shown", ())),
-            replaced=_unpacked(data.get("replaced", ())),
+            shown=unpacked(data.get("shown", ())),
+            replaced=unpacked(data.get("replaced", ())),
             sent=data.get("sent", SENT[0]),
             model=data.get("model", ""),
             client=data.get("client", ""),
@@ -209,23 +209,6 @@ def check_sent(sent: str) -> None:
         raise InvalidRequest(f"sent must be one of {', '.join(SENT)}")
 
 
-def runs(results: Iterable[int]) -> tuple[int, ...]:
-    """Numbers as runs: the first of each run of neighbours, and its length."""
-    found: list[int] = []
-    for result in sorted(results):
-        if found and found[-2] + found[-1] == result:
-            found[-1] += 1
-        else:
-            found += [result, 1]
-    return tuple(found)
-
-
-def numbers_in(found: Sequence[int]) -> Iterable[int]:
-    """The numbers of runs."""
-    pairs = zip(found[::2], found[1::2], strict=True)
-    return chain.from_iterable(range(first, first + length) for first, length in pairs)
-
-
 def _short(model: str) -> str:
     return "".join(each if each.isprintable() else "_" for each in model[:LONGEST_NAME])
 
@@ -233,22 +216,3 @@ def _short(model: str) -> str:
 def _five(sizes: Sequence[int]) -> tuple[int, int, int, int, int]:
     before, after, outside, retained, shared = sizes
     return before, after, outside, retained, shared
-
-
-def _packed(found: Sequence[int]) -> list[int]:
-    """Runs as distances: from the last one's end to the next one's first, and lengths."""
-    ends = [0, *(a + b for a, b in zip(found[::2], found[1::2], strict=True))]
-    return [
-        each
-        for first, length, end in zip(found[::2], found[1::2], ends, strict=False)
-        for each in (first - end, length)
-    ]
-
-
-def _unpacked(packed: Sequence[int]) -> tuple[int, ...]:
-    edges = list(accumulate(packed))
-    return tuple(
-        each
-        for edge, length in zip(edges[::2], packed[1::2], strict=True)
-        for each in (edge, length)
-    )

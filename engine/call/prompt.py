@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final, Self
 
-from engine.call.facts import numbers_in, runs
+from engine.call.runs import numbers_in, runs
 from engine.history.history import Results
 
 Noted = list[dict[str, Any]]

@@ -6,8 +6,9 @@ from typing import Any, Final, Self
 
 from contextrender_bridge.errors import InvalidRequest
 
-from engine.call.facts import CallFact, numbers_in
+from engine.call.facts import CallFact
 from engine.call.render_call import Rendered
+from engine.call.runs import numbers_in
 
 COLUMNS: Final = (
     *("position", "name", "age", "reuse", "relevance", "usefulness", "score", "tokens", "order"),

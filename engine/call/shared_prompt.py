@@ -2,9 +2,10 @@
 
 from zlib import crc32
 
-from engine.call.facts import CallFact, numbers_in
+from engine.call.facts import CallFact
 from engine.call.prompt import Prompt, place_of
 from engine.call.render_call import Rendered
+from engine.call.runs import numbers_in
 from engine.history.history import History
 
 

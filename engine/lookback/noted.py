@@ -9,7 +9,8 @@ from bisect import bisect_left
 from collections.abc import Set
 from dataclasses import dataclass
 
-from engine.call.facts import CallFact, numbers_in
+from engine.call.facts import CallFact
+from engine.call.runs import numbers_in
 from engine.costs import Usage
 from engine.lookback.misses import Lack, lacks_at, unseen_in
 from engine.lookback.past import Past

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from engine.call.called import Called
-from engine.call.facts import runs
 from engine.call.render_call import Rendered
+from engine.call.runs import runs
 from engine.costs import Usage
 from engine.history.history import History
 from engine.lookback.misses import Lack, lacks_of

@@ -8,7 +8,7 @@ from contextrender_bridge.whole_bill import Known
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.call.facts import SENT, Bill, Caller, CallFact, runs
+from engine.call.facts import SENT, Bill, Caller, CallFact
 from engine.call.ledger import (
     MOST_ROWS,
     Before,
@@ -21,6 +21,7 @@ from engine.call.ledger import (
 )
 from engine.call.pending import noting, those_without, waiting_fact
 from engine.call.request import LIVE, RenderSettings
+from engine.call.runs import runs
 
 DAY = 1_790_000_000
 

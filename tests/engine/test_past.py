@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from engine.call.called import Called, called_of, noted
-from engine.call.facts import runs
 from engine.call.render_call import Rendered, render_call
 from engine.call.request import RenderSettings
+from engine.call.runs import runs
 from engine.costs import Usage
 from engine.history.history import History
 from engine.lookback.kept import SteppedPast
