@@ -19,7 +19,7 @@ def tell_why_it_is_slow() -> threading.Timer:
 
 
 def load_ahead() -> None:
-    """The filters, the tokenizer, the embedder and what asks a model; its name is checked, and
+    """What walks share, the tokenizer, the embedder and what asks a model; its name is checked, and
     nobody asked.
 
     After `build_app`.
@@ -28,9 +28,9 @@ def load_ahead() -> None:
     from engine.models.providers import check_model
     from engine.models.writers import load_writers
     from engine.text.tokens import counter_for
-    from graph.runtime.dispatch import read_filters_once
+    from graph.runtime.dispatch import shorten_walks
 
-    read_filters_once()
+    shorten_walks()
     counter_for(None).text("")
     settings = current_settings()
     for name, model in (("EMBED_MODEL", settings.embed_model), ("MODEL", settings.model)):
