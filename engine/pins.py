@@ -33,6 +33,8 @@ class Pins:
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
         """These with some changed. Raises InvalidRequest."""
+        if all(changes.get(name) is None for name in NAMES):
+            return self
         given = {
             name: changes[name] if changes.get(name) is not None else getattr(self, name)
             for name in NAMES

@@ -5,6 +5,7 @@ import signal
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 from contextrender_bridge import settings
 
@@ -15,6 +16,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Browser tests last: Playwright keeps an event loop running in the thread that started it."""
     items.sort(key=lambda item: "console" in item.path.parts)
 
+
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile("busy", deadline=None)
+hypothesis.settings.load_profile("busy")
 
 # Started in a shell's background, we ignore SIGINT, and whatever we start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -42,12 +42,14 @@ def shared_whole(history: History, prompt: Prompt, before: Prompt | None) -> int
     return history.totals[stop - 1] if stop else 0
 
 
-def shared_tokens(rendered: Rendered, before: Prompt | None) -> int:
-    """Tokens of the messages with which a rendering begins as the prompt before it did."""
+def shared_tokens(rendered: Rendered, prompt: Prompt, before: Prompt | None) -> int:
+    """Tokens of the messages with which a rendering, whose `prompt` it is, begins as the prompt
+    before it did.
+    """
     if before is None:
         return 0
     history, plan, counter = rendered.view.history, rendered.plan, rendered.view.counter
-    stop = before.parts_from(prompt_of(rendered), history.results)
+    stop = before.parts_from(prompt, history.results)
     total = sum(history.text_tokens[:stop])
     for message in plan.retained.left_messages:
         total -= history.text_tokens[message] if message < stop else 0

@@ -1,6 +1,7 @@
 """Ids that follow from what they name: a node is found without a search, under its owner's root."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from uuid import UUID, uuid5
 
 from engine.history.branches import BranchInfo, owners
@@ -12,6 +13,7 @@ def session_id(key: str) -> UUID:
     return session_id_of(caller_root(), key)
 
 
+@lru_cache(4096)
 def session_id_of(owner: UUID, key: str) -> UUID:
     """The id of a user's session of that key."""
     return uuid5(owner, f"session/{key}")

@@ -21,7 +21,6 @@ _SPOKEN = frozenset({"role", "content", "name"})
 _ANSWER = frozenset({*_SPOKEN, "tool_calls"})
 # Of a result without its tool's name, which some runtimes lose when they resume a session.
 _RESULT = frozenset({"role", "content", "tool_call_id"})
-_CANONICAL = {"assistant": _ANSWER, "tool": _RESULT}
 _CALL = frozenset({"id", "type", "function"})
 _FUNCTION_BODY = frozenset({"name", "arguments"})
 _FUNCTION = ("function", "arguments")
@@ -100,16 +99,14 @@ def canonical_message(item: Any) -> Json | None:
     """The message as it is recorded; None when it is not a chat message."""
     if not isinstance(item, dict):
         return None
+    if _is_plain(item):
+        return item
     role, content = item.get("role"), item.get("content")
     if role not in _ROLES or not isinstance(content, (str, list, type(None))):
         return None
     if role == "tool" and not (item.get("tool_call_id") and _is_str(item["tool_call_id"])):
         return None
     calls = item.get("tool_calls") if role == "assistant" else None
-    plain = content is None or (isinstance(content, str) and content.isascii())
-    plain = plain and item.keys() <= _CANONICAL.get(role, _SPOKEN)
-    if plain and _is_ascii(item.get("name", "")) and (calls is None or _are_plain(calls)):
-        return item
     message = {"role": role, "content": canonical_content(content)}
     if role == "tool":
         message["tool_call_id"] = clean_text(item["tool_call_id"])
@@ -131,17 +128,38 @@ def _shown_call(call: Json, arguments: str | None) -> Json:
     return {**call, body: {**call[body], key: arguments}}
 
 
+def _is_plain(item: Json) -> bool:
+    """Whether a message is canonical as it is, which nearly all of a long history are: in few steps
+    for each.
+    """
+    role, content = item.get("role"), item.get("content")
+    if content is not None and not (isinstance(content, str) and content.isascii()):
+        return False
+    if role == "tool":
+        named = item.get("tool_call_id")
+        return isinstance(named, str) and named != "" and item.keys() <= _RESULT
+    if role not in _ROLES or ("name" in item and not _is_ascii(item["name"])):
+        return False
+    if role != "assistant":
+        return item.keys() <= _SPOKEN
+    calls = item.get("tool_calls")
+    return item.keys() <= _ANSWER and (calls is None or _are_plain(calls))
+
+
 def _are_plain(calls: Any) -> bool:
-    """Whether calls are canonical as they are."""
-    return isinstance(calls, list) and all(
-        isinstance(call, dict)
-        and call.keys() == _CALL
-        and call["type"] == "function"
-        and isinstance(call["function"], dict)
-        and call["function"].keys() == _FUNCTION_BODY
-        and all(_is_ascii(text) for text in (call["id"] or None, *call["function"].values()))
-        for call in calls
-    )
+    if not isinstance(calls, list):
+        return False
+    for call in calls:
+        if not isinstance(call, dict) or call.keys() != _CALL or call["type"] != "function":
+            return False
+        body, named = call["function"], call["id"]
+        if not isinstance(body, dict) or body.keys() != _FUNCTION_BODY:
+            return False
+        if not (named and _is_ascii(named) and _is_ascii(body["name"])):
+            return False
+        if not _is_ascii(body["arguments"]):
+            return False
+    return True
 
 
 def _is_ascii(value: object) -> bool:

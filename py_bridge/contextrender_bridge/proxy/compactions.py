@@ -7,6 +7,7 @@ by what the runtimes send; a header says so for others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain, islice
 from typing import Any
 
 from contextrender_bridge.dialects.contents import plain_text
@@ -48,9 +49,10 @@ def _is_opencodes(body: Mapping[str, Any]) -> bool:
     if body.get("tools"):
         return False
     items = _items(body, "messages") or _items(body, "input")
-    parts = [body.get("system"), body.get("instructions")]
-    parts += [item.get("content") for item in items if isinstance(item, Mapping)]
-    texts = [text for text in map(_text, parts) if text]
+    said = (item.get("content") for item in items if isinstance(item, Mapping))
+    parts = chain((body.get("system"), body.get("instructions")), said)
+    # A third text, and it is another's: the rest of a long history need not be looked at.
+    texts = list(islice(filter(None, map(_text, parts)), 3))
     return len(texts) == 2 and all(t.startswith(m) for t, m in zip(texts, OPENCODE, strict=True))
 
 
