@@ -15,7 +15,7 @@ from engine.history.replacement import Replacement
 from engine.parameters import Parameters
 from engine.pins import NO_PINS, Pins
 
-FORMAT: Final = "4"
+FORMAT: Final = "5"
 """Of what is kept; what was kept in another format is made anew."""
 
 Texts = Mapping[int, Replacement]

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from engine.history.bm25 import WordIndex, words_of
 from engine.history.growing import Growing
 from engine.history.kinds import Kinds
-from engine.text.segments import segment_ends
+from engine.text.segments import segments_of
 from engine.text.tokens import TokenCounter, call_parts, content_text
-from engine.text.tracked import held_in, remembered, tracked_tokens
+from engine.text.tracked import held_in, remembered, tracked_runs, tracked_tokens
 from engine.text.transcript import Json, call_text
 
 Ids = NDArray[np.int32]
@@ -179,25 +179,25 @@ class Tracking:
     def _add_result(
         self, history: Turns, result: int, text: str, beyond: int, counter: TokenCounter
     ) -> None:
-        tracked = tracked_tokens(text)
+        runs = tracked_runs(text)
+        tracked: set[str] = set().union(*runs.values())
         tool, asked = self._asked.pop(history.call_of(result), ("", None))
         _, introduced = self._note(tracked, result, tool)
         self.introduced.append(introduced)
         self.uses.append(0)
         self.last_use.append(history.turn_of(result))
-        ends = segment_ends(text)
-        parts = [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-        sizes = [counter.text(part) for part in parts]
+        parts = segments_of(text)
+        ends = list(accumulate(map(len, parts)))
+        sizes = counter.spread(text, ends)
         self._answer(asked, sum(sizes))
         if beyond:
             ends.append(len(text) + beyond)
             parts.append("")
             sizes.append(_NEVER)
         self.words.add(parts)
-        held = [tracked] if len(parts) == 1 else [held_in(part, tracked) for part in parts]
+        held = [tracked] if len(parts) == 1 else held_in(parts, runs)
         reached = len(self.segment_ids)
-        for tokens in held:
-            self.segment_ids.extend([self._ids[token] for token in tokens])
+        self.segment_ids.extend([self._ids[token] for tokens in held for token in tokens])
         self.segment_ids_at.extend(list(accumulate(map(len, held), initial=reached))[1:])
         self.segment_end.extend(ends)
         self.segment_tokens.extend(sizes)

@@ -16,7 +16,7 @@ from engine.plan.moment import Ints
 from engine.plan.text_cap import gone_from
 from engine.text.tokens import MESSAGE_OVERHEAD
 
-HEAD_SHARE: Final = 0.5
+HEAD_SHARE: Final = 0.25
 PATIENCE_FOR_ONE: Final = 8
 PATIENCE_FOR_ALL: Final = 12
 LEAST_TO_FILL: Final = 40
@@ -43,7 +43,7 @@ class Excerpting:
         self._is_used = memoryview(tracking.used.values.view(np.uint8))
 
     def one(self, result: int, size: float) -> None:
-        """An excerpt of a result, in `size` tokens with its call: half its head, then its best.
+        """An excerpt of a result, in `size` tokens with its call: a quarter of it its head, then its best.
 
         Settled at once, so that what comes later never takes of it.
         """

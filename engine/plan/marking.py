@@ -9,7 +9,7 @@ from engine.plan.moment import Moment
 from engine.plan.view import View
 from engine.text.tokens import MESSAGE_OVERHEAD, TokenCounter
 
-GAP: Final = "\n[…]\n"
+GAP: Final = " […] "
 
 
 def excerpt_of(moment: Moment, result: int, segments: Sequence[int]) -> Replacement:
@@ -39,7 +39,7 @@ def _excerpt(moment: Moment, result: int, segments: Sequence[int]) -> Replacemen
         shown += int(tracking.segment_tokens.values[segment])
         reached = segment + 1
     if reached < stop:
-        parts.append(_gap(parts))
+        parts.append(_gap(parts).rstrip())
     tokens = results.tokens[result]
     left_out = max(1, tokens - MESSAGE_OVERHEAD - shown)
     excerpt = mark(position, tokens, left_out) + "".join(parts)
@@ -72,4 +72,4 @@ def _number_tokens(number: int) -> int:
 
 
 def _gap(parts: Sequence[str]) -> str:
-    return GAP[1:] if not parts or parts[-1].endswith("\n") else GAP
+    return GAP.lstrip() if not parts or parts[-1][-1:].isspace() else GAP

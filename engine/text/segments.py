@@ -3,38 +3,38 @@
 import re
 from typing import Final
 
-SEGMENT_CHARACTERS: Final = 220
+SEGMENT_CHARACTERS: Final = 70
+LONGEST_RECORD: Final = 160
+LONGEST_WORD: Final = 280
 
-_CUTS: Final = tuple(
-    re.compile(pattern)
-    for pattern in (
-        r"\n|\\n",
-        r"[}\]][,;]?\s*(?=[{\[\"'])|[}\])],",
-        r"[.;]\s|,\s?|\\t|\t",
-        r"\s",
-    )
+_LINE: Final = r"(?:\n|\\n)"
+_SEGMENT: Final = re.compile(
+    "|".join(
+        pattern.replace("MOST", str(SEGMENT_CHARACTERS)).replace("LINE", _LINE)
+        for pattern in (
+            r".{1,MOST}+\Z",
+            r".{28,MOST}[}\])],?LINE",
+            rf".{{MOST,{LONGEST_RECORD}}}?[}}\])],?LINE",
+            rf".{{28,{LONGEST_RECORD}}}?[}}\])],(?=\s*[{{\[])",
+            rf".{{28,{LONGEST_RECORD}}}?LINE(?=[ \t]*(?:- |LINE|#))",
+            r".{14,MOST}LINE",
+            r".{20,MOST}[}\])],(?=\s*[{\[\"'(])",
+            r".{35,MOST}(?:,\s?(?=\\*[\"'])|[.;!?]\s|\||\t|\\t|[}\])],)",
+            r".{35,MOST}(?<!:)[\s,]",
+            rf".{{MOST,{LONGEST_WORD}}}?[\s\"'<>,](?![\s\"'<>,])",
+            r".{1,MOST}",
+        )
+    ),
+    re.DOTALL,
 )
 
 
-def segment_ends(text: str, size: int = SEGMENT_CHARACTERS) -> list[int]:
-    """Where each segment of `text` ends: about every `size` characters, the text's end last.
+def segments_of(text: str) -> list[str]:
+    """The text in pieces of about `SEGMENT_CHARACTERS` at most; one, if it is empty.
 
-    A cut is made at the nearest line end, else at a record's end, else at another separator, else
-    at white space, else at `size`. An empty text is one empty segment.
+    A piece is as much as ends with a record or an item of a list, up to `LONGEST_RECORD`; else as
+    many whole lines as there is room for; else it ends with a record within a line, a sentence or a
+    field, else at white space or a comma, but not between a key and its value. A longer word stays
+    whole up to `LONGEST_WORD`.
     """
-    ends: list[int] = []
-    start = 0
-    least, most = size // 2, size * 3 // 2
-    while len(text) - start > most:
-        start = _cut(text, start, size, least, most)
-        ends.append(start)
-    ends.append(len(text))
-    return ends
-
-
-def _cut(text: str, start: int, size: int, least: int, most: int) -> int:
-    for pattern in _CUTS:
-        found = [match.end() for match in pattern.finditer(text, start + least, start + most)]
-        if found:
-            return min(found, key=lambda end: abs(end - start - size))
-    return start + size
+    return _SEGMENT.findall(text) or [""]

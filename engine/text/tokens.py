@@ -2,12 +2,15 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain, pairwise
 from typing import Any, Final
 
+import numpy as np
 import tiktoken
 from contextrender_bridge.shipped import encoding_of
+from numpy.typing import NDArray
 
 DEFAULT_ENCODING: Final = "o200k_base"
 
@@ -26,6 +29,9 @@ PIECE_CHARS: Final = 100_000
 _SHIPPED: Final = {name: name for name in ("cl100k_base", "o200k_base")} | {
     "o200k_harmony": "o200k_base"  # the same but for special tokens
 }
+_byte_lengths: Final[dict[str, NDArray[np.uint8]]] = {}
+"""Of every token of the encodings in use that are shipped."""
+
 _MEDIA_TYPES: Final = frozenset(
     {"audio", "file", "image", "image_url", "input_audio", "input_file", "input_image", "video_url"}
 )
@@ -56,6 +62,26 @@ class TokenCounter:
         if len(text) <= PIECE_CHARS:
             return len(self._codec.encode_ordinary(text))
         return sum(len(self._codec.encode_ordinary(piece)) for piece in _pieces(text, PIECE_CHARS))
+
+    def spread(self, text: str, ends: Sequence[int]) -> list[int]:
+        """Tokens of each part of `text` between these ends, the last of which is the text's.
+
+        The text is read once: a token that begins in one part and ends in another counts in the
+        first, so the sum is that of `text` alone, and a part counted alone may have a few more.
+        """
+        if self.encoding not in _byte_lengths:
+            return [self.text(text[a:b]) for a, b in pairwise([0, *ends])]
+        if text.isascii():
+            at = np.array(ends)
+        else:
+            sizes = [
+                len(text[a:b].encode("utf-8", "surrogatepass")) for a, b in pairwise([0, *ends])
+            ]
+            at = np.cumsum(sizes)
+        tokens = chain.from_iterable(map(self._codec.encode_ordinary, _pieces(text, PIECE_CHARS)))
+        lengths = _byte_lengths[self.encoding][np.fromiter(tokens, np.int32)]
+        begun = np.searchsorted(np.cumsum(lengths) - lengths, at)
+        return np.diff(begun, prepend=0).tolist()
 
     def message(self, message: Mapping[str, Any]) -> int:
         """Tokens of one chat message, its tool calls included."""
@@ -154,6 +180,7 @@ def _codec(encoding: str) -> tiktoken.Encoding:
         return tiktoken.get_encoding(encoding)
     pattern, ranks = encoding_of(_SHIPPED[encoding])
     codec = tiktoken.Encoding(encoding, pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+    _byte_lengths[encoding] = np.fromiter(map(len, ranks), np.uint8, len(ranks))
     ranks.clear()  # 22 MB for o200k_base, which counting has in a table of its own
     return codec
 

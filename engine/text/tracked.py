@@ -1,16 +1,24 @@
 """Tracked tokens: what policies of our own follow from result to later use (docs/policies.md)."""
 
+import re
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from engine.text.kept_by_text import KeptByText
-from engine.text.values import CANDIDATE, WORD, extract_values, extract_words, unescape
+from engine.text.values import SHORTEST, unescape
 
 MOST_BYTES: Final = 4 * 2**20
+
+_END: Final = "\0"
+_RUN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{4,}")
+_RUN_OR_END: Final = re.compile(rf"{_END}|{_RUN.pattern}")
+_BETWEEN: Final = re.compile(r"[.\-]")
+_CAPITAL_OR_UNDERSCORE: Final = re.compile(r"[A-Z_]")
 
 
 def tracked_tokens(text: str) -> set[str]:
     """Values by Tool-Flow Analysis, and the tokens that recall follows."""
-    return extract_words(text) | extract_values(text)
+    return set().union(*tracked_runs(text).values())
 
 
 def remembered() -> KeptByText[frozenset[str]]:
@@ -18,8 +26,34 @@ def remembered() -> KeptByText[frozenset[str]]:
     return KeptByText(lambda text: frozenset(tracked_tokens(text)), MOST_BYTES)
 
 
-def held_in(part: str, tracked: set[str]) -> set[str]:
-    """Which of a text's tracked tokens stand in a part of it; a cut through a word makes none."""
-    plain = unescape(part)
-    values = {value.strip("._-") for value in set(CANDIDATE.findall(plain))}
-    return values.union(WORD.findall(plain)) & tracked
+def tracked_runs(text: str) -> dict[str, set[str]]:
+    """A text's tracked tokens by the runs of the characters they are made of, for `held_in`."""
+    runs = set(_RUN.findall(unescape(text)))
+    return {run: tokens for run in runs if (tokens := _tokens_of(run))}
+
+
+def held_in(parts: Sequence[str], runs: Mapping[str, set[str]]) -> list[set[str]]:
+    """The tracked tokens of each part of the text that has these runs; one cut in two is in none.
+
+    The parts are read at once: they are many, and short.
+    """
+    found: list[set[str]] = [set()]
+    marked = _END.join(part.replace(_END, " ") for part in parts)
+    for run in _RUN_OR_END.findall(unescape(marked)):
+        if run in runs:
+            found[-1] |= runs[run]
+        elif run == _END:
+            found.append(set())
+    return found
+
+
+def _tokens_of(run: str) -> set[str]:
+    """What `extract_values` and `extract_words` find in a run, at a third of their time."""
+    if run.isalpha() and run[1:].islower():
+        return {run} if len(run) >= SHORTEST and run[0].isupper() else set()
+    words = {word for word in _BETWEEN.split(run) if len(word) >= SHORTEST}
+    found = {word for word in words if _CAPITAL_OR_UNDERSCORE.search(word)}
+    value = run.strip("._-")
+    if len(value) >= SHORTEST and not (value.isalpha() and value[1:].islower()):
+        found.add(value)
+    return found

@@ -4,7 +4,7 @@ import re
 
 _ESCAPE = re.compile(r"\\[ntr\\]")
 CANDIDATE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{4,}")
-_SHORTEST = 6
+SHORTEST = 6
 
 WORD = re.compile(r"[A-Za-z0-9_]{6,}")
 _CAPITAL_OR_UNDERSCORE = re.compile(r"[A-Z_]")
@@ -28,7 +28,7 @@ def extract_values(text: str) -> set[str]:
     for candidate in set(CANDIDATE.findall(unescape(text))):
         value = candidate.strip("._-")
         # Letters alone are distinctive when one after the first is a capital.
-        if len(value) >= _SHORTEST and not (value.isalpha() and value[1:].islower()):
+        if len(value) >= SHORTEST and not (value.isalpha() and value[1:].islower()):
             found.add(value)
     return found
 

@@ -1,5 +1,6 @@
 """S, BM25, the text cap and retrieval as the plain formulas of docs/policies.md say."""
 
+import json
 import math
 import re
 from typing import Any
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine.lookback.measures import linkable_tokens
 from engine.parameters import Parameters
-from engine.text.segments import SEGMENT_CHARACTERS, segment_ends
+from engine.text.segments import LONGEST_WORD, SEGMENT_CHARACTERS, segments_of
 from engine.text.tokens import call_parts, content_text
 from engine.text.transcript import Json
 from engine.text.values import extract_values
@@ -30,14 +31,9 @@ def words(text: str) -> set[str]:
     return set(WORD.findall(text.lower()))
 
 
-def segments(text: str) -> list[str]:
-    ends = segment_ends(text)
-    return [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-
-
 def bm25(results: list[str], query: set[str]) -> list[float]:
     """k1 1.2, b 0.75; a word's frequency is the number of segments that hold it."""
-    held = [[words(part) for part in segments(text)] for text in results]
+    held = [[words(part) for part in segments_of(text)] for text in results]
     lengths = [sum(map(len, parts)) for parts in held]
     mean = max(1.0, sum(lengths) / len(lengths))
     scores = []
@@ -144,22 +140,29 @@ def greedy_alone(messages: list[Json], budget: int) -> Any:
     return rendered.view, rendered.plan
 
 
-@given(st.text(alphabet="ab .,\n{}\"'é", max_size=900).map(lambda text: text * 7))
+@given(st.text(alphabet="ab_ .,:\n{}\"'é", max_size=900).map(lambda text: text * 7))
 @modest
-def test_segments_are_the_text_in_pieces_of_about_the_size(text: str) -> None:
-    ends = segment_ends(text)
-    assert ends[-1] == len(text)
-    assert ends == sorted({*ends})
-    sizes = [end - start for start, end in zip([0, *ends], ends, strict=False)]
-    assert all(size >= SEGMENT_CHARACTERS // 2 for size in sizes[:-1])
-    assert all(size <= SEGMENT_CHARACTERS * 3 // 2 for size in sizes)
+def test_segments_are_the_text_in_pieces(text: str) -> None:
+    parts = segments_of(text)
+    assert "".join(parts) == text
+    assert all(parts) or not text
+    assert all(len(part) <= LONGEST_WORD + 10 for part in parts)
 
 
-def test_segments_end_where_lines_or_records_do() -> None:
-    lines = "\n".join(f"{n}: " + "word " * 20 for n in range(50))
-    assert all(part.endswith("\n") for part in segments(lines)[:-1])
+def test_segments_end_where_lines_records_or_fields_do() -> None:
+    lines = "\n".join(f"{n}: " + "word " * (n % 12) for n in range(50))
+    assert all(part.endswith("\n") for part in segments_of(lines)[:-1])
     records = "[" + ", ".join('{"name": "some name", "value": 12345}' for _ in range(50)) + "]"
-    assert all(part.rstrip(" ").endswith("},") for part in segments(records)[:-1])
+    assert all(part.rstrip(" ").endswith("},") for part in segments_of(records)[:-1])
+    fields = json.dumps({f"a_key_{n}": f"a value of {n}" for n in range(50)})
+    assert all(part.endswith(", ") for part in segments_of(fields)[:-1])
+
+
+def test_no_word_is_cut_that_is_shorter_than_several_segments() -> None:
+    word = "https://example.org/" + "a-long/path_of/" * 12
+    text = f"{'some words before ' * 3}{word} and after"
+    assert SEGMENT_CHARACTERS < len(word) < LONGEST_WORD
+    assert sum(word in part for part in segments_of(text)) == 1
 
 
 def talk(*, task: str = "the task", said: str = "word " * 100, turns: int = 12) -> list[Json]:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,21 @@ PROSE = st.text(alphabet=st.sampled_from("abZ19 \n\t.,'_-/é中😀{}\""), max_s
 @given(st.text())
 def test_text_counts_as_tiktoken_does(text: str) -> None:
     assert COUNTER.text(text) == len(ORACLE.encode_ordinary(text))
+
+
+@given(st.lists(st.text(min_size=1), min_size=1))
+def test_tokens_spread_over_parts_are_those_of_the_text(parts: list[str]) -> None:
+    ends = list(accumulate(map(len, parts)))
+    counts = COUNTER.spread("".join(parts), ends)
+    assert sum(counts) == COUNTER.text("".join(parts))
+    assert len(counts) == len(parts)
+    assert min(counts) >= 0
+
+
+def test_a_part_between_token_boundaries_has_its_own_tokens() -> None:
+    parts = ["One line of prose.\n", "Größe: 12 µm, naïve 😀\n", "the rest"]
+    counts = COUNTER.spread("".join(parts), list(accumulate(map(len, parts))))
+    assert counts == [COUNTER.text(part) for part in parts]
 
 
 @given(st.lists(PROSE, min_size=1, max_size=12).map(" word\n".join), st.integers(50, 200))
