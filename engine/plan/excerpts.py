@@ -17,6 +17,7 @@ from engine.plan.text_cap import gone_from
 from engine.text.tokens import MESSAGE_OVERHEAD
 
 HEAD_SHARE: Final = 0.25
+LONG_HEAD_SHARE: Final = 0.5
 PATIENCE_FOR_ONE: Final = 8
 PATIENCE_FOR_ALL: Final = 12
 LEAST_TO_FILL: Final = 40
@@ -43,23 +44,34 @@ class Excerpting:
         self._is_used = memoryview(tracking.used.values.view(np.uint8))
 
     def one(self, result: int, size: float) -> None:
-        """An excerpt of a result, in `size` tokens with its call: a quarter of it its head, then its best.
+        """An excerpt of a result, in `size` tokens with its call: a quarter head, then its best.
 
+        Where its best says little the head goes on up to half: most of a log is not tracked.
         Settled at once, so that what comes later never takes of it.
         """
         first, stop = self._first[result], self._first[result + 1]
-        at = first
-        while at < stop:
-            room = size * HEAD_SHARE if at > first else size
-            tokens = self._tokens(at)
-            if self._spent.get(result, 0) + tokens > room:
-                break
-            self._add(at, tokens)
-            at += 1
+        at = self._add_head(first, stop, size, HEAD_SHARE)
         if at > first:
             gains = self._gains(at, stop)
             self._add_best(at, gains, lambda: size - self._spent[result], PATIENCE_FOR_ONE)
+            self._add_head(at, stop, size, LONG_HEAD_SHARE)
             self._choice.settle(result, self._spent.pop(result))
+
+    def _add_head(self, at: int, stop: int, size: float, share: float) -> int:
+        """Segments in their order while all are within `share` of `size`; where that ends.
+
+        The first one of a result may take all of `size`.
+        """
+        result = int(self._tracking.segment_result.values[at]) if at < stop else -1
+        while at < stop:
+            shown = self._choice.segments.get(result, ())
+            if at not in shown:
+                tokens = self._tokens(at)
+                if self._spent.get(result, 0) + tokens > (size * share if shown else size):
+                    break
+                self._add(at, tokens)
+            at += 1
+        return at
 
     def fill_up(self, limit: float) -> None:
         """The best segments of all available results, while the choice is within `limit`."""

@@ -261,7 +261,7 @@ def test_a_result_too_large_is_an_excerpt_of_head_and_what_is_new(policy: str) -
     assert rendered.kinds[len(rendered.view.costs) - 1] == "excerpt"
     assert "\nline 0 of the log\n" in text
     assert "Invoice_77" in text
-    assert 150 < COUNTER.message(shown[-1]) <= 750
+    assert 80 < COUNTER.message(shown[-1]) <= 750
 
 
 def test_what_is_beyond_the_first_million_characters_is_shown_only_with_all_of_it() -> None:
