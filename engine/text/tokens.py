@@ -81,7 +81,8 @@ class TokenCounter:
         tokens = chain.from_iterable(map(self._codec.encode_ordinary, _pieces(text, PIECE_CHARS)))
         lengths = _byte_lengths[self.encoding][np.fromiter(tokens, np.int32)]
         begun = np.searchsorted(np.cumsum(lengths) - lengths, at)
-        return np.diff(begun, prepend=0).tolist()
+        counts: list[int] = np.diff(begun, prepend=0).tolist()
+        return counts
 
     def message(self, message: Mapping[str, Any]) -> int:
         """Tokens of one chat message, its tool calls included."""
