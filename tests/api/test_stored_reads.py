@@ -169,6 +169,7 @@ def use_everything(who: User, patch: pytest.MonkeyPatch) -> None:
     who.api("end_links", session="s")
     who.api("import_session", session="copy", data=who.api("export_session", session="s"))
     who.api("list_sessions")
+    who.api("total_savings")
     with patch.context() as broken:
         broken.setattr("graph.removal.wipe", None)
         assert who.api.post("delete_session", session="copy").status_code == 500
