@@ -27,7 +27,7 @@ def steps() -> list[Step]:
         *(Call("look", {"host": f"host_{number}_X"}) for number in FIRST),
         Say(ANSWERS[0]),
         *(Call("look", {"host": f"host_{number}_X"}) for number in SECOND),
-        *(Call("restart", {"host": named}) for _ in range(3)),
+        *(Call("restart", {"host": named}) for _ in range(10)),
         Say(ANSWERS[1]),
     ]
 
