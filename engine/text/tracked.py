@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from engine.text.kept_by_text import KeptByText
-from engine.text.values import SHORTEST, unescape
+from engine.text.values import CAPITAL_OR_UNDERSCORE, SHORTEST, unescape
 
 MOST_BYTES: Final = 4 * 2**20
 
@@ -13,7 +13,6 @@ _END: Final = "\0"
 _RUN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{4,}")
 _RUN_OR_END: Final = re.compile(rf"{_END}|{_RUN.pattern}")
 _BETWEEN: Final = re.compile(r"[.\-]")
-_CAPITAL_OR_UNDERSCORE: Final = re.compile(r"[A-Z_]")
 
 
 def tracked_tokens(text: str) -> set[str]:
@@ -52,7 +51,7 @@ def _tokens_of(run: str) -> set[str]:
     if run.isalpha() and run[1:].islower():
         return {run} if len(run) >= SHORTEST and run[0].isupper() else set()
     words = {word for word in _BETWEEN.split(run) if len(word) >= SHORTEST}
-    found = {word for word in words if _CAPITAL_OR_UNDERSCORE.search(word)}
+    found = {word for word in words if CAPITAL_OR_UNDERSCORE.search(word)}
     value = run.strip("._-")
     if len(value) >= SHORTEST and not (value.isalpha() and value[1:].islower()):
         found.add(value)

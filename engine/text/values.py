@@ -3,11 +3,11 @@
 import re
 
 _ESCAPE = re.compile(r"\\[ntr\\]")
-CANDIDATE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{4,}")
+_CANDIDATE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{4,}")
 SHORTEST = 6
 
-WORD = re.compile(r"[A-Za-z0-9_]{6,}")
-_CAPITAL_OR_UNDERSCORE = re.compile(r"[A-Z_]")
+_WORD = re.compile(r"[A-Za-z0-9_]{6,}")
+CAPITAL_OR_UNDERSCORE = re.compile(r"[A-Z_]")
 
 
 def unescape(text: str) -> str:
@@ -25,7 +25,7 @@ def extract_values(text: str) -> set[str]:
     at least one of underscore, uppercase letter, digit, `-`, `.`, and is not a Titlecase word.
     """
     found: set[str] = set()
-    for candidate in set(CANDIDATE.findall(unescape(text))):
+    for candidate in set(_CANDIDATE.findall(unescape(text))):
         value = candidate.strip("._-")
         # Letters alone are distinctive when one after the first is a capital.
         if len(value) >= SHORTEST and not (value.isalpha() and value[1:].islower()):
@@ -38,5 +38,5 @@ def extract_words(text: str) -> set[str]:
 
     A word has 6 or more letters, digits or underscores, at least one uppercase or `_`.
     """
-    words = set(WORD.findall(unescape(text)))
-    return {word for word in words if _CAPITAL_OR_UNDERSCORE.search(word)}
+    words = set(_WORD.findall(unescape(text)))
+    return {word for word in words if CAPITAL_OR_UNDERSCORE.search(word)}
