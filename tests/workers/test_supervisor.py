@@ -14,6 +14,8 @@ import os, select, signal, sys
 from contextrender_bridge.errors import CommandError
 from contextrender_bridge.workers import supervisor
 supervisor.AGAIN_SECONDS = 0.0
+supervisor.LOOK_SECONDS = 0.1
+supervisor.STUCK_LOOKS = {looks}
 
 def say(*words):
     os.write(1, (" ".join(map(str, words)) + "\\n").encode())
@@ -23,7 +25,8 @@ def work(seat):
     signal.signal(signal.SIGTERM, lambda *_: (say("ended", seat.number), os._exit(0)))
     say("worker", seat.number, os.getpid())
     seat.tell_ready()
-    select.select([seat.alive], [], [])
+    while not select.select([seat.alive], [], [], 0.01)[0]:
+        seat.beat()
     say("alone", seat.number)
     return 0
 
@@ -49,8 +52,8 @@ class Running:
 
 
 @contextmanager
-def running(first: str = "pass") -> Iterator[Running]:
-    script = textwrap.dedent(SCRIPT).format(first=first)
+def running(first: str = "pass", looks: int = 600) -> Iterator[Running]:
+    script = textwrap.dedent(SCRIPT).format(first=first, looks=looks)
     with subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -65,6 +68,18 @@ def test_a_worker_that_dies_is_replaced_at_its_place() -> None:
         gone, new = one.lines(2)
         assert gone == ["gone", str(workers["1"])]
         assert new[:2] == ["worker", "1"] and int(new[2]) != workers["1"]
+
+
+def test_a_worker_that_is_stuck_is_replaced() -> None:
+    with running(looks=20) as one:
+        workers = one.started()
+        os.kill(workers["1"], signal.SIGSTOP)
+        gone, new = one.lines(2)
+        assert gone == ["gone", str(workers["1"])]
+        assert new[:2] == ["worker", "1"]
+        one.process.send_signal(signal.SIGTERM)
+        _, said = one.process.communicate(timeout=30)
+        assert "contextrender: worker 1 is stuck and killed." in said
 
 
 def test_sigterm_ends_all_in_order() -> None:

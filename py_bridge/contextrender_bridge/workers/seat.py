@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import socket
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ class Seat:
     """A pipe to tell that it serves."""
     alive: int
     """A pipe that ends with the process that started the workers."""
+    beats: mmap.mmap
+    """A byte for each worker, in memory that all of them share."""
 
     @property
     def count(self) -> int:
@@ -56,6 +59,10 @@ class Seat:
         """This worker serves from now on."""
         os.write(self.ready, bytes([self.number]))
 
+    def beat(self) -> None:
+        """This worker is not stuck."""
+        self.beats[self.number] = (self.beats[self.number] + 1) % 256
+
 
 def seats(count: int, ready: int, alive: int) -> list[Seat]:
     """One for each worker."""
@@ -67,4 +74,8 @@ def seats(count: int, ready: int, alive: int) -> list[Seat]:
         box.setblocking(False)
         letters.setblocking(False)
     boxes = tuple(box for box, _ in pairs)
-    return [Seat(number, letters, boxes, ready, alive) for number, (_, letters) in enumerate(pairs)]
+    beats = mmap.mmap(-1, count)
+    return [
+        Seat(number, letters, boxes, ready, alive, beats)
+        for number, (_, letters) in enumerate(pairs)
+    ]

@@ -14,6 +14,7 @@ from contextrender_bridge.workers.preference import preferred
 from contextrender_bridge.workers.seat import Seat
 
 LETTERS_AT_ONCE = 16
+BEAT_SECONDS = 1.0
 
 
 class HandingProtocol(HttpToolsProtocol):
@@ -87,6 +88,7 @@ class SeatedServer(uvicorn.Server):
             loop = asyncio.get_running_loop()
             loop.add_reader(self._seat.letters, self._take)
             loop.add_reader(self._seat.alive, self._stop)
+            self._beat()
             if self._is_open():
                 self._seat.tell_ready()
 
@@ -96,6 +98,11 @@ class SeatedServer(uvicorn.Server):
         loop.remove_reader(self._seat.letters)
         loop.remove_reader(self._seat.alive)
         await super().shutdown(sockets)
+
+    def _beat(self) -> None:
+        """Tells, until the process ends, that this loop goes round."""
+        self._seat.beat()
+        asyncio.get_running_loop().call_later(BEAT_SECONDS, self._beat)
 
     def _take(self) -> None:
         loop = asyncio.get_running_loop()

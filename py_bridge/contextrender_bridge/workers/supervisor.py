@@ -1,4 +1,4 @@
-"""The process that starts the workers, replaces those that end, and passes signals on.
+"""The process that starts the workers, replaces those that end or are stuck, and passes signals on.
 
 Workers are forked, so that what was loaded before is loaded once and kept in memory once. The
 listening socket stays open here: connections wait while a worker is replaced.
@@ -25,6 +25,11 @@ AGAIN_SECONDS: Final = 1.0
 """At the earliest after its start is a worker that ended replaced."""
 LEAVE_SECONDS: Final = 20.0
 """Until workers that were asked to stop are killed."""
+LOOK_SECONDS: Final = 5.0
+"""Between looks whether each worker goes on."""
+STUCK_LOOKS: Final = 12
+"""Looks in a row without a beat after which a worker is killed. Looks, not seconds: where this
+process stood still too, as on a machine that slept, nothing has been missed."""
 
 
 class Supervisor:
@@ -58,6 +63,9 @@ class Supervisor:
         self._serving: set[int] = set()
         self._leaving: set[int] = set()
         self._to_replace: list[int] = []
+        self._beats = [0] * count
+        self._missed = [0] * count
+        self._next_look = time.monotonic() + LOOK_SECONDS
         self._deadline: float | None = None
         self._code = 0
         self._was_ready = False
@@ -92,14 +100,17 @@ class Supervisor:
             self._reap()
             if self._deadline is None:
                 self._fill()
+                self._look()
             elif time.monotonic() > self._deadline:
                 self._signal(signal.SIGKILL)
 
-    def _patience(self) -> float | None:
+    def _patience(self) -> float:
         """Seconds until something is to be done without being woken."""
         if self._deadline is not None:
             return max(0.1, self._deadline - time.monotonic())
-        return 0.05 if len(set(self._workers.values())) < len(self._seats) else None
+        if len(set(self._workers.values())) < len(self._seats):
+            return 0.05
+        return max(0.0, self._next_look - time.monotonic())
 
     def _handle(self, number: int) -> None:
         if number in PASSED_ON:
@@ -155,6 +166,21 @@ class Supervisor:
             if seat.number not in self._workers.values() and time.monotonic() >= due:
                 self._start(seat.number)
 
+    def _look(self) -> None:
+        """Kills a worker whose loop stands still: what it has acknowledged is stored."""
+        if time.monotonic() < self._next_look:
+            return
+        self._next_look = time.monotonic() + LOOK_SECONDS
+        for seat in self._seats:
+            beats, at = seat.beats[seat.number], seat.number
+            went_on = beats != self._beats[at] or at not in self._serving
+            self._missed[at] = 0 if went_on else self._missed[at] + 1
+            self._beats[at] = beats
+            if self._missed[at] >= STUCK_LOOKS:
+                self._missed[at] = 0
+                print(f"contextrender: worker {at} is stuck and killed.", file=sys.stderr)
+                self._signal(signal.SIGKILL, at)
+
     def _start(self, number: int) -> None:
         self._started[number] = time.monotonic()
         sys.stdout.flush()
@@ -180,10 +206,11 @@ class Supervisor:
             sys.stderr.flush()
             os._exit(code)
 
-    def _signal(self, number: signal.Signals) -> None:
-        for pid in self._workers:
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
+    def _signal(self, number: signal.Signals, only: int | None = None) -> None:
+        for pid, at in self._workers.items():
+            if only in (None, at):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
 
 
 def _read(pipe: int) -> bytes:
