@@ -12,6 +12,8 @@ from contextrender_bridge.server import build_app
 from contextrender_bridge.server.one_processor import OneProcessor
 from starlette.testclient import TestClient
 
+from tests.support.seated import seated
+
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
     reason="needs Linux and two processors",
@@ -75,6 +77,20 @@ def test_switched_off_it_moves_nothing() -> None:
     with processor.first(), thread(processor.join) as one:
         processor.choose()
         assert os.sched_getaffinity(0) == place(one) == everywhere
+
+
+def test_workers_are_apart_wherever_the_system_has_them() -> None:
+    """Each choice is made where the system has put this thread: on one processor for both."""
+    with seated(2) as seats:
+        first, second = (OneProcessor(seat=seat) for seat in seats)
+        with first.first(), second.first():
+            for _ in range(3):
+                chosen = []
+                for processor in (first, second):
+                    processor.choose()
+                    chosen.append(os.sched_getaffinity(0))
+                assert [len(one) for one in chosen] == [1, 1]
+                assert chosen[0] != chosen[1]
 
 
 @pytest.mark.parametrize("on", ["true", "false"])

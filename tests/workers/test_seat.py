@@ -4,7 +4,9 @@ import os
 import socket
 import threading
 
-from contextrender_bridge.workers.seat import Seat, seats
+from contextrender_bridge.workers.seat import Seat
+
+from tests.support.seated import seated
 
 BEGUN = b"x" * 2**17
 
@@ -22,17 +24,15 @@ def fill(seat: Seat, to: int) -> int:
 def test_a_full_box_is_not_waited_for() -> None:
     """The worker whose box it is may be filling ours."""
     filled: list[int] = []
-    one, other = seats(2, 0, 0)
-    thread = threading.Thread(target=lambda: filled.append(fill(one, 1)), daemon=True)
-    thread.start()
-    thread.join(30)
-    assert filled and filled[0]
-    for _ in range(filled[0]):
-        letter = other.take()
-        assert letter is not None
-        begun, connection = letter
-        os.close(connection)
-        assert begun == BEGUN
-    assert other.take() is None
-    for box in (*one.boxes, one.letters, other.letters):
-        box.close()
+    with seated(2) as (one, other):
+        thread = threading.Thread(target=lambda: filled.append(fill(one, 1)), daemon=True)
+        thread.start()
+        thread.join(30)
+        assert filled and filled[0]
+        for _ in range(filled[0]):
+            letter = other.take()
+            assert letter is not None
+            begun, connection = letter
+            os.close(connection)
+            assert begun == BEGUN
+        assert other.take() is None

@@ -7,9 +7,9 @@ import threading
 import pytest
 import uvicorn
 from contextrender_bridge.workers import serving
-from contextrender_bridge.workers.seat import seats
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from tests.support.seated import seated
 from tests.support.waiting import until
 
 
@@ -20,24 +20,22 @@ async def nothing(scope: object, receive: object, send: object) -> None:
 def test_it_tells_that_its_loop_goes_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "BEAT_SECONDS", 0.01)
     (told, tell), (alive, end) = os.pipe(), os.pipe()
-    (seat,) = seats(1, tell, alive)
-    config = uvicorn.Config(
-        nothing,
-        http=serving.handing(HttpToolsProtocol, seat),
-        ws="none",
-        lifespan="off",
-        log_config=None,
-    )
-    listener = socket.create_server(("127.0.0.1", 0))
-    served = serving.SeatedServer(config, seat)
-    thread = threading.Thread(target=lambda: served.run(sockets=[listener]))
-    thread.start()
-    until(lambda: seat.beats[0] > 3, alive=thread.is_alive)
-    assert os.read(told, 1) == bytes([seat.number])
-    os.close(end)
-    thread.join(30)
-    assert not thread.is_alive()
+    with seated(1, tell, alive) as (seat,):
+        config = uvicorn.Config(
+            nothing,
+            http=serving.handing(HttpToolsProtocol, seat),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+        )
+        listener = socket.create_server(("127.0.0.1", 0))
+        served = serving.SeatedServer(config, seat)
+        thread = threading.Thread(target=lambda: served.run(sockets=[listener]))
+        thread.start()
+        until(lambda: seat.beats[0] > 3, alive=thread.is_alive)
+        assert os.read(told, 1) == bytes([seat.number])
+        os.close(end)
+        thread.join(30)
+        assert not thread.is_alive()
     for each in (told, tell, alive):
         os.close(each)
-    for box in (*seat.boxes, seat.letters):
-        box.close()

@@ -46,6 +46,7 @@ from contextrender_bridge.server.sign_in import SignIn
 from contextrender_bridge.server.watched import Watched
 from contextrender_bridge.settings import Settings, current_settings
 from contextrender_bridge.spans import use_opentelemetry
+from contextrender_bridge.workers.seat import Seat
 from engine.models.answers import Answers, Waiting
 from graph.runtime.early import Tell
 from graph.runtime.signing import signing
@@ -57,8 +58,8 @@ SMALL_BYTES: Final = 65_536
 class Service:
     """Walkers over HTTP, and what the other routes stand on."""
 
-    def __init__(self, app: Path, data: Path, settings: Settings) -> None:
-        """Loads the Jac app over the store in `data`."""
+    def __init__(self, app: Path, data: Path, settings: Settings, seat: Seat | None) -> None:
+        """Loads the Jac app over the store in `data`; `seat` is for one of several workers."""
         self._redaction = Redaction.of(settings.redact)
         self.runtime = Runtime(app, data)
         try:
@@ -69,7 +70,7 @@ class Service:
         store = self.runtime.store
         self._counts = Counts(data)
         self._quotas = Quotas(settings, store, self._counts)
-        self.processor = OneProcessor(settings.one_processor)
+        self.processor = OneProcessor(settings.one_processor, seat)
         join = self.processor.join
         self.bearers = Bearers(self.accounts, self._quotas, join)
         self._sign_in = SignIn(self.accounts, self.bearers.known)
@@ -171,12 +172,12 @@ def _is_small(request: Request) -> bool:
     return length.isdecimal() and int(length) <= SMALL_BYTES
 
 
-def build_app(data: Path, *, app: Path | None = None) -> Starlette:
+def build_app(data: Path, *, app: Path | None = None, seat: Seat | None = None) -> Starlette:
     """The service over the store in `data`, for any ASGI server; its core is `state.service`."""
     settings = current_settings()
     if settings.otel:
         use_opentelemetry()
-    service = Service(app or app_dir(), make_private(data), settings)
+    service = Service(app or app_dir(), make_private(data), settings, seat)
     proxy = MountedProxy(settings, service.bearers.of_token, service.call_inside)
     proxy.tell_failures(service.metrics.failed_open)
 

@@ -3,16 +3,20 @@
 Only one of them computes at a time. On two processors, whoever waits for a moment (a read, a
 compression, a socket) wakes another one elsewhere and then waits for it in turn; on one processor
 it goes on before the other has come up. Which processor, the system chooses, anew every few
-seconds: for a moment it may move them, as it does for any program.
+seconds: for a moment it may move them, as it does for any program. What it chose for two workers of
+one service is not the same while another has fewer: held there, they would share it for seconds.
 """
 
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
+
+from contextrender_bridge.workers.seat import Seat
 
 CHOICE_SECONDS: Final = 5.0
 FREE_SECONDS: Final = 0.02
@@ -21,12 +25,18 @@ FREE_SECONDS: Final = 0.02
 class OneProcessor:
     """Some threads of this process, and where they run."""
 
-    def __init__(self, on: bool = True) -> None:
-        """No thread is one of them yet. Switched off, or without Linux, it does nothing."""
+    def __init__(self, on: bool = True, seat: Seat | None = None) -> None:
+        """No thread is one of them yet. Switched off, or without Linux, it does nothing.
+
+        `seat` is this process's among other workers.
+        """
         self._guard = threading.Lock()
         self._threads: list[int] = []
         self._allowed = frozenset(_allowed() if on else ())
         self._place = self._allowed
+        self._seat = seat
+        if seat is not None and self._allowed:
+            seat.places[seat.number] = self._own_order(seat)[0]
 
     def join(self) -> None:
         """The calling thread is one of them from now on."""
@@ -61,8 +71,28 @@ class OneProcessor:
         time.sleep(FREE_SECONDS)
         with self._guard:
             if self._threads:
-                self._place = _processors(self._threads[0]) & self._allowed or self._allowed
+                here = _processors(self._threads[0]) & self._allowed
+                self._place = self._apart(here) or self._allowed
                 _put(self._threads, self._place)
+
+    def _apart(self, here: frozenset[int]) -> frozenset[int]:
+        """That processor, unless fewer of the other workers are on another."""
+        seat = self._seat
+        if seat is None or not here:
+            return here
+        (chosen,) = here
+        others = Counter(place for at, place in enumerate(seat.places) if at != seat.number)
+        least = min(self._own_order(seat), key=lambda place: others[place])
+        if others[chosen] > others[least]:
+            chosen = least
+        seat.places[seat.number] = chosen
+        return frozenset({chosen})
+
+    def _own_order(self, seat: Seat) -> list[int]:
+        """The processors, beginning elsewhere for each worker: two that choose at once differ."""
+        order = sorted(self._allowed)
+        first = seat.number % len(order)
+        return order[first:] + order[:first]
 
 
 def _allowed() -> Collection[int]:

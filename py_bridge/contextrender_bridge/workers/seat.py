@@ -30,6 +30,8 @@ class Seat:
     """A pipe that ends with the process that started the workers."""
     beats: mmap.mmap
     """A byte for each worker, in memory that all of them share."""
+    places: memoryview
+    """The processor each worker's threads stay on, in such memory."""
 
     @property
     def count(self) -> int:
@@ -75,7 +77,8 @@ def seats(count: int, ready: int, alive: int) -> list[Seat]:
         letters.setblocking(False)
     boxes = tuple(box for box, _ in pairs)
     beats = mmap.mmap(-1, count)
+    places = memoryview(mmap.mmap(-1, count * 4)).cast("i")
     return [
-        Seat(number, letters, boxes, ready, alive, beats)
+        Seat(number, letters, boxes, ready, alive, beats, places)
         for number, (_, letters) in enumerate(pairs)
     ]
