@@ -12,7 +12,7 @@ from typing import Self
 
 from engine.history.frozen import FrozenTrail
 from engine.history.reuse import ReuseIndex
-from engine.history.tracking import Tracking
+from engine.history.tracking import Originals, Tracking
 from engine.history.tracking_then import RememberingTracking
 from engine.history.vector_table import VectorTable
 from engine.text.tokens import TokenCounter
@@ -121,6 +121,15 @@ class History:
         tracked = self.tracking.nbytes if self.tracking else 0
         known = self.vectors.nbytes + self.reuse.nbytes + tracked + frozen
         return fixed + self.text_bytes + known
+
+    def tracked(self, messages: int, originals: Originals, counter: TokenCounter) -> Tracking:
+        """`tracking`, made on first use, or what `followed` had, of the first `messages`."""
+        if self.followed is not None:
+            return self.followed.at(self, messages, originals, counter)
+        if self.tracking is None:
+            self.tracking = Tracking()
+        self.tracking.catch_up(self, messages, originals, counter)
+        return self.tracking
 
     def result_at(self, message: int) -> int:
         """The number of the result that is this message, or -1."""

@@ -159,15 +159,4 @@ class Moment:
 
 def present(view: View) -> Moment:
     """The next invocation."""
-    return Moment(view, len(view.history), lambda messages: tracking_of(view, messages))
-
-
-def tracking_of(view: View, messages: int) -> Tracking:
-    """The history's own tracking, made on first use and caught up with its first messages."""
-    history = view.history
-    if history.followed is not None:
-        return history.followed.at(history, messages, view.originals, view.counter)
-    if history.tracking is None:
-        history.tracking = Tracking()
-    history.tracking.catch_up(history, messages, view.originals, view.counter)
-    return history.tracking
+    return Moment(view, len(view.history), view.tracked)

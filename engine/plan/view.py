@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.history.history import NO_CALL, History
-from engine.history.tracking import Originals
+from engine.history.tracking import Originals, Tracking
 from engine.history.vectors import Vectors as Vector
 from engine.models.summaries import Summaries
 from engine.parameters import Parameters
@@ -58,6 +58,10 @@ class View:
         if len(held) < stop - start:
             raise LookupError("messages were let go of, and nothing is given to read them with")
         return held
+
+    def tracked(self, messages: int) -> Tracking:
+        """The history's own tracking, caught up with its first messages."""
+        return self.history.tracked(messages, self.originals, self.counter)
 
     @cached_property
     def retained(self) -> Retained:

@@ -43,6 +43,9 @@ TRACKING = (reuse_density, contextrender_plus, contextrender_frozen)
 """Policies that rank by tracked texts (`engine.plan.moment`): they read every text of a history
 before they render it, and make room for pinned results themselves."""
 
+WITHOUT_REUSE = (contextrender_frozen,)
+"""Policies that neither rank by c nor show excerpts around the values that were used."""
+
 
 def policy_named(name: str) -> Policy:
     """The policy of that name. Raises InvalidRequest naming those there are."""
@@ -54,6 +57,12 @@ def policy_named(name: str) -> Policy:
 def tracks_texts(name: str) -> bool:
     """Whether the policy of that name reads every text of a history. Raises InvalidRequest."""
     return policy_named(name) in TRACKING
+
+
+def reads_reuse(name: str) -> bool:
+    """Whether the policy of that name can only render what has been traced. Raises
+    InvalidRequest."""
+    return policy_named(name) not in WITHOUT_REUSE
 
 
 def plan_for(view: View, policy: Policy, live: bool = False) -> Plan:
@@ -73,5 +82,6 @@ __all__ = [
     "Policy",
     "plan_for",
     "policy_named",
+    "reads_reuse",
     "tracks_texts",
 ]

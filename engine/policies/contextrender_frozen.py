@@ -14,7 +14,7 @@ from engine.plan.chosen_plan import IN_PART
 from engine.plan.density import density_of
 from engine.plan.in_parts import select_in_parts
 from engine.plan.late import Selected, selected_late
-from engine.plan.moment import Moment, present, tracking_of
+from engine.plan.moment import Moment, present
 from engine.plan.newest import small_excerpt
 from engine.plan.plan import Plan
 from engine.plan.text_cap import retained_with, text_at
@@ -122,7 +122,7 @@ def _tracker(view: View) -> Callable[[int], Tracking]:
     def track(messages: int) -> Tracking:
         own = view.history.tracking
         if view.history.followed or own is None or own.messages <= messages:
-            return tracking_of(view, messages)
+            return view.tracked(messages)
         behind.catch_up(view.history, messages, view.originals, view.counter)
         return behind
 

@@ -128,15 +128,19 @@ def test_a_failed_commit_is_an_error_leaves_nothing_and_the_next_call_works(
     assert vectors == [node.fields.get("embedding") for node in bob.graph().of("ToolResult")]
 
 
-def test_an_early_answer_is_the_same_and_what_it_tells_is_recorded(service: Service) -> None:
+@pytest.mark.parametrize("policy", ["contextrender", "contextrender_frozen"])
+def test_an_early_answer_is_the_same_and_what_it_tells_is_recorded(
+    service: Service, policy: str
+) -> None:
+    """Of a policy that ranks by what was traced before, and of one that needs it later."""
     alice, bob = service.new_user(), service.new_user()
     early, usual = Conversation(alice.api, "s"), Conversation(bob.api, "s")
     for count in range(5, 20, 2):
-        fields = {"budget": 300, "want": "plan"}
+        fields = {"budget": 300, "policy": policy, "want": "plan"}
         assert early.send("render", RUN[:count], **fields, early=True) == usual.send(
             "render", RUN[:count], **fields
         )
-    asked = {"session": "s", "budget": 300}
+    asked = {"session": "s", "budget": 300, "policy": policy}
     assert alice.api("explain", **asked) == bob.api("explain", **asked)
     assert alice.graph().counts == bob.graph().counts
 
