@@ -6,7 +6,9 @@ What is above them sees httpx's replies and errors, whoever gives them.
 from __future__ import annotations
 
 import io
+import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.request import getproxies, proxy_bypass
 
@@ -22,6 +24,9 @@ KEEPALIVE_SECONDS = 20.0
 LONGEST_HEADER = 2**17
 LARGE_BODY = 2**20
 """Larger ones are written in pieces, so that others' replies go on meanwhile."""
+STALE_SECONDS = 2.0
+"""A provider ends connections that rest. Where it ended one as a request was on its way there, that
+shows within so many seconds; what breaks off later may have been worked on."""
 
 Content = bytes | AsyncIterator[bytes]
 
@@ -52,32 +57,47 @@ class OverHttp:
     async def ask(
         self, method: str, url: str, headers: Headers, content: Content
     ) -> httpx.Response:
-        """As `Connections` has it: headers and body go out as they are, and come in so."""
-        self._session = self._session or self._opened()
-        data: Any = content or None
-        if isinstance(content, bytes) and len(content) > LARGE_BODY:
-            data = io.BytesIO(content)
-        try:
-            target = URL(url, encoded=True)
-            response = await self._session.request(
-                method,
-                target,
-                data=data,
-                headers=[(name.decode("latin-1"), _text(value)) for name, value in headers],
-                skip_auto_headers=_NOT_ADDED,
-                allow_redirects=False,
-                proxy=self._proxy(target),
-            )
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise _failure(error) from error
-        return httpx.Response(
-            response.status, headers=list(response.raw_headers), stream=_Body(response)
-        )
+        """As `Connections` has it: headers and body go out as they are, and come in so.
+
+        Again, where the provider had ended a resting connection.
+        """
+        until = time.monotonic() + STALE_SECONDS
+        while True:
+            attempt = _Attempt()
+            try:
+                response = await self._send(method, url, headers, content, attempt)
+            except (aiohttp.ClientError, OSError, ValueError) as error:
+                again = attempt.rested and _is_cut_off(error) and isinstance(content, bytes)
+                if not again or time.monotonic() > until:
+                    raise _failure(error) from error
+            else:
+                return httpx.Response(
+                    response.status, headers=list(response.raw_headers), stream=_Body(response)
+                )
 
     async def close(self) -> None:
         """Closes all."""
         if self._session is not None:
             await self._session.close()
+
+    async def _send(
+        self, method: str, url: str, headers: Headers, content: Content, attempt: _Attempt
+    ) -> aiohttp.ClientResponse:
+        self._session = self._session or self._opened()
+        data: Any = content or None
+        if isinstance(content, bytes) and len(content) > LARGE_BODY:
+            data = io.BytesIO(content)
+        target = URL(url, encoded=True)
+        return await self._session.request(
+            method,
+            target,
+            data=data,
+            headers=[(name.decode("latin-1"), _text(value)) for name, value in headers],
+            skip_auto_headers=_NOT_ADDED,
+            allow_redirects=False,
+            proxy=self._proxy(target),
+            trace_request_ctx=attempt,
+        )
 
     def _opened(self) -> aiohttp.ClientSession:
         trusted = httpx.create_ssl_context()
@@ -93,6 +113,7 @@ class OverHttp:
             cookie_jar=aiohttp.DummyCookieJar(),
             max_line_size=LONGEST_HEADER,
             max_field_size=LONGEST_HEADER,
+            trace_configs=[_noting_rest()],
         )
 
     def _proxy(self, url: URL) -> str | None:
@@ -120,6 +141,34 @@ class _Body(httpx.AsyncByteStream):
     async def aclose(self) -> None:
         """Of a body that was not read to its end, the connection is given up."""
         self._response.close()
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """A request's one try; whether its connection had `rested` since an earlier request."""
+
+    rested: bool = False
+
+
+def _noting_rest() -> aiohttp.TraceConfig:
+    async def note(_: aiohttp.ClientSession, context: Any, __: object) -> None:
+        context.trace_request_ctx.rested = True
+
+    config = aiohttp.TraceConfig()
+    config.on_connection_reuseconn.append(note)
+    return config
+
+
+def _is_cut_off(error: Exception) -> bool:
+    """Whether the connection ended before any reply."""
+    return isinstance(
+        error,
+        (
+            aiohttp.ServerDisconnectedError,
+            aiohttp.ClientOSError,
+            aiohttp.ClientConnectionResetError,
+        ),
+    )
 
 
 def _text(value: bytes) -> str:

@@ -1,0 +1,93 @@
+"""Connections to a provider that ends them in its own time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+from contextrender_bridge.proxy import connections
+from contextrender_bridge.proxy.connections import OverHttp
+
+ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Provider:
+    """Answers the first request of each connection, and ends the connection with the next.
+
+    It `fails` where it ends each with the first.
+    """
+
+    def __init__(self, *, fails: bool = False) -> None:
+        self.asked = 0
+        self._fails = fails
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for answers in (not self._fails, False):
+            head = await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(int(head.lower().split(b"content-length: ")[1].split()[0]))
+            self.asked += 1
+            if not answers:
+                break
+            writer.write(ANSWER)
+            await writer.drain()
+        writer.close()
+
+
+@asynccontextmanager
+async def asking(provider: Provider) -> AsyncIterator[Callable[[], Awaitable[httpx.Response]]]:
+    server = await asyncio.start_server(provider, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    over_http = OverHttp(60.0)
+
+    async def ask(content: bytes = b"{}") -> httpx.Response:
+        reply = await over_http.ask("POST", f"http://127.0.0.1:{port}/v1", [], content)
+        await reply.aread()
+        return reply
+
+    try:
+        yield ask
+    finally:
+        await over_http.close()
+        server.close()
+
+
+def test_a_resting_connection_that_was_ended_is_not_the_agents_trouble() -> None:
+    async def run() -> None:
+        provider = Provider()
+        async with asking(provider) as ask:
+            assert (await ask()).text == "ok"
+            replies = await asyncio.gather(*(ask() for _ in range(4)))
+            assert [reply.text for reply in replies] == ["ok"] * 4
+            assert provider.asked == 1 + 4 + 1
+            # Now several rest.
+            replies = await asyncio.gather(*(ask() for _ in range(4)))
+            assert [reply.text for reply in replies] == ["ok"] * 4
+
+    asyncio.run(run())
+
+
+def test_a_new_connection_that_ends_is_an_error_and_asked_once() -> None:
+    async def run() -> None:
+        provider = Provider(fails=True)
+        async with asking(provider) as ask:
+            with pytest.raises(httpx.RemoteProtocolError):
+                await ask()
+        assert provider.asked == 1
+
+    asyncio.run(run())
+
+
+def test_what_breaks_off_late_may_have_been_worked_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "STALE_SECONDS", -1.0)
+
+    async def run() -> None:
+        provider = Provider()
+        async with asking(provider) as ask:
+            await ask()
+            with pytest.raises(httpx.HTTPError):
+                await ask()
+        assert provider.asked == 2
+
+    asyncio.run(run())
