@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-COUNTING = ("tiktoken==0.14.0", "httpx==0.28.1")
+COUNTING = ("tiktoken==0.14.0", "httpx==0.28.1", "numpy==2.5.5", "zstandard==0.25.0")
 """What counting as ContextRender does takes."""
 
 
