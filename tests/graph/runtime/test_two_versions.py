@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -47,8 +47,11 @@ def test_two_versions_write_the_same_session(
     with (
         serving(tmp_path / "that", older, new_database, PYTHONPATH=path) as before,
         serving(tmp_path / "this", REPOSITORY, new_database) as after,
+        ExitStack() as opened,
     ):
         agents = [Agent(server, "shared") for server in (before, after)]
+        for agent in agents:
+            opened.enter_context(agent.client)
         history: list[dict[str, str]] = []
         for _ in range(TURNS):
             for agent in agents:
