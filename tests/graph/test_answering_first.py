@@ -27,12 +27,17 @@ class Agent:
     runtime: Runtime
     root: str
     policy: str
+    budget: int = BUDGET
     messages: list[Any] = field(default_factory=lambda: [{"role": "user", "content": "Go on."}])
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return str(UUID(self.root)), SESSION
 
     @property
     def history(self) -> History:
         """As the process keeps it."""
-        state = WORKING_SET.get((str(UUID(self.root)), SESSION))
+        state = WORKING_SET.get(self.place)
         assert state is not None
         return state.histories[0]
 
@@ -52,13 +57,13 @@ class Agent:
         told: dict[str, int] = {}
 
         def tell(_: object) -> None:
-            if len(self.messages) == 1:  # it is kept from the first call on
+            if WORKING_SET.get(self.place) is None:  # it is kept from the first call on
                 return
             history = self.history
             told["traced"] = len(history.reuse.scores())
             told["tracked"] = history.tracking.messages if history.tracking else 0
 
-        fields = {"session": SESSION, "messages": self.messages, "budget": BUDGET}
+        fields = {"session": SESSION, "messages": self.messages, "budget": self.budget}
         asked = {**fields, "policy": self.policy, "live": True, "want": "plan", "early": True}
         self.runtime.call("render", lambda: asked, self.root, tell)
         return told
@@ -91,17 +96,33 @@ def test_reuse_is_traced_first_only_for_who_ranks_by_it(
     assert one.history.reuse.scores()[0] > 0
 
 
-def test_what_a_selection_needs_is_read_before_it_once_something_has_left(
-    runtime: Runtime, tmp_path: Path
-) -> None:
+def test_what_a_selection_needs_is_read_before_it(runtime: Runtime, tmp_path: Path) -> None:
+    """From half the budget on; below it there may never be one."""
     one = agent(runtime, tmp_path, "contextrender_frozen")
     one.render()
+    one.turn()
+    assert one.render() == {"traced": 0, "tracked": 0}
+    assert one.history.tracking is None
+    while one.history.total_tokens <= BUDGET / 2:
+        one.turn()
+        # Not before the answer: that would be waited for.
+        assert one.render()["tracked"] == 0
     while not any(trail.latest.over for trail in one.history.frozen.values()):
-        one.turn()
-        one.render()
-    for _ in range(3):
-        known = len(one.messages)
-        one.turn()
-        assert one.render()["tracked"] == known
         assert one.history.tracking is not None
         assert one.history.tracking.messages == len(one.messages)
+        one.turn()
+        one.render()
+
+
+def test_of_a_long_history_a_part_is_read_at_a_time(runtime: Runtime, tmp_path: Path) -> None:
+    one = agent(runtime, tmp_path, "contextrender_frozen")
+    for _ in range(60):
+        one.turn()
+    one.budget = 50 * len(one.messages)
+    read = []
+    for _ in range(3):
+        one.render()
+        assert one.budget / 2 < one.history.total_tokens < one.budget
+        assert one.history.tracking is not None
+        read.append(one.history.tracking.messages)
+    assert 0 < read[0] < read[1] <= read[2] == len(one.messages)
