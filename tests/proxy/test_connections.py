@@ -10,7 +10,6 @@ from contextrender_bridge.proxy import connections
 from contextrender_bridge.proxy.connections import OverHttp
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Provider:
@@ -41,8 +40,8 @@ async def asking(provider: Provider) -> AsyncIterator[Callable[[], Awaitable[htt
     port = server.sockets[0].getsockname()[1]
     over_http = OverHttp(60.0)
 
-    async def ask(content: bytes = b"{}") -> httpx.Response:
-        reply = await over_http.ask("POST", f"http://127.0.0.1:{port}/v1", [], content)
+    async def ask() -> httpx.Response:
+        reply = await over_http.ask("POST", f"http://127.0.0.1:{port}/v1", [], b"{}")
         await reply.aread()
         return reply
 
