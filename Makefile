@@ -4,7 +4,7 @@ BIN := .venv/bin
 TRACES ?=
 RUNTIMES ?=
 
-.PHONY: demo test chaos fuzz test-postgres test-lowest test-runtimes audit size data bench eval check check-jac \
+.PHONY: demo test test-all chaos fuzz test-lowest test-runtimes advisories wheel size data bench eval check check-jac \
 	check-python check-console fix lock clean
 
 demo: .venv/ready
@@ -12,12 +12,22 @@ demo: .venv/ready
 
 # A file's tests stay in one process; JOBS=0 runs all in this one.
 JOBS ?= auto
-SIDE_BY_SIDE := --numprocesses $(JOBS) --dist loadfile
+PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
+# What failed is run once more by itself: some wait for things that a busy machine delays.
+AGAIN := $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
+# In minutes, with nothing but .venv: a real server, a real SQLite file.
 test: .venv/ready
-	.ci/get-postgresql
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
-	$(MAKE) --no-print-directory test-postgres
+	$(PYTEST) -m "not slow" || $(AGAIN) -m "not slow"
+
+# Everything: the slow ones too, more generated examples, and PostgreSQL, the API and accounts over it.
+GENERATED := tests/engine tests/dialects tests/api/test_fuzz.py tests/proxy/test_fuzz.py
+ACCOUNTS := tests/server/accounts tests/server/limits/test_quotas.py
+test-all: test
+	.ci/get-programs
+	$(PYTEST) -m slow || $(AGAIN) -m slow
+	FUZZ_EXAMPLES=50 $(PYTEST) $(GENERATED) || FUZZ_EXAMPLES=50 $(AGAIN) $(GENERATED)
+	TEST_STORE=postgres $(PYTEST) tests/api $(ACCOUNTS) || TEST_STORE=postgres $(AGAIN) tests/api $(ACCOUNTS)
 
 # Servers killed under load 200 times, locked databases, jumping clocks; a failing disk, database and
 # provider; 200 rows lost or damaged. CHAOS_SEED repeats a run.
@@ -25,27 +35,19 @@ chaos: export CHAOS_ROUNDS ?= 200
 chaos: export FAILOVER_ROUNDS ?= 20
 chaos: export DAMAGED_EXAMPLES ?= 200
 chaos: .venv/ready
-	$(BIN)/python -m pytest -rs tests/server/test_chaos.py tests/server/test_readiness.py \
-		tests/api/test_damaged.py \
-		tests/proxy/test_fail_open.py tests/graph/runtime/test_failover.py \
-		tests/graph/runtime/test_patroni.py tests/graph/runtime/test_two_versions.py
+	$(BIN)/python -m pytest -rs tests/server/test_chaos.py tests/server/watching/test_readiness.py \
+		tests/api/test_damaged.py tests/proxy/test_fail_open.py \
+		tests/graph/store/test_failover.py tests/graph/store/test_patroni.py
 
-# Generated requests to every endpoint, the proxy's three dialects and MCP; what failed is kept in
-# .hypothesis and tried first. HYPOTHESIS_SEED repeats a run.
+# Generated transcripts for the engine, and requests to every endpoint, the proxy's three dialects and
+# MCP; what failed is kept in .hypothesis and tried first. HYPOTHESIS_SEED repeats a run.
 HYPOTHESIS_SEED := $(or $(HYPOTHESIS_SEED),$(shell date +%s))
 fuzz: export FUZZ_EXAMPLES ?= 500
 fuzz: .venv/ready
 	@echo "HYPOTHESIS_SEED=$(HYPOTHESIS_SEED)"
-	$(BIN)/python -m pytest -rs --hypothesis-seed=$(HYPOTHESIS_SEED) \
-		tests/api/test_fuzz.py tests/proxy/test_fuzz.py
+	$(BIN)/python -m pytest -rs --hypothesis-seed=$(HYPOTHESIS_SEED) $(GENERATED)
 
-# The tests of the API and of accounts again over PostgreSQL, in a cluster of their own; left out where
-# there is none.
-ACCOUNTS := $(addprefix tests/server/,test_accounts.py test_quotas.py test_sign_in.py test_users.py)
-test-postgres: .venv/ready
-	TEST_STORE=postgres $(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/api $(ACCOUNTS)
-
-# The same with the lowest versions that the requirements allow, whatever the tests' own tools would
+# The tests with the lowest versions that the requirements allow, whatever the tests' own tools would
 # rather have: make test-lowest TESTS=tests/api
 TESTS ?= tests
 LOWEST := .venv-lowest/bin/python
@@ -58,25 +60,29 @@ test-lowest: .venv/ready
 	$(LOWEST) -m pytest $(TESTS)
 
 # Known advisories about what is installed; SECURITY.md has those that are. It needs their databases.
-audit: .venv/ready
-	@.ci/audit $(BIN)
+advisories: .venv/ready
+	@.ci/advisories $(BIN)
 
 # Agent runtimes themselves, each installed in a cache folder; QUICK=1 leaves out the slowest:
 # make test-runtimes RUNTIMES="langchain opencode"
 test-runtimes: .venv/ready
-	$(BIN)/python -m pytest -v $(SIDE_BY_SIDE) $(if $(QUICK),-m "not slow") \
+	$(PYTEST) -v $(if $(QUICK),-m "not slow") \
 		$(if $(RUNTIMES),$(addprefix adapters/,$(RUNTIMES)),adapters clients)
+
+# The distribution with its Jac compiled, in dist/.
+wheel: .venv/ready
+	$(BIN)/python -m build --no-isolation --wheel --outdir dist py_bridge
 
 # What the parts take on disk, each installed from its locked versions in an environment of its own.
 size: .venv/ready
-	$(BIN)/python bench/size.py
+	$(BIN)/python -m bench.size
 
 # tiktoken's encodings and LiteLLM's prices, as the wheel ships them.
 data: .venv/ready
-	$(BIN)/python bench/shipped.py
+	$(BIN)/python -m bench.shipped
 
 bench: .venv/ready
-	$(BIN)/python bench/latency
+	$(BIN)/python -m bench.latency
 
 # Every policy on recorded runs, as one page: make eval TRACES=runs.jsonl.gz
 eval: .venv/ready

@@ -9,19 +9,19 @@ from pathlib import Path
 import httpx
 import pytest
 from contextrender_bridge import ContextRender, Credentials
+from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.replies import SessionView
 from contextrender_bridge.proxy.app import Proxy
 from contextrender_bridge.proxy.standalone import Standalone
-from contextrender_bridge.server.temporary import temporary_service
-from contextrender_bridge.settings import Settings
+from contextrender_bridge.server.process.temporary import temporary_service
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from adapters.testing.hosts import BUDGET
 from adapters.testing.installs import environment
 from adapters.testing.javascript import built_client, package_in
-from tests.proxy.doubles import Model, serving
+from tests.support.scripted_model import Model, serving
 from tests.support.waiting import until
 
 

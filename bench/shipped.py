@@ -1,7 +1,8 @@
 """Writes what the wheel ships of others' data: tiktoken's encodings and LiteLLM's prices.
 
-Both are read from the LiteLLM that is installed, so that the service needs no LiteLLM to count
-tokens and to price calls. `make data` runs it; a test holds them to the locked version.
+So the service needs no LiteLLM to count tokens and to price calls. `make data` runs it. The prices
+are LiteLLM's of today where its address answers, else those of the LiteLLM that is installed; their
+date is today's, or that of the newest model with a date in its name.
 
 An encoding is tiktoken's pattern, then its tokens in the order of their ranks, base64, a line each,
 compressed: a quarter of tiktoken's own files, and read faster.
@@ -10,12 +11,17 @@ compressed: a quarter of tiktoken's own files, and read faster.
 import importlib.util
 import json
 import os
+import re
 from base64 import b64encode
+from datetime import date
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+import httpx
 import tiktoken
 import zstandard
-from contextrender_bridge.shipped import ENCODINGS
+from contextrender_bridge.base.shipped import ENCODINGS
 
 DATA = Path(__file__).resolve().parent.parent / "py_bridge" / "contextrender_bridge" / "data"
 FIELDS = (
@@ -29,6 +35,7 @@ FIELDS = (
 TABLE = "model_prices_and_context_window_backup.json"
 LEVEL = 22
 CALLED = ("chat", "responses")
+DAY = re.compile(r"-(20[2-9]\d-[01]\d-[0-3]\d)$")
 
 
 def main() -> None:
@@ -38,7 +45,7 @@ def main() -> None:
     for name in ENCODINGS:
         packed = zstandard.ZstdCompressor(level=LEVEL).compress(encoding(source, name))
         (DATA / "encodings" / f"{name}.zst").write_bytes(packed)
-    (DATA / "prices.json").write_text(prices(source), encoding="utf-8")
+    (DATA / "prices.json").write_text(prices(*newest(source)), encoding="utf-8")
 
 
 def litellms() -> Path:
@@ -61,16 +68,34 @@ def encoding(source: Path, name: str) -> bytes:
     return b"\n".join((made._pat_str.encode(), *map(b64encode, tokens)))
 
 
-def prices(source: Path) -> str:
+def newest(source: Path) -> tuple[str, str, dict[str, Any]]:
+    """LiteLLM's table: where it is from, its date, its rows."""
+    import litellm
+
+    try:
+        reply = httpx.get(litellm.model_cost_map_url, timeout=10, follow_redirects=True)
+        return "LiteLLM", date.today().isoformat(), reply.raise_for_status().json()
+    except (httpx.HTTPError, ValueError):
+        return installed(source)
+
+
+def installed(source: Path) -> tuple[str, str, dict[str, Any]]:
+    """The table of the LiteLLM that is installed."""
+    rows: dict[str, Any] = json.loads((source / TABLE).read_text(encoding="utf-8"))
+    days = (day for name in rows for day in DAY.findall(name))
+    return f"LiteLLM {version('litellm')}", max(days), rows
+
+
+def prices(source: str, day: str, rows: dict[str, Any]) -> str:
     """Dollars for a token and the window, a model a line, of those called and priced by tokens."""
-    table = json.loads((source / TABLE).read_text(encoding="utf-8"))
     kept = {
         model: {field: row[field] for field in FIELDS if row.get(field)}
-        for model, row in sorted(table.items())
+        for model, row in sorted(rows.items())
         if row.get("mode") in CALLED and row.get("input_cost_per_token")
     }
-    lines = (f"{json.dumps(model)}: {json.dumps(row)}" for model, row in kept.items())
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+    lines = ",\n".join(f"{json.dumps(model)}: {json.dumps(row)}" for model, row in kept.items())
+    head = f'"source": {json.dumps(source)},\n"date": {json.dumps(day)}'
+    return f'{{\n{head},\n"models": {{\n{lines}\n}}\n}}\n'
 
 
 if __name__ == "__main__":

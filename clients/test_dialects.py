@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects import DIALECTS, MessagePlan
-from contextrender_bridge.wire import Json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adapters.testing.javascript import built_client, command
-from tests.bridge.bodies import MAKERS, bodies, body_with_users_call
+from tests.dialects.bodies import MAKERS, bodies, body_with_users_call
 from tests.support.strategies import BUDGETS, render
 
 PROGRAM = Path(__file__).parent / "transcripts.mjs"

@@ -4,10 +4,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
-from contextrender_bridge.errors import InvalidRequest
+from contextrender_bridge.base.errors import InvalidRequest
+from contextrender_bridge.base.setting_kinds import AUTO as AUTO_NAME
 
 SMALLEST_BUDGET = 64
-_SHARES = ("query_task_share", "oversized_share", "newest_share", "frozen_share", "thrifty")
+AUTO = 0
+"""The budget that finds itself, for `contextrender_frozen` (`docs/policies.md`, Budget)."""
+
+_SHARES = ("query_task_share", "oversized_share", "newest_share", "frozen_share")
+
+
+def budget_name(budget: int) -> int | str:
+    """A budget as it is told: a number of tokens, or "auto"."""
+    return AUTO_NAME if budget == AUTO else budget
 
 
 @dataclass(slots=True, frozen=True)
@@ -26,8 +35,7 @@ class Parameters:
     oversized_share: float = 0.125
     newest_share: float = 0.5
     frozen_share: float = 0.5
-    thrifty: float = 0.0
-    cache_minutes: float = 60.0
+    cache_minutes: float = 5.0
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
         """These with some changed. Raises InvalidRequest for an unknown name or a bad number."""
@@ -54,8 +62,12 @@ class Parameters:
         return asdict(self)
 
 
-def check_budget(budget: int) -> int:
-    """The budget itself. Raises InvalidRequest when it is too small to say anything with."""
+def check_budget(budget: object) -> int:
+    """A budget in tokens, or `AUTO` for "auto". Raises InvalidRequest for what is neither."""
+    if budget == AUTO_NAME:
+        return AUTO
+    if isinstance(budget, bool) or not isinstance(budget, int):
+        raise InvalidRequest('budget must be a whole number of tokens, or "auto"')
     if budget < SMALLEST_BUDGET:
         raise InvalidRequest(f"budget must be at least {SMALLEST_BUDGET} tokens")
     return budget

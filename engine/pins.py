@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final, Self
 
-from contextrender_bridge.errors import InvalidRequest
+from contextrender_bridge.base.errors import InvalidRequest
 
 MOST: Final = 100
 LONGEST: Final = 200
@@ -24,7 +24,7 @@ class Pins:
         """From outside. Raises InvalidRequest for what is no list of names."""
         for pattern in _checked("keep_tools", keep_tools):
             if "[" in pattern and "]" not in pattern.partition("[")[2][1:]:
-                raise InvalidRequest(f"keep_tools has a [ that no ] closes: {pattern!r:.40}")
+                raise InvalidRequest(f"keep_tools has a [ without a ]: {pattern!r:.40}")
         return cls(_checked("keep_tools", keep_tools), _checked("keep", keep))
 
     def to_json(self) -> dict[str, list[str]]:

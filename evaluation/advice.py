@@ -5,21 +5,22 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final
 
-from contextrender_bridge.errors import InvalidRequest
+from contextrender_bridge.base.errors import InvalidRequest
 
 from engine.call.request import RenderSettings
 from engine.models.embeddings import Embedder, NoEmbedder
 from engine.models.summaries import MODEL_POLICIES
+from engine.parameters import budget_name
 from evaluation.bootstrap import Bootstrap
 from evaluation.cases import Case, cases_of
 from evaluation.in_process import replay_run
-from evaluation.prices import Prices, rule_of
+from evaluation.prices import RulePrices, rule_of
 from evaluation.runs import Run
 from evaluation.scores import RunScore
-from evaluation.verdict import Verdict, verdict_on
+from evaluation.verdict import Verdict, lengths_of, verdict_on
 
 POLICIES: Final = "contextrender_frozen"
-BUDGETS: Final = "6000,12000,24000,48000"
+BUDGETS: Final = "6000,12000,24000,48000,auto"
 MOST_CASES: Final = 12
 
 Replay = Callable[[Sequence[Run], Sequence[Case]], Sequence[RunScore]]
@@ -27,7 +28,7 @@ Replay = Callable[[Sequence[Run], Sequence[Case]], Sequence[RunScore]]
 
 
 def advise(
-    runs: Sequence[Run], cases: Sequence[Case], prices: Prices, replay: Replay | None = None
+    runs: Sequence[Run], cases: Sequence[Case], prices: RulePrices, replay: Replay | None = None
 ) -> Verdict:
     """The verdict on runs under these cases, by the rule of the provider whose models they are of.
 
@@ -38,7 +39,8 @@ def advise(
     scores = (replay or _here)(runs, cases)
     bootstrap = Bootstrap(scores, prices=prices)
     known = [(case, bootstrap.estimates(index)) for index, case in enumerate(cases)]
-    return verdict_on(known, rule_of(run.model for run in runs), bootstrap.tasks)
+    rule = rule_of(run.model for run in runs)
+    return verdict_on(known, rule, bootstrap.tasks, lengths_of(scores, rule, prices))
 
 
 def for_agents(cases: Sequence[Case]) -> list[Case]:
@@ -68,7 +70,7 @@ def advise_on_session(
             replay_run(each, cases, embedder or NoEmbedder(), closed_loop=True) for each in runs
         ]
 
-    return advise([run], cases or session_cases(), Prices(), replay)
+    return advise([run], cases or session_cases(), RulePrices(), replay)
 
 
 def session_cases(policies: Sequence[str] = (), budgets: Sequence[int] = ()) -> list[Case]:
@@ -76,17 +78,18 @@ def session_cases(policies: Sequence[str] = (), budgets: Sequence[int] = ()) -> 
 
     Raises InvalidRequest for too many, and for a policy that there is not or that needs a model.
     """
+    usual = cases_of(POLICIES, BUDGETS)
     if not policies and not budgets:
-        return cases_of(POLICIES, BUDGETS)
+        return usual
     named = list(dict.fromkeys(policies)) or [POLICIES]
-    sizes = list(dict.fromkeys(budgets)) or [int(each) for each in BUDGETS.split(",")]
+    sizes = list(dict.fromkeys(budgets)) or [case.budget for case in usual]
     if len(named) * len(sizes) > MOST_CASES:
         raise InvalidRequest(f"policies and budgets may make {MOST_CASES} cases at most")
     for name in named:
         if name in MODEL_POLICIES:
-            raise InvalidRequest(f"policy {name!r} needs a model, which advice does not ask")
+            raise InvalidRequest(f"policy {name!r} needs a model, and advice asks none")
         for size in sizes:
-            RenderSettings().updated({"policy": name, "budget": size})
+            RenderSettings().updated({"policy": name, "budget": budget_name(size)})
     return [Case(name, size) for name in named for size in sizes]
 
 

@@ -1,8 +1,8 @@
-"""Say what policy and budget would serve the agent whose runs these are, and what that costs.
+"""Recommend a policy and a budget for the agent of these runs, and say what that costs.
 
 Each run is replayed under every policy and budget with an agent that fetches again what it needs
 and does not see. The verdict takes the cheapest that hides something needed in at most 5% of the
-steps that draw on earlier results; full history where that saves less than 2%.
+steps that use earlier results; full history if that saves less than 2%.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from evaluation.advice import BUDGETS, POLICIES, advise
 from evaluation.bootstrap import span
 from evaluation.cases import Case, cases_of
 from evaluation.command import add_what_to_replay
-from evaluation.prices import Prices
+from evaluation.prices import RulePrices
 from evaluation.progress import progress
 from evaluation.report import console, percent, table
 from evaluation.runs import Run, read_runs
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Replays, and prints the verdict."""
     cases = cases_of(args.policy, args.budget, args.set)
-    prices = Prices.parsed(args.price)
+    prices = RulePrices.parsed(args.price)
     runs = read_runs(args.files, args.limit)
 
     def replay(runs: Sequence[Run], cases: Sequence[Case]) -> list[RunScore]:
@@ -59,7 +59,7 @@ def _print_options(verdict: Verdict) -> None:
     for option in verdict.options:
         made.add_row(
             option.case.name,
-            f"{option.case.budget:,}",
+            option.case.size,
             percent(option.cost.value),
             span(option.cost),
             percent(option.hidden.value),

@@ -1,4 +1,4 @@
-"""Confidence intervals: runs of one task stand or fall together, so tasks are drawn, not runs."""
+"""Confidence intervals. Tasks are resampled, not runs: runs of one task are alike."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final, Self
 import numpy as np
 
 from evaluation.figures import FIGURES, Figure
-from evaluation.prices import Prices
+from evaluation.prices import RulePrices
 from evaluation.scores import RunScore
 from evaluation.sums import Floats, Sums, sums_of
 
@@ -62,11 +62,11 @@ class Bootstrap:
         runs: Sequence[RunScore],
         resamples: int = RESAMPLES,
         seed: int = 0,
-        prices: Prices | None = None,
+        prices: RulePrices | None = None,
     ) -> None:
         """Draws `resamples` times as many tasks as there are, with replacement."""
         self._runs = runs
-        self._prices = prices or Prices()
+        self._prices = prices or RulePrices()
         tasks = sorted({run.task for run in runs})
         self.tasks = len(tasks)
         number = {task: index for index, task in enumerate(tasks)}

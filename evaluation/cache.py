@@ -1,4 +1,4 @@
-"""Scores kept between replays, a file for each run and case, so that a replay can be resumed."""
+"""Scores kept in a file for each run and case, so that a replay can be resumed."""
 
 import hashlib
 import json
@@ -10,9 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.paths import app_dir
-from contextrender_bridge.settings import current_settings
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.paths import app_dir
+from contextrender_bridge.base.settings import current_settings
 
 from engine.costs import Usage
 from engine.lookback.measures import RecallScore

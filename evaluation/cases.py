@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
-from contextrender_bridge.errors import CommandError, InvalidRequest
-from contextrender_bridge.settings import current_settings
+from contextrender_bridge.base.errors import CommandError, InvalidRequest
+from contextrender_bridge.base.settings import current_settings
 
 from engine.models.summaries import SummariesInMemory, SummaryModel, summaries_for
-from engine.parameters import Parameters, check_budget
+from engine.parameters import AUTO, Parameters, budget_name, check_budget
 from engine.policies import policy_named
 
 
@@ -30,6 +30,11 @@ class Case:
         return self.label or self.policy
 
     @property
+    def size(self) -> str:
+        """The budget as it is told."""
+        return f"{self.budget:,}" if self.budget else str(budget_name(self.budget))
+
+    @property
     def changed(self) -> dict[str, float]:
         """The parameters that differ from the defaults."""
         return {
@@ -39,7 +44,7 @@ class Case:
         }
 
     def __str__(self) -> str:
-        return f"{self.name}@{self.budget}"
+        return f"{self.name}@{budget_name(self.budget)}"
 
 
 _DEFAULTS = Parameters()
@@ -113,11 +118,16 @@ def _values(settings: Sequence[str]) -> Mapping[str, float]:
 
 def _budgets(text: str) -> list[int]:
     try:
-        return [check_budget(int(budget)) for budget in _parts(text)]
+        return [
+            AUTO if budget == budget_name(AUTO) else check_budget(int(budget))
+            for budget in _parts(text)
+        ]
     except InvalidRequest as problem:
         raise CommandError(f"{problem.message}.") from None
     except ValueError:
-        raise CommandError("--budget takes whole numbers of tokens, as in 6000,12000.") from None
+        raise CommandError(
+            "--budget takes whole numbers of tokens, as in 6000,12000, or auto."
+        ) from None
 
 
 def _parts(text: str) -> list[str]:

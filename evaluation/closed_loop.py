@@ -6,7 +6,7 @@ The rule is written down in docs/evaluation.md, Closed loop.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from engine.lookback.measures import unseen_tokens
 from engine.lookback.pausing import pause

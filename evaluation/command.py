@@ -1,4 +1,4 @@
-"""Measure policies on recorded runs: what they send, and how much of what later steps drew on.
+"""Measure policies on recorded runs: what they send, and how much of what later steps used.
 
 A run is a line of JSON, {"id", "source", "model", "messages"}, with OpenAI chat messages. Before
 each assistant message the history is rendered as it would have been for that model call. Tokens
@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from contextrender_bridge.base.errors import CommandError, NoCredentials
+from contextrender_bridge.base.installing import how_to_install
+from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.client import ContextRender
-from contextrender_bridge.errors import CommandError, NoCredentials
-from contextrender_bridge.installing import how_to_install
-from contextrender_bridge.server.temporary import temporary_service
-from contextrender_bridge.settings import current_settings
+from contextrender_bridge.server.process.temporary import temporary_service
 
 from engine.call.request import DEFAULT_BUDGET
 from engine.models.summaries import MODEL_POLICIES
@@ -27,13 +27,14 @@ from evaluation import export, report
 from evaluation.bootstrap import RESAMPLES, Bootstrap
 from evaluation.cache import ScoreCache
 from evaluation.cases import Case, cases_of
+from evaluation.compactions import measure_runs
 from evaluation.compare import differences, pairs_of
 from evaluation.over_http import HttpReplay
-from evaluation.prices import DEFAULTS, Prices, rule_of
+from evaluation.prices import DEFAULTS, RulePrices, rule_of
 from evaluation.progress import progress
 from evaluation.runs import Run, read_runs
 from evaluation.scores import RunScore
-from evaluation.verdict import verdict_on
+from evaluation.verdict import lengths_of, verdict_on
 from evaluation.workers import Advance, replay_runs
 
 COMPARED = "contextrender,prune,full"
@@ -46,16 +47,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add_replay_arguments(parser, COMPARED, str(DEFAULT_BUDGET))
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures, per run too")
-    parser.add_argument("--csv", type=Path, metavar="OUT", help="write the figures, a line a case")
+    parser.add_argument(
+        "--csv", type=Path, metavar="OUT", help="write the figures, one line a case"
+    )
     parser.add_argument("--plot", type=Path, metavar="DIR", help="write plots, as PNG and SVG")
     parser.add_argument("--report", type=Path, metavar="OUT", help="write all of it as one page")
     parser.add_argument(
-        "--resume", type=Path, metavar="DIR", help="keep scores there, and take those kept before"
+        "--resume", type=Path, metavar="DIR", help="keep scores there, and reuse those kept before"
     )
     parser.add_argument(
         "--http",
         action="store_true",
-        help="through a server: CONTEXTRENDER_URL's, else one started for the purpose",
+        help="through a server: CONTEXTRENDER_URL's, else a new one",
     )
 
 
@@ -104,14 +107,16 @@ def add_replay_arguments(parser: argparse.ArgumentParser, policies: str, budgets
         type=count,
         default=RESAMPLES,
         metavar="N",
-        help="for intervals (%(default)s)",
+        help="resamplings for the intervals (%(default)s)",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the resampling (0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="seed of the resampling (0)"
+    )
     parser.add_argument(
         "--closed-loop",
         action=argparse.BooleanOptionalAction,
         default=False,
-        help="replay once more with an agent that fetches again what it needs and does not see",
+        help="also replay with an agent that fetches again what it needs and does not see",
     )
 
 
@@ -127,16 +132,19 @@ def run(args: argparse.Namespace) -> int:
     budgets = list(dict.fromkeys(case.budget for case in cases))
     pairs = pairs_of(args.compare, budgets, args.set)
     cases = list(dict.fromkeys([*cases, *(case for pair in pairs for case in pair)]))
-    prices = Prices.parsed(args.price)
+    prices = RulePrices.parsed(args.price)
     runs = read_runs(args.files, args.limit)
     scores = _scores(args, runs, cases)
     bootstrap = Bootstrap(scores, args.resamples, args.seed, prices)
     compared = list(differences(bootstrap, cases, pairs))
     rule = rule_of(run.model for run in runs)
     known = [(case, bootstrap.estimates(index)) for index, case in enumerate(cases)]
-    verdict = verdict_on(known, rule, bootstrap.tasks)
+    verdict = verdict_on(known, rule, bootstrap.tasks, lengths_of(scores, rule, prices))
+    lost = measure_runs(runs) if any(run.continues for run in runs) else None
     if args.json:
-        export.write_json(export.to_json(scores, bootstrap, compared), args.json)
+        told = export.to_json(scores, bootstrap, compared)
+        told["compactions"] = lost.to_json() if lost else None
+        export.write_json(told, args.json)
     if args.csv:
         export.write(export.to_csv(scores, bootstrap), args.csv)
     if args.plot or args.report:
@@ -151,6 +159,8 @@ def run(args: argparse.Namespace) -> int:
             export.write(page(scores, bootstrap, compared, plots, command, verdict), args.report)
     out = report.console()
     out.print(*report.tables(scores, bootstrap, compared), sep="\n")
+    if lost is not None:
+        out.print(report.compaction_table(lost))
     out.print(report.notes(scores, bootstrap, args.http))
     return 0
 

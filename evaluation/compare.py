@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contextrender_bridge.errors import CommandError
+from contextrender_bridge.base.errors import CommandError
 
 from evaluation.bootstrap import Bootstrap, Estimate
 from evaluation.cases import Case, cases_named

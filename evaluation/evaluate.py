@@ -1,9 +1,9 @@
 """Measure policies on recorded runs and write the whole report, as one page that opens offline.
 
-Those are all policies that call no model, unless --policy names others.
+Without --policy these are all policies that call no model.
 
-In the folder of `--out` are then report.html, figures.json, figures.csv, plots/ and scores/, from
-which the same command takes up where it was stopped.
+The folder of `--out` then has report.html, figures.json, figures.csv, plots/ and scores/. If the
+command is stopped, the same command goes on from scores/.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_replay_arguments(parser, policies, BUDGETS)
     parser.set_defaults(closed_loop=True)
     parser.add_argument(
-        "--out", type=Path, default=OUT, metavar="DIR", help="where it is written (%(default)s)"
+        "--out", type=Path, default=OUT, metavar="DIR", help="output folder (%(default)s)"
     )
 
 

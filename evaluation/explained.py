@@ -1,4 +1,4 @@
-"""One model call of a replay explained: what it was shown, what not, and why."""
+"""Explains one model call of a replay: what it was shown, what not, and why."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -59,7 +59,7 @@ def print_explanation(out: Console, run: str, view: ExplainView, drawn_on: Colle
         f"[bold]One call explained: call {view['turn']} of {escape(run)}[/bold]\n"
         f"{len(shown)} of {len(results)} results shown, {tokens['after']:,} of "
         f"{tokens['before']:,} tokens, budget {view['budget']:,}.\n"
-        "* marks those the call then drew on; 1st, 2nd ... is the order of taking."
+        "* marks those the call then used; 1st, 2nd ... is the order of selection."
     )
     out.print(_results_table(results, shown, drawn_on))
     reasons = Counter(result["reason"] for result in results if result["order"] is None)

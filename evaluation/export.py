@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from contextrender_bridge.errors import CommandError
+from contextrender_bridge.base.errors import CommandError
 
 from evaluation.bootstrap import Bootstrap
 from evaluation.compare import Difference

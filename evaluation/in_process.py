@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from engine.call.render_call import assemble, render_call
 from engine.history.history import History
@@ -60,23 +60,25 @@ def replay_run(
                 watch(scorer.score.case, turn, prompt)
     score = score_of(run, [scorer.score for scorer in scorers], prompts)
     for scored in score.cases if closed_loop else ():
-        render = _Renderer(scored.case, counter, remembering)
+        render = Renderer(scored.case, counter, remembering)
         scored.loop = replay_in_closed_loop(run, render, prompts)
     score.recording, score.embedding = recording, remembering.seconds
     return score
 
 
-class _Renderer:
+class Renderer:
     """Renders a history of its own, which grows from call to call, under one case."""
 
-    def __init__(self, case: Case, counter: TokenCounter, embedder: "_Remembering") -> None:
+    def __init__(self, case: Case, counter: TokenCounter, embedder: Embedder) -> None:
+        """Starts with nothing recorded."""
         self._case = case
         self._counter = counter
-        self._embedder = embedder
+        self._embedder = embedder if isinstance(embedder, _Remembering) else _Remembering(embedder)
         self._history = History()
         self._summaries = SummariesInMemory()
 
     def __call__(self, messages: Sequence[Json], times: Sequence[float]) -> Prompt:
+        """The prompt before the next call, after all of these."""
         history = self._history
         new = slice(len(history), None)
         history.extend(messages[new], self._counter, times[new])
@@ -117,6 +119,8 @@ def _prompt(
         bool(rendered.warnings),
         time.perf_counter() - start - (embedder.seconds - embedding),
         frozenset(position for position in shown if history.result_at(position) >= 0),
+        [item.message for item in rendered.items],
+        rendered.budget,
     )
 
 

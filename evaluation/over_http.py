@@ -5,11 +5,12 @@ import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 
+from contextrender_bridge.base.errors import CommandError, ContextRenderError
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.replies import RenderView
-from contextrender_bridge.errors import CommandError, ContextRenderError
 
 from engine.costs import Usage
+from engine.parameters import budget_name
 from engine.text.tokens import counter_for
 from evaluation.cases import Case
 from evaluation.prompts import Prompts
@@ -65,7 +66,7 @@ class HttpReplay:
             reply = self._client.render(
                 session,
                 run.messages[: turn.position],
-                budget=case.budget,
+                budget=budget_name(case.budget),
                 policy=case.policy,
                 parameters=case.changed or None,
                 model=run.model or None,
@@ -85,6 +86,7 @@ class HttpReplay:
             bool(reply["warnings"]),
             time.perf_counter() - start,
             frozenset(reply["visible"]) | {each["position"] for each in reply["replaced"]},
+            budget=reply["budget"],
         )
 
 

@@ -176,7 +176,7 @@ def _figures(runs: Sequence[RunScore], bootstrap: Bootstrap, names: Sequence[str
     for index, total in enumerate(totals(runs)):
         known = bootstrap.estimates(index)
         cells = [_cell(name, known[name]) for name in names]
-        rows.append([escape(total.case.name), f"{total.case.budget:,}", *cells])
+        rows.append([escape(total.case.name), total.case.size, *cells])
     return _table(["policy", "budget", *titles], rows)
 
 
@@ -203,7 +203,7 @@ def _sent(runs: Sequence[RunScore]) -> str:
         rows.append(
             [
                 escape(total.case.name),
-                f"{total.case.budget:,}",
+                total.case.size,
                 *(f"{count:,}" for count in (*counts, recall.tokens_rendered)),
                 percent(total.share_saved),
                 *(f"{count:,}" for count in more),

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import matplotlib as mpl
-from contextrender_bridge.errors import CommandError
+from contextrender_bridge.base.errors import CommandError
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
+from engine.parameters import AUTO, budget_name
+from engine.plan.sizing import START
 from evaluation.bootstrap import Bootstrap, Estimate
 from evaluation.cases import Case
 from evaluation.figures import BY_NAME
@@ -120,8 +122,8 @@ class Plotter:
             axes.set_xlabel(f"{BY_NAME[costing].title}, %")
             _shares(axes, "turns with all values in view, %")
 
-        sizes = sorted({case.budget for case in self._cases})
-        budgets = " to ".join(f"{size:,}" for size in dict.fromkeys((sizes[0], sizes[-1])))
+        sizes = [case.size for case in sorted(self._cases, key=lambda case: case.budget)]
+        budgets = " to ".join(dict.fromkeys((sizes[0], sizes[-1])))
         return _plot("cost-by-view", f"Cost against what is in view, budgets {budgets}", draw)
 
     def _by_age(self, budget: int) -> Plot:
@@ -133,16 +135,22 @@ class Plotter:
             axes.set_xlabel("age of the result, in turns")
             _shares(axes, "result recall, %")
 
-        caption = f"Result recall by age, budget {budget:,}"
-        return _plot(f"recall-by-age-{budget}", caption, draw)
+        caption = f"Result recall by age, budget {_named(budget)}"
+        return _plot(f"recall-by-age-{budget_name(budget)}", caption, draw)
 
     def _by_budget(self) -> Plot:
-        budgets = sorted({case.budget for case in self._cases})
+        budgets = sorted({case.budget for case in self._cases} - {AUTO})
 
         def draw(axes: Axes) -> None:
             for name in self._looks:
-                own = [(i, case) for i, case in enumerate(self._cases) if case.name == name]
+                own = [
+                    (i, case)
+                    for i, case in enumerate(self._cases)
+                    if case.name == name and case.budget != AUTO
+                ]
                 own.sort(key=lambda each: each[1].budget)
+                if not own:
+                    continue
                 known = [self._estimates[index]["result_recall"] for index, _ in own]
                 self._line(axes, own[0][1], [case.budget for _, case in own], known)
             axes.set_xscale("log")
@@ -173,8 +181,8 @@ class Plotter:
             axes.set_xlabel(f"{BY_NAME[f'{self._rule}_prompts'].title}, %")
             _shares(axes, "result recall, %")
 
-        caption = f"Cost against recall, budget {budget:,}"
-        return _plot(f"cost-by-recall-{budget}", caption, draw)
+        caption = f"Cost against recall, budget {_named(budget)}"
+        return _plot(f"cost-by-recall-{budget_name(budget)}", caption, draw)
 
     def _along_a_run(self, budget: int) -> Plot:
         run = max(self._runs, key=lambda each: (len(each.full_calls), each.id))
@@ -186,16 +194,16 @@ class Plotter:
                 if case.policy != FULL:
                     look = {**self._looks[case.name], "marker": ""}
                     axes.plot(calls, run.cases[index].calls, label=case.name, **look)
-            axes.axhline(budget, color="grey", linestyle=":", label="budget")
+            axes.axhline(budget or START, color="grey", linestyle=":", label="budget")
             axes.set_xlabel("call")
             axes.set_ylabel("prompt tokens")
-            axes.set_ylim(0, min(max(run.full_calls, default=1), 3 * budget))
+            axes.set_ylim(0, min(max(run.full_calls, default=1), 3 * (budget or START)))
 
         caption = (
-            f"Prompt tokens, call by call of the longest run, budget {budget:,} "
+            f"Prompt tokens, call by call of the longest run, budget {_named(budget)} "
             "(with what is outside the budget)"
         )
-        return _plot(f"tokens-along-a-run-{budget}", caption, draw)
+        return _plot(f"tokens-along-a-run-{budget_name(budget)}", caption, draw)
 
     def _at(self, budget: int) -> list[tuple[int, Case]]:
         return [(i, case) for i, case in enumerate(self._cases) if case.budget == budget]
@@ -226,6 +234,10 @@ def write_plots(plots: Sequence[Plot], folder: Path) -> None:
             (folder / f"{plot.name}.svg").write_text(plot.svg(), encoding="utf-8")
     except OSError as error:
         raise CommandError(f"cannot write {folder}: {error.strerror}.") from None
+
+
+def _named(budget: int) -> str:
+    return f"{budget:,}" if budget else str(budget_name(budget))
 
 
 def _plot(name: str, caption: str, draw: Callable[[Axes], None]) -> Plot:

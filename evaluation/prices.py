@@ -1,11 +1,12 @@
-"""What providers charge, from LiteLLM's table, or as set by `--price`."""
+"""What providers charge, under the rule that they bill by; `--price` sets it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.shipped import prices
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.prices import Price, Prices, price_from
+from contextrender_bridge.base.usage import Usage
 
 from evaluation.caches import Billed
 
@@ -17,26 +18,7 @@ WRITE_FACTOR: Final = 1.25
 
 
 @dataclass(slots=True, frozen=True)
-class Price:
-    """Dollars for a million tokens: of a prompt, read from the cache, written into it, output."""
-
-    input: float
-    cached: float
-    written: float
-    output: float
-
-    def prompts(self, billed: Billed) -> float:
-        """Dollars for prompts."""
-        spent = self.input * billed.plain + self.cached * billed.read
-        return (spent + self.written * billed.written) / 1e6
-
-    def calls(self, billed: Billed, output: int) -> float:
-        """Dollars for prompts and what was written in answer."""
-        return self.prompts(billed) + self.output * output / 1e6
-
-
-@dataclass(slots=True, frozen=True)
-class Prices:
+class RulePrices:
     """A price for each provider's rule: the one set, else the run's own model's, else a default."""
 
     given: Mapping[str, Price] = field(default_factory=dict)
@@ -51,7 +33,7 @@ class Prices:
         return price_of(DEFAULTS[provider])
 
     @classmethod
-    def parsed(cls, settings: Sequence[str]) -> "Prices":
+    def parsed(cls, settings: Sequence[str]) -> "RulePrices":
         """From values of `--price`: MODEL, or PROVIDER:input=2,cached=0.5,output=8.
 
         Raises CommandError for what is neither.
@@ -59,26 +41,28 @@ class Prices:
         return cls(dict(map(_parsed, settings)))
 
 
-def price_of(model: str) -> Price:
-    """A model's price. Raises CommandError for one that LiteLLM's table has no price of."""
-    row = _row(model)
-    if row is None:
-        raise CommandError(
-            f"LiteLLM's table has no price of {model!r:.60}; set one as in "
-            "--price openai:input=2,cached=0.5,output=8 (dollars for a million tokens)."
-        )
-    paid = float(row["input_cost_per_token"])
-    return Price(
-        1e6 * paid,
-        1e6 * float(row.get("cache_read_input_token_cost") or paid),
-        1e6 * float(row.get("cache_creation_input_token_cost") or paid),
-        1e6 * float(row.get("output_cost_per_token") or 0),
+def cost_of(price: Price, prompts: Billed, output: int = 0) -> float:
+    """What calls cost: their prompts, and what was written in answer."""
+    return price.of(
+        Usage(fresh=prompts.plain, read=prompts.read, written=prompts.written, output=output)
     )
 
 
+def price_of(model: str) -> Price:
+    """A model's price, of one's own or of the table. Raises CommandError where there is none."""
+    price = Prices.of().of_model(model)
+    if price is None:
+        raise CommandError(
+            f"no price is known of {model!r:.60}: set one with `contextrender price`, or as in "
+            "--price openai:input=2,cached=0.5,output=8 (dollars for a million tokens)."
+        )
+    return price
+
+
 def rule_of(models: Iterable[str]) -> str:
-    """The rule that these models' calls are billed by: Anthropic's if all are of its models."""
-    return "anthropic" if {_provider(model) for model in models} == {"anthropic"} else "openai"
+    """The rule that most of these models' calls are billed by, of those that are named."""
+    named = [_is_anthropics(model) for model in models if model]
+    return "anthropic" if 2 * sum(named) > len(named) else "openai"
 
 
 def _parsed(setting: str) -> tuple[str, Price]:
@@ -99,21 +83,15 @@ def _parsed(setting: str) -> tuple[str, Price]:
     paid = values["input"]
     written = paid * WRITE_FACTOR if provider == "anthropic" else paid
     defaults = {"cached": paid / 10, "written": written}
-    return provider, Price(**{**defaults, **values})
+    return provider, price_from({**defaults, **values})
 
 
 def _provider(model: str) -> str:
-    """Whose rule a model's calls are billed by; empty where the table does not know it."""
-    row = _row(model)
-    if row is None:
+    """Whose rule a model's calls are billed by; empty where no price is known of it."""
+    if Prices.of().of_model(model) is None:
         return ""
-    return "anthropic" if "claude" in model else "openai"
+    return "anthropic" if _is_anthropics(model) else "openai"
 
 
-def _row(model: str) -> Mapping[str, Any] | None:
-    for name in (model, model.rpartition("/")[2]):
-        row = prices().get(name)
-        if name and row and row.get("input_cost_per_token"):
-            found: Mapping[str, Any] = row
-            return found
-    return None
+def _is_anthropics(model: str) -> bool:
+    return "claude" in model

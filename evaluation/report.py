@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from evaluation.bootstrap import Bootstrap, Estimate
+from evaluation.compactions import CompactionScore, within
 from evaluation.compare import Difference
 from evaluation.figures import BY_NAME, Figure
 from evaluation.scores import CaseScore, RunScore, totals
@@ -80,6 +81,20 @@ def tables(
     return made
 
 
+def compaction_table(score: CompactionScore) -> Table:
+    """What agents' own compactions lost, and what would have been shown of it."""
+    head = "of steps that used what was before", "of those values"
+    many = "compaction" if score.count == 1 else "compactions"
+    made = table(f"After {score.count} {many} by the agent: {score.steps} steps", "", *head)
+    rows = {"in the agent's summary": score.summary, "and what it read again": score.again}
+    rows |= {
+        f"shown {within(name)}, nothing read again": each for name, each in score.shown.items()
+    }
+    for name, seen in rows.items():
+        made.add_row(name, percent(score.share(seen)), percent(score.share_of_values(seen)))
+    return made
+
+
 def notes(runs: Sequence[RunScore], bootstrap: Bootstrap, over_http: bool = False) -> str:
     """What one must know to read the tables."""
     first = totals(runs)[0]
@@ -118,7 +133,7 @@ def _sent_table(sums: Sequence[CaseScore]) -> Table:
         recall, own = total.recall, total.own
         made.add_row(
             total.case.name,
-            f"{total.case.budget:,}",
+            total.case.size,
             f"{recall.invocations:,}",
             f"{recall.over_budget:,}",
             f"{recall.tokens_full:,}",
@@ -133,7 +148,7 @@ def _sent_table(sums: Sequence[CaseScore]) -> Table:
 
 def _recall_table(sums: Sequence[CaseScore], estimates: Sequence[Estimates]) -> Table:
     made = table(
-        "What later steps drew on that was in view, % (Later-Used Recall; ages in turns)",
+        "What later steps used that was in view, % (Later-Used Recall; ages in turns)",
         *("policy", "budget", "results", "", *(f"age\n{age}" for age in AGES)),
         *("values", "", "turns\nwith all", "", "newest\ncomplete"),
         folds="policy",
@@ -188,7 +203,7 @@ def _difference_table(title: str, found: Sequence[Difference]) -> Table:
 
 
 def _case_cells(total: CaseScore) -> tuple[str, str]:
-    return total.case.name, f"{total.case.budget:,}"
+    return total.case.name, total.case.size
 
 
 def _cells(known: Estimates, names: Sequence[str], wide: Sequence[str]) -> list[str]:

@@ -1,6 +1,7 @@
 """Recorded agent runs: JSON Lines of `{"id", "source", "model", "messages"}`.
 
-A run may have "task", "tools" (schemas sent with every call), and "times" of its messages.
+A run may have "task", "tools" (schemas sent with every call), "times" of its messages, and
+"continues": the id of the run that its agent compacted, and began this one with the summary of.
 """
 
 import gzip
@@ -12,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from contextrender_bridge.errors import CommandError, InvalidRequest
+from contextrender_bridge.base.errors import CommandError, InvalidRequest
 
 from engine.text.transcript import check_messages
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
-_OWN_FIELDS = ("source", "model", "task")
+_OWN_FIELDS = ("source", "model", "task", "continues")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Run:
 
     `task` is what the agent was asked to do: runs of one task are not independent. `tools` are
     the schemas sent with every call, `times` the second at which each message came, if known.
+    `continues` names the run whose history the agent compacted before this one.
     """
 
     id: str
@@ -35,6 +37,7 @@ class Run:
     named_task: str = ""
     tools: list[dict[str, Any]] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
+    continues: str = ""
 
     @property
     def task(self) -> str:
@@ -124,9 +127,10 @@ def _run(line: bytes) -> Run:
         raise _NotARun("a run needs an id, a text")
     if not isinstance(messages, list):
         raise _NotARun("a run needs messages, a list")
-    source, model, task = (_text(fields, name) for name in _OWN_FIELDS)
+    source, model, task, continues = (_text(fields, name) for name in _OWN_FIELDS)
     _check(messages)
-    return Run(id, source, model, messages, task, _tools(fields), _times(fields, len(messages)))
+    times = _times(fields, len(messages))
+    return Run(id, source, model, messages, task, _tools(fields), times, continues)
 
 
 def _tools(fields: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from engine.costs import NOTHING_USED, Usage
 from engine.lookback.measures import RecallEvent, RecallScore, recall_events
+from engine.parameters import budget_name
 from evaluation.caches import Billed, no_bills, sum_bills
 from evaluation.cases import Case
 from evaluation.prompts import Sent
@@ -31,8 +32,9 @@ class Prompt:
 
     Token counts are those the budget limits; `tokens_outside` is the system prompt and the
     current user message, which come on top. `visible` are positions of complete results, `shown`
-    of those in view in any form. `usage` is what the policy itself spent on it; it `warned` where
-    a model could not be had. `seconds` is the time it took.
+    of those in view in any form, `positions` those of the `messages`. `usage` is what the policy
+    itself spent on it; it `warned` where a model could not be had. `seconds` is the time it took,
+    `budget` the call's own, in tokens.
     """
 
     tokens_full: int
@@ -44,10 +46,12 @@ class Prompt:
     warned: bool = False
     seconds: float = 0.0
     shown: frozenset[int] = frozenset()
+    positions: Sequence[int] = ()
+    budget: int = 0
 
 
 Watch = Callable[[Case, Turn, Prompt], None]
-"""Told of every prompt, once it is scored."""
+"""Called with every prompt, once it is scored."""
 
 
 @dataclass(slots=True)
@@ -104,11 +108,11 @@ class CaseScore:
 
     def add(self, turn: Turn, prompt: Prompt, sent: Sent, output: int) -> None:
         """Scores one prompt against what its turn drew on."""
-        if turn.newest and prompt.tokens_full > self.case.budget:
+        if turn.newest and prompt.tokens_full > prompt.budget:
             self.newest += 1
             self.newest_complete += turn.newest <= prompt.visible
         self.recall.add_turn(turn.events, prompt.visible, prompt.messages)
-        self.recall.add_invocation(prompt.tokens_full, prompt.tokens_rendered, self.case.budget)
+        self.recall.add_invocation(prompt.tokens_full, prompt.tokens_rendered, prompt.budget)
         self.tokens_outside += prompt.tokens_outside
         self.sent = self.sent.plus(Usage(sent.tokens, sent.cached, output))
         self.own = self.own.plus(prompt.usage)
@@ -140,7 +144,7 @@ class CaseScore:
         """The figures, without times: the same input always gives the same."""
         return {
             "policy": self.case.policy,
-            "budget": self.case.budget,
+            "budget": budget_name(self.case.budget),
             "parameters": self.case.changed,
             **self.recall.to_json(),
             "tokens_outside": self.tokens_outside,

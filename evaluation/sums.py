@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from engine.costs import CACHED, EMBEDDED, INPUT, OUTPUT
 from engine.lookback.measures import AGE_BINS
 from evaluation.caches import RULES, Billed
-from evaluation.prices import Prices
+from evaluation.prices import RulePrices, cost_of
 from evaluation.scores import CaseScore, LoopScore, RunScore
 
 Floats = NDArray[np.float64]
@@ -118,7 +118,7 @@ class Sums:
         return INPUT * (1 - share) + CACHED * share
 
 
-def sums_of(run: RunScore, score: CaseScore, prices: Prices) -> Floats:
+def sums_of(run: RunScore, score: CaseScore, prices: RulePrices) -> Floats:
     """One run's sums under one case, as columns."""
     recall, over = score.recall, score.recall.over_budget > 0
     sent, own, full = score.sent, score.own, run.full
@@ -158,26 +158,26 @@ def sums_of(run: RunScore, score: CaseScore, prices: Prices) -> Floats:
     )
 
 
-def _bills(run: RunScore, score: CaseScore, rule: str, prices: Prices) -> list[float]:
+def _bills(run: RunScore, score: CaseScore, rule: str, prices: RulePrices) -> list[float]:
     """The columns of `BILLS`; the policy's own model calls are part of it, never cached."""
     price, mine, full = prices.of(rule, run.model), score.bills[rule], run.full_bills[rule]
-    own = price.calls(Billed(plain=score.own.prompt), score.own.output)
+    own = cost_of(price, Billed(plain=score.own.prompt), score.own.output)
     return [
-        price.prompts(mine) + own,
-        price.calls(mine, score.sent.output) + own,
-        price.prompts(full),
-        price.calls(full, run.full.output),
+        cost_of(price, mine) + own,
+        cost_of(price, mine, score.sent.output) + own,
+        cost_of(price, full),
+        cost_of(price, full, run.full.output),
     ]
 
 
-def _loop(run: RunScore, loop: LoopScore | None, prices: Prices) -> list[float]:
+def _loop(run: RunScore, loop: LoopScore | None, prices: RulePrices) -> list[float]:
     """The columns of `LOOP`."""
     if loop is None:
         return [0] * len(LOOP)
     dollars = []
     for rule in RULES:
         price = prices.of(rule, run.model)
-        own = price.calls(Billed(plain=loop.own.prompt), loop.own.output)
-        dollars.append(price.calls(loop.bills[rule], loop.output) + own)
-        dollars.append(price.calls(run.full_bills[rule], run.full.output))
+        own = cost_of(price, Billed(plain=loop.own.prompt), loop.own.output)
+        dollars.append(cost_of(price, loop.bills[rule], loop.output) + own)
+        dollars.append(cost_of(price, run.full_bills[rule], run.full.output))
     return [loop.steps, loop.refetched, loop.without, *dollars]

@@ -4,9 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from engine.parameters import budget_name
+from engine.plan.sizing import START
 from evaluation.bootstrap import Estimate, span
 from evaluation.cases import Case
 from evaluation.figures import RULE_TITLES
+from evaluation.prices import RulePrices, cost_of
+from evaluation.scores import RunScore
 
 Known = Sequence[tuple[Case, Mapping[str, Estimate]]]
 
@@ -44,14 +48,14 @@ class Advised:
 
     @property
     def hides_little(self) -> bool:
-        """Whether few enough steps would lack something; not when that cannot be told."""
-        return self.hidden.value is not None and self.hidden.value <= HIDDEN
+        """Whether few enough steps would lack something: none can where none drew on a result."""
+        return self.hidden.value is None or self.hidden.value <= HIDDEN
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
         return {
             "policy": self.case.name,
-            "budget": self.case.budget,
+            "budget": budget_name(self.case.budget),
             "cost": self.cost.to_json(),
             "hidden": self.hidden.to_json(),
             "dollars": self.dollars,
@@ -60,40 +64,107 @@ class Advised:
 
 
 @dataclass(slots=True, frozen=True)
+class RunLength:
+    """One run: the tokens of its longest history, and what each case costs of full history's."""
+
+    tokens: int
+    costs: Mapping[Case, float]
+
+
+def lengths_of(scores: Sequence[RunScore], rule: str, prices: RulePrices) -> list[RunLength]:
+    """The runs' lengths and costs, with what is fetched again where that was replayed."""
+    found = []
+    for run in scores:
+        price = prices.of(rule, run.model)
+        full = cost_of(price, run.full_bills[rule], run.full.output)
+        costs = {}
+        for score in run.cases if full else ():
+            loop = score.loop
+            bill, output = (
+                (loop.bills[rule], loop.output) if loop else (score.bills[rule], score.sent.output)
+            )
+            costs[score.case] = cost_of(price, bill, output) / full
+        found.append(RunLength(max(run.full_calls, default=0), costs))
+    return found
+
+
+@dataclass(slots=True, frozen=True)
 class Verdict:
     """What was replayed, under one provider's `rule`, and the case advised, None for full history.
 
-    `tasks` is what intervals rest on.
+    `tasks` is what intervals rest on; `runs` are the lengths of what was replayed, where known.
     """
 
     best: Advised | None
     options: Sequence[Advised]
     rule: str
     tasks: int
+    runs: Sequence[RunLength] = ()
+
+    @property
+    def pays_from(self) -> int | None:
+        """Tokens of the shortest history from which what is advised saved."""
+        if self.best is None:
+            return None
+        case = self.best.case
+        saved = [run.tokens for run in self.runs if run.costs.get(case, 1.0) <= 1 - WORTH]
+        return min(saved, default=None)
+
+    @property
+    def that_long(self) -> int:
+        """How many of the runs are as long."""
+        start = self.pays_from
+        return 0 if start is None else sum(run.tokens >= start for run in self.runs)
 
     @property
     def sentence(self) -> str:
         """The verdict in words."""
         cache = RULE_TITLES[self.rule].replace("cache", "prompt cache")
         best = self.best
+        if best is None and self.options and self.runs:
+            least = min(option.case.budget or START for option in self.options)
+            longest = max(run.tokens for run in self.runs)
+            if longest <= least:
+                return (
+                    f"No history of these runs exceeds {longest:,} tokens: there is nothing to "
+                    f"leave out within {least:,}."
+                )
         if best is None:
             return (
                 f"Full history is best for these runs: under {cache}, nothing that was replayed "
                 f"saves {WORTH:.0%} of the bill and hides something needed in at most {HIDDEN:.0%} "
-                "of the steps that draw on earlier results."
+                "of the steps that use earlier results."
             )
         again = ", what is fetched again included" if best.loop else ""
         return (
-            f"{best.case.name} with a budget of {best.case.budget:,} tokens would save "
+            f"{best.case.name} {_within(best.case)} would save "
             f"{_span(_rest(best.cost))} of the bill under {cache} (${best.dollars:.2f} instead of "
-            f"${best.full_dollars:.2f} a run{again}), and hide something needed in "
-            f"{_span(best.hidden)} of the steps that draw on earlier results; {self._sureness}."
+            f"${best.full_dollars:.2f} a run{again}), {self._hidden}; {self._sureness}."
+            f"{self._length}"
+        )
+
+    @property
+    def _hidden(self) -> str:
+        if self.best is None or self.best.hidden.value is None:
+            return "and hide nothing needed, since no step uses an earlier result"
+        return (
+            f"and hide something needed in {_span(self.best.hidden)} of the steps that use "
+            "earlier results"
+        )
+
+    @property
+    def _length(self) -> str:
+        if self.pays_from is None:
+            return ""
+        return (
+            f" It pays from histories of {self.pays_from:,} tokens on: {self.that_long} of "
+            f"{len(self.runs)} runs reach that."
         )
 
     @property
     def _sureness(self) -> str:
         if self.best is None or self.best.cost.low is None:
-            return "how sure that is cannot be told from one task"
+            return "one task does not show how sure that is"
         return f"in brackets, 95% intervals over {self.tasks} tasks"
 
     def to_json(self) -> dict[str, Any]:
@@ -104,17 +175,26 @@ class Verdict:
             "options": [option.to_json() for option in self.options],
             "rule": self.rule,
             "tasks": self.tasks,
+            "runs": len(self.runs),
+            "pays_from": self.pays_from,
+            "that_long": self.that_long,
         }
 
 
-def verdict_on(known: Known, rule: str, tasks: int) -> Verdict:
+def verdict_on(known: Known, rule: str, tasks: int, runs: Sequence[RunLength] = ()) -> Verdict:
     """The cheapest case that hides little, if it saves enough; `known` are cases with figures."""
     options = [Advised.of(case, figures, rule) for case, figures in known if case.policy != "full"]
     fitting = [each for each in options if each.hides_little and each.cost.value is not None]
     best = min(fitting, key=lambda each: each.cost.value or 0.0, default=None)
     if best is not None and (best.cost.value or 0.0) > 1 - WORTH:
         best = None
-    return Verdict(best, options, rule, tasks)
+    return Verdict(best, options, rule, tasks, runs)
+
+
+def _within(case: Case) -> str:
+    return (
+        f"with a budget of {case.size} tokens" if case.budget else "with a budget that finds itself"
+    )
 
 
 def _rest(share: Estimate) -> Estimate:

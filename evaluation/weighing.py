@@ -1,4 +1,4 @@
-"""Advice on many sessions: replayed a few at a time, and kept, so that asking again goes on."""
+"""Advice on many sessions, replayed a few at a time; asking again goes on."""
 
 import dataclasses
 import threading
@@ -11,7 +11,7 @@ from engine.models.embeddings import Embedder
 from evaluation.advice import advise, first_calls, for_agents
 from evaluation.cases import Case
 from evaluation.in_process import replay_run
-from evaluation.prices import Prices
+from evaluation.prices import RulePrices
 from evaluation.runs import Run
 from evaluation.scores import RunScore
 from evaluation.verdict import Verdict
@@ -24,7 +24,7 @@ Read = Callable[[], tuple[Sequence[Mapping[str, Any]], Sequence[float]]]
 
 
 class Scores:
-    """What runs scored under single cases, the least recently used let go; safe between threads."""
+    """Scores of runs under single cases, the least recently used dropped; safe between threads."""
 
     def __init__(self, most: int = MOST_KEPT) -> None:
         self._most = most
@@ -92,7 +92,7 @@ class Weighing:
         if not self.scores:
             return None
         runs = [Run(score.id, score.source, score.model, []) for score in self.scores]
-        return advise(runs, self.cases, Prices(), lambda _runs, _cases: self.scores)
+        return advise(runs, self.cases, RulePrices(), lambda _runs, _cases: self.scores)
 
     def _run(
         self,
@@ -107,7 +107,7 @@ class Weighing:
 
 
 def _lean(score: RunScore) -> RunScore:
-    """Without what sums have no need of: the tokens of every single call."""
+    """Without what sums have no need of: the tokens of every call but the longest."""
     for case in score.cases:
         case.calls = []
-    return dataclasses.replace(score, full_calls=[])
+    return dataclasses.replace(score, full_calls=[max(score.full_calls, default=0)])

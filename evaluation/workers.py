@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 
-from contextrender_bridge.settings import current_settings
+from contextrender_bridge.base.settings import current_settings
 
 from engine.models.embeddings import load_embedder
 from evaluation.cache import ScoreCache

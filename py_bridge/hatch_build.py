@@ -1,5 +1,16 @@
-"""Puts the Jac app into the distributions: beside the package in an sdist, inside it in a wheel."""
+"""Puts the Jac app into the distributions: beside the package in an sdist, inside it in a wheel.
 
+A wheel has the app compiled as well, for the Python that builds it and where that has jaclang
+(`make wheel`); others compile it at their first start.
+"""
+
+import importlib
+import importlib.util
+import marshal
+import re
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +29,9 @@ APP = (
 )
 README = "README.md"
 SUFFIXES = {".jac", ".py", ".toml", ".json", ".npy", ".npz", ".tiktoken", ".typed"}
+COMPILED = f"_precompiled/cpython-{sys.version_info.major}{sys.version_info.minor}"
+"""Where jaclang looks for a package's compiled files, below the package."""
+ASKS_A_MODEL = re.compile(r" by [\w.]+\(")
 
 
 class CustomMetadataHook(MetadataHookInterface):
@@ -40,13 +54,48 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         target = "app" if self.target_name == "sdist" else "contextrender_bridge/app"
         if self.target_name == "sdist":
             build_data["force_include"][str(source / README)] = f"{target}/{README}"
-        for name in APP:
-            root = source / name
-            for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
-                if path.suffix in SUFFIXES and path.is_file():
-                    build_data["force_include"][str(path)] = (
-                        f"{target}/{path.relative_to(source).as_posix()}"
-                    )
+        files = list(_app_files(source))
+        for path in files:
+            place = path.relative_to(source).as_posix()
+            build_data["force_include"][str(path)] = f"{target}/{place}"
+        if self.target_name == "wheel" and importlib.util.find_spec("jaclang"):
+            self._compiled = tempfile.TemporaryDirectory()
+            for path in _compile(source, files, Path(self._compiled.name)):
+                place = path.relative_to(self._compiled.name).as_posix()
+                build_data["force_include"][str(path)] = f"{target}/{COMPILED}/{place}"
+
+
+def _app_files(source: Path) -> Iterator[Path]:
+    for name in APP:
+        root = source / name
+        for path in sorted(root.rglob("*")) if root.is_dir() else [root]:
+            if path.suffix in SUFFIXES and path.is_file():
+                yield path
+
+
+def _compile(source: Path, files: Iterable[Path], to: Path) -> Iterator[Path]:
+    """Jac files compiled into a folder, as jaclang's own `utils/precompile_bytecode.jac` does it.
+
+    Not those that ask a model: what it is told of them would be missing.
+    """
+    runtime = importlib.import_module("jaclang.jac0core.runtime").JacRuntime
+    jir = importlib.import_module("jaclang.jac0core.jir")
+    rename = importlib.import_module("jaclang.jac0core.compiler").patch_co_filenames_bytes
+    compiler, program = runtime.get_compiler(), runtime.get_program()
+    for path in files:
+        if path.suffix != ".jac" or ASKS_A_MODEL.search(path.read_text("utf-8")):
+            continue
+        code = marshal.dumps(compiler.get_bytecode(str(path), program))
+        made = to / path.relative_to(source).with_suffix(".jir")
+        made.parent.mkdir(parents=True, exist_ok=True)
+        made.write_bytes(
+            jir.write_precompiled_jir(
+                rename(code, str(source), jir.PRECOMPILE_SENTINEL),
+                jir.compute_module_key(str(path)),
+                jir.FLAG_PRECOMPILED,
+            )
+        )
+        yield made
 
 
 def _source(here: Path) -> Path:

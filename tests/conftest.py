@@ -3,11 +3,13 @@
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
-from contextrender_bridge import settings
+from contextrender_bridge import Credentials
+from contextrender_bridge.base import settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -15,6 +17,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Browser tests last: Playwright keeps an event loop running in the thread that started it."""
     items.sort(key=lambda item: "console" in item.path.parts)
+
+
+@pytest.fixture(scope="session")
+def credentials() -> Iterator[Credentials]:
+    """A service in a process of its own, for every test that needs nothing special of it."""
+    from contextrender_bridge.server.process.temporary import temporary_service
+
+    with temporary_service() as found:
+        yield found
 
 
 # How long an example takes says how busy the machine is.
@@ -27,3 +38,21 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # A process reads its settings once; tests change the environment. A user's own file stays out.
 os.environ["CONTEXTRENDER_CONFIG"] = os.devnull
 settings._read_once = settings.read_settings  # type: ignore[assignment]
+
+
+LONGEST_SECONDS = 420
+"""A test that waits for longer waits for nothing: it fails, and the others go on."""
+
+
+@pytest.fixture(autouse=True)
+def bounded() -> Iterator[None]:
+    """Ends a test that hangs."""
+
+    def end(*_: object) -> None:
+        raise TimeoutError(f"the test took longer than {LONGEST_SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(LONGEST_SECONDS)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)

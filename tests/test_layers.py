@@ -11,35 +11,21 @@ OWN = {"contextrender_bridge", "engine", "evaluation", "graph", "nodes", "views"
 RUNTIME = {"byllm", "jac_scale", "jaclang"}
 LONGEST = 250
 
+BASE = "contextrender_bridge.base"
 MAY = {
     "contextrender.jac": {"walkers"},
     "nodes": {"nodes"},
-    "engine": {
-        "engine",
-        "contextrender_bridge.errors",
-        "contextrender_bridge.settings",
-        "contextrender_bridge.spans",
-    },
+    "engine": {"engine", BASE},
     "views": {"views", "engine", "evaluation.verdict"},
-    "graph": {
-        "contextrender_bridge.errors",
-        "contextrender_bridge.model_table",
-        "contextrender_bridge.settings",
-        "engine",
+    "graph": {"graph", "engine", "nodes", "views", BASE},
+    "walkers": {
         "graph",
+        "engine",
         "nodes",
         "views",
-    },
-    "walkers": {
-        "contextrender_bridge.errors",
-        "contextrender_bridge.prices",
-        "contextrender_bridge.settings",
-        "engine",
         "evaluation.advice",
         "evaluation.weighing",
-        "graph",
-        "nodes",
-        "views",
+        BASE,
     },
 }
 """What each room may import of ours. Walkers are endpoints: none imports another."""

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from contextrender_bridge import ContextRender
 from contextrender_bridge.adapters.acon import install
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts

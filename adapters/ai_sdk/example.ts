@@ -7,7 +7,7 @@
 
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { contextRenderMiddleware, contextRenderStep } from "@contextrender/client/ai";
-import { isStepCount, tool, ToolLoopAgent, wrapLanguageModel, type ModelMessage } from "ai";
+import { tool, ToolLoopAgent, wrapLanguageModel, type ModelMessage } from "ai";
 import { z } from "zod";
 
 const settings = { session: process.env["SESSION"] ?? "hosts", budget: 600 };
@@ -37,7 +37,7 @@ const restart = tool({
 const common = {
   instructions: "Use the tools, one host at a time.",
   tools: { look, restart },
-  stopWhen: isStepCount(99),
+  stopWhen: ({ steps }: { steps: unknown[] }) => steps.length >= 99,
 };
 const agent =
   process.env["AS"] === "middleware"
@@ -53,7 +53,7 @@ const messages: ModelMessage[] = [
 const first = await agent.generate({ messages });
 console.log(first.text);
 
-messages.push(...first.responseMessages);
+messages.push(...first.response.messages);
 messages.push({ role: "user", content: "And of the next three? Restart those that are slow." });
 const second = await agent.stream({ messages });
 console.log(await second.text);

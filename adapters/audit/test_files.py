@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from contextrender_bridge.audit.files import read_files
 from contextrender_bridge.audit.recorded import Found
+from contextrender_bridge.base.usage import read_usage
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.contents import plain_text
-from contextrender_bridge.usage import read_usage
-from contextrender_bridge.wire import Json
 
 from adapters.conftest import Loopback
 from adapters.testing.commands import run
 from adapters.testing.installs import python_of
 from adapters.testing.scripted import Call, Say, Script
-from tests.proxy.doubles import Asked, Reply
+from tests.support.scripted_model import Asked, Reply
 
 LOOKED = ["host_0_X is fast.", "host_1_X is slow.", "host_2_X is fast."]
 STEPS: list[Call | Say] = [

@@ -9,14 +9,14 @@ from typing import Any
 import httpx
 import pytest
 from contextrender_bridge import Credentials
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.proxy.recall.turns import NAME as RECALL
-from contextrender_bridge.wire import Json
 
 from adapters.conftest import Loopback, proxying
 from adapters.testing import hosts
 from adapters.testing.commands import run
 from adapters.testing.installs import environment, node_modules_of
-from adapters.testing.scripted import Call, Say, Script, Step
+from adapters.testing.scripted import Call, Limited, Say, Script, Step
 
 SETTINGS = Path(__file__).parent / "settings.json"
 Ask = Callable[..., dict[str, str]]
@@ -104,6 +104,34 @@ def test_it_goes_on_after_compacting(
     assert 0 in answered - asked
     (session,) = loopback.sessions()
     assert session["branches"] == 2
+
+
+def test_past_the_window_it_goes_on_without_the_service(loopback: Loopback, tmp_path: Path) -> None:
+    """What it read has 1.5 windows; then it compacts, of which the newest is told."""
+    looks = [Call("look", {"host": f"host_{number}_X"}) for number in range(9)]
+    compacted = Say("<summary>Summary: nine were looked at.</summary>")
+    told: list[Step] = [*looks, Say("All."), compacted, Say("Done.")]
+    known = [as_its_own(step, tmp_path / "work") for step in told]
+    script = Limited(loopback.model, known, room=50_000)
+    away = Credentials("http://127.0.0.1:9", "none")
+    with proxying(away, f"{loopback.model.url}/v1") as proxy:
+        ask = asking(proxy, tmp_path, "claude-opus-5-5")
+        # After compacting it reads the last five again, by itself.
+        for number, rows in enumerate([1_500] * 4 + [500] * 5):
+            with (tmp_path / "work" / f"host_{number}_X.txt").open("a") as file:
+                file.writelines(f"row {row}: all is well and quiet there.\n" for row in range(rows))
+        first = ask("Find out which of the nine hosts are slow.")
+        assert first["result"] == "All."
+        again = ["--resume", first["session_id"]]
+        ask("/compact", *again)
+        assert ask("And now?", *again)["result"] == "Done."
+    read = sum((tmp_path / "work" / f"host_{n}_X.txt").stat().st_size for n in range(9))
+    assert script.refused and read / 4 > 1.5 * script.room
+    for body in script.asked:
+        check_form(body)
+    for number, seen in enumerate(script.seen(hosts.MARKS)[1:10]):
+        assert number in seen  # the newest is always there
+    assert count_results(script.asked[10]) >= 1
 
 
 def check_form(body: Json) -> None:

@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
 from adapters.testing.commands import run
 from adapters.testing.installs import environment, node_modules_of
 from adapters.testing.scripted import Call, Say, Script, Step, has_tools
-from tests.proxy.doubles import Asked, Reply, response_events, stream
+from tests.support.scripted_model import Asked, Reply, response_events, stream
 
 CONFIG = Path(__file__).parent / "config.toml"
 PROXY = "http://127.0.0.1:8700"

@@ -2,13 +2,13 @@
 
 import json
 
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
 from adapters.testing.commands import UNCHANGED, run
 from adapters.testing.installs import ADAPTERS, python_of
-from tests.proxy.doubles import Asked, Reply, whole
+from tests.support.scripted_model import Asked, Reply, whole
 
 
 def test_the_example(loopback: Loopback) -> None:

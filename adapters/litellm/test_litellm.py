@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts

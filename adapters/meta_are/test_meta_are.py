@@ -17,7 +17,7 @@ from adapters.testing import hosts
 from adapters.testing.commands import run
 from adapters.testing.installs import environment, python_of
 from adapters.testing.scripted import Call, Say, Script, Step
-from tests.proxy.doubles import Asked, Reply
+from tests.support.scripted_model import Asked, Reply
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from contextrender_bridge.audit.openclaw import read_openclaw
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.replies import SessionView
-from contextrender_bridge.wire import Json
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts

@@ -8,9 +8,9 @@ from typing import Any
 
 from contextrender_bridge.adapters.planning import Shown
 from contextrender_bridge.adapters.pydantic_ai import _as_chat, _is_known, _left
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects import MessagePlan
 from contextrender_bridge.dialects.chat import ChatTranscript
-from contextrender_bridge.wire import Json
 from pydantic_ai.messages import (
     BinaryContent,
     CachePoint,

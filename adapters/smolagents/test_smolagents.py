@@ -4,14 +4,14 @@ import json
 from collections.abc import Callable
 
 import pytest
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
 from adapters.testing.commands import UNCHANGED, run
 from adapters.testing.installs import ADAPTERS, python_of
 from adapters.testing.scripted import Call, Say, Script, Step, has_tools
-from tests.proxy.doubles import Asked, Reply, call, chat, chat_events, stream, whole
+from tests.support.scripted_model import Asked, Reply, call, chat, chat_events, stream, whole
 
 SAID = "That is all I know."
 

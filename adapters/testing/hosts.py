@@ -10,7 +10,7 @@ from pathlib import Path
 from adapters.testing.commands import UNCHANGED, run
 from adapters.testing.installs import ADAPTERS, python_of
 from adapters.testing.scripted import Call, Say, Script, Step, restored
-from tests.proxy.doubles import Model
+from tests.support.scripted_model import Model
 
 BUDGET = 600
 EARLY = 2

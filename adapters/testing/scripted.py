@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.proxy.doubles import (
+from tests.support.scripted_model import (
     Asked,
     Model,
     Reply,
@@ -79,6 +79,26 @@ class Script:
         """For each of the agent's requests, which marks are in it."""
         texts = [json.dumps(body, ensure_ascii=False) for body in self.asked]
         return [{n for n, mark in enumerate(marks) if mark in text} for text in texts]
+
+
+@dataclass
+class Limited(Script):
+    """A model that takes `room` tokens, of four bytes each, beside what the first request had."""
+
+    room: int = 5_000
+    window: int = 0
+    refused: int = 0
+
+    def answer(self, asked: Asked) -> Reply:
+        """As a provider refuses what is too long; a step for what is not."""
+        size = len(asked.body) // 4
+        self.window = self.window or size + self.room
+        if size <= self.window:
+            return super().answer(asked)
+        self.refused += 1
+        said = f"prompt is too long: {size} tokens > {self.window} maximum"
+        error = {"type": "invalid_request_error", "message": said}
+        return whole({"type": "error", "error": error}, 400)
 
 
 def restored(seen: Sequence[set[int]]) -> set[int]:

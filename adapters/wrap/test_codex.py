@@ -13,7 +13,7 @@ from adapters.testing.installs import node_modules_of
 from adapters.testing.scripted import Call, Say, Script
 from adapters.wrap.recorded import check_recorded
 from adapters.wrap.wrapped import Wrapped
-from tests.proxy.doubles import Asked, Reply
+from tests.support.scripted_model import Asked, Reply
 
 OWN = """
 model_provider = "mine"

@@ -1,110 +1,165 @@
-"""Run real agents under policies and budgets: python bench/live AGENT --model M --policy A,B.
+"""A wrapped agent and a bare one on the same tasks: the bill, the steps, and what was solved.
 
-The agent runs as it is, in its own Python, with its model address set to a gateway here. The
-gateway makes every request's history fit through ContextRender, sends it on through LiteLLM, and
-counts the tokens. `full` always runs too: it gives the cached fraction and the cost of 1.
+    python -m bench.live [--tasks 3]                               # a scripted model, no key
+    python -m bench.live --model gpt-4.1-mini                      # OPENAI_API_KEY
+    python -m bench.live --model claude-sonnet-4-5 --upstream https://api.anthropic.com \\
+        --base-url-env ANTHROPIC_BASE_URL --agent "claude --model MODEL -p TASK"
 
-Agents, their data and their models are yours to have: what is missing is said first. The agent
-`synthetic` needs nothing and proves the harness only: its task is made up and its model a script.
+Each task is run twice, as it is and by `contextrender wrap`, which starts from an empty store. What
+the provider's replies say was used is counted before the provider, and priced by LiteLLM's table;
+so any agent can take part that `wrap` knows, or that takes its provider's address from a variable.
+In `--agent`, TASK and MODEL stand for the question and the model; it works in the task's folder,
+and its answer is what it prints. Unless given, it is the agent here, agent.py.
 """
 
 import argparse
-import logging
+import json
+import os
+import shlex
+import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from contextrender_bridge.base.prices import Prices
+from contextrender_bridge.wrap.agents import AGENTS
 
-from agents import AGENTS, Agent, AgentFailed
-from contextrender_bridge import embedded
-from contextrender_bridge.errors import CommandError
-from gateway import gateway
-from models import Complete, Script, missing_keys, through_litellm
-from outcomes import FULL, Outcome, table, to_csv, to_json
+from bench.live.provider import SCRIPTED, metered
+from bench.live.tasks import SHEETS, Task, made
+from bench.services import Service, running
 
-from evaluation.cases import Case, cases_of
-from evaluation.command import count
-from evaluation.progress import progress
+ROOT = Path(__file__).resolve().parents[2]
+OPENAI = "https://api.openai.com/v1"
+PRICED_AS = "gpt-4.1"
+"""What the scripted model's tokens are priced as."""
+OWN_AGENT = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).parent / 'agent.py'))}"
+RUN = "import sys; from contextrender_bridge.cli import main; sys.exit(main())"
+TASK_SECONDS = 3600
+BARE, WRAPPED = "bare", "wrapped"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One task done one way. `dollars` is None where the model's price is not known."""
+
+    task: int
+    way: str
+    solved: bool
+    steps: int
+    prompt: int
+    cached: int
+    output: int
+    dollars: float | None
+    failed: int
+
+
+def run(task: Task, number: int, way: str, args: argparse.Namespace, service: Service) -> Run:
+    """The agent on one task, in a copy of its folder."""
+    with metered(args.upstream) as meter:
+        known = {"TASK": task.prompt, "MODEL": args.model}
+        command = [known.get(word, word) for word in shlex.split(args.agent)]
+        environment = {
+            **os.environ,
+            args.base_url_env: meter.url + ("/v1" if args.upstream.endswith("/v1") else ""),
+            "LIVE_MODEL": args.model,
+            "OPENAI_API_KEY": os.environ.get("OPENAI_API_KEY", "none"),
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "py_bridge")]),
+        }
+        if way == WRAPPED:
+            environment |= {
+                "CONTEXTRENDER_URL": service.url,
+                "CONTEXTRENDER_TOKEN": service.token,
+                "CONTEXTRENDER_DEADLINE": "60",
+            }
+            by_name = [] if command[0] in AGENTS else ["--base-url-env", args.base_url_env, "--"]
+            command = [sys.executable, "-c", RUN, "wrap", *args.wrap, *by_name, *command]
+        done = subprocess.run(
+            command,
+            cwd=task.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=TASK_SECONDS,
+            stdin=subprocess.DEVNULL,
+        )
+        if done.returncode:
+            print(f"task {number}, {way}: {done.stderr.strip()[-500:]}", file=sys.stderr)
+        price = Prices.of(()).of_model(PRICED_AS if args.upstream == SCRIPTED else args.model)
+        return Run(
+            number,
+            way,
+            not done.returncode and task.solved(done.stdout),
+            len(meter.used),
+            sum(used.prompt for used in meter.used),
+            sum(used.read for used in meter.used),
+            sum(used.output for used in meter.used),
+            None if price is None else sum(map(price.of, meter.used)),
+            meter.failed,
+        )
+
+
+def table(runs: Sequence[Run]) -> list[str]:
+    """Both ways' sums side by side, and the wrapped one's share of the bare one's."""
+    sums: dict[str, dict[str, float]] = {}
+    for way in (BARE, WRAPPED):
+        own = [one for one in runs if one.way == way]
+        sums[way] = {
+            "solved": sum(one.solved for one in own),
+            "steps": sum(one.steps for one in own),
+            "prompt tokens": sum(one.prompt for one in own),
+            "from the cache": sum(one.cached for one in own),
+            "output tokens": sum(one.output for one in own),
+            "calls refused": sum(one.failed for one in own),
+        }
+        if all(one.dollars is not None for one in own):
+            sums[way]["dollars"] = sum(one.dollars or 0.0 for one in own)
+    lines = [f"{'':<16}{BARE:>12}{WRAPPED:>12}{'times':>8}"]
+    for what, bare in sums[BARE].items():
+        wrapped = sums[WRAPPED][what]
+        shown = [f"{one:,.4f}" if what == "dollars" else f"{one:,.0f}" for one in (bare, wrapped)]
+        times = f"{wrapped / bare:.2f}" if bare else "-"
+        lines.append(f"{what:<16}{shown[0]:>12}{shown[1]:>12}{times:>8}")
+    return lines
 
 
 def main() -> int:
-    """Checks, runs and prints."""
+    """Runs and prints; 1 where what is needed is missing."""
     args = _arguments()
-    logging.getLogger("httpx").setLevel(logging.WARNING)
-    agent = AGENTS[args.agent].at(args.python, args.root, args.split)
-    try:
-        cases = cases_of(args.policy, args.budget)
-        missing = agent.missing() or _without_model(args)
-        if missing:
-            raise CommandError(missing)
-        tasks = agent.tasks(args.limit)
-        outcomes = run(agent, tasks, cases, args)
-    except (CommandError, AgentFailed) as error:
-        print(f"bench/live: {error}", file=sys.stderr)
-        return 1
-    rows = table(outcomes, cases)
-    print(rows.text(agent.title, args.model, agent.metric))
+    with tempfile.TemporaryDirectory(prefix="bench-live-") as place, running() as service:
+        runs: list[Run] = []
+        for number in range(args.tasks):
+            for way in (BARE, WRAPPED):
+                task = made(Path(place) / way, number, args.sheets)
+                runs.append(run(task, number, way, args, service))
+                print(f"task {number} {way}: {asdict(runs[-1])}", file=sys.stderr)
+    priced = f", priced as {PRICED_AS}" if args.upstream == SCRIPTED else ""
+    print(f"{args.tasks} tasks, {args.model}{priced}\n" + "\n".join(table(runs)))
     if args.json:
-        args.json.write_text(to_json(rows, outcomes, agent.name, args.model, agent.metric))
-    if args.csv:
-        args.csv.write_text(to_csv(rows, agent.metric))
+        made_of: dict[str, Any] = {"model": args.model, "runs": [asdict(one) for one in runs]}
+        args.json.write_text(json.dumps(made_of, indent=1) + "\n")
     return 0
 
 
-def run(
-    agent: Agent, tasks: list[str], cases: list[Case], args: argparse.Namespace
-) -> list[Outcome]:
-    """Every task under every case, and once under full history."""
-    budgets = list(dict.fromkeys(case.budget for case in cases))
-    wanted = [*dict.fromkeys([Case(FULL, budgets[0]), *(c for c in cases if c.policy != FULL)])]
-    outcomes = []
-    with (
-        tempfile.TemporaryDirectory(prefix="contextrender-live-") as folder,
-        embedded(Path(folder)) as service,
-        service.client(timeout=300) as client,
-        progress("Running tasks", len(wanted) * len(tasks)) as advance,
-    ):
-        for case in wanted:
-            for task in tasks:
-                complete: Complete = (
-                    Script(args.seed) if args.model == "scripted" else through_litellm(args.model)
-                )
-                score = 0.0
-                with gateway(client, complete, case, task) as seat:
-                    try:
-                        score = agent.run(task, seat.url, args.model, args.steps)
-                    except AgentFailed as error:
-                        seat.meter.failures.append("AgentFailed")
-                        print(f"task {task}, {case}: {error}", file=sys.stderr)
-                outcomes.append(Outcome(case, task, score, seat.meter))
-                advance(1)
-    return outcomes
-
-
-def _without_model(args: argparse.Namespace) -> str:
-    if args.model == "scripted" and args.agent != "synthetic":
-        return f"the model is missing: name a LiteLLM model with --model to run {args.agent}."
-    lacking = [] if args.model == "scripted" else missing_keys(args.model)
-    return f"access to {args.model} is missing: set {', '.join(lacking)}." if lacking else ""
-
-
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="bench/live", description=__doc__)
+    parser = argparse.ArgumentParser(prog="bench.live", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("agent", choices=AGENTS)
-    parser.add_argument("--model", default="scripted", help="a LiteLLM model (%(default)s)")
-    parser.add_argument("--policy", default="contextrender,prune", metavar="A,B")
-    parser.add_argument("--budget", default="6000", metavar="N,M", help="tokens (%(default)s)")
-    parser.add_argument("--python", type=Path, default=Path(sys.executable), help="the agent's own")
-    parser.add_argument("--root", type=Path, metavar="DIR", help="the agent's checkout and data")
-    parser.add_argument("--split", default="", help="the tasks' split (the agent's test split)")
-    parser.add_argument("--limit", type=count, metavar="N", help="the first N tasks only")
-    parser.add_argument("--steps", type=count, default=50, help="model calls a task (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the scripted model")
-    parser.add_argument("--json", type=Path, metavar="OUT")
-    parser.add_argument("--csv", type=Path, metavar="OUT")
-    return parser.parse_args()
+    parser.add_argument("--model", default=SCRIPTED, help="what the agent asks for (%(default)s)")
+    parser.add_argument("--upstream", default="", help=f"the provider's address ({OPENAI})")
+    parser.add_argument("--agent", default=f"{OWN_AGENT} TASK", metavar="COMMAND")
+    parser.add_argument("--base-url-env", default="OPENAI_BASE_URL", metavar="NAME")
+    parser.add_argument("--wrap", type=shlex.split, default=[], metavar="OPTIONS", help="of wrap")
+    parser.add_argument("--tasks", type=int, default=3, help="how many (%(default)s)")
+    parser.add_argument("--sheets", type=int, default=SHEETS, help="of each (%(default)s)")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write every run's figures")
+    args = parser.parse_args()
+    if not args.upstream:
+        args.upstream = SCRIPTED if args.model == SCRIPTED else OPENAI
+    if args.upstream == OPENAI and not os.environ.get("OPENAI_API_KEY"):
+        parser.error(f"set OPENAI_API_KEY to ask {args.model}")
+    return args
 
 
 if __name__ == "__main__":

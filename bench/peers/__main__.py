@@ -1,4 +1,4 @@
-"""Measure other libraries that shorten histories on the same runs: python bench/peers FILE.
+"""Measure other libraries that shorten histories on the same runs: python -m bench.peers FILE.
 
 Each is installed, at a pinned version, in a virtual environment of its own; while it is measured
 it may not connect anywhere. A peer is asked only where the history exceeds the budget.
@@ -13,14 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from contextrender_bridge.base.errors import CommandError
 
-from catalogue import PEERS, Peer
-from contextrender_bridge.errors import CommandError
-from driving import PeerScore, drive
-from environments import Unavailable, python_of
-from ours import replay_ours
-
+from bench.peers.catalogue import PEERS, Peer
+from bench.peers.driving import PeerScore, drive
+from bench.peers.environments import Unavailable, python_of
+from bench.peers.ours import replay_ours
 from evaluation import report
 from evaluation.bootstrap import Bootstrap
 from evaluation.cases import cases_of
@@ -47,7 +45,7 @@ def main() -> int:
         runs = sample(read_runs(args.files), args.limit)
         cases = cases_of(args.policy, str(args.budget))
     except CommandError as error:
-        print(f"bench/peers: {error}", file=sys.stderr)
+        print(f"bench.peers: {error}", file=sys.stderr)
         return 1
     rows = [_row(str(case.name), score, "") for case, score in replay_ours(runs, cases)]
     for peer in PEERS:
@@ -69,7 +67,7 @@ def sample(runs: Sequence[Run], limit: int) -> list[Run]:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="bench/peers", description=__doc__)
+    parser = argparse.ArgumentParser(prog="bench.peers", description=__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--budget", type=count, default=6000, metavar="N", help="(%(default)s)")
     parser.add_argument("--limit", type=count, default=12, metavar="N", help="runs (%(default)s)")

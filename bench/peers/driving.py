@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import contextrender_bridge
-from catalogue import Peer
-from contextrender_bridge.paths import app_dir
-from environments import Unavailable
-from transcripts import Sent, orphans
+from contextrender_bridge.base.paths import app_dir
 
+from bench.peers.catalogue import Peer
+from bench.peers.environments import Unavailable
+from bench.peers.transcripts import Sent, orphans
 from engine.text.tokens import counter_for
 from evaluation.cases import Case
 from evaluation.closed_loop import replay_in_closed_loop

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from catalogue import COUNTING, Peer
+from bench.peers.catalogue import COUNTING, Peer
 
 STAMP = "installed"
 SECONDS = 900

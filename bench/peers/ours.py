@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from contextrender_bridge.settings import current_settings
-from driving import PeerScore
-from transcripts import orphans
+from contextrender_bridge.base.settings import current_settings
 
+from bench.peers.driving import PeerScore
+from bench.peers.transcripts import orphans
 from engine.models.embeddings import load_embedder
 from evaluation.cases import Case
 from evaluation.in_process import replay_run

@@ -21,7 +21,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints is no answer
     socket.socket.connect = _refuse
-    shorten = importlib.import_module(f"libraries.{adapter}").make(variant)
+    shorten = importlib.import_module(adapter).make(variant)
     print(json.dumps({"ready": True}), file=answers, flush=True)
     run = []
     for line in sys.stdin:

@@ -84,7 +84,7 @@ def _type(hint: Any) -> str:
 
 
 if __name__ == "__main__":
-    from contextrender_bridge.paths import app_dir
+    from contextrender_bridge.base.paths import app_dir
     from contextrender_bridge.server.runtime import load_app
 
     CLIENT.write_text(of_the_client())

@@ -86,8 +86,8 @@ export async function followLink(): Promise<void> {
 }
 
 const REFUSED: Record<string, string> = {
-  code: "This link was used before or is too old. Run “contextrender console” for another, or sign in.",
-  token: "The token of this link is not good any more. Sign in again.",
+  code: "This link was used before or has expired. Run “contextrender console” for another, or sign in.",
+  token: "The token of this link has expired. Sign in again.",
 };
 
 interface SignedIn {
@@ -100,7 +100,7 @@ export async function logIn(username: string, password: string): Promise<void> {
 }
 
 export async function signOut(): Promise<void> {
-  if (link()) return keepLink(null, "You have left the session.");
+  if (link()) return keepLink(null, "You closed the session.");
   await post("/console/sign-out", {}, "").catch(() => null);
   keep(null);
 }
@@ -112,7 +112,7 @@ export async function ask<T>(walker: string, fields: object, signal?: AbortSigna
     return reply.reports[0];
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) {
-      if (link()) keepLink(null, "This link has ended, or was taken back.");
+      if (link()) keepLink(null, "This link has expired or was revoked.");
       else keep(null, "Your session has ended. Sign in again.");
     }
     throw error;

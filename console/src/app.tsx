@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { isSignedIn, onSignIn, signOut, visited } from "./api";
 import { Icon } from "./parts/icon";
+import { Keys } from "./parts/keys";
 import { Empty } from "./parts/notes";
 import { address, type Place, searchAddress, usePlace } from "./route";
 import { setTheme, theme, useDark } from "./theme";
@@ -27,7 +28,7 @@ export function App() {
   useEffect(() => {
     document.title = (signedIn ? titleOf(place) : "Sign in") + " · ContextRender";
   });
-  const leave = only === null ? "Sign out" : "Leave";
+  const leave = only === null ? "Sign out" : "Close";
   return (
     <>
       <a class="skip" href="#main" onClick={skip}>
@@ -56,6 +57,7 @@ export function App() {
           </nav>
         )}
         <span class="spring" />
+        <Keys />
         <ThemeButton />
         {signedIn && (
           <button class="quiet leave" title={leave} onClick={signOut}>

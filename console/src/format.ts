@@ -5,6 +5,11 @@ const moment = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "
 
 export const number = (value: number): string => whole.format(Math.round(value));
 
+/** A budget as it is told: a size, or that it finds itself. */
+export function budgetOf(budget: number | string, told: (value: number) => string = short): string {
+  return typeof budget === "number" ? told(budget) : budget;
+}
+
 /** 1234 as 1.2K. */
 export function short(value: number): string {
   const size = Math.abs(value);
@@ -36,6 +41,9 @@ export function ago(seconds: number, now = Date.now() / 1000): string {
 }
 
 export const plural = (count: number, one: string, many = `${one}s`): string => `${number(count)} ${count === 1 ? one : many}`;
+
+/** A change: +1,234 or −56. */
+export const signed = (value: number): string => (value < 0 ? "−" : "+") + number(Math.abs(value));
 
 /** Numbers as ranges: 3–5, 8. */
 export function ranges(values: number[]): string {

@@ -2,8 +2,8 @@
 // #/search?text=...
 import { useEffect, useState } from "preact/hooks";
 
-export type View = "misses" | "timeline" | "call" | "graph" | "result" | "savings";
-export const VIEWS: View[] = ["misses", "timeline", "call", "graph", "result", "savings"];
+export type View = "misses" | "timeline" | "call" | "graph" | "result" | "tools" | "savings";
+export const VIEWS: View[] = ["misses", "timeline", "call", "graph", "result", "tools", "savings"];
 
 export interface Place {
   page: "sessions" | "overall" | "session" | "store" | "search";

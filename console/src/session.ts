@@ -31,7 +31,7 @@ export class SessionData {
   usedAt: number[][] = [];
   last = 0;
   waiting = false;
-  budget = 0;
+  budget: number | string = 0;
   policy = "";
   policies: string[] = [];
   complete = false;

@@ -6,7 +6,7 @@
  */
 export interface AdvisedView {
   policy: string;
-  budget: number;
+  budget: number | string;
   cost: number | null;
   hidden: number | null;
   dollars: number;
@@ -58,7 +58,7 @@ export interface CostView {
  */
 export interface PolicyView {
   policy: string;
-  budget: number;
+  budget: number | string;
   turns: number;
   last: number;
   over_budget: boolean;
@@ -190,9 +190,9 @@ export interface BeyondHole {
 }
 
 /**
- * A branch's own messages, when each was recorded (seconds since 1970), and the settings its model
- * calls were made with, as they changed; `calls` tell by the `position` of its answer what each was shown, and
- * what its provider said of it (`engine.call.facts`). `messages` end where one is lost; those that are whole behind
+ * A branch's own messages, and when each was recorded (seconds since 1970). `calls` tell by the `position`
+ * of its answer (which the last one may still wait for) what each model call was shown, with which settings,
+ * and what its provider said of it (`engine.call.facts`). `messages` end where one is lost; those that are whole behind
  * it are `beyond`.
  */
 export interface ExportedBranch {
@@ -201,7 +201,6 @@ export interface ExportedBranch {
   fork: number;
   messages: Record<string, unknown>[];
   timestamps: number[];
-  called: Record<string, unknown>[];
   calls: Record<string, unknown>[];
   beyond: BeyondHole[];
 }
@@ -241,7 +240,8 @@ export interface ResultColumns {
  * in view, and the results that were missed (docs/method.md, Misses). It is told as it was
  * `noted` when the call was made, else recomputed by today's rules.
  * `sent` is "rendered", "whole" or "held_out"; `billed` what the provider said: tokens not from its
- * cache, read from it, written to it, written for an hour, and output.
+ * cache, read from it, written to it, written for an hour, and output. `budget` is the call's own, in tokens;
+ * it `faulted` where it grew because the turn before had said what it was not shown.
  */
 export interface TurnView {
   turn: number;
@@ -260,6 +260,8 @@ export interface TurnView {
   sent: string;
   model: string;
   billed: number[] | null;
+  budget: number;
+  faulted: boolean;
 }
 
 /**
@@ -273,7 +275,7 @@ export interface TimelineView {
   last: number;
   waiting: boolean;
   rough: boolean;
-  budget: number;
+  budget: number | string;
   policy: string;
   policies: string[];
   results: ResultColumns;
@@ -372,9 +374,14 @@ export interface CountedView {
   seen: number;
 }
 
-/** A session in a list. */
+/**
+ * A session in a list. `about` is the agent's folder, where it tells it, and the user's first words;
+ * empty but in lists; `client` the program that made the last calls that were counted.
+ */
 export interface SessionView {
   session: string;
+  about: string;
+  client: string;
   created_at: number;
   updated_at: number;
   branches: number;
@@ -467,7 +474,8 @@ export interface NodeView {
 
 /**
  * A result that the call before `turn` did not show complete and its answer needed: the `values` it
- * used that stood nowhere in view, or its own call made `again`. `cost` is what it would have taken;
+ * used that stood nowhere in view, the rarest first, or its own call made `again`. `names_only`: these are names of
+ * tools or fields alone, which an agent knows without the result. `cost` is what it would have taken;
  * `reason`, `left` and `after` are as in `explain`.
  */
 export interface MissView {
@@ -477,6 +485,7 @@ export interface MissView {
   name: string;
   values: string[];
   again: boolean;
+  names_only: boolean;
   shown: string;
   cost: number;
   reason: string;
@@ -518,7 +527,23 @@ export interface UsedValue {
   uses: OperationView[];
 }
 
-/** A part of one message's text, from character `start`; `length` is that of all of it. */
+/** A call that a message made: the tool's name and the arguments as they were written. */
+export interface CallTextView {
+  name: string;
+  arguments: string;
+}
+
+/** A result that a message drew on, or one of its calls did, and the values it drew. */
+export interface DrawnView {
+  position: number;
+  name: string;
+  values: string[];
+}
+
+/**
+ * A part of one message's text, from character `start`; `length` is that of all of it. `arguments` and
+ * `used` are of a tool result, `calls` and `drawn` of a message that made or said something.
+ */
 export interface ContentView {
   session: string;
   position: number;
@@ -531,6 +556,8 @@ export interface ContentView {
   length: number;
   text: string;
   used: UsedValue[];
+  calls: CallTextView[];
+  drawn: DrawnView[];
 }
 
 /** A complete tool result with the call that asked for it. `position` counts on its `branch`. */
@@ -714,7 +741,8 @@ export interface SearchView {
  * Answered calls of one day, client, model, policy and way of sending (docs/method.md, What a call was
  * shown): how many had a history over the budget (`over`), prompt tokens with the whole history, the same
  * at most the model's window (`capped`), those sent and cached of them, tokens written, results that
- * answers drew on and those of them in view. Dollars are None where the model has no price; `billed_cost`
+ * answers drew on and those of them in view. Dollars are None where the model has no price; `priced_as` is
+ * the model whose price was taken where it is not its own, else empty. `billed_cost`
  * is what the provider's own counts come to for `billed` calls, `whole_cost` what those would have cost
  * with the whole history, about.
  */
@@ -739,6 +767,7 @@ export interface SavedRow {
   full_cost: number | null;
   billed_cost: number | null;
   whole_cost: number | null;
+  priced_as: string;
 }
 
 /**

@@ -1,4 +1,4 @@
-"""Verdicts as they were when a call was made, where today's rules would come to others."""
+"""Verdicts as noted when a call was made, where today's rules would decide differently."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,7 +28,7 @@ def as_noted(
 
 
 def differing_sentence(differing: int) -> str:
-    """What people are told of a call that today's rules would render otherwise."""
+    """Shown for a call that today's rules would render otherwise."""
     results = "1 result" if differing == 1 else f"{differing:,} results"
     return f"Today's rules would show {results} otherwise than when this call was made."
 

@@ -1,4 +1,4 @@
-"""Sums of sessions that came from exports: a call that is in several copies counts once."""
+"""Sums over imported sessions: a call that is in several copies counts once."""
 
 from __future__ import annotations
 

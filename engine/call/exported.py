@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from contextrender_bridge.errors import InvalidRequest
+from contextrender_bridge.base.errors import InvalidRequest
 
-from engine.call.called import Note, check_notes
+from engine.call.exported_calls import read_calls
 from engine.call.facts import CallFact
-from engine.call.noted_calls import read_calls
 from engine.call.request import RenderSettings
 from engine.history.branches import ROOT
 from engine.text.transcript import Json, check_messages
@@ -19,15 +18,14 @@ from engine.text.transcript import Json, check_messages
 class ExportedBranch:
     """A branch's own messages after `parent`'s first `fork`, and when each was recorded.
 
-    `called` notes the settings of its model calls (`engine.call.called`), `calls` what those were
-    shown, by the position of their answers.
+    `calls` tell what its model calls were shown, by the position of their answers; of one that is
+    not answered yet, by that which its answer will have.
     """
 
     parent: int
     fork: int
     messages: list[Json]
     timestamps: list[float]
-    called: list[Note]
     calls: dict[int, CallFact]
 
 
@@ -96,12 +94,11 @@ def _branch(data: Mapping[str, Any], number: int, lines: list[list[int]]) -> Exp
     if not all(map(_is_time, timestamps)):
         raise InvalidRequest(f"{where}.timestamps must be seconds since 1970")
     check_messages(messages, fork)
-    called = check_notes(_typed(data, "called", list) if "called" in data else [])
     results = 0 if parent == ROOT else lines[parent][fork]
     noted = _typed(data, "calls", list) if "calls" in data else []
     calls = read_calls(noted, where, fork, results, messages)
     stamps = [float(stamp) for stamp in timestamps]
-    return ExportedBranch(parent, fork, messages, stamps, called, calls)
+    return ExportedBranch(parent, fork, messages, stamps, calls)
 
 
 def _typed[T](data: Mapping[str, Any], name: str, kind: type[T]) -> T:

@@ -1,4 +1,4 @@
-"""What one model call was shown: noted when it is made, so that no later version changes it."""
+"""What one model call was shown, noted when it is made."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
-from contextrender_bridge.errors import InvalidRequest
+from contextrender_bridge.base.errors import InvalidRequest
 
-from engine.call.called import note_of
 from engine.call.render_call import Rendered
 from engine.call.request import RenderSettings
 from engine.call.runs import numbers_in, packed, runs, unpacked
@@ -17,6 +16,8 @@ SENT: Final = ("rendered", "whole", "held_out")
 """What went to the model: the rendering, the whole history, or that for comparison's sake."""
 LONGEST_NAME: Final = 80
 NO_BILL: Final = (0, 0, 0, 0, 0)
+UNSET: Final = {"parameters": {}, "live": False, "window": 0, "keep_tools": [], "keep": []}
+ALWAYS: Final = ("at", "results")
 
 
 @dataclass(slots=True, frozen=True)
@@ -27,7 +28,9 @@ class CallFact:
     are those at the prompt's beginning that the call before had sent, too. `shown` and `replaced`
     are runs of result numbers: first, length, first, length. `billed` is what the provider said it
     used: tokens not from its cache, read from it, written to it for minutes, for an hour, and
-    output; None where it said nothing. Of a call that was sent whole it tells of the whole history,
+    output; None where it said nothing. `budget` is the call's own in tokens; where it finds itself,
+    `faulted` tells that the turn before missed something, and `back` are runs of the results that
+    came back behind another. Of a call that was sent whole it tells of the whole history,
     whatever its rendering left out.
     """
 
@@ -46,6 +49,9 @@ class CallFact:
     client: str = ""
     embedded: int = 0
     billed: tuple[int, ...] | None = None
+    budget: int = 0
+    faulted: bool = False
+    back: tuple[int, ...] = ()
 
     @property
     def whole(self) -> bool:
@@ -56,7 +62,9 @@ class CallFact:
         """The same, where only `sent` tells that the whole history went."""
         if not self.whole:
             return self
-        return replace(self, after=self.before, shown=runs(range(self.results)), replaced=())
+        return replace(
+            self, after=self.before, shown=runs(range(self.results)), replaced=(), back=()
+        )
 
     @property
     def full(self) -> int:
@@ -78,14 +86,14 @@ class CallFact:
         one, two = (replace(f, at=0, shared=0, embedded=0, billed=None) for f in (self, other))
         return one == two
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain values, small: what is not set is left out, runs are told by their distances."""
-        note = note_of(0, self.settings)
-        del note["turn"]
-        if not note["parameters"]:
-            del note["parameters"]
-        sizes = [self.before, self.after, self.outside, self.retained, self.shared]
-        rest = {
+    def fields(self) -> dict[str, Any]:
+        """As plain values, runs told by their distances."""
+        return {
+            **UNSET,
+            **self.settings.to_json(),
+            "at": self.at,
+            "results": self.results,
+            "tokens": [self.before, self.after, self.outside, self.retained, self.shared],
             "shown": packed(self.shown),
             "replaced": packed(self.replaced),
             "sent": "" if self.sent == SENT[0] else self.sent,
@@ -93,15 +101,20 @@ class CallFact:
             "client": self.client,
             "embedded": self.embedded,
             "billed": list(self.billed or ()),
+            "own_budget": self.budget if self.budget != self.settings.budget else 0,
+            "faulted": self.faulted,
+            "back": packed(self.back),
         }
-        known = {name: value for name, value in rest.items() if value}
-        return {**note, "at": self.at, "results": self.results, "tokens": sizes, **known}
+
+    def to_json(self) -> dict[str, Any]:
+        """The same, small: what is not set is left out."""
+        fields = self.fields()
+        return {name: fields[name] for name in fields if fields[name] or name in ALWAYS}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """From what `to_json` gave."""
-        names = ("budget", "policy", "parameters", "live", "keep_tools", "keep")
-        settings = RenderSettings().updated({name: data[name] for name in names if name in data})
+        """From what `fields` or `to_json` gave."""
+        settings = RenderSettings.of(data)
         billed = data.get("billed")
         return cls(
             settings,
@@ -110,11 +123,14 @@ class CallFact:
             *_five(data["tokens"]),
             shown=unpacked(data.get("shown", ())),
             replaced=unpacked(data.get("replaced", ())),
-            sent=data.get("sent", SENT[0]),
+            sent=data.get("sent") or SENT[0],
             model=data.get("model", ""),
             client=data.get("client", ""),
             embedded=data.get("embedded", 0),
             billed=tuple(billed) if billed else None,
+            budget=data.get("own_budget") or settings.budget,
+            faulted=data.get("faulted", False),
+            back=unpacked(data.get("back", ())),
         ).as_sent()
 
 
@@ -200,6 +216,9 @@ def fact_of(
         caller.model,
         caller.client,
         rendered.embedded_tokens,
+        budget=rendered.budget,
+        faulted=rendered.plan.faulted,
+        back=runs(rendered.plan.back),
     ).as_sent()
 
 

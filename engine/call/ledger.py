@@ -1,4 +1,4 @@
-"""What a session's answered calls come to: a few rows of sums, kept as the calls are recorded."""
+"""Sums over a session's answered calls, updated as the calls are recorded."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from functools import reduce
 from typing import Any, Final, Self
 
-from contextrender_bridge.usage import Usage
-from contextrender_bridge.whole_bill import NOTHING_KNOWN, Known, whole_bill
+from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.base.whole_bill import NOTHING_KNOWN, Known, whole_bill
 
 from engine.call.facts import CallFact
 
@@ -82,17 +82,19 @@ class Before:
     at: int = 0
     known: Known = NOTHING_KNOWN
 
-    def to_json(self) -> list[int]:
-        """As plain values."""
-        return [self.full, self.at, *map(int, astuple(self.known))]
-
     @classmethod
-    def from_json(cls, data: Sequence[int]) -> Self:
-        """From what `to_json` gave; nothing known where that is empty."""
-        if not data:
-            return cls()
-        full, at, prompt, away, caches, writes = data
-        return cls(full, at, Known(prompt, away, bool(caches), bool(writes)))
+    def of(cls, last: CallFact, noted: Sequence[int]) -> Self:
+        """After that call; `noted` is what `noted` told of it then."""
+        known = NOTHING_KNOWN
+        if noted:
+            prompt, away, caches, writes = noted
+            known = Known(prompt, away, bool(caches), bool(writes))
+        return cls(last.full, last.at, known)
+
+    @property
+    def noted(self) -> list[int]:
+        """`known` as plain values; nothing where nothing is known."""
+        return [] if self.known == NOTHING_KNOWN else [int(one) for one in astuple(self.known)]
 
 
 def sums_of(
@@ -107,7 +109,7 @@ def sums_of(
     capped = min(fact.full, window or fact.full)
     made = Sums(
         calls=1,
-        over=int(fact.before > fact.settings.budget),
+        over=int(fact.before > fact.budget),
         full=fact.full,
         capped=capped,
         capped_cached=min(before.full, capped),
@@ -171,6 +173,12 @@ def read_rows(rows: Iterable[Row]) -> Iterable[tuple[Key, Sums]]:
     for row in rows:
         day, client, model, policy, sent, *numbers = row
         yield (str(day), str(client), str(model), str(policy), str(sent)), Sums(*map(int, numbers))
+
+
+def last_client(rows: Iterable[Row]) -> str:
+    """The program of the newest row that names one."""
+    named = [(day, client) for (day, client, *_), _ in read_rows(rows) if client]
+    return max(named)[1] if named else ""
 
 
 def _trimmed(numbers: list[int]) -> list[int]:

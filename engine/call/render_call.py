@@ -1,4 +1,4 @@
-"""One model call: the plan of a policy for a history, with the texts that stand in for others."""
+"""Renders one model call: a policy's plan for a history, with the texts that replace results."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -16,8 +16,9 @@ from engine.plan.moment import present
 from engine.plan.plan import Plan, Shown, shown_items
 from engine.plan.relevance import Relevance
 from engine.plan.retained import TextOf
+from engine.plan.sizing import START, limits_of
 from engine.plan.view import View
-from engine.policies import plan_for, policy_named
+from engine.policies import plan_for, policy_named, sizes_itself
 from engine.text.head_and_tail import excerpt
 from engine.text.tokens import TokenCounter
 from engine.text.transcript import Json
@@ -47,6 +48,11 @@ class Rendered:
     compaction_usage: Usage = NOTHING_USED
 
     @property
+    def budget(self) -> int:
+        """The call's own budget in tokens."""
+        return self.plan.budget or self.view.budget
+
+    @property
     def usage(self) -> Usage:
         """Tokens the policy itself used on the way: of its model calls, and embedded."""
         embedded = Usage(embedded=self.embedded_tokens)
@@ -63,6 +69,7 @@ class Rendered:
         results = self.view.history.results
         shown = sum(results.tokens[r] + results.call_tokens[r] for r in self.plan.taken)
         shown += sum(made.tokens - results.call_tokens[r] for r, made in self.plan.calls.items())
+        shown += sum(made.tokens for made in self.plan.added.values())
         shown += sum(
             results.call_tokens[result] + self.replaced_tokens(result)
             for result in self.plan.replaced
@@ -123,6 +130,7 @@ def render_call(
     summaries: Summaries | None = None,
     live: bool = False,
     pins: Pins = NO_PINS,
+    model_window: int | None = None,
 ) -> Rendered:
     """The rendering before the next model invocation.
 
@@ -131,11 +139,13 @@ def render_call(
     must be in memory. `summaries` are for policies that need a model. `compact` may give a
     model-made text for an oversized result; where it gives none, or one over the limit, an excerpt
     stands in. For a `live` agent the newest results are in view under any policy, and for anyone
-    those of `pins`. Raises InvalidRequest for an unknown policy.
+    those of `pins`. A budget that finds itself keeps to `model_window`, where that is known.
+    Raises InvalidRequest for an unknown policy.
     """
     relevance = Relevance(history, embedder, text_of, parameters.query_task_share)
+    most, start = limits_of(budget, model_window) if sizes_itself(policy) else (budget or START, 0)
     view = View(
-        history, budget, parameters, counter, text_of, relevance, originals, summaries, pins
+        history, most, parameters, counter, text_of, relevance, originals, summaries, pins, start
     )
     plan = plan_for(view, policy_named(policy), live)
     rendered = Rendered(view, plan, shown_items(history, plan), fresh_vectors=relevance.fresh)
@@ -156,6 +166,8 @@ def render_call(
         rendered.texts[result] = text or _excerpt(view, result, limit)
     positions = history.results.message
     texts_at = {positions[result]: text for result, text in rendered.texts.items()}
+    for result, made_behind in plan.added.items():
+        texts_at[positions[result]] = text_of(positions[result]) + made_behind.text
     rendered.items = [
         replace(item, text=texts_at[item.message]) if item.result >= 0 else item
         for item in rendered.items

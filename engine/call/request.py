@@ -1,25 +1,29 @@
 """How a session is rendered by default, and how one call differs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final, Self
 
-from contextrender_bridge.errors import InvalidRequest
-from contextrender_bridge.setting_kinds import LIVE_BUDGET, LIVE_POLICY
+from contextrender_bridge.base.errors import InvalidRequest
+from contextrender_bridge.base.setting_kinds import LIVE_POLICY
 
-from engine.parameters import Parameters, check_budget
+from engine.history.frozen import frozen_key
+from engine.parameters import AUTO, Parameters, budget_name, check_budget
 from engine.pins import NAMES, NO_PINS, Pins
+from engine.plan.sizing import limits_of
 from engine.policies import DEFAULT_POLICY, policy_named
 
 DEFAULT_BUDGET = 6_000
+SETTINGS: Final = ("budget", "policy", "parameters", "live", "window", *NAMES)
 
 
 @dataclass(slots=True, frozen=True)
 class RenderSettings:
-    """The budget in tokens, the policy by name, and the method's parameters.
+    """The budget in tokens (or `AUTO`), the policy by name, and the method's parameters.
 
     `live` is an agent at work, to whom its newest results are always shown; `pins` are results that
-    the caller wants kept.
+    the caller wants kept. `window` is the most tokens the model takes, 0 where that is not known: a
+    budget that finds itself keeps to it.
     """
 
     budget: int = DEFAULT_BUDGET
@@ -27,6 +31,7 @@ class RenderSettings:
     parameters: Parameters = field(default_factory=Parameters)
     live: bool = False
     pins: Pins = NO_PINS
+    window: int = 0
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
         """These with some changed: `budget`, `policy`, `parameters` (by name), and pins.
@@ -39,8 +44,40 @@ class RenderSettings:
             # For clients that let a model call go on whatever is wrong with it, but for this.
             raise InvalidRequest(wrong.message, setting=True) from None
 
+    def of_model(self, window: int | None) -> Self:
+        """These for a model with that window, where it matters."""
+        return replace(self, window=window or 0) if self.budget == AUTO else self
+
+    @property
+    def frozen_key(self) -> str:
+        """What a frozen rendering is kept under."""
+        most, start = limits_of(self.budget, self.window or None)
+        return frozen_key(most, self.parameters, self.pins, start)
+
+    @classmethod
+    def of(cls, noted: Mapping[str, Any]) -> Self:
+        """From what `to_json` gave, among other things. Raises InvalidRequest."""
+        return cls().updated({name: noted.get(name) for name in SETTINGS})
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, without what is not set."""
+        usual = Parameters()
+        changed = {
+            each.name: value
+            for each in fields(usual)
+            if (value := getattr(self.parameters, each.name)) != getattr(usual, each.name)
+        }
+        return {
+            "budget": budget_name(self.budget),
+            "policy": self.policy,
+            **({"parameters": changed} if changed else {}),
+            **({"live": True} if self.live else {}),
+            **({"window": self.window} if self.window else {}),
+            **self.pins.to_json(),
+        }
+
     def _updated(self, changes: Mapping[str, Any]) -> Self:
-        unknown = set(changes) - {"budget", "policy", "parameters", "live", *NAMES}
+        unknown = set(changes) - set(SETTINGS)
         if unknown:
             raise InvalidRequest(
                 f"no setting {min(unknown)!r:.40}; there are budget, policy, parameters, "
@@ -48,11 +85,11 @@ class RenderSettings:
             )
         settings = self
         if (budget := changes.get("budget")) is not None:
-            if isinstance(budget, bool) or not isinstance(budget, int):
-                raise InvalidRequest("budget must be a whole number of tokens")
             settings = replace(settings, budget=check_budget(budget))
         if changes.get("live") is not None:
             settings = replace(settings, live=bool(changes["live"]))
+        if changes.get("window") is not None:
+            settings = replace(settings, window=_window(changes["window"]))
         if (policy := changes.get("policy")) is not None:
             policy_named(policy if isinstance(policy, str) else "")
             settings = replace(settings, policy=policy)
@@ -63,7 +100,13 @@ class RenderSettings:
         return replace(settings, pins=settings.pins.updated(changes))
 
 
-LIVE = RenderSettings(budget=LIVE_BUDGET, policy=LIVE_POLICY, live=True)
+def _window(window: object) -> int:
+    if type(window) is not int or window < 0:
+        raise InvalidRequest("window must be a whole number of tokens")
+    return window
+
+
+LIVE = RenderSettings(budget=AUTO, policy=LIVE_POLICY, live=True)
 """What serves a live agent best (`docs/policies.md`): the default of `fit`, proxy and adapters."""
 
 

@@ -1,14 +1,15 @@
-"""Which of a call's results are told of: a page of them, in an order of the reader's."""
+"""A page of a call's results, sorted as the reader asked."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from contextrender_bridge.errors import InvalidRequest
+from contextrender_bridge.base.errors import InvalidRequest
 
 from engine.call.facts import CallFact
 from engine.call.render_call import Rendered
 from engine.call.runs import numbers_in
+from engine.plan.plan import Plan
 
 COLUMNS: Final = (
     *("position", "name", "age", "reuse", "relevance", "usefulness", "score", "tokens", "order"),
@@ -18,7 +19,7 @@ COLUMNS: Final = (
 
 @dataclass(slots=True, frozen=True)
 class Standing:
-    """Which results stood in a call's prompt, by number."""
+    """Which results stood in a call's prompt, by number; in part also those that came back."""
 
     complete: frozenset[int]
     replaced: frozenset[int]
@@ -26,16 +27,21 @@ class Standing:
     @classmethod
     def of(cls, rendered: Rendered) -> Self:
         """That of a rendering."""
-        return cls(frozenset(rendered.plan.taken), frozenset(rendered.plan.replaced))
+        return cls(frozenset(rendered.plan.taken), _in_part(rendered.plan))
 
     @classmethod
     def noted(cls, fact: CallFact) -> Self:
         """That of a call that was noted."""
-        return cls(frozenset(numbers_in(fact.shown)), frozenset(numbers_in(fact.replaced)))
+        shown, back = frozenset(numbers_in(fact.shown)), frozenset(numbers_in(fact.back))
+        return cls(shown, frozenset(numbers_in(fact.replaced)) | back - shown)
 
     def differing(self, other: Self) -> set[int]:
         """The results that stood otherwise in another prompt."""
         return set((self.complete ^ other.complete) | (self.replaced ^ other.replaced))
+
+
+def _in_part(plan: Plan) -> frozenset[int]:
+    return frozenset(plan.replaced) | frozenset(plan.back) - frozenset(plan.taken)
 
 
 @dataclass(slots=True, frozen=True)

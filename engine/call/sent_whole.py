@@ -1,4 +1,4 @@
-"""What a call showed that was sent the whole history in place of its rendering."""
+"""What a call showed when the whole history was sent instead of its rendering."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""What became of each result in one rendering, and what kept those out that are not shown."""
+"""What happened to each result in one rendering, and why results were left out."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from engine.history.history import NO_CALL
 
 TOO_LARGE: Final = "larger than all that was free for results"
 NO_ROOM: Final = "no room left after others were taken"
+BACK: Final = "needed again after it had left: it stands behind result {position}"
 KEPT_FREE: Final = "it would have fitted: the policy left that room free"
 
 
@@ -49,7 +50,7 @@ class Verdicts:
             reason = own_reason or f"larger than the budget, so {kind} of at most {limit} tokens"
             return Verdict(kind, order, reason)
         if order is not None:
-            fits = self.rendered.view.fits
+            fits = self.rendered.view.fits and not self.rendered.plan.reasons
             reason = "the whole history fits" if fits else own_reason or "selected"
             return Verdict("complete", order, reason)
         return self._omitted(result, own_reason)
@@ -60,6 +61,9 @@ class Verdicts:
             return Verdict("omitted", None, "no call asked for it")
         if not view.eligible[result] and view.history.results.turn[result] in retained.left_turns:
             return Verdict("omitted", None, "its whole turn left to make room for later text")
+        if result in self._behind:
+            position = view.history.results.message[self._behind[result]]
+            return Verdict("excerpt", None, BACK.format(position=position))
         if own_reason:
             return Verdict("omitted", None, own_reason, self._free - self._used[-1])
         cost = int(view.costs[result])
@@ -70,13 +74,19 @@ class Verdicts:
         return Verdict("omitted", None, reason, self._free - self._used[after], after)
 
     @cached_property
+    def _behind(self) -> dict[int, int]:
+        """By result that came back: the last one behind which it stands."""
+        added = self.rendered.plan.added
+        return {result: host for host, made in added.items() for result in made.results}
+
+    @cached_property
     def _places(self) -> dict[int, int]:
         return {result: place for place, result in enumerate(self.rendered.plan.shown_order, 1)}
 
     @property
     def _free(self) -> int:
         """Tokens that retained text left for results."""
-        return self.rendered.view.budget - self.rendered.plan.retained.tokens
+        return self.rendered.budget - self.rendered.plan.retained.tokens
 
     @cached_property
     def _used(self) -> Sequence[int]:

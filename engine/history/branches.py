@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
 from typing import Any, Self
 
-from contextrender_bridge.errors import HistoryDiverged
+from contextrender_bridge.base.errors import HistoryDiverged
 
 from engine.history.history import History
 

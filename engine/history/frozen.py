@@ -15,10 +15,19 @@ from engine.history.replacement import Replacement
 from engine.parameters import Parameters
 from engine.pins import NO_PINS, Pins
 
-FORMAT: Final = "5"
+FORMAT: Final = "6"
 """Of what is kept; what was kept in another format is made anew."""
 
 Texts = Mapping[int, Replacement]
+
+
+@dataclass(slots=True, frozen=True)
+class Added:
+    """What came back behind a result's own text: its text, its tokens, and the results it is of."""
+
+    text: str
+    tokens: int
+    results: tuple[int, ...]
 
 
 @dataclass(slots=True, frozen=True)
@@ -29,6 +38,8 @@ class Frozen:
     `calls` those of their calls that are shortened. All of it is empty while everything fits.
     `since` is `messages` as it was when something last had to leave, 0 if nothing ever had.
     `breakpoints` are positions up to which nothing has changed since anything but the end last did.
+    `budget` is the step's, in tokens, 0 for as it starts; `faulted` tells that the turn before had
+    said what stood nowhere in its prompt, and `added` what came back, by the result it stands with.
     """
 
     messages: int
@@ -39,12 +50,16 @@ class Frozen:
     calls: Texts = field(default_factory=dict)
     since: int = 0
     breakpoints: tuple[int, ...] = ()
+    budget: float = 0.0
+    faulted: bool = False
+    added: Mapping[int, Added] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
         texts = (self.excerpts, self.calls, self.text.cut)
         held = sum(len(made.text) + 200 for each in texts for made in each.values())
+        held += sum(len(made.text) + 200 for made in self.added.values())
         return 300 + held + 40 * (len(self.complete) + len(self.text.left))
 
     def to_json(self) -> dict[str, Any]:
@@ -59,6 +74,12 @@ class Frozen:
             "calls": _texts_to_json(self.calls),
             "since": self.since,
             "breakpoints": list(self.breakpoints),
+            "budget": self.budget,
+            "faulted": self.faulted,
+            "added": [
+                [result, made.text, made.tokens, list(made.results)]
+                for result, made in self.added.items()
+            ],
         }
 
     @classmethod
@@ -73,6 +94,12 @@ class Frozen:
             _texts_from_json(data["calls"]),
             data["since"],
             tuple(data["breakpoints"]),
+            data["budget"],
+            data["faulted"],
+            {
+                result: Added(text, tokens, tuple(results))
+                for result, text, tokens, results in data["added"]
+            },
         )
 
 
@@ -111,11 +138,12 @@ class FrozenTrail:
         return cls(Frozen.from_json(data["answered"]), Frozen.from_json(data["latest"]))
 
 
-def frozen_key(budget: int, parameters: Parameters, pins: Pins = NO_PINS) -> str:
-    """What a trail is kept under: one budget, one set of shares, and what is pinned."""
-    names = ("frozen_share", "thrifty", "newest_share", "cache_minutes")
+def frozen_key(budget: int, parameters: Parameters, pins: Pins = NO_PINS, start: int = 0) -> str:
+    """What a trail is kept under: one budget and where it starts, one set of shares, and what is
+    pinned."""
+    names = ("frozen_share", "newest_share", "cache_minutes")
     shares = [getattr(parameters, name) for name in names]
-    key = "/".join([FORMAT, str(budget), *map(repr, shares)])
+    key = "/".join([FORMAT, str(budget), str(start or budget), *map(repr, shares)])
     if not pins:
         return key
     return f"{key}/{sha256(json.dumps(pins.to_json()).encode()).hexdigest()}"

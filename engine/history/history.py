@@ -5,6 +5,7 @@ is one record: every array grows in the same step.
 """
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from sys import intern
@@ -134,6 +135,10 @@ class History:
     def result_at(self, message: int) -> int:
         """The number of the result that is this message, or -1."""
         return self._result_at.get(message, -1)
+
+    def results_before(self, messages: int) -> int:
+        """How many results there are among the first `messages` messages."""
+        return bisect_left(self.results.message, messages)
 
     def turn_of(self, result: int) -> int:
         """The turn that called a result."""

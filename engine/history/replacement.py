@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, frozen=True)
 class Replacement:
-    """A text that stands in for a result, its tokens as a message, and what it is."""
+    """A text that replaces a result, its tokens as a message, and its kind."""
 
     text: str
     tokens: int

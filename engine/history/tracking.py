@@ -5,7 +5,7 @@ Computed once from each message, in transcript order, so it is the same however 
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from engine.history.bm25 import WordIndex, words_of
 from engine.history.growing import Growing
 from engine.history.kinds import Kinds
+from engine.history.turns import Turns
 from engine.text.segments import segments_of
 from engine.text.tokens import TokenCounter, call_parts, content_text
 from engine.text.tracked import held_in, remembered, tracked_runs, tracked_tokens
@@ -21,31 +22,6 @@ from engine.text.transcript import Json, call_text
 Ids = NDArray[np.int32]
 Originals = Callable[[int, int], Sequence[Json]]
 """Reads the original messages from one position up to another."""
-
-
-class Turns(Protocol):
-    """A transcript's roles and turns, as a `History` has them."""
-
-    @property
-    def roles(self) -> Sequence[str]:
-        """Of each message."""
-
-    @property
-    def turns(self) -> Sequence[int]:
-        """Of each message."""
-
-    @property
-    def first_user(self) -> int:
-        """Position of the first user message, or -1."""
-
-    def result_at(self, message: int) -> int:
-        """The number of the result that is this message, or -1."""
-
-    def turn_of(self, result: int) -> int:
-        """The turn that called a result."""
-
-    def call_of(self, result: int) -> tuple[int, int]:
-        """The message that called a result and the number of the call in it, or -1 twice."""
 
 
 MOST_CHARACTERS: Final = 1_000_000
@@ -125,6 +101,16 @@ class Tracking:
         counts = np.diff(self._event_ids_at.values)
         found[self._event_ids.values[np.repeat(events, counts)]] = True
         return found
+
+    def events_saying(self, tokens: NDArray[np.bool_]) -> tuple[NDArray[np.int64], Ids]:
+        """Every saying of the tokens flagged: the event, and the token by number."""
+        at = np.flatnonzero(tokens[self._event_ids.values])
+        events = np.searchsorted(self._event_ids_at.values, at, side="right") - 1
+        return events, self._event_ids.values[at]
+
+    def owners(self, ids: Ids) -> Ids:
+        """The result that each of these tokens belongs to, by number; -1: to none."""
+        return self._owner.values[ids]
 
     def ids_of_event(self, event: int) -> Ids:
         """The tracked tokens that an event says, by number."""

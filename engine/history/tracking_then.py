@@ -1,4 +1,4 @@
-"""Tracking as it was after some of a history's messages, cut off one that has followed more.
+"""Tracking as it was after a history's first messages, taken from a longer one.
 
 Reading what five thousand results hold takes seconds; here only what changes later is noted.
 """
@@ -17,9 +17,9 @@ from engine.history.tracking import (
     Ids,
     Originals,
     Tracking,
-    Turns,
     words_in_turn,
 )
+from engine.history.turns import Turns
 from engine.text.tokens import TokenCounter, content_text
 from engine.text.transcript import Json
 

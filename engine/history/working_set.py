@@ -1,7 +1,7 @@
 """The sessions kept in process: a cache of what the graph holds, bounded by bytes.
 
 Nothing here is the only copy of anything. Texts go before structure, the least recently used
-session first; what was let go is read from the graph again.
+session first; what was dropped is read from the graph again.
 """
 
 import threading
@@ -61,7 +61,7 @@ class WorkingSet:
             return held[0]
 
     def put(self, key: Key, state: SessionState) -> None:
-        """Keeps a state, letting go of others, or of its own texts, beyond the limit."""
+        """Keeps a state, and drops others, or its own texts, beyond the limit."""
         size = state.nbytes
         with self._guard:
             self._forget(key)

@@ -1,17 +1,16 @@
-"""The newest calls of a branch from its last events alone: what a page draws first of it.
+"""The newest calls of a branch, from its last events alone: what a page draws first.
 
 What needs the texts of the whole session (which results were needed, seen or missed) is not told.
 """
 
 import sys
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
 
 from engine.call.facts import CallFact
-from engine.call.pending import Noted, waiting_fact
 from engine.history.stored import Drawn, Fields, is_event, kind_of
 
 
@@ -28,14 +27,15 @@ class GlimpsedCall:
 class Glimpse:
     """The last events of a branch that has `turns` answered calls and `count` results in all.
 
-    `results` are the fields of the last results, the first of them number `first`.
+    `results` are the fields of the last results, the first of them number `first`; `noted` are its
+    calls by how many messages they had.
     """
 
     turns: int
     count: int
     events: Sequence[Fields]
     drawn: Drawn
-    noted: Noted = field(default_factory=list)
+    noted: Mapping[int, CallFact] = field(default_factory=dict)
 
     @cached_property
     def results(self) -> list[Fields]:
@@ -52,15 +52,18 @@ class Glimpse:
         """Whether the model has yet to answer what came last."""
         return bool(self.events) and kind_of(self.events[-1]) not in SPOKEN
 
+    def answers(self) -> list[int]:
+        """The numbers of the answers among the events."""
+        return [event["number"] for event in self.events if kind_of(event) == "assistant"]
+
     def calls(self) -> list[GlimpsedCall]:
         """Those that were noted, oldest first; the newest may not be answered yet."""
         answers = [event for event in self.events if kind_of(event) == "assistant"]
         found = []
         for turn, answer in enumerate(answers, self.turns - len(answers) + 1):
-            if call := answer.get("call"):
-                uses = self._uses(answer["position"])
-                found.append(GlimpsedCall(turn, CallFact.from_json(call), uses))
-        if self.waiting and (fact := waiting_fact(self.noted, self.events[-1]["position"] + 1)):
+            if fact := self.noted.get(answer["position"]):
+                found.append(GlimpsedCall(turn, fact, self._uses(answer["position"])))
+        if self.waiting and (fact := self.noted.get(self.events[-1]["position"] + 1)):
             found.append(GlimpsedCall(self.turns + 1, fact, []))
         return found
 

@@ -1,4 +1,4 @@
-"""Sessions that went through whole against those that were rendered, by what providers billed."""
+"""Compares sessions sent whole with rendered ones, by what providers billed."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The pasts kept in process, and the policies they can be looked at under."""
+"""The pasts kept in process, and the policies by which they can be recomputed."""
 
 import threading
 from collections import OrderedDict
 
-from engine.call.called import Called
 from engine.call.request import RenderSettings
+from engine.call.settings_by_turn import SettingsByTurn
 from engine.costs import Usage
 from engine.lookback.misses import Miss, misses_of
 from engine.lookback.noted import Stated, noted_step
@@ -30,7 +30,7 @@ class SteppedPast(Past):
         self._misses: dict[int, tuple[Miss, ...]] = {}
         self._alone: dict[tuple[int, RenderSettings], Step] = {}
 
-    def call_before(self, turn: int, called: Called, deadline: float) -> Step | None:
+    def call_before(self, turn: int, called: SettingsByTurn, deadline: float) -> Step | None:
         """A call as it was noted when it was made, or else as its settings would have it.
 
         None if the deadline (`time.monotonic()`) comes before that is recomputed.
@@ -45,7 +45,7 @@ class SteppedPast(Past):
             self._noted[turn] = step
         return step
 
-    def call_alone(self, turn: int, called: Called, deadline: float) -> Step | None:
+    def call_alone(self, turn: int, called: SettingsByTurn, deadline: float) -> Step | None:
         """As `call_before`, without the calls before it where its policy keeps nothing of texts.
 
         What such a call and full history used is not told.
@@ -64,7 +64,7 @@ class SteppedPast(Past):
             self._alone[turn, settings] = step
         return step
 
-    def misses_at(self, step: Step, called: Called) -> tuple[Miss, ...]:
+    def misses_at(self, step: Step, called: SettingsByTurn) -> tuple[Miss, ...]:
         """What a call lacked, with the reasons that its rendering gives."""
         if step.missed and step.turn not in self._misses:
             fact = self.fact_at(step.turn)

@@ -4,6 +4,7 @@ A value is in view if it stands, whole, anywhere in what the model was sent: a c
 excerpt, retained text or the arguments of a call that stayed (docs/method.md, Misses).
 """
 
+import re
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,9 +15,12 @@ from engine.call.request import RenderSettings
 from engine.call.verdicts import Verdicts
 from engine.lookback.past import Past
 from engine.lookback.pausing import pause
+from engine.plan.sizing import START
 from engine.text.values import extract_values
 
 OTHERWISE_TODAY: Final = "so it was when the call was made; today it would be shown"
+FIELD_NAME: Final = re.compile(r"""[A-Za-z0-9_.\-]+(?=\\?["']?\s*[:=](?![:=/]))""")
+"""What stands before a colon or an equals sign: a key of JSON or YAML, a named argument."""
 BUDGETS: Final[tuple[int, ...]] = (3_000, 6_000, 12_000, 24_000, 48_000, 96_000)
 """The budgets that `remedies` tries, besides that of the call itself."""
 
@@ -25,13 +29,15 @@ BUDGETS: Final[tuple[int, ...]] = (3_000, 6_000, 12_000, 24_000, 48_000, 96_000)
 class Lack:
     """A result (by number) that a call did not show complete and its answer needed.
 
-    `values` are those the answer used that stood nowhere in view; `again` tells that it issued the
-    result's own call once more.
+    `values` are those the answer used that stood nowhere in view, the rarest first; `again` tells
+    that it issued the result's own call once more. `names_only`: all of the values are names of
+    tools or fields, which an agent knows without the result.
     """
 
     result: int
     values: tuple[str, ...]
     again: bool
+    names_only: bool = False
 
 
 @dataclass(slots=True, frozen=True)
@@ -62,11 +68,30 @@ def lacks_at(
             wanted.setdefault(use.result, set()).update(use.values)
     again = {result for result in past.asked_again_at(turn) if result not in complete}
     out = unseen(set().union(*wanted.values())) if wanted else set()
-    lacking = {result: tuple(sorted(values & out)) for result, values in wanted.items()}
+    holders = past.whole.reuse.holders(out)
+    lacking = {
+        result: tuple(sorted(values & out, key=lambda value: (holders.get(value, 0), value)))
+        for result, values in wanted.items()
+    }
     return tuple(
-        Lack(result, lacking.get(result, ()), result in again)
+        Lack(
+            result,
+            values := lacking.get(result, ()),
+            result in again,
+            result not in again and _names_only(past, result, values),
+        )
         for result in sorted(again.union(r for r, values in lacking.items() if values))
     )
+
+
+def _names_only(past: Past, result: int, values: Collection[str]) -> bool:
+    """Whether all values are names of tools, or stand in the result as names of fields alone."""
+    tools = set(past.whole.names.values())
+    others = {value for value in values if value not in tools}
+    if not others:
+        return True
+    text = past.text_of(past.whole.results.message[result])
+    return others.isdisjoint(extract_values(FIELD_NAME.sub(" ", text)))
 
 
 def lacks_of(past: Past, rendered: Rendered, turn: int) -> tuple[Lack, ...]:
@@ -130,7 +155,7 @@ def remedies_of(
         return _settled(past, rendered, lack)
 
     smallest = None
-    for budget in larger_budgets(settings.budget):
+    for budget in larger_budgets(settings.budget or START):
         if time.monotonic() > deadline:
             return Remedies(None, (), False)
         if helps({"budget": budget}):

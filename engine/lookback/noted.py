@@ -1,4 +1,4 @@
-"""A call as it was noted: told from its fact, the uses that followed and the texts, not rendered.
+"""A noted call, from its fact, the uses that followed and the texts, without rendering.
 
 Only where a text that stood in view cannot be told (an excerpt, a text cut short) is it made anew.
 """
@@ -108,6 +108,8 @@ def noted_step(past: Past, stated: Stated, turn: int, fact: CallFact) -> Step:
         _lacks(past, stated, turn, messages, fact, in_view),
         Usage(fact.prompt, fact.shared, output, fact.embedded),
         Usage(fact.full, before, output),
+        fact.budget,
+        fact.faulted,
     )
 
 
@@ -131,7 +133,7 @@ def _unseen(
     kept = kept_texts(past, messages, fact)
     if kept is None:
         return None
-    shown, replaced = set(numbers_in(fact.shown)), set(numbers_in(fact.replaced))
+    shown, replaced = set(numbers_in(fact.shown)), set(numbers_in(fact.replaced + fact.back))
     stated.grow()
     unseen = {value for value in values if not stated.holds(value, kept, shown | replaced)}
     for result in shown:

@@ -9,14 +9,14 @@ Long because one class holds what is known of a branch, which grows in one step.
 import threading
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from itertools import groupby, takewhile
+from typing import Final
 
 from engine.call.facts import CallFact
-from engine.call.pending import Noted, waiting_fact
 from engine.call.render_call import Compact, Rendered, render_call
 from engine.call.request import RenderSettings
+from engine.call.settings_by_turn import SettingsByTurn
 from engine.history.earlier import RememberingReuse, earlier_history
 from engine.history.frozen import FrozenTrail
 from engine.history.history import NO_CALL, History
@@ -44,8 +44,9 @@ ROW_BYTES: Final = 1_500
 class Past:
     """One branch's stored events, and what its calls showed.
 
-    `text_totals` are the tokens of the texts among the first 0, 1, 2 ... messages, those of results
-    and calls left out. Only the holder of `lock` may use it.
+    `calls` are those that are known, by how many messages they had. `text_totals` are the tokens of
+    the texts among the first 0, 1, 2 ... messages, those of results and calls left out.
+    Only the holder of `lock` may use it.
     """
 
     def __init__(self, embedder: Embedder, counter: TokenCounter) -> None:
@@ -69,7 +70,7 @@ class Past:
         self._earlier: OrderedDict[int, History] = OrderedDict()
         self._frozen: dict[str, FrozenTrail] = {}
         self._drawn: Drawn | None = None
-        self.calls: Noted = []
+        self.calls: dict[int, CallFact] = {}
         self.bills = 0
 
     @property
@@ -128,23 +129,26 @@ class Past:
 
     def fact_at(self, turn: int) -> CallFact | None:
         """What a call was shown, where that was noted when it was made."""
-        if 1 <= turn <= len(self.invocations):
-            noted = self._rows[self.invocations[turn - 1]][0].get("call")
-            return CallFact.from_json(noted) if noted else None
-        return waiting_fact(self.calls, len(self._rows)) if turn == self.next_turn else None
+        messages = self.messages_before(turn)
+        return None if messages is None else self.calls.get(messages)
 
-    def unbilled(self) -> dict[int, int]:
-        """The first events of answers whose calls came with no bill so far, and their messages."""
-        return {
-            self.whole.first_events[message]: message
+    def settings_by_turn(self, rest: RenderSettings) -> SettingsByTurn:
+        """The settings of every call; `rest` are those of calls that nothing is known of."""
+        known = ((turn, self.fact_at(turn)) for turn in range(1, self.next_turn + 1))
+        return SettingsByTurn.of(((turn, fact.settings) for turn, fact in known if fact), rest)
+
+    def answers_from(self, event: int) -> list[int]:
+        """The first events of the answers from an event on."""
+        firsts = (self.whole.first_events[message] for message in reversed(self.invocations))
+        return list(takewhile(lambda first: first >= event, firsts))
+
+    def unbilled(self) -> list[int]:
+        """The first events of answers whose calls came with no bill so far."""
+        return [
+            self.whole.first_events[message]
             for message in self.invocations
-            if (call := self._rows[message][0].get("call")) and "billed" not in call
-        }
-
-    def note_again(self, message: int, call: Mapping[str, Any]) -> None:
-        """Takes in what is noted of an answered call now: a bill may come late."""
-        head, *rest = self._rows[message]
-        self._rows[message] = [{**head, "call": call}, *rest]
+            if (fact := self.calls.get(message)) and fact.billed is None
+        ]
 
     def used_at(self, turn: int) -> list[int]:
         """The results that a turn's message drew on, each once."""
@@ -257,6 +261,7 @@ class Past:
         rendered = render_call(
             history,
             budget=settings.budget,
+            model_window=settings.window or None,
             policy=settings.policy,
             parameters=settings.parameters,
             live=settings.live,

@@ -8,7 +8,7 @@ _PAUSE: ContextVar[Callable[[], None] | None] = ContextVar("pause", default=None
 
 
 def pause() -> None:
-    """Lets others get on, if whoever runs this asked for it. Hold nothing that they wait for."""
+    """Lets other requests go on, if the caller asked for it. Hold nothing that they wait for."""
     if (wait := _PAUSE.get()) is not None:
         wait()
 

@@ -1,4 +1,4 @@
-"""An embedder for looking back, which asks for the same queries again and again."""
+"""An embedder with a memory: looking back asks for the same queries again and again."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from contextrender_bridge.prices import OwnPrices, Price
-from contextrender_bridge.usage import Usage
+from contextrender_bridge.base.prices import Price, Prices
+from contextrender_bridge.base.usage import Usage
 
 from engine.call.ledger import Key, Row, Sums, read_rows
 
@@ -15,6 +15,7 @@ from engine.call.ledger import Key, Row, Sums, read_rows
 class Money:
     """Dollars of a row; None where the model has no price.
 
+    `priced_as` is the model whose price was taken where it has none of its own.
     `cost` and `full_cost` are of the tokens counted here, `billed_cost` of those the provider told,
     `whole_cost` what these calls would have cost with the whole history, about.
     """
@@ -23,6 +24,7 @@ class Money:
     full_cost: float | None = None
     billed_cost: float | None = None
     whole_cost: float | None = None
+    priced_as: str = ""
 
 
 def add_rows(sessions: Iterable[Iterable[Row]]) -> dict[Key, Sums]:
@@ -34,9 +36,9 @@ def add_rows(sessions: Iterable[Iterable[Row]]) -> dict[Key, Sums]:
     return dict(sorted(total.items()))
 
 
-def money_of(model: str, sums: Sums, prices: OwnPrices) -> Money:
+def money_of(model: str, sums: Sums, prices: Prices) -> Money:
     """A row's dollars."""
-    price = prices.price_of(model)
+    price = prices.of_model(model)
     if price is None:
         return Money()
     billed = Usage(
@@ -55,6 +57,7 @@ def money_of(model: str, sums: Sums, prices: OwnPrices) -> Money:
         _counted(price, sums.capped, sums.capped_cached, sums.output),
         price.of(billed) if sums.billed else None,
         price.of(whole) if sums.billed else None,
+        prices.stands_as(model),
     )
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from engine.call.called import Called
 from engine.call.render_call import Rendered
 from engine.call.runs import runs
+from engine.call.settings_by_turn import SettingsByTurn
 from engine.costs import Usage
 from engine.history.history import History
 from engine.lookback.misses import Lack, lacks_of
@@ -29,7 +29,8 @@ class Step:
     Tokens `before` and `after` are the history's within the budget's rule, `outside` those beside
     it. `complete` and `replaced` are runs of result numbers: first, length, first, length.
     `needed` are the results the turn then repeats a value of, `seen` how many of them it had.
-    `missed` is what it lacked.
+    `missed` is what it lacked. `budget` is the call's own, in tokens, and `faulted` tells that it
+    grew because the turn before had missed something.
     """
 
     turn: int
@@ -46,13 +47,15 @@ class Step:
     missed: tuple[Lack, ...]
     usage: Usage
     full: Usage
+    budget: int = 0
+    faulted: bool = False
 
 
 @dataclass(slots=True)
 class Trail:
     """The calls of a branch, called in one way, as far as they have been recomputed."""
 
-    called: Called
+    called: SettingsByTurn
     steps: list[Step] = field(default_factory=list)
     prompt: list[tuple[Shown, int]] = field(default_factory=list)
     embedded: int = 0
@@ -72,7 +75,7 @@ class Steps:
 
     def __init__(self, past: Past) -> None:
         self._past = past
-        self._trails: OrderedDict[tuple[Called, ...], Trails] = OrderedDict()
+        self._trails: OrderedDict[tuple[SettingsByTurn, ...], Trails] = OrderedDict()
 
     @property
     def nbytes(self) -> int:
@@ -81,7 +84,9 @@ class Steps:
         steps = sum(len(trail.steps) for group in groups for trail in group.trails)
         return STEP_BYTES * steps + sum(group.history.nbytes for group in groups)
 
-    def up_to(self, called: Sequence[Called], last: int, deadline: float) -> list[list[Step]]:
+    def up_to(
+        self, called: Sequence[SettingsByTurn], last: int, deadline: float
+    ) -> list[list[Step]]:
         """The calls up to `last` called in each of these ways.
 
         Fewer, if the deadline (`time.monotonic()`) comes first.
@@ -182,6 +187,8 @@ def step_of(past: Past, turn: int, rendered: Rendered, usage: Usage, full: Usage
         lacks_of(past, rendered, turn),
         usage,
         full,
+        rendered.budget,
+        plan.faulted,
     )
 
 

@@ -1,8 +1,8 @@
-"""A model's compaction of one result, asked for where answers of models are waited for."""
+"""A model's compaction of one result, requested where model answers are awaited."""
 
 from dataclasses import dataclass, replace
 
-from contextrender_bridge.errors import ContextRenderError
+from contextrender_bridge.base.errors import ContextRenderError
 
 from engine.costs import NOTHING_USED, Usage
 from engine.models.answers import Answer, answer_of

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from contextrender_bridge.errors import InvalidRequest
+from contextrender_bridge.base.errors import InvalidRequest
 
 GUIDELINE: Final = """\
 Compress the history of an agent at work so that it can go on without the original.

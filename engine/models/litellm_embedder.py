@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
-from contextrender_bridge.errors import ContextRenderError
-from contextrender_bridge.spans import span
+from contextrender_bridge.base.errors import ContextRenderError
+from contextrender_bridge.base.spans import span
 
 from engine.history.vectors import Vectors, unit
 from engine.models.answers import Answer, answer_of

@@ -9,9 +9,9 @@ import threading
 from functools import cache
 from typing import Any
 
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.installing import how_to_install
-from contextrender_bridge.settings import set_for_library
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.installing import how_to_install
+from contextrender_bridge.base.settings import set_for_library
 
 from engine.costs import Usage
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from contextrender_bridge.errors import ContextRenderError, InvalidRequest
+from contextrender_bridge.base.errors import ContextRenderError, InvalidRequest
 
 from engine.costs import NOTHING_USED, Usage
 from engine.history.history import History

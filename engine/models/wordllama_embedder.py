@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from contextrender_bridge.settings import set_for_library
+from contextrender_bridge.base.settings import set_for_library
 
 from engine.history.vectors import Vectors, unit
 from engine.text.tokens import well_formed

@@ -9,7 +9,11 @@ from engine.plan.choice import Choice
 from engine.plan.density import density_of
 from engine.plan.excerpts import Excerpting
 from engine.plan.moment import Moment
-from engine.plan.newest import LEAST_EXCERPT, small_excerpt
+from engine.plan.newest import LEAST_EXCERPT, small_newcomer
+from engine.plan.returning import bring_back
+
+THRIFTY_FROM: Final = 2_000
+"""Tokens above which a newcomer is complete only where there is much room."""
 
 THRIFTY_SHARE: Final = 0.25
 THRIFTY_LEAST: Final = 0.05
@@ -29,6 +33,7 @@ def appended(moment: Moment, last: Frozen) -> Choice | None:
             choice.take(result)
     if choice.left_over < 0 or not (not large or _show_large(choice, large)):
         return None
+    bring_back(choice, [result for result in newcomers if result in choice.complete])
     return choice
 
 
@@ -54,13 +59,15 @@ def repeated(moment: Moment, last: Frozen, results: Iterable[int]) -> Choice:
             choice.keep(result, last.excerpts[result])
         else:
             choice.take(result)
+        if result in last.added:
+            choice.add_behind(result, last.added[result])
     return choice
 
 
 def _is_large(choice: Choice, result: int) -> bool:
-    parameters, size = choice.moment.view.parameters, choice.moment.sizes[result]
-    most = parameters.newest_share * choice.free
-    if parameters.thrifty and size <= most and not _is_wanted(choice.moment, result):
+    size = choice.moment.sizes[result]
+    most = choice.moment.view.parameters.newest_share * choice.free
+    if THRIFTY_FROM < size <= most and not _is_wanted(choice.moment, result):
         left = max(choice.left_over / 2, THRIFTY_LEAST * choice.free)
         most = min(THRIFTY_SHARE * choice.moment.view.budget, left)
     return bool(size > most)
@@ -79,7 +86,7 @@ def _show_large(choice: Choice, large: list[int]) -> bool:
     size = (choice.left_over - calls) / 2 / len(large)
     if size < LEAST_EXCERPT:
         return False
-    size = min(size, small_excerpt(choice.moment.view))
+    size = min(size, small_newcomer(choice.moment.view))
     excerpting = Excerpting(choice, density_of(choice.moment))
     for result in large:
         excerpting.one(result, size + choice.calls[result])

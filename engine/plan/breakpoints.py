@@ -20,8 +20,8 @@ def breakpoints_of(
 ) -> tuple[int, ...]:
     """Positions of messages: about the quarters of the prompt, the end not among them.
 
-    Where the prompt stays as it was up to `cut`, the last of the breakpoints `before` that stands
-    there is kept, or else the cut is one: only from these can a cache be read.
+    If the prompt stays the same up to `cut`, the last of the breakpoints `before` within it is
+    kept; without one the cut becomes one. A cache can be read only from these.
     """
     sizes = _prompt_sizes(choice, excerpts)
     ends = np.cumsum(sizes)

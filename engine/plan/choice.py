@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.history.frozen import Added
 from engine.history.kept_text import KeptText
 from engine.history.replacement import Replacement
 from engine.plan.marking import excerpt_of
@@ -27,6 +28,7 @@ class Choice:
         self.complete: list[int] = []
         self.kept: dict[int, Replacement] = {}
         self.cut_calls: dict[int, Replacement] = {}
+        self.added: dict[int, Added] = {}
         self.segments: dict[int, list[int]] = {}
         self.available: NDArray[np.bool_] = moment.asked.copy()
         self.calls: list[int] = moment.calls.tolist()
@@ -56,6 +58,11 @@ class Choice:
         self.calls[result] = made.tokens
         self.cut_calls[result] = made
 
+    def add_behind(self, result: int, made: Added) -> None:
+        """Shows a text behind that of a complete result."""
+        self.used += made.tokens
+        self.added[result] = made
+
     def add_segment(self, result: int, segment: int, tokens: int) -> None:
         """Shows one more segment of a result, at a cost of `tokens`."""
         self.used += tokens
@@ -63,7 +70,7 @@ class Choice:
         self.available[result] = False
 
     def settle(self, result: int, estimate: int) -> None:
-        """Makes a result's segments, counted as `estimate`, the text it will be, within the budget.
+        """Turns a result's segments, counted as `estimate`, into its final text, within the budget.
 
         Complete, if that costs no more. Segments that do not fit go, the last first.
         """
@@ -103,6 +110,7 @@ class Choice:
         made = self.kept | texts
         used = sum(self.costs[result] for result in self.complete)
         used += sum(self.calls[result] + excerpt.tokens for result, excerpt in made.items())
+        used += sum(behind.tokens for behind in self.added.values())
         while used > self.free and self.segments:
             result = next(reversed(self.segments))
             used -= made.pop(result).tokens

@@ -48,7 +48,7 @@ def with_arguments(call: Json, arguments: str) -> Json:
 
 
 def _largest(way: Callable[[int], str], most: int, room: int, counter: TokenCounter) -> str | None:
-    """What `way` makes of the largest size found with which it fits; None: of none."""
+    """`way` of the largest size found that fits; None if none does."""
     least = way(0)
     if counter.text(least) > room:
         return None

@@ -30,7 +30,7 @@ class Density:
 
     @cached_property
     def of_segments(self) -> Floats:
-        """G of every segment, but for what it says that is not said elsewhere."""
+        """G of every segment, without the factor for what is said nowhere else."""
         tracking = self.moment.tracking
         odds = np.exp(-2.73) * worth_of(self.moment)
         of_result = (odds / np.diff(tracking.first_segment.values)) ** 0.4

@@ -1,4 +1,4 @@
-"""Excerpts made of the segments that say most that is not said elsewhere (docs/policies.md, G)."""
+"""Excerpts of the segments that say most of what is not shown elsewhere (docs/policies.md, G)."""
 
 import heapq
 from collections.abc import Callable, Iterator
@@ -47,7 +47,7 @@ class Excerpting:
         """An excerpt of a result, in `size` tokens with its call: a quarter head, then its best.
 
         Where its best says little the head goes on up to half: most of a log is not tracked.
-        Settled at once, so that what comes later never takes of it.
+        Fixed at once, so that later choices do not shrink it.
         """
         first, stop = self._first[result], self._first[result + 1]
         at = self._add_head(first, stop, size, HEAD_SHARE)
@@ -82,6 +82,35 @@ class Excerpting:
             gains = self._gains(first, self._first[-1])
             gains *= choice.available[self._tracking.segment_result.values[first:]]
             self._add_best(first, gains, lambda: limit - choice.used, PATIENCE_FOR_ALL)
+
+    def again(self, result: int, room: float) -> list[int]:
+        """The segments of a result that say most that is not in view, in `room` tokens, in order.
+
+        Empty where none says any. All of them where all fit.
+        """
+        first, stop = self._first[result], self._first[result + 1]
+        gains = self._gains(first, stop)
+        if not gains.any():
+            return []
+        sizes = self._tracking.segment_tokens.values
+        if int(sizes[first:stop].sum()) <= room:
+            chosen = list(range(first, stop))
+        else:
+            chosen, patience = [], PATIENCE_FOR_ONE
+            for segment in self._best_first(first, gains):
+                tokens = int(sizes[segment]) + self._gap
+                if tokens > room:
+                    patience -= 1
+                    if not patience:
+                        break
+                    continue
+                chosen.append(segment)
+                room -= tokens
+                self._seen[self._tracking.ids_of_segment(segment)] = True
+            return sorted(chosen)
+        for segment in chosen:
+            self._seen[self._tracking.ids_of_segment(segment)] = True
+        return chosen
 
     def _gains(self, first: int, stop: int) -> Floats:
         """The present gain of each of these segments."""
@@ -169,8 +198,9 @@ def _visible(choice: Choice) -> NDArray[np.bool_]:
     shown = {*choice.complete, *choice.kept, *choice.segments} - {*choice.cut_calls}
     events[[results.call_event[result] for result in shown]] = True
     seen = _said(choice) | tracking.tokens_of_events(events)
-    for made in (*choice.kept.values(), *choice.cut_calls.values()):
-        seen[moment.known_in(made.text)] = True
+    texts = [made.text for made in (*choice.kept.values(), *choice.cut_calls.values())]
+    for text in (*texts, *(made.text for made in choice.added.values())):
+        seen[moment.known_in(text)] = True
     for segment in chain.from_iterable(choice.segments.values()):
         seen[tracking.ids_of_segment(segment)] = True
     return seen

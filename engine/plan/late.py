@@ -1,4 +1,4 @@
-"""Late re-selection: what a cache holds of the last prompt stays as far as it is worth its room.
+"""Late re-selection: the cached beginning of the last prompt stays while it is worth its room.
 
 (docs/policies.md, contextrender_frozen)
 """
@@ -16,7 +16,7 @@ from engine.plan.density import Density, worth_of
 from engine.plan.greedy import Floats
 from engine.plan.in_parts import select_in_parts
 from engine.plan.moment import Moment
-from engine.plan.newest import small_excerpt
+from engine.plan.newest import small_newcomer
 
 LOSS: Final = 0.1
 """The share of worth that keeping the prompt's beginning may cost."""
@@ -25,7 +25,10 @@ EXCERPT_WORTH: Final = 0.75
 """What an excerpt is worth beside the complete result."""
 
 EVERY_CUT: Final = 4
-"""So many cuts are tried one after another; then every second, fourth, eighth and so on."""
+"""The latest cuts are tried one by one; then every second, fourth, eighth and so on."""
+
+COMPLETE_SHARE: Final = 0.3
+"""Of what is selected to be repeated: a few lines of many results beat a few whole ones."""
 
 NO_CUT: Final = -1
 
@@ -54,11 +57,16 @@ def selected_late(
     for cut, kept in tried(_cuts(moment, last, share * max(0, anew.free))):
         choice = repeated(moment, last, kept)
         _block(choice, cut, first_new(moment, last))
-        most = small_excerpt(moment.view)
-        select_in_parts(choice, density, share=share, most=most)
+        select_few(choice, density, share)
         if _worth(choice, worth) >= least and _wanted_as_well(choice, anew):
             return Selected(choice, cut)
     return None
+
+
+def select_few(choice: Choice, density: Density, share: float) -> None:
+    """A selection that leaves room to append to."""
+    most = small_newcomer(choice.moment.view)
+    select_in_parts(choice, density, share=share, most=most, complete_share=COMPLETE_SHARE)
 
 
 def tried(cuts: Iterable[Cut]) -> Iterator[Cut]:

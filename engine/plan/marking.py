@@ -5,9 +5,10 @@ from functools import cache
 from typing import Final
 
 from engine.history.replacement import Replacement
+from engine.plan.left_lines import left_out
 from engine.plan.moment import Moment
 from engine.plan.view import View
-from engine.text.tokens import MESSAGE_OVERHEAD, TokenCounter
+from engine.text.tokens import MESSAGE_OVERHEAD, TokenCounter, call_parts
 
 GAP: Final = " […] "
 
@@ -24,32 +25,65 @@ def excerpt_of(moment: Moment, result: int, segments: Sequence[int]) -> Replacem
 
 
 def _excerpt(moment: Moment, result: int, segments: Sequence[int]) -> Replacement:
-    view, tracking = moment.view, moment.tracking
-    results = view.history.results
-    position = results.message[result]
-    text = view.text_of(position)
-    first, stop = tracking.first_segment.values[result : result + 2].tolist()
-    ends = [0, *tracking.segment_end.values[first:stop].tolist()]
-    parts: list[str] = []
-    shown, reached = 0, first
-    for segment in segments:
-        if segment > reached:
-            parts.append(_gap(parts))
-        parts.append(text[ends[segment - first] : ends[segment - first + 1]])
-        shown += int(tracking.segment_tokens.values[segment])
-        reached = segment + 1
-    if reached < stop:
-        parts.append(_gap(parts).rstrip())
+    view, results = moment.view, moment.view.history.results
     tokens = results.tokens[result]
-    left_out = max(1, tokens - MESSAGE_OVERHEAD - shown)
-    excerpt = mark(position, tokens, left_out) + "".join(parts)
+    shown = sum(int(moment.tracking.segment_tokens.values[segment]) for segment in segments)
+    missing = max(1, tokens - MESSAGE_OVERHEAD - shown)
+    newest = view.start and result in moment.newest
+    lines = _lines_left_out(moment, result, segments) if newest else ""
+    opening = mark(results.message[result], tokens, missing, lines)
+    excerpt = opening + parts_of(moment, result, segments)
     return Replacement(excerpt, view.counter.text(excerpt) + MESSAGE_OVERHEAD)
 
 
-def mark(position: int, tokens: int, left_out: int) -> str:
+def parts_of(moment: Moment, result: int, segments: Sequence[int]) -> str:
+    """These segments of a result, in the order they stand there, with a mark at every gap."""
+    text = moment.view.text_of(moment.view.history.results.message[result])
+    parts: list[str] = []
+    reached = 0
+    for start, end in _spans(moment, result, segments):
+        if start > reached:
+            parts.append(_gap(parts))
+        parts.append(text[start:end])
+        reached = end
+    if reached < len(text):
+        parts.append(_gap(parts).rstrip())
+    return "".join(parts)
+
+
+def _spans(moment: Moment, result: int, segments: Sequence[int]) -> list[tuple[int, int]]:
+    """From where to where in a result's text these segments go, those side by side together."""
+    first, stop = moment.tracking.first_segment.values[result : result + 2].tolist()
+    ends = [0, *moment.tracking.segment_end.values[first:stop].tolist()]
+    spans: list[tuple[int, int]] = []
+    for segment in segments:
+        start, end = ends[segment - first], ends[segment - first + 1]
+        if spans and spans[-1][1] == start:
+            start = spans.pop()[0]
+        spans.append((start, end))
+    return spans
+
+
+def _lines_left_out(moment: Moment, result: int, segments: Sequence[int]) -> str:
+    view = moment.view
+    message, number = view.history.call_of(result)
+    name, arguments = call_parts(view.originals(message, message + 1)[0]["tool_calls"][number])
+    text = view.text_of(view.history.results.message[result])
+    return left_out(text, _spans(moment, result, segments), name, arguments)
+
+
+def back_mark(position: int, *, whole: bool) -> str:
+    """The line that opens what came back of a result behind another."""
+    if whole:
+        return f"[Result {position}, which left, again:]\n"
+    return f"[Parts of result {position}, which left; recall result {position} for all of it:]\n"
+
+
+def mark(position: int, tokens: int, missing: int, lines: str = "") -> str:
     """The line that opens an excerpt: what is missing, and the id to recall the whole by."""
+    told = f"{lines}; " if lines else ""
     return (
-        f"[Excerpt: {left_out} of {tokens} tokens left out at […]; "
+        f"[Excerpt: {missing} of {tokens} tokens left out at […]; {told}"
         f"recall result {position} for all of it]\n"
     )
 

@@ -1,8 +1,8 @@
-"""One model invocation on a history, the next or an earlier one, as policies of our own see it."""
+"""One model call on a history, the next or an earlier one, as our own policies see it."""
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -38,7 +38,7 @@ class Moment:
     @cached_property
     def results(self) -> int:
         """How many results there are."""
-        return bisect_left(self.view.history.results.message, self.messages)
+        return self.view.history.results_before(self.messages)
 
     @cached_property
     def last_assistant(self) -> int:
@@ -72,6 +72,10 @@ class Moment:
         """Seconds since the earlier invocation that had so many messages, as far as is known."""
         times = self.view.history.times
         return times[self.messages - 1] - times[messages - 1] if messages else 0.0
+
+    def within(self, budget: int) -> "Moment":
+        """The same under another budget."""
+        return Moment(replace(self.view, budget=budget), self.messages, self.track)
 
     @property
     def fits(self) -> bool:
@@ -131,6 +135,15 @@ class Moment:
     def tracking(self) -> Tracking:
         """Tracked tokens, words and segments as of now."""
         return self.track(self.messages)
+
+    def tracked_at(self, messages: int) -> Tracking:
+        """Tracking of at least the first `messages` messages, and of none that came later."""
+        own = self.view.history.tracking
+        if self.view.history.followed is not None:
+            return self.tracking
+        if own is not None and messages <= own.messages <= self.messages:
+            return own
+        return self.track(messages)
 
     def known_in(self, text: str) -> list[int]:
         """The tracked tokens of a text put in place of another, by number; read once."""

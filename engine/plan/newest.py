@@ -23,13 +23,17 @@ LEAST_SHOWN: Final = 60
 """Tokens set aside for each result that must be in view and has not had its turn."""
 
 SMALL_SHARE: Final = 1 / 8
-THRIFTY_SMALL_SHARE: Final = 1 / 12
+SMALL_NEWCOMER_SHARE: Final = 1 / 12
 
 
 def small_excerpt(view: View) -> float:
     """The most tokens an excerpt has, its call not counted, where what is appended must stay."""
-    share = THRIFTY_SMALL_SHARE if view.parameters.thrifty else SMALL_SHARE
-    return max(LEAST_EXCERPT, share * view.budget)
+    return max(LEAST_EXCERPT, SMALL_SHARE * view.budget)
+
+
+def small_newcomer(view: View) -> float:
+    """The same where prompts are repeated, and each excerpt is paid for again and again."""
+    return max(LEAST_EXCERPT, SMALL_NEWCOMER_SHARE * view.budget)
 
 
 def take_newest(choice: Choice, room: float, density: Density, most: float) -> None:
@@ -76,7 +80,7 @@ def show_in_part(
 
 
 def _show_somehow(choice: Choice, result: int, within: int) -> None:
-    """Complete within so many tokens, else the call shortened and the result's first line."""
+    """Complete within that many tokens, else the call shortened and the result's first line."""
     if choice.costs[result] <= within:
         choice.take(result)
         return

@@ -14,7 +14,7 @@ PINNED_SHARE: Final = 0.5
 def take_pinned(choice: Choice, density: Density) -> None:
     """Pinned results, the newest first: complete while their share lasts, then excerpts in it.
 
-    What of it is in the choice already takes its part of the share.
+    Pinned results that are in the choice already count towards the share.
     """
     pinned = choice.moment.pinned
     room = PINNED_SHARE * max(0, choice.free) - _taken(choice, pinned)

@@ -1,8 +1,10 @@
 """What a policy shows, and the messages to walk to for it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.costs import NOTHING_USED, Usage
+from engine.history.frozen import Added
 from engine.history.history import History
 from engine.history.replacement import Replacement
 from engine.plan.greedy import Floats
@@ -32,7 +34,9 @@ class Plan:
     model calls the policy itself made. `texts` are replacements it made itself, `reasons` its own
     words on why a result is shown or not. `calls` are the arguments in place of those too large to
     show, by result, with the call's tokens; `breakpoints` positions up to which the prompt stays as
-    it is for some calls.
+    it is for some calls. `budget` is this call's own where the policy sizes itself, `faulted` that
+    the turn before missed something; `added` is what came back, by the complete result behind whose
+    text it stands.
     """
 
     retained: Retained
@@ -45,6 +49,14 @@ class Plan:
     reasons: dict[int, str] = field(default_factory=dict)
     calls: dict[int, Replacement] = field(default_factory=dict)
     breakpoints: tuple[int, ...] = ()
+    budget: int = 0
+    faulted: bool = False
+    added: Mapping[int, Added] = field(default_factory=dict)
+
+    @property
+    def back(self) -> set[int]:
+        """The results of which something came back behind another."""
+        return {result for made in self.added.values() for result in made.results}
 
     @property
     def shown_order(self) -> list[int]:
@@ -56,7 +68,7 @@ class Plan:
 class Shown:
     """One message of the rendering: which of its calls stay, and the text put in place of its own.
 
-    `result` is the result's number when the text replaced is an oversized result's, else -1.
+    `result` is the result's number when it is a result whose text is replaced or added to, else -1.
     `arguments` are put in place of those of the calls they are given for, in order.
     """
 
@@ -85,10 +97,11 @@ def shown_items(history: History, plan: Plan) -> list[Shown]:
         shortened = tuple(sorted(arguments.get(message, ())))
         return Shown(message, tuple(sorted(calls.get(message, ()))), text, -1, shortened)
 
+    texts_instead = {*plan.replaced, *plan.added}
     standing = {m for m in history.spoken if m not in left and texts.get(m) != ""}
     items = [spoken(message) for message in standing | calls.keys()]
     items += [
-        Shown(results.message[result], result=result if result in plan.replaced else -1)
+        Shown(results.message[result], result=result if result in texts_instead else -1)
         for result in visible
     ]
     return sorted(items, key=lambda item: item.message)

@@ -20,8 +20,8 @@ class Relevance:
     """Computes s on demand, embedding in one batch whatever has no vector of this model yet.
 
     Afterwards `fresh` holds the vectors made, which the history's table keeps as unsaved, and
-    `warning` is set when the embedder was unavailable and every s is 0. `embedded` tells
-    that it was asked with success, `embedded_tokens` estimates the tokens that it took and that no
+    `warning` is set when the embedder was unavailable and every s is 0. `embedded` says
+    that it was asked successfully, `embedded_tokens` estimates the tokens that it took and that no
     other request pays for, in proportion where a text was cut.
     """
 

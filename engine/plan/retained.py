@@ -20,7 +20,7 @@ class Retained:
 
     `outside` are the positions never charged: the system prompt and the current user message.
     `left_turns` are the turns that left whole; `left_messages` every message whose text left, with
-    its turn or alone; `excerpts` the texts cut short because nothing else was left to leave.
+    its turn or alone; `excerpts` the texts cut short because nothing else could leave.
     """
 
     tokens: int

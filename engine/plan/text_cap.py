@@ -1,4 +1,4 @@
-"""Text under a cap: what leaves so that results have room (docs/policies.md, Text).
+"""Caps retained text, so that results have room (docs/policies.md, Text).
 
 Message by message, the oldest first. Results do not leave with the text of their turn.
 """
@@ -18,7 +18,7 @@ CAP: Final = 0.5
 TARGET: Final = 0.3
 TASK_SHARE: Final = 0.15
 NEWEST_SHARE: Final = 0.25
-"""The share of the budget that text which may not leave leaves the newest results."""
+"""The share of the budget kept for the newest results beside text that may not leave."""
 
 
 def sizes_of(text: KeptText, moment: Moment) -> Ints:

@@ -38,6 +38,8 @@ class View:
     `relevance_of()` gives every result's cosine to the query (n,); it is asked at most once, and
     only by policies that rank by it. `originals_of` reads messages that are not in memory.
     `summaries` is there for policies that need a model, `pins` say what the caller wants kept.
+    For a policy whose budget finds itself, `budget` is the most and `start` where it begins, 0
+    for others.
     """
 
     history: History
@@ -49,6 +51,7 @@ class View:
     originals_of: Originals | None = None
     summaries: Summaries | None = None
     pins: Pins = NO_PINS
+    start: int = 0
 
     def originals(self, start: int, stop: int) -> Sequence[Json]:
         """The original messages from one position up to another."""
@@ -56,7 +59,7 @@ class View:
             return self.originals_of(start, stop)
         held = [message for message in self.history.messages[start:stop] if message is not None]
         if len(held) < stop - start:
-            raise LookupError("messages were let go of, and nothing is given to read them with")
+            raise LookupError("messages were dropped from memory, and no reader was given")
         return held
 
     def tracked(self, messages: int) -> Tracking:

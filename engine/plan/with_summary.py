@@ -1,4 +1,4 @@
-"""What a model is shown when a summary stands in for the beginning of its history.
+"""What a model is shown when a summary replaces the beginning of its history.
 
 The summary takes the place of a tool result that it covers, whose call stays: that is where a
 provider expects text from outside, in a role that all of them take at any point of a history. Where
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from contextrender_bridge.errors import InvalidRequest
+from contextrender_bridge.base.errors import InvalidRequest
 
 from engine.history.history import NO_CALL
 from engine.history.replacement import Replacement

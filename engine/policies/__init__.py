@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from contextrender_bridge.errors import InvalidRequest
+from contextrender_bridge.base.errors import InvalidRequest
 
 from engine.parameters import Parameters
 from engine.plan.plan import Plan
@@ -43,6 +43,9 @@ TRACKING = (reuse_density, contextrender_plus, contextrender_frozen)
 """Policies that rank by tracked texts (`engine.plan.moment`): they read every text of a history
 before they render it, and make room for pinned results themselves."""
 
+SELF_SIZING = (contextrender_frozen,)
+"""Policies whose budget is a most, within which each call's finds itself."""
+
 WITHOUT_REUSE = (contextrender_frozen,)
 """Policies that neither rank by c nor show excerpts around the values that were used."""
 
@@ -59,6 +62,11 @@ def tracks_texts(name: str) -> bool:
     return policy_named(name) in TRACKING
 
 
+def sizes_itself(name: str) -> bool:
+    """Whether a budget is a most for the policy of that name. Raises InvalidRequest."""
+    return policy_named(name) in SELF_SIZING
+
+
 def reads_reuse(name: str) -> bool:
     """Whether the policy of that name can only render what has been traced. Raises
     InvalidRequest."""
@@ -70,7 +78,7 @@ def plan_for(view: View, policy: Policy, live: bool = False) -> Plan:
 
     What is pinned is in it under any policy, and for a `live` agent the newest results.
     """
-    if view.fits or policy is everything:
+    if policy is everything or (view.fits and policy not in SELF_SIZING):
         return everything(view)
     return with_newest(view, policy(view), live=live, pinned=policy not in TRACKING)
 
@@ -83,5 +91,6 @@ __all__ = [
     "plan_for",
     "policy_named",
     "reads_reuse",
+    "sizes_itself",
     "tracks_texts",
 ]

@@ -1,6 +1,7 @@
 """The last rendering repeated and appended to (docs/policies.md, contextrender_frozen)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from engine.history.frozen import Frozen, FrozenTrail, frozen_key
@@ -12,26 +13,30 @@ from engine.plan.breakpoints import breakpoints_of
 from engine.plan.choice import Choice
 from engine.plan.chosen_plan import IN_PART
 from engine.plan.density import density_of
-from engine.plan.in_parts import select_in_parts
-from engine.plan.late import Selected, selected_late
+from engine.plan.late import Selected, select_few, selected_late
 from engine.plan.moment import Moment, present
-from engine.plan.newest import small_excerpt
 from engine.plan.plan import Plan
+from engine.plan.sizing import sized
 from engine.plan.text_cap import retained_with, text_at
-from engine.plan.view import View
+from engine.plan.view import View, everything
 
 SELECT_EVERY: Final = 128
-"""Invocations after which all is selected anew in any case, so that no more need be followed."""
+"""Invocations after which all is selected anew in any case."""
+
+START_EVERY: Final = 512
+"""Invocations after which the budget starts anew, too, so that no more need be followed."""
 
 
 def contextrender_frozen(view: View) -> Plan:
     """The last call's rendering and what is new; selected anew when that exceeds the budget."""
     history = view.history
-    key = frozen_key(view.budget, view.parameters, view.pins)
+    key = frozen_key(view.budget, view.parameters, view.pins, view.start)
     trail = history.frozen.get(key, FrozenTrail())
     if trail.latest.messages != len(history):
         trail = history.frozen[key] = _follow(view, trail)
     frozen = trail.latest
+    if not frozen.over:
+        return replace(everything(view), budget=int(frozen.budget))
     return Plan(
         retained_with(present(view), frozen.text),
         list(frozen.complete),
@@ -40,6 +45,9 @@ def contextrender_frozen(view: View) -> Plan:
         calls=dict(frozen.calls),
         reasons=_reasons(view, frozen),
         breakpoints=frozen.breakpoints,
+        budget=int(frozen.budget),
+        faulted=frozen.faulted,
+        added=dict(frozen.added),
     )
 
 
@@ -58,18 +66,27 @@ def _follow(view: View, trail: FrozenTrail) -> FrozenTrail:
 def _unanswered(history: History, known: int) -> list[int]:
     """Messages before each invocation answered since `known`, the latest first.
 
-    Those before one that selects anew in any case do not matter.
+    Those before one that begins anew do not matter.
     """
     found: list[int] = []
     for position in range(len(history) - 1, known, -1):
         if history.roles[position] == "assistant":
             found.append(position)
-            if history.turns[position] % SELECT_EVERY == 0:
+            if history.turns[position] % START_EVERY == 0:
                 break
     return found
 
 
 def _step(moment: Moment, last: Frozen) -> Frozen:
+    if moment.turn % START_EVERY == 0:
+        last = Frozen(last.messages)
+    budget, faulted = sized(moment, last)
+    made = _within(moment.within(int(budget)), last)
+    return replace(made, budget=budget, faulted=faulted)
+
+
+def _within(moment: Moment, last: Frozen) -> Frozen:
+    """The rendering under the step's budget."""
     if not last.over and moment.fits:
         return Frozen(moment.messages)
     cached = moment.turn % SELECT_EVERY and not _is_expired(moment, last)
@@ -92,7 +109,7 @@ def _selected(moment: Moment, last: Frozen, cached: bool) -> Selected:
     density, share = density_of(moment), moment.view.parameters.frozen_share
     text = text_at(moment, last.text)
     anew = Choice(moment, text)
-    select_in_parts(anew, density, share=share, most=small_excerpt(moment.view))
+    select_few(anew, density, share)
     if cached and text == last.text:
         late = selected_late(moment, last, anew, density, share)
         if late is not None:
@@ -112,6 +129,7 @@ def _frozen(
         choice.cut_calls,
         since,
         breakpoints,
+        added=dict(choice.added),
     )
 
 

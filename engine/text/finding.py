@@ -1,4 +1,4 @@
-"""Where a text holds what somebody looks for, and whether it tells of a failure."""
+"""Finds a query in a text, and whether the text reports a failure."""
 
 import re
 from typing import Final, NamedTuple

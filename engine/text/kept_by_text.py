@@ -1,4 +1,4 @@
-"""A function of a text whose latest values are kept, within a limit of characters."""
+"""Caches a function of a text, within a limit of characters."""
 
 import threading
 from collections import OrderedDict

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 import tiktoken
-from contextrender_bridge.shipped import encoding_of
+from contextrender_bridge.base.shipped import encoding_of
 from numpy.typing import NDArray
 
 DEFAULT_ENCODING: Final = "o200k_base"

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Literal
 
-from contextrender_bridge.errors import InvalidRequest
-from contextrender_bridge.wire import Json as Json
+from contextrender_bridge.base.errors import InvalidRequest
+from contextrender_bridge.base.wire import Json as Json
 
 from engine.text.tokens import TokenCounter, call_parts, content_text, json_text
 

@@ -1,5 +1,4 @@
-"""The only door to the storage of jaclang 0.16.7 and jac-scale 0.2.31.
+"""The only door to jaclang 0.16.7 and jac-scale 0.2.31; docs/runtime.md lists what is replaced.
 
-Everything here is below the walkers: ids and owners of nodes, what one request sees and writes,
-locks, and the parts of the runtime that are replaced, each with its reason beside it.
+What one request sees and writes of the graph, and what walkers ask of the server they run in.
 """

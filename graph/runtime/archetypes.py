@@ -1,4 +1,4 @@
-"""Nodes and edges from rows, and rows from them."""
+"""Types by their stored names, nodes and edges from rows, and rows from them."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -8,13 +8,42 @@ from uuid import UUID
 
 from jaclang.jac0core.archetype import Access, Permission, access_level_cast
 from jaclang.jac0core.constructs import Root
+from jaclang.runtimelib.serializer import Serializer
 
-from graph.runtime import rows
-from graph.runtime.kinds import name_of
+from graph.store import rows
+from graph.store.kinds import Name
+
+# In a host program our modules have a parent (contextrender_bridge/own_packages.py); rows never do.
+PARENT: Final = __name__.removesuffix("graph.runtime.archetypes")
+_TYPES: Final[dict[Name, type]] = {}
 
 NEW: Final = 0
 STORED: Final = 1
 """The runtime takes a hash of 0 for "not stored yet"; other values are not looked at here."""
+
+
+def name_of(kind: type) -> Name:
+    """Module and name of a type, as they are stored."""
+    return kind.__module__.removeprefix(PARENT), kind.__name__
+
+
+def type_of(name: Name) -> type | None:
+    """The type of that stored name, or None where the program has no such type; an alias may stand
+    between."""
+    if name not in _TYPES:
+        module, plain = name
+        ours = PARENT + module
+        module = ours if f"{ours}.{plain}" in Serializer._registry else module
+        found = Serializer._get_class(module, plain)
+        if found is None:
+            return None
+        _TYPES[name] = found
+    return _TYPES[name]
+
+
+def forget_types() -> None:
+    """Look types up again, after a new alias."""
+    _TYPES.clear()
 
 
 def edge_id(source: UUID, kind: type, target: UUID) -> UUID:
@@ -56,6 +85,15 @@ def build(cls: type | None, row: bytes) -> tuple[Any, dict[str, Any], bool]:
             state[declared.name] = _default(cls, declared)
             complete = False
     return archetype, notes, complete
+
+
+def unreadable(name: Name, data: bytes) -> str:
+    """Why a stored row is none of that type to this program; empty where it is."""
+    try:
+        build(type_of(name), rows.unpack(data))
+    except (ValueError, TypeError) as problem:
+        return str(problem)
+    return ""
 
 
 def _default(cls: type, declared: Any) -> Any:

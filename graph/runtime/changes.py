@@ -3,19 +3,19 @@
 It is told by comparing rows with those that were read, byte by byte: no hash can miss a field.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from contextrender_bridge.errors import ContextRenderError
+from contextrender_bridge.base.errors import ContextRenderError, Damaged
 from jaclang.jac0core.archetype import EdgeAnchor, NodeAnchor
 from jaclang.jac0core.constructs import Root
 
-from graph.runtime import rows
-from graph.runtime.archetypes import encode, plain_fields
-from graph.runtime.kinds import Kinds
-from graph.runtime.unit import End, Unit
+from graph.runtime.archetypes import encode, name_of, plain_fields
+from graph.store import rows
+from graph.store.kinds import Kinds
+from graph.store.writes import End, Unit
 
 LISTED_BY: Final = "created_at"
 """A node with this field can be listed by it."""
@@ -47,11 +47,18 @@ class Written:
     edges: dict[UUID, StoredEdge] = field(default_factory=dict)
 
 
+def edge_row(archetype: object, notes: Mapping[str, Any]) -> bytes | None:
+    """An edge's row, not compressed; None where there is nothing to say."""
+    held = plain_fields(archetype)
+    return rows.encode(held, notes) if held or notes else None
+
+
 class Changes:
     """The rows that a request read, and what it takes away.
 
-    `removed` are nodes with the revision that was read, `parted` edges, `fences` nodes that must be
-    as they were read, `cut` nodes whose edges go unseen, `wiped` nodes that go so themselves.
+    `removed` are nodes with the revision that was read, `parted` edges, `unreadable` nodes that
+    stay as they are, `fences` nodes that must be as they were read, `cut` nodes whose edges go
+    unseen, `wiped` nodes that go so themselves.
     """
 
     def __init__(self, owner: UUID | None, kinds: Kinds) -> None:
@@ -62,6 +69,7 @@ class Changes:
         self.edges: dict[UUID, StoredEdge] = {}
         self.removed: dict[UUID, int] = {}
         self.parted: dict[UUID, End] = {}
+        self.unreadable: dict[UUID, int] = {}
         self.fences: set[UUID] = set()
         self.cut: list[UUID] = []
         self.wiped: list[UUID] = []
@@ -70,11 +78,13 @@ class Changes:
         """The row of a node or an edge goes with the next unit, if there is one."""
         if id in self.nodes:
             self.removed[id] = self.nodes.pop(id).rev
+        elif id in self.unreadable:
+            self.removed[id] = self.unreadable.pop(id)
         if id in self.edges:
             self.parted[id] = self.edges.pop(id)[0]
 
     def collect(self, anchors: Iterable[Any]) -> tuple[Unit, Written]:
-        """What to write, and the rows as they will be then. Raises Forbidden."""
+        """What to write, and the rows as they will be then. Raises Forbidden and Damaged."""
         unit, written = Unit(), Written()
         for anchor in anchors:
             if not vars(anchor).get("persistent") or not anchor.is_populated():
@@ -114,6 +124,11 @@ class Changes:
             return  # what nothing leads to is garbage, not data
         if known is not None and is_root:
             return
+        if id in self.unreadable:
+            raise Damaged(
+                "a part of this session cannot be read, and is not written over: "
+                "`contextrender check --repair` puts it aside, and the session goes on"
+            )
         row = encode(anchor)
         if known is not None and known.row == row:
             return
@@ -122,22 +137,20 @@ class Changes:
             raise Forbidden("This would change data of another user.")
         listed = vars(archetype).get(LISTED_BY)
         if known is None:
-            kind = self._kinds.number(type(archetype))
+            kind = self._kinds.number(*name_of(type(archetype)))
             unit.insert.append((owner, id, kind, listed, rows.pack(row)))
         else:
             unit.update.append((listed, rows.pack(row), owner, id, known.rev))
         written.nodes[id] = StoredNode(1 if known is None else known.rev + 1, row)
 
     def _collect_edge(self, unit: Unit, anchor: Any, written: Written) -> None:
-        notes = {"undirected": True} if anchor.is_undirected else {}
-        held = plain_fields(anchor.archetype)
-        row = rows.encode(held, notes) if held or notes else None
+        row = edge_row(anchor.archetype, {"undirected": True} if anchor.is_undirected else {})
         known = self.edges.get(anchor.id)
         if known is not None and known[1] == row:
             return
         if self._owner is not None and anchor.root != self._owner:
             raise Forbidden("This would change data of another user.")
-        kind = self._kinds.number(type(anchor.archetype))
+        kind = self._kinds.number(*name_of(type(anchor.archetype)))
         end = (anchor.root, anchor.source.id, kind, anchor.target.id)
         unit.join.append((*end, row and rows.pack(row)))
         written.edges[anchor.id] = (end, row)

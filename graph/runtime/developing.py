@@ -9,7 +9,7 @@ from jaclang.jac0core.runtime import JacRuntimeInterface as Jac
 from jaclang.runtimelib.builtin import printgraph
 
 from graph.runtime.anchors import owned_node
-from graph.runtime.identity import session_id
+from graph.sessions.ids import session_id
 
 MOST_NODES: Final = 10_000
 MOST_EDGES: Final = 100_000

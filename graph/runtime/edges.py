@@ -4,19 +4,23 @@ jaclang 0.16.7 keeps a list at every node. It is appended to by whoever joins th
 which must not cost reading the thousands of edges it may have.
 """
 
+from collections import UserList
 from collections.abc import Callable, Iterator
-from typing import Any, SupportsIndex
+from typing import Any, override
 
 Edge = Any
 
 
-class StoredEdges(list[Edge]):
-    """Edges that are in the database, and those joined since, which come last."""
+class StoredEdges(UserList[Edge]):
+    """Edges that are in the database, and those joined since, which come last.
+
+    Whatever is asked of it reads them first, but for `append`.
+    """
 
     def __init__(self, read: Callable[[], None]) -> None:
         """`read` calls `fill`, of this node and perhaps of others that were loaded with it."""
-        super().__init__()
         self._read: Callable[[], None] | None = read
+        self._known: list[Edge] = []
 
     @property
     def waiting(self) -> bool:
@@ -27,34 +31,53 @@ class StoredEdges(list[Edge]):
         """Takes what the database has, once."""
         self._read = None
         known = {edge.id for edge in edges}
-        self[:] = [*edges, *(edge for edge in self if edge.id not in known)]
+        self._known = [*edges, *(edge for edge in self._known if edge.id not in known)]
 
-    def _now(self) -> None:
+    @property
+    def data(self) -> list[Edge]:
+        """Every edge: a plain list."""
         if self._read is not None:
             self._read()
+        return self._known
 
+    @data.setter
+    def data(self, edges: list[Edge]) -> None:
+        self._known = edges
+
+    @override
+    def append(self, item: Edge) -> None:
+        self._known.append(item)
+
+    @override
     def __iter__(self) -> Iterator[Edge]:
-        self._now()
-        return super().__iter__()
+        return iter(self.data)
 
-    def __len__(self) -> int:
-        self._now()
-        return super().__len__()
+    # What is made of it is a plain list.
 
-    def __contains__(self, edge: object) -> bool:
-        self._now()
-        return super().__contains__(edge)
+    @override
+    def __getitem__(self, i: Any) -> Any:
+        return self.data[i]
 
-    def __getitem__(self, index: Any) -> Any:
-        self._now()
-        return super().__getitem__(index)
+    @override
+    def copy(self) -> list[Edge]:  # type: ignore[override]
+        return self.data.copy()
 
-    def pop(self, index: SupportsIndex = -1) -> Edge:
-        """Removes one."""
-        self._now()
-        return super().pop(index)
+    @override
+    def __copy__(self) -> list[Edge]:  # type: ignore[override]
+        return self.data.copy()
 
-    def remove(self, edge: Edge) -> None:
-        """Removes one."""
-        self._now()
-        super().remove(edge)
+    @override
+    def __add__(self, other: Any) -> list[Edge]:  # type: ignore[override]
+        return self.data + list(other)
+
+    @override
+    def __radd__(self, other: Any) -> list[Edge]:  # type: ignore[override]
+        return list(other) + self.data
+
+    @override
+    def __mul__(self, n: int) -> list[Edge]:  # type: ignore[override]
+        return self.data * n
+
+    @override
+    def __rmul__(self, n: int) -> list[Edge]:  # type: ignore[override]
+        return self.data * n

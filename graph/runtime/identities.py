@@ -1,28 +1,42 @@
-"""jac-scale 0.2.31's accounts, in the tables of our store."""
+"""jac-scale 0.2.31's accounts, in the tables of our store. It reads and writes them by SQLAlchemy,
+which nothing else here imports."""
 
-from contextlib import suppress
 from typing import Any, Final
 
 from jac_scale.identity_storage import SqliteIdentityStorage
-from sqlalchemy import Engine
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy import create_engine, event
+from sqlalchemy.engine import ExceptionContext
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.pool import NullPool
 
-TABLES: Final = 3
+from graph.store.base import Store
+
+DIALECTS: Final = {"sqlite": "sqlite://", "postgresql": "postgresql+psycopg://"}
+
+
+class NameTaken(Exception):
+    """Somebody else was given that name a moment before."""
 
 
 class Identities(SqliteIdentityStorage):
-    """As it comes, over an engine of any database that SQLAlchemy knows."""
+    """As it comes, over a store of either kind. Raises StoreUnavailable as the store does."""
 
-    def __init__(self, engine: Engine) -> None:
-        """Makes its tables unless they are there."""
-        super().__init__(db_path=":memory:")  # it would open a file of its own
-        self._engine.dispose()
-        self._engine: Engine = engine
-        for _ in range(TABLES):
-            with suppress(DatabaseError):  # another process has just made one
-                self.ensure_indexes()
-                return
-        self.ensure_indexes()
+    def __init__(self, store: Store) -> None:
+        """Opens nothing before it is asked."""
+        super().__init__(db_path=":memory:")
+        address = DIALECTS[store.system]
+        self._engine = create_engine(address, creator=store.connect, poolclass=NullPool)
+
+        def tell(failed: ExceptionContext) -> None:
+            if isinstance(failed.sqlalchemy_exception, IntegrityError):
+                raise NameTaken from failed.original_exception
+            if isinstance(failed.original_exception, Exception):
+                raise store.told(failed.original_exception) from failed.original_exception
+
+        event.listen(self._engine, "handle_error", tell)
+
+    def ensure_indexes(self) -> None:
+        """The store has made its tables."""
 
     def _store_user(self, user_doc: dict[str, Any]) -> None:
         """The original's `INSERT OR IGNORE` is SQLite's alone, and hides that a name is taken."""

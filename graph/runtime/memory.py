@@ -4,11 +4,12 @@ jaclang 0.16.7's memory of a request, over our store. Long because jaclang's int
 changes and commits in one class.
 """
 
+import logging
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -21,12 +22,24 @@ from jaclang.jac0core.constructs import Root
 from jaclang.jac0core.runtime import JacRuntimeInterface as Jac
 from jaclang.runtimelib.memory import TieredMemory
 
-from graph.runtime import rows
-from graph.runtime.archetypes import NEW, STORED, anchor_state, build, edge_id, encode
-from graph.runtime.changes import Changes, Forbidden, StoredNode
+from graph.runtime.archetypes import (
+    NEW,
+    STORED,
+    anchor_state,
+    build,
+    edge_id,
+    encode,
+    name_of,
+    type_of,
+)
+from graph.runtime.changes import Changes, Forbidden, StoredNode, edge_row
 from graph.runtime.edges import StoredEdges
-from graph.runtime.quarantine import put_aside
-from graph.runtime.store import EdgeRow, NodeRow, Store
+from graph.sessions.ids import CALLER
+from graph.sessions.locks import SessionLocks
+from graph.store import rows
+from graph.store.base import EdgeRow, NodeRow, Store
+
+log = logging.getLogger("contextrender")
 
 SYSTEM_ROOT: Final = UUID(Constants.SUPER_ROOT_UUID.value)
 
@@ -38,10 +51,13 @@ class RequestMemory(TieredMemory):
     here: `flush` writes, once the reply is known to be a success. A failed flush stays failed.
     """
 
-    def __init__(self, store: Store, owner: UUID | None = None) -> None:
+    def __init__(
+        self, store: Store, owner: UUID | None = None, locks: SessionLocks | None = None
+    ) -> None:
         """Sees the nodes of `owner`; without one, roots alone."""
         super().__init__()
         self.store = store
+        self.locks = locks or SessionLocks()
         self.owner = owner
         # Left when the request ends, with its failure if it has one.
         self.held = ExitStack()
@@ -50,6 +66,7 @@ class RequestMemory(TieredMemory):
         self._changes = Changes(owner, store.kinds)
         self._at: defaultdict[UUID, list[Any]] = defaultdict(list)
         self._failure: BaseException | None = None
+        self._absent: set[UUID] = set()
         if owner is not None:
             self._enter_root(owner)
 
@@ -63,7 +80,8 @@ class RequestMemory(TieredMemory):
     def batch_get(self, ids: list[UUID]) -> dict[UUID, Any]:
         """As `get`, for many, in one read."""
         found = {id: self.__mem__[id] for id in ids if id in self.__mem__}
-        missing = [id for id in ids if id not in found and id not in self._changes.removed]
+        gone = self._changes.removed.keys() | self._absent
+        missing = [id for id in ids if id not in found and id not in gone]
         if missing:
             group: list[UUID] = []
             owner = self.owner or missing[0]
@@ -71,6 +89,10 @@ class RequestMemory(TieredMemory):
                 if (anchor := self._take(row, owner, group)) is not None:
                     found[row[0]] = anchor
         return found
+
+    def note_absent(self, ids: Iterable[UUID]) -> None:
+        """What was not there when it was asked for is not asked for again."""
+        self._absent.update(id for id in ids if id not in self.__mem__)
 
     def load(self, ids: Sequence[UUID], hubs: Sequence[UUID]) -> None:
         """In one read, some nodes, and those of `hubs` with their edges."""
@@ -80,12 +102,17 @@ class RequestMemory(TieredMemory):
         for row in nodes:
             if row[0] not in self.__mem__ and row[0] not in self._changes.removed:
                 self._take(row, self.owner, group)
+        self.note_absent((*hubs, *ids))
         self._spread([id for id in group if id in hubs], edges)
 
     def row(self, id: UUID) -> bytes | None:
         """A node's committed row, not compressed, where this request has read it."""
         known = self._changes.nodes.get(id)
         return known.row if known is not None and known.row else None
+
+    def number(self, kind: type) -> int:
+        """The number that a type is stored under."""
+        return self.store.kinds.number(*name_of(kind))
 
     def has(self, id: UUID) -> bool:
         """Whether `get` finds it."""
@@ -197,9 +224,11 @@ class RequestMemory(TieredMemory):
         id, rev, kind, data = stored
         try:
             row = rows.unpack(data)
-            archetype, notes, complete = build(self.store.kinds.cls(kind), row)
+            archetype, notes, complete = build(type_of(self.store.kinds.name(kind)), row)
         except (ValueError, TypeError) as problem:
-            put_aside(self.store, owner, id, str(problem))
+            # It may be a later version's: it stays where it is, and nothing is written over it.
+            self._changes.unreadable[id] = rev
+            _tell(id, ".".join(self.store.kinds.name(kind)), str(problem))
             return None
         anchor = NodeAnchor.__new__(NodeAnchor)
         group.append(id)
@@ -237,7 +266,7 @@ class RequestMemory(TieredMemory):
     def _take_edge(
         self, owner: UUID, source: UUID, kind: int, target: UUID, data: bytes | None
     ) -> Any:
-        cls = self.store.kinds.cls(kind)
+        cls = type_of(self.store.kinds.name(kind))
         if cls is None or source in self._changes.removed or target in self._changes.removed:
             return None
         id = edge_id(source, cls, target)
@@ -249,8 +278,8 @@ class RequestMemory(TieredMemory):
             row = None if data is None else rows.unpack(data)
             archetype, notes, _ = build(cls, row or rows.encode({}))
         except (ValueError, TypeError):  # that it is there tells more than what it says
-            row = None
             archetype, notes, _ = build(cls, rows.encode({}))
+            row = edge_row(archetype, notes)  # as if it were stored so: nothing is written over it
         anchor = EdgeAnchor.__new__(EdgeAnchor)
         vars(anchor).update(
             anchor_state(id, owner, archetype, notes),
@@ -294,3 +323,21 @@ class RequestMemory(TieredMemory):
 
 CURRENT: Final[ContextVar[RequestMemory]] = ContextVar("request_memory")
 """The current request's. The runtime's own way to it asks its plugins first, at each of 40 uses."""
+
+
+@lru_cache(1_000)
+def _tell(id: UUID, kind: str, why: str) -> None:
+    """Once a process, not once a read."""
+    log.warning("%s %s cannot be read: %s (see `contextrender check`)", kind, id, why)
+
+
+@contextmanager
+def at_work(memory: RequestMemory) -> Iterator[None]:
+    """It is the current one, for the block."""
+    current = CURRENT.set(memory)
+    caller = CALLER.set(memory.owner or SYSTEM_ROOT)
+    try:
+        yield
+    finally:
+        CALLER.reset(caller)
+        CURRENT.reset(current)

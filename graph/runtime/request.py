@@ -7,10 +7,10 @@ from typing import Any
 from uuid import UUID
 
 from engine.call.copied import Spent
-from graph.runtime import rows
 from graph.runtime.memory import CURRENT, RequestMemory
-from graph.runtime.owned import session_fields
-from graph.runtime.unit import WIPED_AT_ONCE
+from graph.sessions.owned import session_fields
+from graph.store import rows
+from graph.store.writes import WIPED_AT_ONCE
 
 
 def fetch_fields(ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
@@ -50,7 +50,7 @@ def fetch_edges(nodes: Iterable[UUID], kind: type) -> list[tuple[UUID, UUID, dic
     """
     memory = request_memory()
     assert memory.owner is not None
-    stored = memory.store.edges_out(memory.owner, nodes, memory.store.kinds.number(kind))
+    stored = memory.store.edges_out(memory.owner, nodes, memory.number(kind))
     return [
         (source, target, {} if data is None else rows.parse(rows.unpack(data))[0])
         for source, target, data in stored

@@ -9,10 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from contextrender_bridge.base.errors import ContextRenderError, NoCredentials
     from contextrender_bridge.client import AsyncContextRender, ContextRender
     from contextrender_bridge.client.credentials import Credentials, load_credentials
     from contextrender_bridge.client.fitting import Fitted
-    from contextrender_bridge.errors import ContextRenderError, NoCredentials
     from contextrender_bridge.in_process import embedded, embedded_async
 
 __all__ = [
@@ -30,10 +30,10 @@ __all__ = [
 _MODULES = {
     "AsyncContextRender": "client.async_client",
     "ContextRender": "client.sync_client",
-    "ContextRenderError": "errors",
+    "ContextRenderError": "base.errors",
     "Credentials": "client.credentials",
     "Fitted": "client.fitting",
-    "NoCredentials": "errors",
+    "NoCredentials": "base.errors",
     "embedded": "in_process",
     "embedded_async": "in_process",
     "load_credentials": "client.credentials",

@@ -21,11 +21,11 @@ from typing import Any
 
 import httpx
 
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.installing import how_to_serve
+from contextrender_bridge.base.paths import data_dir
 from contextrender_bridge.client import AsyncContextRender, ContextRender
 from contextrender_bridge.client.flow import TIMEOUT
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.installing import how_to_serve
-from contextrender_bridge.paths import data_dir
 
 URL = "http://contextrender.embedded"
 TOKEN_DAYS = 3650
@@ -60,7 +60,9 @@ def embedded(data: Path | str | None = None) -> Iterator[Embedded]:
     if importlib.util.find_spec("jaclang") is None:
         raise CommandError(f"embedded() needs the server: {how_to_serve()}.")
     with _no_root_logging():
-        app = _loaded(Path(data) if data else data_dir())
+        from contextrender_bridge.server.process.loading import open_app
+
+        app = open_app(Path(data) if data else data_dir())
     try:
         yield Embedded(app, app.state.service.accounts.local_token(days=TOKEN_DAYS))
     finally:
@@ -115,25 +117,6 @@ class LoopTransport(httpx.BaseTransport):
         response = await self._asgi.handle_async_request(inner)
         content = await response.aread()
         return httpx.Response(response.status_code, headers=response.headers.raw, content=content)
-
-
-def _loaded(data: Path) -> Any:
-    """The app, with what its first call would wait for: that has a deadline of two seconds."""
-    from contextrender_bridge.server.warming import load_ahead, tell_why_it_is_slow
-
-    slow = tell_why_it_is_slow()
-    try:
-        from contextrender_bridge.server import build_app
-
-        app = build_app(data)
-        try:
-            load_ahead()
-        except BaseException:
-            app.state.service.close()
-            raise
-    finally:
-        slow.cancel()
-    return app
 
 
 @contextmanager

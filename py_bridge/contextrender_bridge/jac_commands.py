@@ -8,8 +8,8 @@ from jaclang.cli.command import Arg, CommandPriority
 from jaclang.cli.registry import get_registry
 from jaclang.jac0core.runtime import hookimpl
 
-from contextrender_bridge.paths import ENTRY, app_dir
-from contextrender_bridge.settings import current_settings, in_force
+from contextrender_bridge.base.paths import ENTRY, app_dir
+from contextrender_bridge.base.settings import current_settings, in_force
 
 
 class JacCommands:
@@ -28,8 +28,8 @@ class JacCommands:
             return None
         if str(app_dir()) not in sys.path:
             sys.path.append(str(app_dir()))
-        from graph.runtime.opening import open_store
-        from graph.runtime.operator import OperatorMemory
+        from graph.runtime.jac_db import OperatorMemory
+        from graph.store.opening import open_store
 
         return OperatorMemory(open_store(current_settings().data))
 

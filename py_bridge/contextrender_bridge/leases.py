@@ -1,7 +1,7 @@
-"""Who uses the shared service: a file for each process, named by its id and when it started.
+"""Who uses the shared server: a file for each process, named by its id and start time.
 
-A process that was killed leaves its file; it is told from a later process of the same id by the
-time, and whoever looks next removes it.
+A killed process leaves its file; it is told apart from a later process of the same id by the
+start time, and the next look removes it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""The listening socket of a command, taken before it says where it is."""
+"""A command's listening socket, opened before its address is printed."""
 
 from __future__ import annotations
 
+import errno
 import socket
 
-from contextrender_bridge.errors import CommandError
+from contextrender_bridge.base.errors import CommandError
 
 BACKLOG = 512
 
@@ -25,6 +26,11 @@ def listen(host: str, port: int) -> socket.socket:
         listener.bind(found)
         listener.listen(BACKLOG)
     except (OSError, UnicodeError) as error:
+        if getattr(error, "errno", None) == errno.EADDRINUSE:
+            raise CommandError(
+                f"port {port} of {host} is in use: stop what listens there, or take another with "
+                "--port (0 takes a free one)."
+            ) from None
         reason = getattr(error, "strerror", None) or str(error)
         raise CommandError(f"cannot listen on {host} port {port}: {reason}.") from None
     return listener

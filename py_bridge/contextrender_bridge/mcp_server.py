@@ -14,9 +14,9 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
+from contextrender_bridge.base.errors import ContextRenderError
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import AsyncContextRender
-from contextrender_bridge.errors import ContextRenderError
-from contextrender_bridge.wire import Json
 
 Message = MutableMapping[str, Any]
 App = Callable[

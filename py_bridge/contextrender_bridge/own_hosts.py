@@ -14,7 +14,7 @@ from ipaddress import IPv6Address, ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
-from contextrender_bridge.settings import current_settings
+from contextrender_bridge.base.settings import current_settings
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -38,10 +38,7 @@ class OwnHosts:
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Answers 421 to another host's name and 403 to another's page, before any route."""
-        if scope["type"] == "lifespan" or not is_loopback((scope.get("server") or ("",))[0]):
-            await self._app(scope, receive, send)
-            return
-        refused = self._refusal(scope)
+        refused = None if scope["type"] == "lifespan" else self.refusal(scope)
         if refused is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -49,7 +46,12 @@ class OwnHosts:
         else:
             await _refuse(send, *refused)
 
-    def _refusal(self, scope: Any) -> tuple[int, str, str] | None:
+    def refusal(self, scope: Any) -> tuple[int, str, str] | None:
+        """The status, code and sentence that refuse a request; None where it may go on."""
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+            return 400, "several_hosts", "A request names one host."
+        if not is_loopback((scope.get("server") or ("",))[0]):
+            return None
         headers = dict(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1").lower()
         if not self._is_known(host):

@@ -16,7 +16,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final
 
-from contextrender_bridge.paths import ENTRY, app_dir
+from contextrender_bridge.base.paths import ENTRY, app_dir
 
 PARENT = "contextrender_app"
 OWN = frozenset({"engine", "evaluation", "graph", "nodes", "views", "walkers"})

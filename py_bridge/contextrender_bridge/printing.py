@@ -1,4 +1,4 @@
-"""What commands print: JSON for programs, and texts of agents that no terminal acts on."""
+"""What commands print: JSON, and agents' texts without control characters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """The option for programs."""
-    parser.add_argument("--json", action="store_true", help="for programs: the reply as JSON")
+    parser.add_argument("--json", action="store_true", help="print the reply as JSON")
 
 
 def print_json(value: object) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from engine.text.tokens import counter_for
 

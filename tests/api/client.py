@@ -3,7 +3,7 @@
 from typing import Any
 
 import httpx
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 
 class Api:

@@ -2,8 +2,6 @@
 
 import logging
 import os
-import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -13,14 +11,14 @@ from uuid import UUID
 import bcrypt
 import httpx
 import pytest
-import uvicorn
 from contextrender_bridge.server import build_app
-from contextrender_bridge.server.accounts import Accounts
+from contextrender_bridge.server.accounts.users import Accounts
 
 from tests.api.client import Api
 from tests.api.graph import Graph
 from tests.api.servers import Servers, started
 from tests.support.postgres import cluster, missing
+from tests.support.scripted_model import serving
 
 SETTINGS = ("MODEL", "EMBED_MODEL", "WORKING_SET_MB")
 
@@ -59,22 +57,12 @@ Serve = Callable[[Path], Service]
 
 
 @contextmanager
-def serving(data: Path) -> Iterator[Service]:
+def running(data: Path) -> Iterator[Service]:
     """A service on a loopback port of this process until the block ends."""
     app = build_app(data)
-    listener = socket.create_server(("127.0.0.1", 0))
-    port = listener.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, ws="none"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=300) as http:
-            core = app.state.service
-            yield Service(data, http, core.accounts, core.runtime.walkers)
-    finally:
-        server.should_exit = True
-        thread.join()
-        listener.close()
+    with serving(app) as url, httpx.Client(base_url=url, timeout=300) as http:
+        core = app.state.service
+        yield Service(data, http, core.accounts, core.runtime.walkers)
 
 
 @pytest.fixture(scope="session")
@@ -96,12 +84,12 @@ def serve(database: None) -> Iterator[Serve]:
     salt = bcrypt.gensalt
     logging.getLogger("httpx").setLevel(logging.WARNING)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    with pytest.MonkeyPatch.context() as patch, ExitStack() as running:
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as opened:
         patch.setattr(bcrypt, "gensalt", lambda *_: salt(4))
         for name in SETTINGS:
             patch.delenv(f"CONTEXTRENDER_{name}", raising=False)
             patch.delenv(f"CTXGRAPH_{name}", raising=False)
-        yield lambda data: running.enter_context(serving(data))
+        yield lambda data: opened.enter_context(running(data))
 
 
 @pytest.fixture(scope="session")

@@ -18,10 +18,10 @@ sys.path.insert(0, str(REPOSITORY))
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import bcrypt  # noqa: E402
-from contextrender_bridge import settings  # noqa: E402
-from contextrender_bridge.paths import app_dir  # noqa: E402
+from contextrender_bridge.base import settings  # noqa: E402
+from contextrender_bridge.base.paths import app_dir  # noqa: E402
+from contextrender_bridge.server.process.start import serve  # noqa: E402
 from contextrender_bridge.server.runtime import load_app  # noqa: E402
-from contextrender_bridge.server.serve import serve  # noqa: E402
 
 
 def preload() -> None:
@@ -47,8 +47,8 @@ def run(order: dict[str, Any]) -> int:
         os.dup2(os.open(path, flags, 0o600), descriptor)
     os.environ.update(order["environment"])
     settings._read_once.cache_clear()  # loading the app has read them
-    from graph.runtime import sqlite
-    from graph.runtime.writing import WORKING_SET
+    from graph.sessions.caches import WORKING_SET
+    from graph.store import sqlite
 
     if order["working_set"] is not None:
         WORKING_SET.limit = order["working_set"]

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import psycopg
 
-from graph.runtime import rows
+from graph.store import rows
 
 TABLES = ("nodes", "edges", "quarantine")
 

@@ -17,7 +17,7 @@ def test_a_stored_session_is_advised_on_as_its_messages_are(api: Api) -> None:
     assert [each["cost"] for each in report["options"]] == [
         each["cost"]["value"] for each in told["options"]
     ]
-    assert len(report["options"]) == 4
+    assert len(report["options"]) == 5
     assert report["calls"] == report["last"] == sum(m["role"] == "assistant" for m in RUN)
     assert api("export_session", session="s") == before
 
@@ -30,7 +30,7 @@ def test_only_the_first_calls_wanted_are_weighed(api: Api) -> None:
     assert sum(message["role"] == "assistant" for message in taken) == 3
     assert taken[-1]["role"] == "assistant"
     assert report["sentence"] == advise_on_session(taken).sentence
-    assert "Full history is best" in report["sentence"]
+    assert "there is nothing to leave out" in report["sentence"]
 
 
 def test_a_wrong_number_of_calls_is_refused(api: Api) -> None:

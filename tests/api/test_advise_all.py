@@ -4,13 +4,12 @@ from functools import partial
 from typing import Any
 
 import pytest
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from engine.models.embeddings import NoEmbedder
-from evaluation import weighing
 from evaluation.advice import advise, first_calls, for_agents, session_cases
 from evaluation.in_process import replay_run
-from evaluation.prices import Prices
+from evaluation.prices import RulePrices
 from evaluation.runs import Run
 from evaluation.weighing import Weighing
 from tests.api.client import Api
@@ -43,7 +42,7 @@ def test_it_is_the_advice_of_a_file_with_the_same_calls(api: Api) -> None:
     ]
     cases = for_agents(session_cases())
     scores = [replay_run(run, cases, NoEmbedder(), closed_loop=True) for run in runs]
-    wanted = advise(runs, cases, Prices(), lambda _runs, _cases: scores)
+    wanted = advise(runs, cases, RulePrices(), lambda _runs, _cases: scores)
     assert told["sentence"] == wanted.sentence
     for option, expected in zip(told["options"], wanted.options, strict=True):
         # Times of recording stand where the file has none: caches do not expire in a test.
@@ -51,16 +50,6 @@ def test_it_is_the_advice_of_a_file_with_the_same_calls(api: Api) -> None:
         assert option["cost"] == pytest.approx(expected.cost.value)
     assert (told["sessions"], told["weighed"]) == (2, 2)
     assert (told["calls"], told["replayed"]) == (CALLS, CALLS + 6)
-
-
-def test_what_is_known_is_not_replayed_again(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, messages in RUNS.items():
-        api("sync", session=name, messages=messages)
-    wanted = {"calls": CALLS, "budgets": [3000, 6000], "policies": ["prune"]}
-    *_, told = until_complete(api, **wanted)
-    monkeypatch.setattr(weighing, "replay_run", None)
-    assert api("advise_all", **wanted) == told
-    assert len(told["options"]) == 2
 
 
 def test_a_reply_stops_when_its_time_is_over_and_the_next_goes_on() -> None:

@@ -1,20 +1,20 @@
-"""What each model call was shown is stored with the message that answers it, over HTTP."""
+"""What each model call was shown is a node, joined to its answer and to results, over HTTP."""
 
 import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from engine import policies
 from engine.policies import POLICIES
-from graph.runtime import rows
-from graph.runtime.writing import WORKING_SET
+from graph.sessions.caches import WORKING_SET
+from graph.store import rows
 from tests.api.conftest import Service, User
 from tests.api.transcripts import agent_run, assistant
 
-MOST_BYTES = 300
+MOST_BYTES = 200
 
 
 def called(
@@ -46,13 +46,14 @@ def called(
 
 
 def facts(user: User) -> dict[int, Json]:
-    """The stored facts by position."""
-    nodes = user.graph().nodes.values()
-    return {
-        node.fields["position"]: node.fields["call"]
-        for node in nodes
-        if node.kind == "Message" and node.fields["call"]
-    }
+    """The answered calls' fields by their answers' positions."""
+    pairs = user.graph().pairs("Answered")
+    return {answer.fields["position"]: call.fields for call, answer, _ in pairs}
+
+
+def waiting(user: User) -> list[Json]:
+    """The fields of calls that no message answers."""
+    return [call.fields for _, call, _ in user.graph().pairs("Waiting")]
 
 
 def only(user: User, kind: str) -> Json:
@@ -80,7 +81,7 @@ def test_each_answer_keeps_what_its_call_was_shown(alice: User) -> None:
         assert (told["budget"], told["policy"]) == (700, view["policy"])
         assert (told["model"], told["client"]) == ("gpt-5.1", "tester")
         assert [results[n] for n in unpacked(told.get("shown", []))] == view["visible"]
-    assert only(alice, "Branch")["calls"] == []
+    assert waiting(alice) == []
     ((*key, calls, over, full, capped), rest) = (spent(alice)[0][:9], spent(alice)[0][9:])
     assert key[1:] == ["tester", "gpt-5.1", "contextrender", "rendered"]
     assert calls == len(answers)
@@ -98,23 +99,49 @@ def unpacked(packed: list[int]) -> list[int]:
     return found
 
 
-def test_a_fact_is_small(alice: User) -> None:
-    called(alice, "run", agent_run(80), budget=2_000, model="gpt-5.1", client="tester")
-    for node in alice.graph().nodes.values():
-        if node.kind == "Message" and node.fields["call"]:
-            packed = len(rows.pack(rows.encode(node.fields)))
-            without = len(rows.pack(rows.encode({**node.fields, "call": {}})))
-            assert packed - without <= MOST_BYTES
+@pytest.mark.parametrize("policy", ["contextrender", "contextrender_frozen"])
+def test_edges_tell_what_came_into_view_and_what_left(alice: User, policy: str) -> None:
+    """From call to call they lead to what each was shown."""
+    run = agent_run(30)
+    replies = called(alice, "run", run, budget=900, policy=policy)
+    graph = alice.graph()
+    graph.check()
+    calls = sorted(graph.of("ModelCall"), key=lambda call: call.fields["turn"])
+    assert [call.fields["turn"] for call in calls] == list(range(1, 31))
+    seen: dict[int, str] = {}
+    changes = 0
+    for call, view in zip(calls, replies, strict=True):
+        for kind in ("Shows", "ShowsPart", "Drops"):
+            for source, target, _ in graph.pairs(kind):
+                if source.id == call.id:
+                    seen[target.fields["position"]] = kind
+                    changes += 1
+        assert [place for place in sorted(seen) if seen[place] == "Shows"] == view["visible"]
+        assert {place for place in seen if seen[place] == "ShowsPart"} == {
+            one["position"] for one in view["replaced"]
+        }
+    assert changes < 4 * len(calls)
+
+
+def test_a_call_is_small(alice: User) -> None:
+    """What the next call goes on from is kept of the last two alone."""
+    settings: Json = {"policy": "contextrender_frozen", "budget": 2_000}
+    called(alice, "run", agent_run(80), **settings, model="gpt-5.1", client="tester")
+    calls = alice.graph().of("ModelCall")
+    assert len(calls) == 80
+    for call in calls:
+        assert len(rows.pack(rows.encode(call.fields))) <= MOST_BYTES
+    assert len(only(alice, "Continuation")["calls"]) == 2
 
 
 def test_a_repeated_call_changes_nothing(alice: User) -> None:
     run = agent_run(6)
     called(alice, "run", run[:-1], budget=700)
     view = alice.api("render", session="run", messages=run, budget=700)
-    before = only(alice, "Branch"), only(alice, "Session")
+    before = alice.graph()
     again = alice.api("render", session="run", messages=run, budget=700)
     assert again == view
-    assert (only(alice, "Branch"), only(alice, "Session")) == before
+    assert alice.graph() == before
 
 
 def test_an_answer_made_again_has_its_own_fact(alice: User) -> None:
@@ -125,9 +152,9 @@ def test_an_answer_made_again_has_its_own_fact(alice: User) -> None:
     other = {**run[at], "content": "Another way to say it."}
     alice.api("render", session="run", messages=[*run[:at], other, *run[at + 1 :]], budget=900)
     budgets = [
-        node.fields["call"]["budget"]
-        for node in alice.graph().nodes.values()
-        if node.kind == "Message" and node.fields["position"] == at
+        call.fields["budget"]
+        for call, answer, _ in alice.graph().pairs("Answered")
+        if answer.fields["position"] == at
     ]
     assert sorted(budgets) == [700, 900]
 
@@ -156,7 +183,7 @@ def test_what_the_provider_said_is_noted_with_the_call(alice: User) -> None:
     assert not alice.api("note_usage", session="run", used={**again, "messages": 1})["noted"]
     stored = facts(alice)
     assert [stored[p]["billed"] for p in (first, second, third)] == [[10, 20, 30, 0, 5]] * 3
-    assert [stored[p].get("sent") for p in (first, second, third)] == [None, None, "held_out"]
+    assert [stored[p]["sent"] for p in (first, second, third)] == ["", "", "held_out"]
     by_sent = {row[4]: row for row in spent(alice)}
     assert by_sent["rendered"][5 + 11 : 5 + 17] == [2, 20, 40, 60, 0, 10]
     assert by_sent["held_out"][5] == by_sent["held_out"][5 + 11] == 1
@@ -215,9 +242,8 @@ def test_an_answer_made_again_repeats_what_the_last_call_showed(service: Service
             {"role": "user", "content": "So?"},
         ]
         user.api("render", session="run", messages=other, budget=900, policy="contextrender_frozen")
-        branches = [n.fields for n in user.graph().nodes.values() if n.kind == "Branch"]
-        (waiting,) = [call for branch in branches for call in branch["calls"]]
-        told.append(waiting["tokens"])
+        (call,) = waiting(user)
+        told.append(call["tokens"])
     assert told[0] == told[1]
     assert told[0][-1] > 100
 

@@ -8,17 +8,21 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from contextrender_bridge.wire import Json
-from hypothesis import HealthCheck, given, settings
+from contextrender_bridge.base.wire import Json
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from graph.runtime.caches import WORKING_SET
-from graph.runtime.checking import check_owner, repair
-from graph.runtime.opening import open_store
-from graph.runtime.store import Store
+from graph.runtime.archetypes import unreadable
+from graph.sessions.caches import WORKING_SET
+from graph.sessions.check import check_owner
+from graph.sessions.findings import Finding, repair
+from graph.store import rows
+from graph.store.base import Store
+from graph.store.opening import open_store
 from tests.api.client import Api
 from tests.api.conftest import Service, User
 from tests.api.graph import Graph, reading
+from tests.api.test_links import opened
 from tests.api.transcripts import agent_run, assistant, user
 from tests.support.command import contextrender
 
@@ -82,19 +86,29 @@ def rows_of(alice: User) -> list[list[Row]]:
     ]
 
 
-def damage(alice: User, row: Row, how: str) -> None:
-    """Behind the service's back."""
+def where_is(alice: User, row: Row) -> tuple[str, Sequence[Any]]:
     table, key = row
     names = ("id",) if table == "nodes" else ("source", "kind", "target")
     where = "owner = ? AND " + " AND ".join(f"{name} = ?" for name in names)
-    values = (UUID(alice.root), *key)
+    return f"{table} WHERE {where}", (UUID(alice.root), *key)
+
+
+def stored(alice: User, row: Row) -> list[Any]:
+    where, values = where_is(alice, row)
+    with reading(alice.data) as read:
+        return [bytes(data or b"") for (data,) in read(f"SELECT data FROM {where}", *values)]
+
+
+def damage(alice: User, row: Row, how: str) -> None:
+    """Behind the service's back."""
+    where, values = where_is(alice, row)
     with reading(alice.data) as run:
         if how == "deleted":
-            run(f"DELETE FROM {table} WHERE {where}", *values)
+            run(f"DELETE FROM {where}", *values)
             return
-        ((data,),) = run(f"SELECT data FROM {table} WHERE {where}", *values)
+        ((data,),) = run(f"SELECT data FROM {where}", *values)
         worse = DAMAGE[how](bytes(data or b"x" * 20))
-        run(f"UPDATE {table} SET data = ? WHERE {where}", worse, *values)
+        run(f"UPDATE {where}".replace(" WHERE", " SET data = ? WHERE"), worse, *values)
 
 
 def check_calls(api: Api, branches: Sequence[int | None] = (None, 0, 1)) -> None:
@@ -145,10 +159,12 @@ def goes_on(api: Api) -> None:
     assert export["branches"][export["head"]]["messages"][-1] == last[-1]
 
 
+@pytest.mark.slow
 @settings(
     max_examples=int(os.environ.get("DAMAGED_EXAMPLES", "20")),
     deadline=None,
     derandomize=True,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # an example is small, and slow
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(kind=PLACES, place=PLACES, how=st.sampled_from(["deleted", *DAMAGE]), warm=st.booleans())
@@ -159,12 +175,17 @@ def test_any_single_row_may_be_lost(
     recorded(alice)
     kinds = rows_of(alice)
     found = kinds[int(kind * len(kinds))]
-    damage(alice, found[int(place * len(found))], how)
+    row = found[int(place * len(found))]
+    damage(alice, row, how)
+    damaged = stored(alice, row)
     if not warm:
         WORKING_SET.clear()
     check_calls(alice.api)
     WORKING_SET.clear()
     check_export(alice.api)
+    assert stored(alice, row) == damaged  # reading changes nothing
+    if row[0] == "nodes" and how != "deleted":
+        repair_all(alice)
     goes_on(alice.api)
     check_calls(alice.api, [None])
     alice.api("delete_session", session="s")
@@ -172,10 +193,12 @@ def test_any_single_row_may_be_lost(
     assert not {"Session", "Branch", "Message", "ToolCall", "ToolResult"} & set(left.counts)
     assert not alice.api("list_sessions")["sessions"]
     # What nothing leads to any more is found and put aside.
-    with_store(
-        alice, lambda store: [repair(store, one) for one in check_owner(store, UUID(alice.root))]
-    )
+    repair_all(alice)
     assert not alice.graph().nodes
+
+
+def repair_all(alice: User) -> None:
+    with_store(alice, lambda store: [repair(store, one) for one in wrong(alice)])
 
 
 def test_a_result_that_its_call_no_longer_leads_to_comes_back(alice: User) -> None:
@@ -189,6 +212,11 @@ def test_a_result_that_its_call_no_longer_leads_to_comes_back(alice: User) -> No
     WORKING_SET.clear()
     (found,) = alice.api("recall", session="s", results=[3])["results"]
     assert found["message"] == RUN[3]
+
+
+def wrong(alice: User) -> list[Finding]:
+    owner = UUID(alice.root)
+    return list(with_store(alice, lambda store: list(check_owner(store, owner, unreadable))))
 
 
 def with_store(alice: User, work: Callable[[Store], Any]) -> Any:
@@ -218,6 +246,21 @@ def test_a_lost_message_is_named_and_what_is_before_it_is_shown(alice: User) -> 
     assert alice.api("explain", session="s", branch=1)["branch"] == 1
 
 
+@pytest.mark.slow
+def test_a_look_at_a_session_tells_what_is_lost_of_any_branch(alice: User) -> None:
+    recorded(alice)
+    assert alice.api("inspect_session", session="s")["damaged"] == ""
+    lost = [n for n in alice.graph().of("ToolResult") if n.fields["position"] == 11]
+    (session,) = alice.graph().of("Session")
+    damage(alice, ("nodes", (UUID(lost[0].id),)), "deleted")
+    WORKING_SET.clear()
+    told = alice.api("inspect_session", session="s", branch=1)["damaged"]
+    assert "branch 0 has lost nodes (1)" in told
+    damage(alice, ("nodes", (UUID(session.id),)), "deleted")
+    WORKING_SET.clear()
+    assert "its own row is lost" in alice.api("inspect_session", session="s", branch=1)["damaged"]
+
+
 def test_the_command_finds_and_repairs(alice: User, tmp_path: Any) -> None:
     recorded(alice)
     (lost,) = [n for n in alice.graph().of("ToolResult") if n.fields["position"] == 11]
@@ -231,22 +274,93 @@ def test_the_command_finds_and_repairs(alice: User, tmp_path: Any) -> None:
     assert "loose" in told.stdout
     mended = contextrender("check", "--data", alice.data, "--repair")
     assert "repaired" in mended.stdout
-    owner = UUID(alice.root)
-    kinds = with_store(alice, lambda store: {one.kind for one in check_owner(store, owner)})
-    assert kinds <= {"lost", "changed"}
+    assert {one.kind for one in wrong(alice)} <= {"lost", "changed"}
+
+
+def test_what_cannot_be_read_stays_where_it_is_until_somebody_asks(
+    alice: User, service: Service
+) -> None:
+    """As the row of a later version is to an older one that looks first."""
+    recorded(alice)
+    visitor = opened(service, alice.api("share_session", session="s"))
+    (session,) = alice.graph().of("Session")
+    row: Row = ("nodes", (UUID(session.id),))
+    with reading(alice.data) as run:
+        run("INSERT INTO kinds (module, name) VALUES ('nodes.later', 'Session')")
+        ((later,),) = run("SELECT number FROM kinds WHERE module = 'nodes.later'")
+        where, values = where_is(alice, row)
+        run(f"UPDATE {where}".replace(" WHERE", " SET kind = ? WHERE"), later, *values)
+    before = stored(alice, row)
+    WORKING_SET.clear()
+    for api in (visitor, alice.api):
+        for walker in ("glimpse", "timeline", "inspect_session"):
+            assert api.post(walker, session="s").status_code in (200, 422)
+    refused = alice.api.refused("sync", 422, "damaged", session="s", messages=RUN)
+    assert "check --repair" in refused["message"]
+    assert stored(alice, row) == before
+    repair_all(alice)
+    assert stored(alice, row) == []
+    goes_on(alice.api)
+
+
+@pytest.mark.parametrize("name", ["Owns", "HasBranch", "Begins", "Next", "Returned", "Reuse"])
+def test_every_lost_edge_is_told_and_the_session_goes_on(alice: User, name: str) -> None:
+    recorded(alice)
+    scores = alice.api("explain", session="s", branch=0)
+    lost = edges_of(alice, name)
+    assert lost
+    for row in lost:
+        damage(alice, row, "deleted")
+    found = wrong(alice)
+    assert len(found) == len(lost)
+    assert all(one.kind == "lost" and one.session == "s" and name in one.told for one in found)
+    repair_all(alice)
+    assert bool(wrong(alice)) == (name != "Reuse")
+    WORKING_SET.clear()
+    assert alice.api("explain", session="s", branch=0) == scores
+    goes_on(alice.api)
+
+
+def edges_of(alice: User, name: str) -> list[Row]:
+    with reading(alice.data) as read:
+        ((kind,),) = read("SELECT number FROM kinds WHERE name = ?", name)
+    rows = [row for kind in rows_of(alice) for row in kind if row[0] == "edges"]
+    return [row for row in rows if row[1][1] == kind]
+
+
+@pytest.mark.parametrize("how", ["noise", "values", "added"])
+def test_what_an_edge_of_reuse_should_say_follows_from_texts(alice: User, how: str) -> None:
+    recorded(alice)
+    scores = alice.api("explain", session="s", branch=0)
+    row = edges_of(alice, "Reuse")[0]
+    results = {UUID(one.id) for one in alice.graph().of("ToolResult")}
+    used = {each[1][2] for each in edges_of(alice, "Reuse")}
+    (other, *_) = results - {id if isinstance(id, UUID) else UUID(bytes=id) for id in used}
+    said = rows.pack(rows.encode({"values": ["ORD-1"]}))
+    with reading(alice.data) as run:
+        if how == "added":
+            key = (UUID(alice.root), row[1][0], row[1][1], other, said)
+            run("INSERT INTO edges VALUES (?, ?, ?, ?, ?)", *key)
+        elif how == "values":
+            where, values = where_is(alice, row)
+            run(f"UPDATE {where}".replace(" WHERE", " SET data = ? WHERE"), said, *values)
+        else:
+            damage(alice, row, how)
+    assert [one.kind for one in wrong(alice)] == ["changed"]
+    repair_all(alice)
+    assert not wrong(alice)
+    WORKING_SET.clear()
+    assert alice.api("explain", session="s", branch=0) == scores
 
 
 def test_a_healthy_store_has_nothing_wrong(alice: User) -> None:
     recorded(alice)
-    found = with_store(alice, lambda store: list(check_owner(store, UUID(alice.root))))
-    assert not found
+    assert not wrong(alice)
     alice.api("delete_session", session="s")
     assert not Graph.read(alice.data, alice.root).nodes
 
 
 def test_a_changed_text_is_told_by_its_digest(alice: User) -> None:
-    from graph.runtime import rows
-
     recorded(alice)
     first = alice.graph().of("Message")[0]
     with reading(alice.data) as run:
@@ -257,8 +371,7 @@ def test_a_changed_text_is_told_by_its_digest(alice: User) -> None:
             UUID(alice.root),
             UUID(first.id),
         )
-    found = with_store(alice, lambda store: list(check_owner(store, UUID(alice.root))))
-    assert "changed" in {one.kind for one in found}
+    assert "changed" in {one.kind for one in wrong(alice)}
 
 
 @pytest.mark.parametrize("key", ["s", "nothing"])

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from engine.history.vectors import decode_vector
-from graph.runtime.writing import WORKING_SET
+from graph.sessions.caches import WORKING_SET
 from tests.api.client import Api
 from tests.api.conftest import User
 from tests.api.transcripts import agent_run

@@ -6,7 +6,7 @@ from math import exp
 from typing import Any
 
 import pytest
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from engine.call.render_call import render_call
 from engine.lookback import past

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from tests.api.conftest import User
 from tests.api.test_call_facts import called

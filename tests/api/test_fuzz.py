@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 from hypothesis import example as instance
 from hypothesis import given
 from hypothesis import strategies as st

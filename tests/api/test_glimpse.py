@@ -3,10 +3,8 @@
 from typing import Any
 
 import pytest
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
-from graph.runtime.caches import PASTS, WORKING_SET
-from graph.runtime.store import Store
 from tests.api.conftest import User
 from tests.api.test_call_facts import called
 from tests.api.transcripts import agent_run, user
@@ -89,27 +87,3 @@ def test_what_was_only_recorded_has_no_calls_to_tell(alice: User) -> None:
     assert alice.api("glimpse", session="empty")["turns"] == []
     for limit in (0, 201):
         alice.api.refused("glimpse", 422, "invalid_request", session="s", limit=limit)
-
-
-def test_it_reads_as_much_of_a_long_session_as_of_a_short_one(
-    agent: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Cold, and however long the session is: rows of its end alone."""
-    read: list[int] = []
-    nodes = Store.nodes
-
-    def counting(self: Store, owner: Any, ids: Any) -> Any:
-        found = list(nodes(self, owner, ids))
-        read.append(len(found))
-        return iter(found)
-
-    called(agent, "long", agent_run(400, lines=2), budget=900)
-    monkeypatch.setattr(Store, "nodes", counting)
-    sizes = []
-    for session in ("s", "long"):
-        for cache in (WORKING_SET, PASTS):
-            monkeypatch.setattr(cache, "limit", 0)
-        read.clear()
-        assert len(agent.api("glimpse", session=session, limit=10)["turns"]) == 10
-        sizes.append(sum(read))
-    assert sizes[1] <= 2 * sizes[0]

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from engine.lookback.kept import Pasts
 from tests.api.conftest import User

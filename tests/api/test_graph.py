@@ -29,12 +29,15 @@ def test_a_session_is_messages_calls_and_complete_results(alice: User) -> None:
         "Message": 5,
         "ToolCall": 3,
         "ToolResult": 3,
+        "ModelCall": 1,
         "Owns": 1,
         "HasBranch": 1,
         "Begins": 1,
         "Next": 10,
         "Returned": 3,
         "Reuse": 3,
+        "Waiting": 1,
+        "Shows": 2,
     }
     results = [node.fields for node in graph.of("ToolResult")]
     assert [fields["text"] for fields in results] == [FLOW[place]["content"] for place in (3, 4, 6)]
@@ -113,7 +116,7 @@ def test_labels_tell_what_a_node_is_and_never_its_contents(alice: User) -> None:
 
 
 def label(kind: str, fields: dict[str, Any]) -> str:
-    for module in ("nodes.session", "nodes.events"):
+    for module in ("nodes.session", "nodes.events", "nodes.calls"):
         if node := getattr(importlib.import_module(module), kind, None):
             return repr(node(**fields))
     raise LookupError(kind)

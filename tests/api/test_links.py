@@ -6,9 +6,8 @@ from urllib.parse import unquote
 
 import httpx
 import pytest
-from contextrender_bridge.server.endpoints import Fields
-from contextrender_bridge.server.shared import OPEN
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.server.accounts.links import OPEN
 
 from tests.api.client import Api, error_of
 from tests.api.conftest import Service, User
@@ -64,19 +63,6 @@ def test_it_opens_no_other_walker(service: Service, visitor: Api, owner: User) -
     assert owner.graph() == before
 
 
-def test_what_a_visitor_asks_is_read_once(visitor: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[bytes] = []
-    parse = Fields.parse
-
-    def counted(fields: Fields, body: bytes) -> Any:
-        read.append(body)
-        return parse(fields, body)
-
-    monkeypatch.setattr(Fields, "parse", counted)
-    visitor("glimpse", session=NAME)
-    assert len(read) == 1
-
-
 def test_it_opens_no_other_session_and_tells_of_none(visitor: Api) -> None:
     for walker in OPEN:
         for session in ("another", "nothing"):
@@ -89,7 +75,7 @@ def test_what_looking_would_change_is_not_written(
 ) -> None:
     """Walkers that write, let through on purpose: their changes are not kept."""
     before = owner.graph()
-    monkeypatch.setattr("contextrender_bridge.server.shared.OPEN", OPEN | {"sync"})
+    monkeypatch.setattr("contextrender_bridge.server.accounts.links.OPEN", OPEN | {"sync"})
     visitor("sync", session=NAME, messages=[*RUN, user("More.")])
     assert owner.graph() == before
 

@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from tests.api.conftest import Service
 from tests.api.endpoints import LOOKS_AT_A_SESSION, example

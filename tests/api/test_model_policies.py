@@ -8,9 +8,9 @@ from typing import Any
 
 import httpx
 import pytest
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
-from graph.runtime.writing import WORKING_SET
+from graph.sessions.caches import WORKING_SET
 from tests.api.checks import orphans, rebuilt, tokens_inside
 from tests.api.client import Api, Conversation
 from tests.api.conftest import Service, User
@@ -69,6 +69,7 @@ def summary(reply: Json) -> str:
     return str(only["text"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_summary_is_made_once_and_survives_a_restart(
     alice: User, servers: Servers, model: ProviderDouble, policy: str

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine.text.tokens import counter_for
-from graph.runtime.writing import WORKING_SET
+from graph.sessions.caches import WORKING_SET
 from tests.api.checks import orphans, tokens_inside
 from tests.api.client import Api
 from tests.api.conftest import Service, User

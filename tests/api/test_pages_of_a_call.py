@@ -1,7 +1,7 @@
 """A page of a call's results or messages is that part of the whole reply."""
 
 import pytest
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from engine.call.rows import COLUMNS
 from tests.api.client import Api

@@ -6,9 +6,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from contextrender_bridge.server.providers import Providers
-from contextrender_bridge.settings import Settings
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.settings import Settings
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.server.process.providers import Providers
 
 from engine.models import embeddings
 from engine.models.answers import Answer, Waiting

@@ -1,11 +1,11 @@
 """What a session records: continuations, retries, rewritten pasts."""
 
 import pytest
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graph.runtime.writing import WORKING_SET
+from graph.sessions.caches import WORKING_SET
 from tests.api.client import Api, Conversation
 from tests.api.conftest import Service, User
 from tests.api.graph import count_rows

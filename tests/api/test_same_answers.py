@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from graph.runtime.writing import WORKING_SET
+from graph.sessions.caches import WORKING_SET
 from tests.api.client import Api
 from tests.api.conftest import Service
 from tests.api.servers import Servers
@@ -101,6 +101,7 @@ def test_with_a_working_set_lost_before_every_call(service: Service, day: Day) -
     assert a_days_work(day.policy, forgetful) == day.replies
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [None, 0])
 def test_with_restarts(service: Service, servers: Servers, day: Day, limit: int | None) -> None:
     token = service.new_user().api.token

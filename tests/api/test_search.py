@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from tests.api.client import Api
 from tests.api.conftest import User

@@ -5,7 +5,7 @@ from math import fsum
 import pytest
 
 from engine.text.values import extract_values
-from graph.runtime.writing import WORKING_SET
+from graph.sessions.caches import WORKING_SET
 from tests.api.conftest import User
 from tests.api.graph import Graph, Node, drop_edges
 from tests.api.transcripts import agent_run, assistant, user

@@ -5,8 +5,9 @@ import time
 from typing import Any
 
 import pytest
-from contextrender_bridge.cli.look.savings import draw, grouped
-from contextrender_bridge.server import counted
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.cli.look.savings import day_of, draw, grouped
+from contextrender_bridge.server.watching import stored
 from rich.console import Console
 
 from tests.api.conftest import Service, User
@@ -20,6 +21,7 @@ def sums(rows: list[dict[str, Any]], name: str) -> Any:
     return sum(row[name] for row in rows)
 
 
+@pytest.mark.slow
 def test_every_one_of_five_hundred_sessions_counts(alice: User) -> None:
     """Small ones after a large one, which they once pushed out of the sum."""
     replies = called(alice, "large", agent_run(12), budget=700, model="gpt-5.1")
@@ -90,7 +92,7 @@ def test_a_model_without_a_price_has_no_dollars(alice: User) -> None:
 def test_metrics_tell_it_by_model_and_policy(
     alice: User, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counted, "COUNTED_SECONDS", -1.0)
+    monkeypatch.setattr(stored, "COUNTED_SECONDS", -1.0)
     called(alice, "run", agent_run(6), budget=700, model="o3-mini")
     called(alice, "made up", agent_run(3), model="secret-in-a-name")
     told = service.http.get("/metrics").text
@@ -115,6 +117,7 @@ def row(**changed: Any) -> dict[str, Any]:
     names = ("calls", "full", "capped", "prompt", "drawn", "seen", "billed")
     known: dict[str, Any] = dict.fromkeys(names, 10)
     known |= {"day": "2026-11-22", "model": "m", "client": "", "policy": "p", "sent": "rendered"}
+    known["priced_as"] = ""
     return known | {"cost": 1.0, "full_cost": 2.0, "billed_cost": 3.0, "whole_cost": 2.5} | changed
 
 
@@ -153,3 +156,11 @@ def test_a_list_of_sessions_tells_what_each_one_counted(alice: User) -> None:
         assert one[name] == sums(rows, summed) > 0
     assert one["seen"] == sums(rows, "seen")
     assert alice.api("inspect_session", session="one")["session"]["counted"] == one
+
+
+def test_since_takes_days_and_refuses_the_rest() -> None:
+    assert day_of("") == ""
+    assert day_of("2026-01-31") == "2026-01-31"
+    assert day_of("yesterday") < day_of("today")
+    with pytest.raises(CommandError, match="2026-01-31"):
+        day_of("lately")

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 
 def user(content: Any) -> Json:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import contextrender_bridge
 import pytest
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli import main
 
 SHIPPED = Path(contextrender_bridge.__file__).parent / "data" / "demo.jsonl"
@@ -23,7 +24,7 @@ def test_a_recorded_run_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixtur
     )
     assert told["replayed"] == {"runs": told["runs"], "calls": calls, "left_out": 0}
     assert {option["budget"] for option in told["verdict"]["options"]} == {
-        *(6000, 12000, 24000, 48000)
+        *(6000, 12000, 24000, 48000, "auto")
     }
     text = page.read_text()
     assert "<script" not in text and "What to use" in text
@@ -40,3 +41,51 @@ def test_nothing_there(
     assert f"{tmp_path}/.claude" in capsys.readouterr().err
     assert main(["audit", "--agent", "hermes"]) == 1
     assert capsys.readouterr().err == f"contextrender: there are no runs in {tmp_path}/.hermes.\n"
+
+
+def test_what_a_compaction_lost_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first of two values is in the summary; the agent reads the second again."""
+    use = {"type": "tool_use", "name": "read", "input": {"path": "a"}}
+    told = "TOKEN_ALPHA TOKEN_BETA"
+
+    def line(number: int, role: str, *blocks: Json, **more: object) -> str:
+        message = {"role": role, "content": list(blocks), "id": f"m{number}", "model": "claude-x"}
+        return json.dumps({"type": role, "uuid": str(number), "message": message, **more})
+
+    def call(number: int) -> list[str]:
+        result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": told}
+        return [
+            line(number, "assistant", use | {"id": f"c{number}"}),
+            line(number + 1, "user", result),
+        ]
+
+    def text(words: str) -> Json:
+        return {"type": "text", "text": words}
+
+    lines = [
+        line(1, "user", text("Go.")),
+        *call(2),
+        line(4, "assistant", text("Seen.")),
+        json.dumps({"type": "system", "subtype": "compact_boundary"}),
+        line(5, "user", text("TOKEN_ALPHA matters."), isCompactSummary=True),
+        line(6, "assistant", text("TOKEN_ALPHA it is.")),
+        *call(7),
+        line(9, "assistant", text("And TOKEN_BETA.")),
+    ]
+    session = tmp_path / "projects" / "p" / "s.jsonl"
+    session.parent.mkdir(parents=True)
+    session.write_text("\n".join(lines))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    page = tmp_path / "audit.html"
+    words = ["audit", "--agent", "claude", "--workers", "1"]
+    assert main([*words, "--json", "--html", str(page)]) == 0
+    lost = json.loads(capsys.readouterr().out)["compactions"]
+    assert (lost["count"], lost["steps"]) == (1, 2)
+    assert (lost["summary_had_all"], lost["read_again"]) == (0.5, 1)
+    assert set(lost["shown"].values()) == {1} and "24000" in lost["shown"]
+    assert lost["read_again_calls"] == 1 and lost["read_again_tokens"] > 0
+    assert "<meter" in page.read_text()
+    assert main(words) == 0
+    assert "held all that 50% of them needed" in capsys.readouterr().out.replace("\n", " ")

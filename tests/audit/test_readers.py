@@ -10,9 +10,9 @@ from contextrender_bridge.audit.claude import read_claude
 from contextrender_bridge.audit.codex import read_codex
 from contextrender_bridge.audit.files import read_files
 from contextrender_bridge.audit.recorded import Found
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.usage import Usage
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.base.wire import Json
 
 
 def write(path: Path, *lines: object) -> Path:
@@ -112,6 +112,31 @@ def test_codexs_copied_history_is_not_billed_and_cached_tokens_are_part_of_input
     (run,) = found.runs
     assert run.usage == [Usage("gpt-x", 40, 60, output=2)]
     assert [message["role"] for message in run.messages] == ["assistant", "tool"]
+
+
+def test_text_and_calls_of_one_answer_of_codexs_are_one_call(tmp_path: Path) -> None:
+    text = [{"type": "output_text", "text": "I look."}]
+    calls = [
+        {"type": "function_call", "call_id": id, "name": "look", "arguments": "{}"} for id in "ab"
+    ]
+    outputs = [{"type": "function_call_output", "call_id": id, "output": "seen"} for id in "ab"]
+    said = {"type": "message", "role": "assistant", "content": text}
+    items = [said, *calls, *outputs, said]
+    write(
+        tmp_path / "sessions" / "rollout-x.jsonl",
+        *({"type": "response_item", "payload": item} for item in items),
+    )
+    found = Found()
+    read_codex(tmp_path, found)
+    (run,) = found.runs
+    assert [message["role"] for message in run.messages] == [
+        "assistant",
+        *["tool"] * 2,
+        "assistant",
+    ]
+    assert run.messages[0]["content"] == "I look."
+    assert [call["id"] for call in run.messages[0]["tool_calls"]] == ["a", "b"]
+    assert run.calls == 2
 
 
 CHAT = [

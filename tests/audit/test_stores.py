@@ -15,8 +15,8 @@ from contextrender_bridge.audit.bills import bills_of
 from contextrender_bridge.audit.hermes import read_hermes
 from contextrender_bridge.audit.openclaw import read_openclaw
 from contextrender_bridge.audit.recorded import Found
-from contextrender_bridge.usage import Usage
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.base.wire import Json
 
 HERMES = """
 create table sessions (id text, model text, parent_session_id text);

@@ -1,137 +1,81 @@
-"""bench/live: the harness on its synthetic task, and what it says of agents that are not there."""
+"""bench/live: a bare agent and a wrapped one, with the scripted model and a real service."""
 
-import csv
-import importlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
 
+import httpx
 import pytest
-from contextrender_bridge import embedded
-from contextrender_bridge.wire import Json
 
-from evaluation.cases import Case
+from bench.live.provider import Scripted, metered
+from bench.live.tasks import made
 
-LIVE = Path(__file__).resolve().parent.parent.parent / "bench" / "live"
-
-
-def live(*args: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(LIVE), *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-@pytest.fixture(scope="module")
-def modules() -> Iterator[Any]:
-    """Imports the harness's own modules by name."""
-    sys.path.insert(0, str(LIVE))
-    yield importlib.import_module
-    sys.path.remove(str(LIVE))
-
-
-def test_the_synthetic_task_fills_the_papers_columns(tmp_path: Path) -> None:
-    out, sheet = tmp_path / "out.json", tmp_path / "out.csv"
-    done = live("synthetic", "--policy", "prune", "--budget", 900, "--json", out, "--csv", sheet)
+@pytest.mark.slow
+def test_the_scripted_run_shows_bill_steps_and_success_side_by_side(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    command = [sys.executable, "-m", "bench.live", "--tasks", "1", "--sheets", "10"]
+    done = subprocess.run(
+        [*command, "--wrap", "--budget 6000", "--json", str(out)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Synthetic task (made up, to test the harness), model scripted")
-    whole = json.loads(out.read_text())
-    assert (whole["agent"], whole["model"], whole["metric"]) == ("synthetic", "scripted", "F1")
-    full, prune = whole["rows"]
-    assert (full["policy"], full["score"], full["normalised"]) == ("full", 1.0, 1.0)
-    assert prune["policy"] == "prune"
-    assert 0 < prune["score"] < 1
-    assert 0 < prune["normalised"] < 1
-    assert prune["tasks"] == prune["over_budget"] == 2
-    assert prune["calls"] == full["calls"] == 26
-    assert prune["model_calls_failed"] == 0
-    sent = [task["sent"] for task in whole["tasks"] if task["policy"] == "full"]
-    prompt, cached = (sum(each[name] for each in sent) for name in ("prompt", "cached"))
-    rho, output = cached / prompt, sum(each["output"] for each in sent)
-    assert 0 < rho < 1
-    price = 2 * (1 - rho) + 0.5 * rho
-    assert full["cost"] == pytest.approx((price * prompt + 8 * output) / 1e6)
-    first, *rows = csv.reader(sheet.read_text().splitlines())
-    assert "F1" in first
-    assert [row[0] for row in rows] == ["full", "prune"]
+    bare, wrapped = json.loads(out.read_text())["runs"]
+    assert (bare["way"], wrapped["way"]) == ("bare", "wrapped")
+    assert bare["solved"]
+    assert wrapped["solved"]
+    assert bare["steps"] == 11 <= wrapped["steps"]
+    assert wrapped["prompt"] < bare["prompt"]
+    assert 0 < bare["cached"] < bare["prompt"]
+    rows = {line.split("  ")[0]: line.split()[-3:] for line in done.stdout.splitlines()[2:]}
+    assert rows["solved"] == ["1", "1", "1.00"]
+    assert rows["steps"][:2] == ["11", str(wrapped["steps"])]
+    assert rows["dollars"][1] == f"{wrapped['dollars']:.4f}"
 
 
-@pytest.mark.parametrize(
-    ("agent", "lacks"),
-    [("appworld-react", "install appworld"), ("acon-qa8", "check out github.com/microsoft/acon")],
-)
-def test_what_is_missing_is_said_in_one_sentence(agent: str, lacks: str) -> None:
-    done = live(agent, "--model", "gpt-4.1")
-    assert done.returncode == 1
-    (sentence,) = done.stderr.splitlines()
-    assert lacks in sentence
-    assert done.stdout == ""
-
-
-def test_a_model_must_be_named_and_within_reach(
-    modules: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    models = modules("models")
-    assert models.missing_keys("gpt-4.1") == ["OPENAI_API_KEY"]
-    monkeypatch.setenv("OPENAI_API_KEY", "set")
-    assert models.missing_keys("gpt-4.1") == []
-
-
-def test_demonstrations_are_no_history_and_observations_are_results(
-    modules: Any, tmp_path: Path
-) -> None:
-    asked: list[Json] = []
-
-    def complete(body: Json) -> Json:
-        asked.append(body)
-        usage = {"prompt_tokens": 10, "completion_tokens": 2}
-        return {"choices": [{"message": {"role": "assistant", "content": "go"}}], "usage": usage}
-
-    messages = [
-        {"role": "user", "content": "An example: list the files."},
-        {"role": "assistant", "content": "```python\nls()\n```"},
-        {"role": "user", "content": "Output:\n```\nexample_file\n```"},
-        {"role": "user", "content": "Now your task: find the owner."},
+def test_the_scripted_model_looks_up_again_what_it_no_longer_sees(tmp_path: Path) -> None:
+    task = made(tmp_path, 3, sheets=4)
+    names = " ".join(sorted(path.name for path in task.folder.iterdir()))
+    user = {"role": "user", "content": f"{task.prompt}\n\nThe files: {names}"}
+    said = [{"role": "assistant", "content": f"Next: sheet {n} of 4."} for n in (1, 2, 3, 4)]
+    seen = [
+        {"role": "tool", "content": (task.folder / f"sheet_{n:02}.txt").read_text()}
+        for n in (0, 1, 3)
     ]
-    gateway = modules("gateway")
-    with embedded(tmp_path) as service, service.client() as client:
-        seat = gateway.Seat(client, complete, Case("prune", 400), "one")
-        for step in range(12):
-            status, _ = seat.answer({"model": "any", "messages": list(messages)})
-            assert status == 200
-            text = f"Output:\n```\n{'row_of_values ' * 20}step {step}\n```"
-            messages += [
-                {"role": "assistant", "content": f"```python\nlook({step})\n```"},
-                {"role": "user", "content": text},
-            ]
-    last = asked[-1]["messages"]
-    assert last[:4] == messages[:4]
-    assert last[-1]["content"].endswith("step 10\n```")
-    assert len(last) < len(messages) - 2
-    assert (seat.meter.calls, seat.meter.sent.prompt, seat.meter.failures) == (12, 120, [])
-    assert seat.meter.longest > 400
+    model = Scripted()
+    (choice,) = model.answer({"messages": [user, *said, *seen]})["choices"]
+    (call,) = choice["message"]["tool_calls"]
+    assert call["function"]["arguments"] == '{"name":"sheet_02.txt"}'
+    again = {"role": "tool", "content": (task.folder / "sheet_02.txt").read_text()}
+    reply = model.answer({"messages": [user, *said, *seen, again]})
+    assert task.solved(reply["choices"][0]["message"]["content"])
+    assert reply["usage"]["prompt_tokens_details"]["cached_tokens"] > 0
+    assert not task.solved("PRICE_1")
 
 
-def test_a_failing_model_is_a_failed_call(modules: Any, tmp_path: Path) -> None:
-    def complete(_: Json) -> Json:
-        raise TimeoutError
+def test_what_a_provider_refuses_is_counted_and_passed_on() -> None:
+    class Refusing(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(429)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
 
-    gateway = modules("gateway")
-    with embedded(tmp_path) as service, service.client() as client:
-        seat = gateway.Seat(client, complete, Case("prune", 400), "one")
-        status, reply = seat.answer({"messages": [{"role": "user", "content": "Hi"}]})
-    assert (status, reply["error"]["message"]) == (502, "TimeoutError")
-    assert seat.meter.failures == ["TimeoutError"]
+        def log_message(self, *_: object) -> None:
+            """Stays quiet."""
 
-
-def test_an_agent_that_breaks_off_is_an_error_with_its_reason(modules: Any) -> None:
-    agents = modules("agents")
-    agent = agents.AGENTS["synthetic"].at(Path(sys.executable), None, "")
-    assert agent.missing() == ""
-    assert agent.tasks(1) == ["0"]
-    with pytest.raises(agents.AgentFailed, match="refused"):
-        agent.run("0", "http://127.0.0.1:9/v1", "any", 5)
-    absent = agent.at(Path("/nowhere/python"), None, "")
-    assert "--python" in absent.missing()
+    server = HTTPServer(("127.0.0.1", 0), Refusing)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    with metered(f"http://127.0.0.1:{server.server_address[1]}/v1") as meter:
+        got = httpx.post(f"{meter.url}/v1/chat/completions", json={}, trust_env=False)
+    server.shutdown()
+    server.server_close()
+    assert (got.status_code, got.content, meter.failed, meter.used) == (429, b"{}", 1, [])

@@ -1,6 +1,5 @@
 """The environments of other libraries, in which ContextRender's counter works too."""
 
-import runpy
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
@@ -8,6 +7,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from bench.peers.catalogue import COUNTING
 
 BENCH = Path(__file__).parents[2] / "bench" / "peers"
 COUNT = """
@@ -42,7 +43,7 @@ def closure(requirements: tuple[str, ...]) -> set[str]:
 
 
 def test_what_is_installed_for_counting_is_enough_for_it() -> None:
-    there = closure(runpy.run_path(str(BENCH / "catalogue.py"))["COUNTING"])
+    there = closure(COUNTING)
     ours = {"contextrender", "contextrender-bridge"}
     absent = {
         module

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from tests.console.browser import running_browser
 from tests.console.transcripts import make_run
@@ -85,6 +85,10 @@ class Service:
                 found: Json = view["misses"][0]
                 return found
             start = view["next"]
+
+    def timeline_head(self, session: str) -> Any:
+        """The settings that a session's timeline tells."""
+        return self("timeline", session=session, limit=1)
 
     def timeline(self, session: str) -> list[Json]:
         turns: list[Json] = []

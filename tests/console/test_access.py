@@ -11,6 +11,8 @@ import pytest
 
 from tests.console.conftest import ORDERS, PATIENCE_MS, Console
 
+pytestmark = pytest.mark.slow
+
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -21,6 +23,7 @@ VIEWS: dict[str, tuple[str, int | None, str]] = {
     "call": ("call", 40, ".scores table"),
     "graph": ("graph", None, "canvas[data-drawn]"),
     "result": ("result", 3, ".blocks"),
+    "tools": ("tools", None, ".tools tbody tr:nth-child(3)"),
     "savings": ("savings", None, ".savings tbody tr:nth-child(7)"),
 }
 KEPT = {
@@ -187,7 +190,7 @@ def test_every_copy_button_says_that_it_copied(visit: Visit) -> None:
     page.get_by_text("Run a walker of your own").click()
     assert copied(console) == ["Copy id", "Copy", "Copy", "Copy"]
     arrive(console, "savings")
-    page.get_by_role("button", name="Work it out").click()
+    page.get_by_role("button", name="Recommend", exact=True).click()
     page.get_by_role("button", name="Copy the setting").wait_for()
     assert "Copy the setting" in copied(console)
 

@@ -8,6 +8,8 @@ import pytest
 from tests.console.conftest import ORDERS, PATIENCE_MS, Console
 from tests.console.looking import has_colour
 
+pytestmark = pytest.mark.slow
+
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 expect.set_options(timeout=PATIENCE_MS)
 

@@ -13,6 +13,8 @@ from tests.console.conftest import COMMAND, LARGE, ORDERS, PATIENCE_MS, Console,
 from tests.console.firefox import running_firefox
 from tests.console.test_terminal import run
 
+pytestmark = pytest.mark.slow
+
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -123,10 +125,10 @@ def test_a_session_is_shared_for_reading_until_it_is_taken_back(
     expect(guest.page.get_by_role("application")).to_be_visible()
     guest.page.evaluate("location.hash = '#/'")
     expect(guest.page.get_by_role("heading", name="This link opens one session")).to_be_visible()
-    owner.page.get_by_role("button", name="Take back").click()
+    owner.page.get_by_role("button", name="Revoke").click()
     expect(owner.page.get_by_label("Link for a colleague")).to_have_count(0)
     guest.page.get_by_role("link", name=ORDERS).click()
-    expect(guest.page.get_by_role("alert")).to_contain_text("taken back")
+    expect(guest.page.get_by_role("alert")).to_contain_text("revoked")
     guest.problems.clear()
 
 
@@ -138,7 +140,7 @@ def test_who_is_signed_in_stays_so_beside_a_link(visit: Visit, service: Service)
     expect(guest.get_by_text("Read-only link")).to_be_visible()
     owner.page.reload()
     expect(owner.page.get_by_role("link", name=ORDERS)).to_be_visible()
-    guest.get_by_role("button", name="Leave").click()
+    guest.get_by_role("button", name="Close").click()
     expect(guest.get_by_role("button", name="Share")).to_be_visible()
 
 

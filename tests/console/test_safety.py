@@ -9,6 +9,8 @@ import pytest
 
 from tests.console.conftest import HOSTILE, ORDERS, PASSWORD, PATIENCE_MS, Console, Service
 
+pytestmark = pytest.mark.slow
+
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -58,7 +60,7 @@ def test_a_token_that_is_refused_leads_to_the_login(visit: Visit, service: Servi
 
 def test_another_users_session_is_not_there(visit: Visit, service: Service, other: str) -> None:
     console = visit().enter(other)
-    for view in ("timeline", "call/1", "graph", "result/3", "savings"):
+    for view in ("timeline", "call/1", "graph", "result/3", "tools", "savings"):
         console.page.evaluate("where => { location.hash = where }", f"#/session/{ORDERS}/{view}")
         expect(console.page.get_by_text("There is no such session")).to_be_visible()
         expect(console.page.get_by_text("ORD_")).to_have_count(0)

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from tests.console.conftest import ORDERS, PATIENCE_MS, Console, Service
 
@@ -22,12 +22,12 @@ def test_a_text_is_found_in_a_session_and_leads_to_its_place(
     told = service("search", query="ORD_", session=ORDERS, limit=25)
     first = next(one for one in told["matches"] if one["kind"] == "result")
     console.open(ORDERS).page.get_by_role("link", name="Search", exact=True).last.click()
-    console.page.get_by_label("Text to look for").fill("ord_")
+    console.page.get_by_label("Text to find").fill("ord_")
     console.page.get_by_role("button", name="Search", exact=True).click()
     expect(found(console)).to_have_count(25)
     expect(found(console).locator("mark").first).to_have_text(told["matches"][0]["found"])
     assert console.page.url.endswith(f"#/search?text=ord_&session={ORDERS}")
-    console.page.get_by_role("button", name="Look for more").click()
+    console.page.get_by_role("button", name="Search further").click()
     expect(found(console)).to_have_count(50)
     console.page.reload()
     expect(found(console)).to_have_count(25)
@@ -60,7 +60,7 @@ def test_errors_of_all_sessions_are_found_and_nothing_is_said_to_be_nothing(
     expect(found(console)).to_have_count(1)
     expect(found(console)).to_contain_text("Error: <b>no</b> such order")
     expect(found(console).get_by_text("error", exact=True)).to_be_visible()
-    page.get_by_label("Text to look for").fill("no such text anywhere")
+    page.get_by_label("Text to find").fill("no such text anywhere")
     page.get_by_role("button", name="Search", exact=True).click()
     expect(page.get_by_role("heading", name="Nothing found")).to_be_visible()
     service("delete_session", session="fails")

@@ -2,13 +2,16 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from tests.console.conftest import LARGE, ORDERS, PATIENCE_MS, Console, Service
 from tests.console.transcripts import make_run
+
+pytestmark = pytest.mark.slow
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 expect.set_options(timeout=PATIENCE_MS)
@@ -94,6 +97,40 @@ def test_an_export_can_be_imported(console: Console, service: Service) -> None:
     service("delete_session", session="copy")
 
 
+def test_exported_files_are_imported(console: Console, service: Service, tmp_path: Path) -> None:
+    data = service("export_session", session=ORDERS)
+    files = [tmp_path / "one.json", tmp_path / "notes.json"]
+    files[0].write_text(json.dumps({**data, "session": "from-a-file"}))
+    files[1].write_text("not JSON at all")
+    page = console.page
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="Import", exact=True).click()
+    chooser.value.set_files(files[0])
+    page.get_by_role("heading", name="from-a-file", level=1).wait_for()
+    assert service("inspect_session", session="from-a-file")["lines"][0]["results"] == 64
+
+    console.home()
+    for file, told in ((files[0], "already"), (files[1], "notes.json is not an exported session")):
+        with page.expect_file_chooser() as chooser:
+            page.get_by_role("button", name="Import", exact=True).click()
+        chooser.value.set_files(file)
+        expect(page.get_by_role("alert")).to_contain_text(told)
+    console.problems.clear()  # The browser's own line about a refused request.
+    service("delete_session", session="from-a-file")
+
+
+def test_a_dropped_file_is_imported(console: Console, service: Service) -> None:
+    data = service("export_session", session=ORDERS) | {"session": "dropped"}
+    drop = """text => {
+        const files = new DataTransfer();
+        files.items.add(new File([text], "dropped.json"));
+        dispatchEvent(new DragEvent("drop", { dataTransfer: files, cancelable: true }));
+    }"""
+    console.page.evaluate(drop, json.dumps(data))
+    console.page.get_by_role("heading", name="dropped", level=1).wait_for()
+    service("delete_session", session="dropped")
+
+
 def test_a_user_without_sessions_is_told_how_one_begins(console: Console) -> None:
     empty = json.dumps({"reports": [{"sessions": [], "next": None}]})
     console.page.route("**/walker/list_sessions", lambda route: route.fulfill(body=empty))
@@ -154,7 +191,7 @@ def test_one_advice_is_for_all_sessions_or_for_one(console: Console) -> None:
     page.route("**/walker/advise_all", answer)
     console.open(ORDERS, "savings")
     page.get_by_role("button", name="all sessions").click()
-    page.get_by_role("button", name="Work it out").click()
+    page.get_by_role("button", name="Recommend", exact=True).click()
     verdict = page.locator(".advice .verdict")
     expect(verdict).to_contain_text("Prune at 12,000.")
     expect(verdict).to_contain_text("From 500 calls of 9 sessions.")
@@ -166,7 +203,7 @@ def test_one_advice_is_for_all_sessions_or_for_one(console: Console) -> None:
 
     asked.clear()
     page.evaluate("location.hash = '#/overall'")
-    page.get_by_role("button", name="Work it out").click()
+    page.get_by_role("button", name="Recommend", exact=True).click()
     expect(verdict).to_contain_text("Prune at 12,000.")
     expect(page.locator(".curve circle")).to_have_count(1)
     assert len(asked) == 2

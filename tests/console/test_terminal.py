@@ -25,22 +25,24 @@ def run(service: Service, *arguments: str, status: int = 0, columns: int = 140) 
     return printed.getvalue()
 
 
+@pytest.mark.slow
 def test_sessions_are_listed_and_searched(service: Service) -> None:
     (listed,) = service("list_sessions", query=ORDERS)["sessions"]
     counted = listed["counted"]
     (line,) = [one for one in run(service, "sessions").splitlines() if ORDERS in one]
-    assert f"{counted['seen'] / counted['drawn']:.0%}" in line and re.search(r"\b64\b", line)
+    assert f"{counted['seen'] / counted['drawn']:.0%}" in line and f" {listed['turns']} " in line
     found = run(service, "sessions", "--search", "NIGHTLY-0", "--limit", "5")
     assert found.count("nightly-0") == 5 and ORDERS not in found
     assert "no sessions with" in run(service, "sessions", "--search", "nowhere")
 
 
+@pytest.mark.slow
 def test_contents_are_searched_in_one_session_and_in_all(service: Service) -> None:
     (one,) = json.loads(
         run(service, "search", "ORD_", "--session", ORDERS, "--limit", "1", "--json")
     )["matches"]
     shown = run(service, "search", "ORD_", "--session", ORDERS, "--limit", "1")
-    assert f"#{one['position']}" in shown and "--limit shows more" in shown
+    assert f"#{one['position']}" in shown and "--limit searches further back" in shown
     view = json.loads(
         run(service, "search", "ord_", "--tool", one["name"], "--limit", "150", "--json")
     )
@@ -84,14 +86,14 @@ def test_the_terminal_asks_for_what_it_shows(service: Service) -> None:
     first = run(service, "explain", *named, "--rows", "3").splitlines()
     every = run(service, "explain", *named).splitlines()
     assert [line.split()[:3] for line in first[:5]] == [line.split()[:3] for line in every[:5]]
-    assert first[-1] == f"{told['count'] - 3:,} more; --rows 0 tells of all"
+    assert first[-1] == f"{told['count'] - 3:,} more; --rows 0 shows all"
     few = json.loads(run(service, "explain", *named, "--rows", "3", "--json"))
     assert len(few["results"]) == 3 and few["count"] == told["count"]
 
     last = service("show_call", session=ORDERS, turn=30)["messages"][-2:]
     shown = run(service, "show", *named, "--messages", "2")
     assert all(f"\n{line['position']:>2}  " in shown for line in last)
-    assert "not told" in shown
+    assert " earlier" in shown
 
 
 def test_reasons_are_readable_in_eighty_columns(service: Service) -> None:
@@ -102,6 +104,7 @@ def test_reasons_are_readable_in_eighty_columns(service: Service) -> None:
     )
 
 
+@pytest.mark.slow
 def test_what_calls_lacked_is_listed(service: Service) -> None:
     view = json.loads(run(service, "show", LARGE, "--misses", "--json"))
     assert view["turns"] == view["last"] and view["next"] is None
@@ -164,12 +167,26 @@ def test_control_characters_do_not_reach_the_terminal(service: Service) -> None:
 
 def test_a_session_that_is_not_there_is_one_sentence(service: Service) -> None:
     said = run(service, "show", "nothing", status=1)
-    assert said == "contextrender: no session 'nothing'\n"
+    assert said.startswith("contextrender: there is no session 'nothing'")
+    assert "`contextrender sessions`" in said
+
+
+def test_the_unique_beginning_of_a_name_will_do(service: Service) -> None:
+    messages = [{"role": "user", "content": "Look."}]
+    for name in ("begun-alike-1", "begun-alike-2"):
+        service("sync", session=name, messages=messages)
+    assert "begun-alike-1" in run(service, "export", "begun-alike-1")
+    assert '"begun-alike-2"' in run(service, "export", "begun-alike-2")
+    assert "2 sessions begin with" in run(service, "show", "begun-alike", status=1)
+    service("delete_session", session="begun-alike-1")
+    assert '"begun-alike-2"' in run(service, "export", "begun-a")
+    assert "no session" in run(service, "delete", "--yes", "begun-a", status=1)
+    service("delete_session", session="begun-alike-2")
 
 
 def test_a_tool_that_is_not_there_is_one_sentence(service: Service) -> None:
     said = run(service, "graph", ORDERS, "--tool", "nothing", status=1)
-    assert said.startswith("contextrender: no result is of the tool 'nothing'; there are ")
+    assert said.startswith("contextrender: no result is of the tool 'nothing'; the tools are ")
     assert said.count("\n") == 1
 
 
@@ -207,3 +224,40 @@ def test_complete_results_are_recalled(service: Service) -> None:
     found = json.loads(run(service, "recall", ORDERS, "--query", first["name"], "--json"))
     assert len(found["results"]) == 5
     run(service, "recall", ORDERS, status=2)
+
+
+def test_a_session_is_exported_imported_and_deleted(service: Service, tmp_path: Path) -> None:
+    file = tmp_path / "orders.json"
+    run(service, "export", ORDERS, str(file))
+    assert "cannot be written: File exists" in run(service, "export", ORDERS, str(file), status=1)
+    assert json.loads(run(service, "export", ORDERS)) == json.loads(file.read_text())
+    assert "already" in run(service, "import", str(file), status=1)
+    said = run(service, "import", str(file), "--as", "from-file")
+    assert re.search(r"imported from-file: \d+ messages", said)
+    assert "confirm with --yes" in run(service, "delete", "from-file", status=1)
+    assert "deleted from-file" in run(service, "delete", "from-file", "--yes")
+    assert service.post("inspect_session", session="from-file").status_code == 404
+
+
+def test_a_file_that_is_no_export_is_refused(service: Service, tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    assert "No such file" in run(service, "import", str(file), status=1)
+    file.write_text("notes")
+    assert "it is not JSON" in run(service, "import", str(file), status=1)
+    file.write_text("{}")
+    assert "Traceback" not in run(service, "import", str(file), status=1)
+
+
+def test_the_list_of_sessions_fits_a_terminal_and_says_what_each_is_about(
+    service: Service,
+) -> None:
+    name = "0f3c9a52-7d1e-4c1b-9a55-2f6f0a1b7c3d"
+    system = {"role": "system", "content": "Working directory: /home/me/shop"}
+    service("sync", session=name, messages=[system, {"role": "user", "content": "Mend it."}])
+    told = run(service, "sessions", "--limit", "5", columns=80)
+    (line,) = [line for line in told.splitlines() if line.startswith("0f3c9a52")]
+    assert "shop: Mend it." in line
+    assert name not in told
+    assert all(len(line) <= 80 for line in told.splitlines())
+    assert "Mend it." in run(service, "export", "0f3c9a52")
+    service("delete_session", session=name)

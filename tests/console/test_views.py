@@ -1,6 +1,7 @@
 """The views on one session."""
 
 import re
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from tests.console.conftest import BUDGET, LARGE, ORDERS, PATIENCE_MS, Console, Service
 from tests.console.looking import choice, drawn
 from tests.support.waiting import until
+
+pytestmark = pytest.mark.slow
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 expect.set_options(timeout=PATIENCE_MS)
@@ -208,6 +211,84 @@ def test_what_if_shows_what_would_have_been_shown_and_stores_nothing(
     assert service("export_session", session=ORDERS) == before
 
 
+def test_a_call_shows_its_answer(console: Console, service: Service) -> None:
+    """Text and calls in full, with what it drew on; what it lacked is red."""
+    turns = service.timeline(ORDERS)
+    run, missed = service.runs[ORDERS], service.first_miss(ORDERS)
+    answers = [m for m in run if m["role"] == "assistant"]
+    said = console.page.get_by_role("region", name="The answer")
+    for turn in (missed["turn"], len(answers)):
+        answer = answers[turn - 1]
+        console.open(ORDERS, "call", turn)
+        expect(said.locator("h2")).to_contain_text(f"message {run.index(answer)}")
+        if answer["content"]:
+            expect(said.locator("pre")).to_have_text(answer["content"])
+        for place, call in enumerate(answer.get("tool_calls", [])):
+            shown = said.locator(".toolcall").nth(place)
+            expect(shown).to_contain_text(call["function"]["arguments"])
+        drawn = said.locator(".drawn li")
+        expect(drawn).to_have_count(len(turns[turn - 1]["uses"]))
+    console.open(ORDERS, "call", missed["turn"])
+    red = said.locator(".drawn .lacking").first
+    expect(red).to_have_text(re.compile("|".join(map(re.escape, missed["values"]))))
+    expect(said.locator("pre .lacking, .toolcall .lacking").first).to_be_visible()
+
+
+def test_what_is_found_in_an_answer_opens_it(console: Console, service: Service) -> None:
+    last = service.runs[ORDERS][-1]["content"]
+    console.page.evaluate(
+        "where => { location.hash = where }", f"#/search?session={ORDERS}&text=All+claims+are+filed"
+    )
+    console.page.get_by_role("listitem").get_by_role("link").first.click()
+    expect(console.page.get_by_role("region", name="The answer").locator("pre")).to_have_text(last)
+
+
+def test_two_calls_are_compared(console: Console, service: Service) -> None:
+    turns = service.timeline(ORDERS)
+    last = len(turns)
+    console.open(ORDERS, "call", last)
+    console.page.get_by_text("Compare with another call").click()
+    console.page.get_by_label("Compare with turn").fill("12")
+    console.page.keyboard.press("Enter")
+    status = console.page.locator(".compare [role=status]")
+    expect(status).to_contain_text("messages differ")
+    views = [service("show_call", session=ORDERS, turn=turn)["messages"] for turn in (12, last)]
+    shown = [{line["position"] for line in view if line["shown"] == "whole"} for view in views]
+    (came,) = sorted(shown[1] - shown[0])[-1:]
+    row = console.page.locator(".compare tbody tr").filter(has_text=f"#{came} ")
+    expect(row.locator("td").nth(0)).to_have_text("–")
+    expect(row.locator("td").nth(1)).to_have_text("complete")
+    console.page.wait_for_url("**with=12**")
+    console.page.reload()
+    expect(status).to_contain_text("messages differ")
+
+
+def test_a_call_is_compared_with_itself_under_other_settings(console: Console) -> None:
+    console.open(ORDERS, "call", 40)
+    console.page.get_by_role("spinbutton", name="Budget in tokens").fill("900")
+    console.page.get_by_text("Compare with another call").click()
+    expect(console.page.get_by_label("Compare with turn")).to_have_value("40")
+    expect(console.page.locator(".compare [role=status]")).to_contain_text("with what is asked")
+    expect(console.page.locator(".compare td.muted", has_text="–").first).to_be_visible()
+
+
+def test_a_question_mark_lists_the_keys(console: Console) -> None:
+    console.page.keyboard.press("?")
+    keys = console.page.get_by_role("dialog", name="Keys")
+    expect(keys).to_contain_text("Open the call")
+    keys.get_by_role("button", name="Close").click()
+    expect(keys).to_be_hidden()
+
+
+def test_what_failed_is_tried_again_by_itself(console: Console) -> None:
+    console.page.route("**/walker/list_sessions", lambda route: route.abort())
+    console.page.reload()
+    expect(console.page.get_by_role("alert")).to_contain_text("does not answer")
+    console.page.unroute("**/walker/list_sessions")
+    expect(console.page.get_by_role("link", name=ORDERS, exact=True)).to_be_visible()
+    console.problems.clear()
+
+
 def test_who_has_just_left_a_call_is_not_brought_back(console: Console) -> None:
     """What is asked follows into the address late: by then it may be another view's."""
     console.open(ORDERS, "call", 40)
@@ -367,7 +448,7 @@ def test_a_session_opens_on_what_its_calls_lacked(console: Console, service: Ser
     expect(page.locator(".answer")).to_contain_text(f"#{first['position']} {first['name']}")
 
 
-def test_what_would_have_shown_misses_is_told_in_one_sentence(
+def test_what_would_have_shown_misses_is_told_net_over_the_session(
     console: Console, service: Service
 ) -> None:
     view = service("misses", session=ORDERS)
@@ -375,13 +456,30 @@ def test_what_would_have_shown_misses_is_told_in_one_sentence(
     found = [
         service("remedies", session=ORDERS, turn=miss["turn"], position=miss["position"])
         for miss in view["misses"]
+        if not miss["names_only"]
     ]
     budgets = [one["budget"] for one in found if one["budget"] is not None]
+    named = Counter(policy for one in found for policy in one["policies"])
+    policy = service.timeline_head(ORDERS)["policy"]
+
+    def seen(name: str, **more: Any) -> int:
+        view = service.complete("compare_policies", session=ORDERS, policies=[name], **more)
+        uses: int = view["policies"][0]["seen"]
+        return uses
+
     console.open(ORDERS, "misses")
     page = console.page
     page.get_by_role("button", name="What would have shown").click()
-    told = page.locator(".verdict [role=status]", has_text=f"Of {len(found)} miss")
-    expect(told).to_contain_text(f"budgets of up to {max(budgets):,} would have shown")
+    told = page.locator(".remedies")
+    expect(told.locator(".spinner")).to_have_count(0)
+    larger = seen(policy, budget=max(budgets)) - seen(policy)
+    row = told.locator("li", has_text=f"with a budget of {max(budgets):,}")
+    expect(row).to_contain_text(f"{len(budgets)} of {len(found)} misses in view")
+    expect(row).to_contain_text(f"+{larger:,} uses in view")
+    for name, _ in named.most_common(3):
+        lost = seen(name) < seen(policy)
+        expected = f"Not {name}" if lost else name
+        expect(told.locator("li", has_text=expected)).not_to_have_count(0)
     expect(page.get_by_role("button", name="Find out")).to_have_count(0)
 
 
@@ -390,3 +488,18 @@ def test_a_session_that_lacked_nothing_says_so(console: Console) -> None:
     expect(console.page.locator("main")).to_contain_text(
         re.compile("No call lacked anything|needed what was out of view")
     )
+
+
+def test_tools_are_added_up(console: Console, service: Service) -> None:
+    console.open(ORDERS, "tools")
+    told = service("inspect_session", session=ORDERS)["tools"]
+    rows = console.page.locator(".tools tbody tr")
+    expect(rows).to_have_count(len(told))
+    largest = max(told, key=lambda tool: tool["tokens"])
+    expect(rows.first).to_contain_text(largest["name"])
+    expect(rows.first.locator("td").first).to_have_text(str(largest["results"]))
+    expect(rows.first.locator("td").nth(4)).to_have_text(str(largest["reused"]))
+    missed = sum(len(turn["missed"]) for turn in service.timeline(ORDERS))
+    expect(console.page.locator(".progress")).to_have_count(0)
+    cells = [row.locator("td").last.inner_text() for row in rows.all()]
+    assert sum(map(int, cells)) == missed > 0

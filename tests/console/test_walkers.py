@@ -11,6 +11,8 @@ import pytest
 
 from tests.console.conftest import LARGE, ORDERS, Service
 
+pytestmark = pytest.mark.slow
+
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "traces" / "toolathlon.jsonl.gz"
 TRACES = Path(os.environ.get("TRACES") or BESIDE)
 
@@ -34,6 +36,7 @@ def agrees_with_explain(service: Service, session: str, tries: int) -> None:
         assert turn["results"] == len(told["results"])
 
 
+@pytest.mark.slow
 def test_the_newest_calls_come_first_where_they_are_asked_for(service: Service) -> None:
     turns = service.timeline(ORDERS)
     newest = service("timeline", session=ORDERS, start=-9, limit=10)
@@ -47,6 +50,7 @@ def test_the_timeline_agrees_with_explain(service: Service) -> None:
     agrees_with_explain(service, ORDERS, 12)
 
 
+@pytest.mark.slow
 def test_the_timeline_of_a_thousand_results_agrees_with_explain(service: Service) -> None:
     agrees_with_explain(service, LARGE, 3)
 

@@ -3,7 +3,7 @@
 import json
 from random import Random
 
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 CITIES = ("Lisbon", "Osaka", "Quito", "Tromsø", "Windhoek", "Hobart", "Aarhus", "Cusco")
 TASK = (

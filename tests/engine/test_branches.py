@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from contextrender_bridge.errors import HistoryDiverged
+from contextrender_bridge.base.errors import HistoryDiverged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -212,9 +212,3 @@ def test_nothing_recorded_diverges_from_any_prefix() -> None:
     with pytest.raises(HistoryDiverged) as diverged:
         Recorder().place([A], 1, digest([A], 1))
     assert diverged.value.details == {"recorded": 0}
-
-
-def test_a_branch_reads_back_from_a_mapping_with_more_in_it() -> None:
-    info = BranchInfo(1, 0, 2, 3, 4, 5, "d", "f")
-    fields = {name: getattr(info, name) for name in BranchInfo.__slots__}
-    assert BranchInfo.from_fields({**fields, "turns": 7}) == info

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from contextrender_bridge.errors import InvalidRequest
-from contextrender_bridge.whole_bill import Known
+from contextrender_bridge.base.errors import InvalidRequest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +18,6 @@ from engine.call.ledger import (
     read_rows,
     sums_of,
 )
-from engine.call.pending import noting, those_without, waiting_fact
 from engine.call.request import LIVE, RenderSettings
 from engine.call.runs import runs
 
@@ -45,6 +43,7 @@ def fact(**changed: object) -> CallFact:
 def test_a_fact_is_read_as_it_was_noted(shown: set[int], sent: str) -> None:
     made = fact(shown=runs(shown), sent=sent, settings=LIVE, billed=(1, 2, 3, 4, 5), model="m")
     assert CallFact.from_json(made.to_json()) == made.as_sent()
+    assert CallFact.from_json(made.fields()) == made.as_sent()
     assert made.as_sent().in_view == (shown if sent == "rendered" else set(range(10)))
 
 
@@ -61,21 +60,6 @@ def test_a_call_sent_whole_after_all_is_told_so_and_stays_so() -> None:
     assert (told.in_view, told.prompt) == (set(range(10)), told.full)
     again = Bill.of({"messages": 3, "tokens": [], "sent": "rendered"}).on(told)
     assert (again.sent, again.in_view) == ("whole", told.in_view)
-
-
-def test_a_call_made_again_is_like_the_first() -> None:
-    assert fact().is_like(fact(at=DAY + 9, shared=0, billed=(1, 1, 1, 1, 1)))
-    assert not fact().is_like(fact(after=3_999))
-
-
-def test_two_waiting_calls_are_noted() -> None:
-    noted = noting([], 4, fact())
-    noted = noting(noted, 8, fact(results=11))
-    noted = noting(noted, 6, fact(results=12))
-    assert waiting_fact(noted, 4) is None
-    found = waiting_fact(noted, 8)
-    assert found is not None and found.results == 11
-    assert waiting_fact(those_without(noted, 8), 8) is None
 
 
 def test_sums_of_a_call() -> None:
@@ -99,14 +83,6 @@ def test_the_whole_historys_bill_is_the_providers_and_what_was_left_out() -> Non
     assert sums.whole_read == 4_000
     late, _ = bill_sums(fact(at=DAY + 10_000, **second), line)
     assert late.whole_read == 0
-
-
-def test_what_a_branch_keeps_for_its_next_bill_is_read_as_it_was_written() -> None:
-    """Data folders hold it in this order."""
-    assert Before.from_json([9_100, DAY, 4_000, 5_000, 1, 0]) == Before(
-        9_100, DAY, Known(4_000, 5_000, caches=True, writes=False)
-    )
-    assert Before.from_json([1, 2, 3, 4, 0, 1]).to_json() == [1, 2, 3, 4, 0, 1]
 
 
 def test_calls_are_counted_by_day_client_model_policy_and_what_was_sent() -> None:

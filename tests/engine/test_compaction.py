@@ -9,7 +9,6 @@ from typing import Any
 
 import jaclang  # noqa: F401  registers the importer of .jac modules
 import pytest
-from contextrender_bridge.settings import current_settings
 
 from engine.text.tokens import counter_for
 from tests.support.provider_double import ProviderDouble, chat_reply, failure, provider, stalled
@@ -120,13 +119,3 @@ def test_a_hanging_model_ends_at_its_deadline(double: ProviderDouble) -> None:
 def test_a_limit_too_small_is_an_error() -> None:
     with pytest.raises(CompactionFailed, match="too small"):
         compact_result(MODEL, RESULT, "q", 2)
-
-
-def test_the_environment_names_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CONTEXTRENDER_MODEL", raising=False)
-    monkeypatch.delenv("CTXGRAPH_MODEL", raising=False)
-    assert current_settings().model == ""
-    monkeypatch.setenv("CTXGRAPH_MODEL", "gpt-4o-mini")
-    assert current_settings().model == "gpt-4o-mini"
-    monkeypatch.setenv("CONTEXTRENDER_MODEL", "ollama/llama3")
-    assert current_settings().model == "ollama/llama3"

@@ -1,9 +1,7 @@
 """Embedders: one contract, the offline one bit for bit, the provider's failures contained."""
 
-import logging
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -17,8 +15,6 @@ from engine.models.embeddings import (
     Embedder,
     EmbeddingUnavailable,
     LiteLLMEmbedder,
-    NoEmbedder,
-    WordLlamaEmbedder,
     decode_vector,
     encode_vector,
     load_embedder,
@@ -73,31 +69,6 @@ def test_a_text_has_the_same_bits_alone_and_in_a_batch(texts: list[str]) -> None
     batch = OFFLINE.embed([*texts, "a much longer text " * 200])
     for text, row in zip(texts, batch, strict=False):
         assert OFFLINE.embed([text])[0].tobytes() == row.tobytes()
-
-
-def test_the_offline_vector_is_wordllamas_mean() -> None:
-    subject = WordLlamaEmbedder()
-    text = "An order of 3 items, shipped on 2024-05-15. " * 300
-    expected = subject._loaded().embed([text], norm=True)[0]
-    assert np.allclose(subject.embed([text])[0], expected, atol=1e-6)
-
-
-def test_threads_share_one_offline_model() -> None:
-    subject = WordLlamaEmbedder()
-    with ThreadPoolExecutor(8) as pool:
-        rows = list(pool.map(lambda _: subject.embed(["same text"]).tobytes(), range(16)))
-    assert len(set(rows)) == 1
-
-
-def test_loading_leaves_root_logging_alone() -> None:
-    before = list(logging.getLogger().handlers)
-    WordLlamaEmbedder().embed(["text \ud800"])
-    assert logging.getLogger().handlers == before
-
-
-def test_no_embedder_makes_every_cosine_zero() -> None:
-    rows = NoEmbedder().embed(["a", "b"])
-    assert (rows @ rows.T == 0).all()
 
 
 @given(st.lists(st.floats(width=32, allow_nan=False), max_size=20))

@@ -4,13 +4,12 @@ import json
 from typing import Any
 
 import pytest
-from contextrender_bridge.errors import InvalidRequest
+from contextrender_bridge.base.errors import InvalidRequest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.history.history import NO_CALL, History
 from engine.history.stored import append_stored
-from engine.history.vector_table import VectorTable
 from engine.text.transcript import (
     Json,
     check_messages,
@@ -167,21 +166,6 @@ def test_of_several_open_calls_the_first_of_the_latest_message_is_answered() -> 
     assert history.unanswered_calls() == 1
 
 
-def test_positions_of_the_first_and_latest_messages() -> None:
-    system, user = {"role": "developer", "content": "s"}, {"role": "user", "content": "u"}
-    history = recorded([system, system, user, assistant("c"), result("c"), user, system])
-    assert history.leading_system == 2
-    assert (history.first_user, history.last_user, history.last_assistant) == (2, 5, 3)
-    assert (history.turn, history.assistants, len(history)) == (2, 1, 7)
-    assert list(history.turns) == [1, 1, 1, 1, 1, 2, 2]
-
-
-def test_an_empty_history() -> None:
-    history = History()
-    assert (len(history), history.turn, history.digest, history.events) == (0, 1, "", 0)
-    assert (history.first_user, history.last_user, history.unanswered_calls()) == (-1, -1, 0)
-
-
 @given(transcripts(longest=8), st.data())
 @modest
 def test_incremental_equals_all_at_once(messages: list[Json], data: st.DataObject) -> None:
@@ -218,23 +202,6 @@ def test_restart_equals_no_restart(messages: list[Json], data: st.DataObject) ->
     assert chosen(render(messages, 150, history=restarted)[0]) == chosen(
         render(messages, 150, history=live)[0]
     )
-
-
-@given(transcripts(longest=8))
-@modest
-def test_forgotten_texts_change_nothing_but_memory(messages: list[Json]) -> None:
-    history, other = recorded(messages), recorded(messages)
-    other.forget_texts()
-    assert other.messages == [None] * len(messages)
-    assert other.text_bytes == 0
-    first, shown = render(messages, 150, history=history)
-    second, shown_again = render(messages, 150, history=other)
-    assert (chosen(first), shown) == (chosen(second), shown_again)
-    more = {"role": "assistant", "content": "order_17 once more"}
-    for either in (history, other):
-        either.extend([more], COUNTER)
-    left_out = {"messages": 0, "text_bytes": 0}
-    assert snapshot(history) | left_out == snapshot(other) | left_out
 
 
 @given(transcripts(longest=1))
@@ -291,34 +258,3 @@ def test_what_is_no_chat_message_is_refused_by_position(message: Any, problem: s
     assert problem in refused.value.message
     assert "SECRET_1" not in refused.value.message
     assert refused.value.details == {"position": 41}
-
-
-def test_vectors_grow_change_model_and_say_which_are_missing() -> None:
-    table = VectorTable()
-    axis = AxisEmbedder().embed(["a", "b", "c"])
-    assert table.matrix(2).shape[0] == 2
-    table.use_model("axis")
-    table.put(20, axis[0])
-    table.put(3, axis[1])
-    assert table.missing(5) == [0, 1, 2, 4]
-    assert table.missing(22) == [n for n in range(22) if n not in (3, 20)]
-    assert table.matrix(30).shape == (30, AxisEmbedder.width)
-    assert (table.matrix(21)[20] == axis[0]).all()
-    assert (table.matrix(21)[3] == axis[1]).all()
-    table.use_model("axis")
-    assert table.missing(21) == [n for n in range(21) if n not in (3, 20)]
-    table.use_model("another")
-    assert table.missing(2) == [0, 1]
-    table.put(0, axis[0][:3])
-    assert table.matrix(1).shape == (1, 3)
-
-
-def test_a_message_taken_in_is_not_traced() -> None:
-    history = recorded([assistant("c")])
-    found = {"role": "tool", "tool_call_id": "c", "content": "user_17"}
-    said = {"role": "assistant", "content": "It is user_17."}
-    taken = [history.take(message, "", COUNTER) for message in (found, said)]
-    assert (len(history.results), len(history.reuse), history.reuse.uses) == (1, 0, [])
-    for message in taken:
-        history.trace(message.first, message.events)
-    assert [(use.operation, use.result) for use in history.reuse.uses] == [(3, 0)]

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from engine.call.called import Called
 from engine.call.render_call import assemble
 from engine.call.request import RenderSettings
+from engine.call.settings_by_turn import SettingsByTurn
 from engine.lookback.misses import remedies_of
 from engine.text.tokens import content_text
 from engine.text.transcript import Json
@@ -47,14 +47,14 @@ ORDER = [
 
 def missed(messages: list[Json], settings: RenderSettings = TIGHT) -> list[Any]:
     past = past_of(messages)
-    (steps,) = past.steps.up_to([Called(settings)], past.turns, FOREVER)
+    (steps,) = past.steps.up_to([SettingsByTurn(settings)], past.turns, FOREVER)
     return [(step.turn, miss) for step in steps for miss in step.missed]
 
 
 def reasons(messages: list[Json]) -> Any:
     past = past_of(messages)
-    (step,) = past.steps.up_to([Called(TIGHT)], past.turns, FOREVER)[0][-1:]
-    (miss,) = past.misses_at(step, Called(TIGHT))
+    (step,) = past.steps.up_to([SettingsByTurn(TIGHT)], past.turns, FOREVER)[0][-1:]
+    (miss,) = past.misses_at(step, SettingsByTurn(TIGHT))
     return miss
 
 
@@ -79,7 +79,7 @@ def test_a_value_cut_from_a_call_is_not_in_view() -> None:
     write = {"role": "assistant", "content": "", "tool_calls": [call("w", "write_file", long)]}
     written = {"role": "tool", "tool_call_id": "w", "content": "ok"}
     refund = {"role": "assistant", "content": "", "tool_calls": [call("r", "refund", "ORD_77412")]}
-    settings = RenderSettings(budget=400, policy="contextrender_frozen")
+    settings = RenderSettings(budget=400, policy="prune", live=True)
     found = missed([*ORDER, write, written, refund], settings)
     assert ("ORD_77412",) in [miss.values for turn, miss in found if turn == 11]
 
@@ -94,7 +94,7 @@ def test_a_call_made_again_is_a_miss_unless_its_result_is_in_view() -> None:
 def test_remedies_are_the_smallest_budget_and_policies_that_help() -> None:
     refund = {"role": "assistant", "content": "", "tool_calls": [call("r", "refund", "ORD_77412")]}
     past = past_of([*ORDER, refund])
-    (steps,) = past.steps.up_to([Called(TIGHT)], past.turns, FOREVER)
+    (steps,) = past.steps.up_to([SettingsByTurn(TIGHT)], past.turns, FOREVER)
     (miss,) = steps[9].missed
     policies = ["prune", "contextrender", "recency"]
     found = remedies_of(past, 10, miss, TIGHT, policies, FOREVER)
@@ -113,7 +113,7 @@ def test_misses_are_what_no_prompt_text_holds(policy: str, seed: int) -> None:
     messages = make_run(30, seed=seed)
     settings = RenderSettings(budget=900, policy=policy)
     past = past_of(messages)
-    (steps,) = past.steps.up_to([Called(settings)], past.turns, FOREVER)
+    (steps,) = past.steps.up_to([SettingsByTurn(settings)], past.turns, FOREVER)
     numbers = [place for place, m in enumerate(messages) if m["role"] == "tool"]
     spoken = [place for place, m in enumerate(messages) if m["role"] == "assistant"]
     at = {event: place for place, event, _ in slow_rules.operations(messages)}
@@ -139,3 +139,42 @@ def test_misses_are_what_no_prompt_text_holds(policy: str, seed: int) -> None:
             if result not in rendered.plan.taken and value not in seen
         }
         assert {(m.result, v) for m in step.missed for v in m.values} == lacking
+
+
+def test_names_of_fields_and_tools_are_told_apart() -> None:
+    """An agent knows them without the result; what stands as a value anywhere counts."""
+    record = '{"order_id": "ORD_77412", "page_limit": 50}' + " and a customer" * 60
+    past = [
+        {"role": "user", "content": "Refund the customer."},
+        *lookup("a", "find_order", record + " find_invoice"),
+        *filler(8),
+    ]
+
+    def lacked(said: str) -> list[tuple[tuple[str, ...], bool]]:
+        answer = {"role": "assistant", "content": said}
+        return [(lack.values, lack.names_only) for _, lack in missed([*past, answer])]
+
+    assert lacked("I set page_limit and order_id.") == [(("order_id", "page_limit"), True)]
+    assert lacked("order_id is ORD_77412.") == [(("ORD_77412", "order_id"), False)]
+    assert lacked("find_invoice next.") == [(("find_invoice",), False)]
+
+
+def test_the_name_of_a_tool_is_no_value() -> None:
+    past = [
+        {"role": "user", "content": "Refund the customer."},
+        *lookup("a", "find_order", "use read_0 then " + "of a customer " * 60),
+        *filler(8),
+        {"role": "assistant", "content": "I call read_0."},
+    ]
+    assert [(lack.values, lack.names_only) for _, lack in missed(past)] == [(("read_0",), True)]
+
+
+def test_rare_values_come_first() -> None:
+    past = [
+        {"role": "user", "content": "Refund the customer."},
+        *lookup("a", "find_order", "AAA_11111 and ZZZ_99999 " + "of a customer " * 60),
+        *lookup("b", "find_order", "AAA_11111 again " + "of a customer " * 60),
+        *filler(8),
+        {"role": "assistant", "content": "AAA_11111 and ZZZ_99999."},
+    ]
+    assert missed(past)[0][1].values == ("ZZZ_99999", "AAA_11111")

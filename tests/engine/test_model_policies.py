@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.client.fitting import fitted
 from contextrender_bridge.dialects import DIALECTS
-from contextrender_bridge.errors import InvalidRequest
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,15 +7,12 @@ from typing import Any
 
 import pytest
 
-from engine.call.called import Called, called_of, noted
-from engine.call.render_call import Rendered, render_call
+from engine.call.render_call import render_call
 from engine.call.request import RenderSettings
-from engine.call.runs import runs
+from engine.call.settings_by_turn import SettingsByTurn
 from engine.costs import Usage
 from engine.history.history import History
 from engine.lookback.kept import SteppedPast
-from engine.lookback.outline import outline
-from engine.lookback.pausing import pausing
 from engine.lookback.spending import spend
 from engine.lookback.steps import Step
 from engine.models.embeddings import load_embedder
@@ -57,12 +54,12 @@ def past_of(messages: list[Json], parts: int = 1) -> SteppedPast:
         while stop < len(rows) and rows[stop]["position"] == rows[stop - 1]["position"]:
             stop += 1
         past.extend(rows[first:stop], first)
-        past.steps.up_to([Called(SETTINGS)], 10**6, FOREVER)
+        past.steps.up_to([SettingsByTurn(SETTINGS)], 10**6, FOREVER)
     return past
 
 
 def steps(past: SteppedPast, settings: RenderSettings = SETTINGS) -> list[Step]:
-    (found,) = past.steps.up_to([Called(settings)], past.turns, FOREVER)
+    (found,) = past.steps.up_to([SettingsByTurn(settings)], past.turns, FOREVER)
     return found
 
 
@@ -101,16 +98,9 @@ def test_a_past_that_grew_is_the_same() -> None:
     assert steps(past_of(run, parts=5)) == steps(past_of(run))
 
 
-def test_settings_together_give_what_each_gives_alone() -> None:
-    run = make_run(24, 4)
-    both = [SETTINGS, RenderSettings(budget=1500, policy="prune")]
-    together = past_of(run).steps.up_to([Called(one) for one in both], 10**6, FOREVER)
-    assert together == [steps(past_of(run), one) for one in both]
-
-
 def test_a_deadline_ends_the_work_and_the_next_call_goes_on() -> None:
     past = past_of(make_run(12, 4))
-    settings = [Called(RenderSettings(budget=2000))]
+    settings = [SettingsByTurn(RenderSettings(budget=2000))]
     seen: list[int] = []
     while not seen or seen[-1] < past.turns:
         seen.append(len(past.steps.up_to(settings, past.turns, time.monotonic())[0]))
@@ -139,36 +129,13 @@ def test_costs_are_those_of_the_formulas() -> None:
     assert spend([]).paper == []
 
 
-def test_the_outline_has_every_message_and_what_was_shown_of_it() -> None:
-    run = make_run(24, 4)[:-1]
-    past = past_of(run)
-    rendered = past.render(past.history_before(len(run)), SETTINGS)
-    lines = outline(past, rendered)
-    assert [line.position for line in lines] == list(range(len(run)))
-    shown = {line.position for line in lines if line.role == "tool" and line.shown == "whole"}
-    assert shown == set(rendered.visible)
-    assert all(line.text == (run[line.position]["content"] or "") for line in lines if line.whole)
-    kept = {line.result for one in lines for line in one.calls if line.shown}
-    assert kept == shown | {line.position for line in lines if line.shown == "excerpt"}
-
-
-def test_runs_are_first_and_length() -> None:
-    assert runs([]) == ()
-    assert runs([7, 3, 1, 2]) == (1, 3, 7, 1)
-
-
 def test_every_call_has_the_settings_it_was_made_with() -> None:
     small, large = RenderSettings(budget=700), RenderSettings(budget=3000, policy="prune")
-    notes = noted([], 1, small)
-    assert noted(notes, 2, small) == noted(notes, 1, small) == notes
-    notes = noted(noted(notes, 5, large), 5, large)
-    assert [note["turn"] for note in notes] == [1, 5]
-    assert noted(notes, 5, small) == notes[:1]
-    called = called_of([notes], SETTINGS)
-    assert [called.at(turn) for turn in (1, 4, 5, 90)] == [small, small, large, large]
-    branched = called_of([notes, noted([], 3, large)], SETTINGS)
-    assert [branched.at(turn) for turn in (2, 3, 9)] == [small, large, large]
-    assert called_of([[], []], SETTINGS).at(7) == SETTINGS
+    called = SettingsByTurn.of([(2, small), (3, small), (5, large), (9, large)], SETTINGS)
+    assert [turn for turn, _ in called.changes] == [2, 5]
+    wanted = (SETTINGS, small, small, large, large)
+    assert tuple(called.at(turn) for turn in (1, 2, 4, 5, 90)) == wanted
+    called = SettingsByTurn.of([(1, small), (5, large)], SETTINGS)
 
     run = make_run(24, 4)
     past = past_of(run)
@@ -178,37 +145,13 @@ def test_every_call_has_the_settings_it_was_made_with() -> None:
     assert (mixed[19].complete, mixed[19].after) == (after.complete, after.after)
 
 
-def test_every_recomputed_call_is_a_place_to_pause() -> None:
-    past = past_of(make_run(12))
-    asked: list[None] = []
-    with pausing(lambda: asked.append(None)):
-        past.steps.up_to([Called(RenderSettings(budget=900))], 10**6, FOREVER)
-    assert len(asked) >= past.turns > 5
-
-
 @pytest.mark.parametrize("policy", ["prune", "contextrender", "contextrender_frozen"])
 def test_a_call_looked_at_alone_is_what_it_is_after_all_others(policy: str) -> None:
     settings = RenderSettings(budget=1500, policy=policy)
     past = past_of(make_run(24, 4)[:-1])
     found = steps(past, settings)
     for step in reversed(found):
-        alone = past.call_alone(step.turn, Called(settings), FOREVER)
+        alone = past.call_alone(step.turn, SettingsByTurn(settings), FOREVER)
         if policy != "contextrender_frozen":
             step = replace(step, usage=Usage(), full=Usage())
         assert alone == step
-
-
-def test_the_newest_calls_do_not_wait_for_those_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    past = past_of(make_run(24, 4))
-    rendered: list[int] = []
-    render = past.render
-
-    def counted(history: History, settings: RenderSettings) -> Rendered:
-        rendered.append(len(history))
-        return render(history, settings)
-
-    monkeypatch.setattr(past, "render", counted)
-    called = Called(RenderSettings(budget=1200))
-    for _ in range(2):
-        assert past.call_alone(past.turns, called, time.monotonic()) is not None
-    assert rendered == [past.invocations[-1]]

@@ -5,11 +5,10 @@ import json
 from typing import Any
 
 import pytest
-from contextrender_bridge.errors import InvalidRequest
+from contextrender_bridge.base.errors import InvalidRequest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.call.called import called_of, noted
 from engine.call.request import RenderSettings
 from engine.history.history import History
 from engine.parameters import Parameters
@@ -89,15 +88,12 @@ def test_the_newest_are_complete_and_the_others_excerpts_within_half_of_what_is_
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.6])
-@pytest.mark.parametrize("thrifty", [0, 1])
-def test_a_frozen_rendering_keeps_them_and_still_begins_with_the_last(
-    share: float, thrifty: int
-) -> None:
+def test_a_frozen_rendering_keeps_them_and_still_begins_with_the_last(share: float) -> None:
     messages = run(400, 400, turns=40)
     history = History()
     before: list[Json] = []
     same = calls = 0
-    parameters = Parameters(frozen_share=share, thrifty=thrifty)
+    parameters = Parameters(frozen_share=share)
     for size in turns_of(messages)[3:]:
         history.extend(messages[len(history) : size], COUNTER)
         rendered, shown = render(
@@ -156,6 +152,5 @@ def test_what_cannot_be_a_pin_is_refused(changes: dict[str, Any]) -> None:
 def test_the_settings_of_a_call_are_noted_with_its_pins() -> None:
     settings = RenderSettings().updated({"keep_tools": ["load_[a-z]*"], "keep": ["s0", "s0"]})
     assert settings.pins == Pins(("load_[a-z]*",), ("s0",))
-    notes = noted([], 3, settings)
-    assert called_of([notes], RenderSettings()).at(4) == settings
+    assert RenderSettings.of(settings.to_json()) == settings
     assert settings.updated({"keep": []}).pins == Pins(("load_[a-z]*",))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.shipped import litellms, tiktokens
@@ -48,21 +48,6 @@ def test_a_part_between_token_boundaries_has_its_own_tokens() -> None:
     parts = ["One line of prose.\n", "Größe: 12 µm, naïve 😀\n", "the rest"]
     counts = COUNTER.spread("".join(parts), list(accumulate(map(len, parts))))
     assert counts == [COUNTER.text(part) for part in parts]
-
-
-@given(st.lists(PROSE, min_size=1, max_size=12).map(" word\n".join), st.integers(50, 200))
-@settings(max_examples=200)
-def test_cutting_at_boundaries_changes_no_count(text: str, size: int) -> None:
-    pieces = list(tokens._pieces(text, size))
-    assert "".join(pieces) == text
-    assert all(len(piece) <= size for piece in pieces)
-    boundaries = {match.start() for match in tokens._TOKEN_BOUNDARY.finditer(text)}
-    ends, at = [], 0
-    for piece in pieces[:-1]:
-        at += len(piece)
-        ends.append(at)
-    if boundaries.issuperset(ends):
-        assert sum(map(COUNTER.text, pieces)) == COUNTER.text(text)
 
 
 @pytest.mark.parametrize("encoding", ["o200k_base", "cl100k_base"])
@@ -178,9 +163,3 @@ def test_counts_need_neither_network_nor_litellm() -> None:
     }
     root = Path(__file__).resolve().parent.parent.parent
     subprocess.run([sys.executable, "-c", script], cwd=root, env=environment, check=True)
-
-
-def test_what_counting_does_not_need_is_let_go() -> None:
-    codec = tokens._codec("o200k_base")
-    assert not codec._mergeable_ranks
-    assert codec.encode_ordinary("It counts on.")

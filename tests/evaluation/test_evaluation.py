@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli import main
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.wire import Json
 
 from evaluation import cache, workers
 from evaluation.bootstrap import Bootstrap
@@ -163,12 +163,14 @@ def test_a_replay_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert kept.missing(RUNS[0], CASES) == CASES
 
 
+@pytest.mark.slow
 def test_figures_do_not_depend_on_the_order_of_cases_or_workers() -> None:
     turned = replay_runs(RUNS, CASES[::-1], 2, lambda _: None)
     for run, other in zip(SCORES, turned, strict=True):
         assert [case.to_json() for case in run.cases] == [c.to_json() for c in other.cases[::-1]]
 
 
+@pytest.mark.slow
 def test_the_command_writes_everything(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -259,6 +261,7 @@ def test_plots_are_the_same_every_time() -> None:
     assert one[0].png() == two[0].png()
 
 
+@pytest.mark.slow
 def test_eval_writes_a_folder(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

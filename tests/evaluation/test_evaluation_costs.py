@@ -4,8 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.prices import price_from
+from contextrender_bridge.base.wire import Json
 
 from engine.costs import Usage
 from engine.models import summaries
@@ -19,7 +20,7 @@ from evaluation.caches import Billed
 from evaluation.cases import Case, cases_of
 from evaluation.figures import FIGURES
 from evaluation.in_process import replay_run
-from evaluation.prices import Price, Prices, price_of
+from evaluation.prices import RulePrices, price_of
 from evaluation.prompts import Prompts
 from evaluation.runs import Run
 from evaluation.scores import CaseScore, RunScore
@@ -37,7 +38,7 @@ def score_of(
 
 
 def sums_over(*runs: RunScore) -> Sums:
-    each = [sums_of(run, run.cases[0], Prices()) for run in runs]
+    each = [sums_of(run, run.cases[0], RulePrices()) for run in runs]
     return Sums(np.sum(each, axis=0))
 
 
@@ -103,21 +104,22 @@ def test_provider_bills_by_hand() -> None:
     run.model = "gpt-4o"
     run.cases[0].bills["openai"], run.full_bills["openai"] = mine, full
     sums = sums_over(run)
-    spent = 0.3 * price.input + 0.1 * price.cached
-    own = 0.001 * price.input + 0.0005 * price.output
-    whole = 0.2 * price.input + 1.8 * price.cached
+    spent = 0.3 * 1e6 * price.fresh + 0.1 * 1e6 * price.read
+    own = 0.001 * 1e6 * price.fresh + 0.0005 * 1e6 * price.output
+    whole = 0.2 * 1e6 * price.fresh + 1.8 * 1e6 * price.read
     assert value("openai_prompts", sums) == pytest.approx((spent + own) / whole)
-    answers = 0.01 * price.output
+    answers = 0.01 * 1e6 * price.output
     expected = (spent + own + answers) / (whole + answers)
     assert value("openai_calls", sums) == pytest.approx(expected)
-    assert price.cached == price.input / 2
+    assert price.read == price.fresh / 2
 
 
 def test_a_price_set_by_hand_needs_no_new_replay() -> None:
     run = score_of(Usage(), Usage())
     run.cases[0].bills["anthropic"] = Billed(plain=10, read=100, written=20)
     run.full_bills["anthropic"] = Billed(read=1_000, written=100)
-    prices = Prices({"anthropic": Price(input=1, cached=0.1, written=1.25, output=5)})
+    own = price_from({"input": 1, "cached": 0.1, "written": 1.25, "output": 5})
+    prices = RulePrices({"anthropic": own})
     sums = Sums(sums_of(run, run.cases[0], prices))
     assert value("anthropic_prompts", sums) == pytest.approx((10 + 10 + 25) / (100 + 125))
 

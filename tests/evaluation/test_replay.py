@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli import main
 from contextrender_bridge.client import ContextRender
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.server.temporary import temporary_service
-from contextrender_bridge.wire import Json
+from contextrender_bridge.server.process.temporary import temporary_service
 
 from engine.call.render_call import assemble, render_call
 from engine.history.history import History
@@ -219,6 +219,7 @@ def test_full_history_misses_nothing(shipped: Run) -> None:
     assert figures["share_saved"] == 0
 
 
+@pytest.mark.slow
 def test_the_figures_do_not_depend_on_the_number_of_workers(shipped: Run) -> None:
     runs = [Run(f"r{n}", "", "", shipped.messages[: 30 + n]) for n in range(3)]
     done: list[int] = []
@@ -238,6 +239,7 @@ def without_times(score: RunScore) -> Json:
     return figures_of([score])
 
 
+@pytest.mark.slow
 def test_http_gives_the_same_figures(client: ContextRender, shipped: Run) -> None:
     replay = HttpReplay(client)
     over_http = replay.replay_run(shipped, CASES)
@@ -249,6 +251,7 @@ def test_http_gives_the_same_figures(client: ContextRender, shipped: Run) -> Non
     assert client.list_sessions()["sessions"] == []
 
 
+@pytest.mark.slow
 def test_http_replays_a_run_that_the_agent_opens(client: ContextRender) -> None:
     run = run_of(said("How can I help?"), *SMALL.messages[1:])
     over_http = HttpReplay(client).replay_run(run, CASES)
@@ -323,6 +326,7 @@ def test_the_command_goes_through_the_server_that_is_named(
     assert client.list_sessions()["sessions"] == before
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_amid_the_runs_and_quietly(write: Write, shipped: Run) -> None:
     path = write(*({"id": f"r{n}", "messages": shipped.messages} for n in range(200)))
     command = [*COMMAND, str(path), "--workers", "2"]

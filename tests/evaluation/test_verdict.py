@@ -4,15 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli import main
-from contextrender_bridge.wire import Json
 
 from evaluation.advice import BUDGETS, advise, advise_on_session
 from evaluation.bootstrap import Estimate
 from evaluation.cases import Case, cases_of
-from evaluation.prices import Prices, rule_of
+from evaluation.prices import RulePrices, rule_of
 from evaluation.runs import Run
-from evaluation.verdict import Verdict, verdict_on
+from evaluation.verdict import RunLength, Verdict, verdict_on
 
 
 def figures(
@@ -58,9 +58,30 @@ def test_what_is_fetched_again_decides_where_it_was_replayed() -> None:
 def test_full_history_is_best_where_little_is_saved_or_nothing_can_be_told() -> None:
     assert budget(verdict((6000, figures(0.985, 1.0)))) is None
     assert budget(verdict((6000, figures(0.975, 1.0)))) == 6000
-    assert budget(verdict((6000, figures(0.2, None)))) is None
     full = Case("full", 6000)
     assert verdict_on([(full, figures(0.1, 1.0))], "openai", 2).best is None
+
+
+def test_where_no_step_draws_on_a_result_nothing_needed_is_hidden() -> None:
+    found = verdict((6000, figures(0.85, None)))
+    assert budget(found) == 6000
+    assert "no step uses an earlier result" in found.sentence
+
+
+def test_it_says_from_what_length_on_it_pays() -> None:
+    case = Case("contextrender_frozen", 6000)
+    runs = [RunLength(4_000, {case: 1.0}), RunLength(9_000, {case: 0.9}), RunLength(50_000, {})]
+    found = verdict_on([(case, figures(0.5, 1.0))], "openai", 3, runs)
+    assert found.pays_from == 9_000 and found.that_long == 2
+    assert "from histories of 9,000 tokens on: 2 of 3 runs reach that" in found.sentence
+
+
+def test_runs_that_are_too_short_are_told() -> None:
+    case = Case("contextrender_frozen", 6000)
+    found = verdict_on([(case, figures(1.0, 1.0))], "openai", 3, [RunLength(5_100, {case: 1.0})])
+    assert found.sentence == (
+        "No history of these runs exceeds 5,100 tokens: there is nothing to leave out within 6,000."
+    )
 
 
 def test_the_sentence_says_all_of_it() -> None:
@@ -68,13 +89,13 @@ def test_the_sentence_says_all_of_it() -> None:
     assert sure.sentence == (
         "contextrender_frozen with a budget of 12,000 tokens would save 50.0% [48.0,52.0] of the "
         "bill under OpenAI's prompt cache ($1.00 instead of $2.00 a run, what is fetched again "
-        "included), and hide something needed in 4.0% [2.0,6.0] of the steps that draw on earlier "
+        "included), and hide something needed in 4.0% [2.0,6.0] of the steps that use earlier "
         "results; in brackets, 95% intervals over 9 tasks."
     )
     unsure = verdict((12000, figures(0.5, 0.96, spread=None)), tasks=1).sentence
     assert "would save 50.0% of the bill" in unsure
     assert "a run)" in unsure
-    assert unsure.endswith("how sure that is cannot be told from one task.")
+    assert unsure.endswith("one task does not show how sure that is.")
 
 
 def a_run(task: int) -> Run:
@@ -99,13 +120,14 @@ def test_a_session_is_advised_on_as_a_file_of_that_session_is(
     printed = json.loads(capsys.readouterr().out)
     assert printed == advise_on_session(run.messages, run.model).to_json()
     assert [option["budget"] for option in printed["options"]] == [
-        int(budget) for budget in BUDGETS.split(",")
+        int(budget) if budget.isdecimal() else budget for budget in BUDGETS.split(",")
     ]
     assert printed["best"] is not None
     assert printed["best"]["cost"]["low"] is None
-    assert "cannot be told from one task" in printed["sentence"]
+    assert "one task does not show how sure that is" in printed["sentence"]
 
 
+@pytest.mark.slow
 def test_advise_prints_the_verdict_and_what_it_was_chosen_from(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -115,7 +137,7 @@ def test_advise_prints_the_verdict_and_what_it_was_chosen_from(
     path.write_text("\n".join(map(json.dumps, lines)))
     assert main(["advise", str(path), "--budget", "4000,8000", "--workers", "1"]) == 0
     sentence, table = capsys.readouterr().out.split("\n", 1)
-    found = advise(runs, cases_of("contextrender_frozen", "4000,8000"), Prices())
+    found = advise(runs, cases_of("contextrender_frozen", "4000,8000"), RulePrices())
     assert sentence == found.sentence
     assert found.best is not None
     assert found.best.cost.low is not None
@@ -127,3 +149,5 @@ def test_runs_of_anthropics_models_are_billed_by_its_rule() -> None:
     assert rule_of(["claude-opus-4-6", "claude-sonnet-4-5"]) == "anthropic"
     assert rule_of(["claude-opus-4-6", "gpt-5.1"]) == "openai"
     assert rule_of(["nobody-s-model"]) == "openai"
+    assert rule_of(["claude-opus-4-6", "", "claude-unknown-9", "claude-sonnet-4-5"]) == "anthropic"
+    assert rule_of(["claude-opus-4-6", "claude-sonnet-4-5", "nobody-s-model"]) == "anthropic"

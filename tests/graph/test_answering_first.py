@@ -9,12 +9,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from contextrender_bridge.paths import app_dir
-from contextrender_bridge.server.accounts import Accounts
+from contextrender_bridge.base.paths import app_dir
+from contextrender_bridge.server.accounts.users import Accounts
 from contextrender_bridge.server.runtime import Runtime
 
 from engine.history.history import History
-from graph.runtime.caches import WORKING_SET
+from graph.sessions.caches import WORKING_SET
 
 SESSION = "s"
 BUDGET = 600

@@ -27,7 +27,7 @@ class Told:
 
 def told() -> list[Told]:
     """All of them, in order, without what a shell does with them."""
-    return [one for name, text in _documents() for one in _commands(name, text)]
+    return [one for name, text in texts() for one in _commands(name, text)]
 
 
 def of_the_distribution() -> list[Told]:
@@ -39,13 +39,14 @@ def scripts() -> list[tuple[str, str]]:
     """Blocks that only a shell can run, with their documents."""
     return [
         (name, "\n".join(SAID.findall(block)))
-        for name, text in _documents()
+        for name, text in texts()
         for block in BLOCK.findall(text)
         if "$(" in block and not NEEDS.search(block)
     ]
 
 
-def _documents() -> list[tuple[str, str]]:
+def texts() -> list[tuple[str, str]]:
+    """All documents, with their names."""
     listed = subprocess.run(
         ["git", "ls-files", "*.md"], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )

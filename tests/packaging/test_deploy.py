@@ -1,12 +1,13 @@
 """The files of `deploy/`, as their own tools read them; balancer.conf has test_balancer.py."""
 
 import re
+import runpy
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from contextrender_bridge.settings import in_force, variables
+from contextrender_bridge.base.settings import in_force, variables
 
 from adapters.testing.installs import node_modules_of, python_of
 from tests.server.servers import REPOSITORY
@@ -28,6 +29,14 @@ def test_the_image_is_not_run_as_root_and_says_whether_it_works() -> None:
     assert any(line.startswith("HEALTHCHECK") for line in lines[last:])
 
 
+def test_the_image_is_built_from_what_the_wheel_is_and_nothing_else() -> None:
+    lines = (REPOSITORY / ".dockerignore").read_text().splitlines()
+    taken = {line[1:] for line in lines if line.startswith("!")}
+    hook = runpy.run_path(str(REPOSITORY / "py_bridge" / "hatch_build.py"))
+    assert "*" in lines
+    assert taken == {*hook["APP"], hook["README"], "py_bridge", "requirements/service.txt"}
+
+
 def test_the_unit_is_one(tmp_path: Path) -> None:
     verify = _program("systemd-analyze")
     unit = tmp_path / "contextrender.service"
@@ -38,6 +47,7 @@ def test_the_unit_is_one(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_the_compose_file_is_linted() -> None:
     dclint = node_modules_of("compose", TOOLS) / ".bin" / "dclint"
     command = [str(dclint), "--max-warnings", "0", str(DEPLOY / "compose" / "compose.yaml")]
@@ -45,6 +55,7 @@ def test_the_compose_file_is_linted() -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 def test_kubernetes_knows_every_field_of_the_manifests() -> None:
     validate = python_of("kubernetes", TOOLS).with_name("kubernetes-validate")
     manifests = [

@@ -27,6 +27,7 @@ def metadata(tmp_path_factory: pytest.TempPathFactory) -> Message:
         return message_from_bytes(packed.read(name))
 
 
+@pytest.mark.slow
 def test_the_wheel_describes_itself(metadata: Message) -> None:
     assert metadata["License-Expression"] == "MIT"
     assert metadata["Author"] == "the ContextRender authors"
@@ -37,6 +38,7 @@ def test_the_wheel_describes_itself(metadata: Message) -> None:
     assert told.decode().strip() == (REPOSITORY / "README.md").read_text().strip()
 
 
+@pytest.mark.slow
 def test_only_the_runtime_is_of_one_version(metadata: Message) -> None:
     required = metadata.get_all("Requires-Dist") or []
     exact = {one.split("=")[0] for one in required if "==" in one.split(";")[0]}
@@ -66,6 +68,7 @@ def test_no_index_is_said_to_have_it() -> None:
     assert [name for name, text in texts.items() if claim.search(" ".join(text.split()))] == []
 
 
+@pytest.mark.slow
 def test_an_older_python_gets_no_server_without_its_runtime(metadata: Message) -> None:
     """With a marker an installer leaves the runtime out there, and says that all went well."""
     required = metadata.get_all("Requires-Dist") or []

@@ -4,8 +4,8 @@ import argparse
 import importlib
 
 import pytest
+from contextrender_bridge.base.paths import make_app_importable
 from contextrender_bridge.cli import SUBCOMMANDS
-from contextrender_bridge.paths import make_app_importable
 
 from tests.packaging.documents import Told, of_the_distribution
 

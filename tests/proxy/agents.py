@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from tests.proxy.conftest import Setup
-from tests.proxy.doubles import (
+from tests.support.scripted_model import (
     Asked,
     Reply,
     call,

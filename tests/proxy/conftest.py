@@ -11,14 +11,13 @@ from typing import Any
 import httpx
 import pytest
 from contextrender_bridge import ContextRender, Credentials
+from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.own_hosts import OwnHosts
 from contextrender_bridge.proxy.app import Proxy
 from contextrender_bridge.proxy.standalone import Standalone
-from contextrender_bridge.server.temporary import temporary_service
-from contextrender_bridge.settings import Settings
 
-from tests.proxy.doubles import Model, serving
+from tests.support.scripted_model import Model, serving
 
 
 @dataclass
@@ -38,12 +37,6 @@ class Setup:
 
 
 Start = Callable[..., Setup]
-
-
-@pytest.fixture(scope="session")
-def credentials() -> Iterator[Credentials]:
-    with temporary_service() as found:
-        yield found
 
 
 def start_all(credentials: Credentials) -> Iterator[Start]:

@@ -10,7 +10,7 @@ from contextrender_bridge.dialects import CHAT
 
 from tests.proxy.agents import ChatAgent, MessagesAgent, ResponsesAgent, finding
 from tests.proxy.conftest import Setup, Start
-from tests.proxy.doubles import chat, whole
+from tests.support.scripted_model import chat, whole
 
 TOOL_AGENTS = [ChatAgent, MessagesAgent, ResponsesAgent]
 

@@ -5,11 +5,12 @@ import uuid
 from typing import Any
 
 import pytest
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from tests.proxy.agents import ChatAgent, MessagesAgent, finding
 from tests.proxy.conftest import Setup, Start
-from tests.proxy.doubles import Model
+from tests.support.scripted_model import Model
+from tests.support.waiting import until
 
 
 def history(setup: Setup, kind: Any = ChatAgent, turns: int = 9) -> list[Json]:
@@ -126,3 +127,42 @@ def test_a_budget_of_thousands_of_digits_is_none(setup: Setup) -> None:
     body = f'{{"model": "m", "messages": {messages}, "budget": {"9" * 5000}}}'
     got = setup.http.post("/v1/compress", content=body)
     assert got.status_code in (200, 400)
+
+
+def test_a_gateway_is_told_up_to_where_the_cache_has_the_prompt(setup: Setup) -> None:
+    agent = ChatAgent(setup)
+    for number in range(9):
+        agent.take(number, number)
+    fields = {"model": "gpt-4o", "budget": 6000}
+    name = {"x_contextrender_session": uuid.uuid4().hex}
+    first = setup.post("/v1/compress", {"messages": agent.items, **fields}, **name).json()
+    assert first["unchanged"] == 0
+    agent.take(9, 9)
+    second = setup.post("/v1/compress", {"messages": agent.items, **fields}, **name).json()
+    same = second["unchanged"]
+    assert same == len(first["messages"])
+    assert second["messages"][:same] == first["messages"][:same]
+    small = setup.post(
+        "/v1/compress", {"messages": agent.items, "model": "gpt-4o", "budget": 600}, **name
+    ).json()
+    assert 0 < small["unchanged"] < len(small["messages"])
+    assert small["messages"][small["unchanged"]] != second["messages"][small["unchanged"]]
+
+
+def test_a_gateway_gives_the_usage_back(setup: Setup) -> None:
+    body = {"messages": history(setup), "model": "gpt-4o"}
+    session = setup.post("/v1/compress", body).json()["session"]
+    usage = {"prompt_tokens": 700, "completion_tokens": 9}
+    told = {"session": session, "model": "gpt-4o", "usage": usage}
+    assert setup.post("/v1/compress", told).json() == {"session": session, "noted": True}
+    answered = [*body["messages"], {"role": "assistant", "content": "Done."}]
+    more = {"messages": [*answered, {"role": "user", "content": "More?"}], "model": "gpt-4o"}
+    assert setup.post("/v1/compress", more).json()["session"] == session
+
+    def billed() -> bool:
+        rows = setup.service.call("total_savings", {})["rows"]
+        return any(row["billed"] for row in rows)
+
+    until(billed)
+    assert setup.post("/v1/compress", {**told, "session": "other"}).status_code == 404
+    assert setup.post("/v1/compress", {**told, "usage": 3}).status_code == 422

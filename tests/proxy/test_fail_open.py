@@ -9,7 +9,7 @@ import pytest
 
 from tests.proxy.agents import ChatAgent
 from tests.proxy.conftest import Setup, Start
-from tests.proxy.doubles import Reply, chat, chat_events, serving, stream, whole
+from tests.support.scripted_model import Reply, chat, chat_events, serving, stream, whole
 
 SECRET = "hunter2-in-the-history"
 BODY = {

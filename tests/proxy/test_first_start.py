@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 from contextrender_bridge import Credentials
-from contextrender_bridge.errors import CommandError
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.own_hosts import OwnHosts
 from contextrender_bridge.proxy.first_start import once_started
 from contextrender_bridge.proxy.standalone import standalone_app
-from contextrender_bridge.settings import Settings
 
 
 @pytest.fixture(autouse=True)

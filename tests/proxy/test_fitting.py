@@ -8,11 +8,8 @@ import uuid
 from typing import Any
 
 import pytest
-from contextrender_bridge.client.sent import fingerprints
 from contextrender_bridge.dialects import CHAT, OBSERVATIONS, RESPONSES, MessagePlan
 from contextrender_bridge.dialects.observations import NOT_SHOWN
-from contextrender_bridge.proxy.controls import line_of
-from contextrender_bridge.proxy.conversations import Size
 
 from tests.proxy.agents import (
     AGENTS,
@@ -24,7 +21,7 @@ from tests.proxy.agents import (
     finding,
 )
 from tests.proxy.conftest import Setup, Start
-from tests.proxy.doubles import call, chat, whole
+from tests.support.scripted_model import call, chat, whole
 from tests.support.waiting import until
 
 INTERNAL = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\nIt is 12:0"
@@ -237,8 +234,9 @@ def test_a_call_that_surely_fits_does_not_wait(start: Start, session: str) -> No
     async def slowly(*args: Any, **options: Any) -> Any:
         while not answered.is_set():
             await asyncio.sleep(0.01)
+        reply = await render(*args, **options)
         waited.append(session)
-        return await render(*args, **options)
+        return reply
 
     client.render = slowly  # type: ignore[method-assign]
     agent = ChatAgent(setup, session)
@@ -273,14 +271,6 @@ def test_a_result_is_the_same_with_and_without_its_tools_name() -> None:
     assert whole["messages"][1]["name"] == "look"
 
 
-def test_helpers_that_begin_alike_have_lines_of_their_own() -> None:
-    begun = {"role": "user", "content": "<environment>here</environment>"}
-    agent = [begun, {"role": "user", "content": "Find out."}]
-    helper = [begun, {"role": "user", "content": "Look at one host."}]
-    assert line_of(agent) != line_of(helper)
-    assert line_of([*agent, {"role": "assistant", "content": "I look."}]) == line_of(agent)
-
-
 def test_a_request_does_not_end_with_the_assistants_words() -> None:
     said = [{"role": "assistant", "content": "I look."}, {"role": "assistant", "content": "Again."}]
     results = [{"role": "user", "content": f"Observation: {number}"} for number in range(2)]
@@ -290,16 +280,3 @@ def test_a_request_does_not_end_with_the_assistants_words() -> None:
     *before, last = transcript.apply(plan)["messages"]
     assert before == [messages[0], {"role": "assistant", "content": "I look.\n\nAgain."}]
     assert last == {"role": "user", "content": NOT_SHOWN}
-
-
-def test_sizes_are_never_taken_for_less() -> None:
-    messages = [{"role": "user", "content": "é" * 30}]
-    known = Size(1, fingerprints(messages, 1)[0], 40, 100)
-    assert known.fits(messages, None)
-    assert not known.fits(messages, 30)
-    assert not known.fits([{"role": "user", "content": "other"}], None)
-    assert not known.fits([*messages, {"role": "user", "content": "é" * 30}], None)
-    image = {"type": "image", "digest": "d"}
-    assert not known.fits([*messages, {"role": "user", "content": [image]}], 300)
-    assert not Size().fits(messages, None)
-    assert Size().fits(messages, 200)

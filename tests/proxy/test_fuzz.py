@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from tests.proxy import test_mcp
 from tests.proxy.agents import TASK, finding
 from tests.proxy.conftest import Setup
-from tests.proxy.doubles import (
+from tests.support.fuzzing import JSON, fuzz, raw, spoilt
+from tests.support.scripted_model import (
     Asked,
     Reply,
     call,
@@ -29,7 +30,6 @@ from tests.proxy.doubles import (
     stream,
     whole,
 )
-from tests.support.fuzzing import JSON, fuzz, raw, spoilt
 
 ASKS = {"name": "look", "arguments": "{}"}
 USES = {"type": "tool_use", "id": "c1", "name": "look", "input": {"at": "host_A1"}}

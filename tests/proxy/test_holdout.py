@@ -12,7 +12,7 @@ from rich.console import Console
 
 from tests.proxy.agents import AGENTS, ChatAgent
 from tests.proxy.conftest import Setup, Start, add_user, data_of
-from tests.proxy.doubles import Asked, Reply, call, chat, whole
+from tests.support.scripted_model import Asked, Reply, call, chat, whole
 
 
 def named(*, held: bool) -> str:
@@ -88,6 +88,7 @@ def comparison(user: ContextRender, groups: tuple[int, int]) -> Any:
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_the_report_compares_what_was_billed(start: Start, credentials: Credentials) -> None:
     setup = start(holdout=0.1)
     setup.model.answer = billing

@@ -92,6 +92,7 @@ def address(credentials: Credentials) -> Iterator[str]:
     process.wait()
 
 
+@pytest.mark.slow
 def test_over_http_for_the_bearer_of_the_token(
     credentials: Credentials, session: str, address: str
 ) -> None:

@@ -1,6 +1,5 @@
 """The proxy as a part of the service itself."""
 
-import os
 import re
 import uuid
 from collections.abc import Iterator
@@ -9,13 +8,14 @@ from typing import Any
 import httpx
 import pytest
 from contextrender_bridge import ContextRender, Credentials
-from contextrender_bridge.server.temporary import temporary_service
+from contextrender_bridge.server.process.temporary import temporary_service
 
-from graph.runtime import rows
-from graph.runtime.sqlite import SqliteStore
+from graph.store import rows
+from graph.store.sqlite import SqliteStore
 from tests.proxy.agents import AGENTS, TASK, Agent, ChatAgent, finding
 from tests.proxy.conftest import Setup, add_user, data_of
-from tests.proxy.doubles import Model, chat, serving, whole
+from tests.proxy.test_large_events import ASK, SIZE, large
+from tests.support.scripted_model import Model, chat, serving, whole
 
 KEY = "sk-canary7731canary7731canary"
 
@@ -29,7 +29,6 @@ def mounted() -> Iterator[tuple[Credentials, Model]]:
         patch.setenv("CONTEXTRENDER_BUDGET", "600")
         patch.setenv("CONTEXTRENDER_POLICY", "contextrender")
         patch.setenv("CONTEXTRENDER_REDACT", "keys")
-        assert os.environ["CONTEXTRENDER_UPSTREAM"] == url
         with temporary_service() as credentials:
             yield credentials, model
 
@@ -123,3 +122,11 @@ def test_a_model_call_is_told_by_its_policy(setup: Setup) -> None:
     page = setup.http.get("/metrics").text
     told = 'contextrender_calls_total{policy="contextrender",route="s",status="200"}'
     assert told in page
+
+
+@pytest.mark.parametrize("recall", ["off", "on"])
+def test_an_event_of_30_mb_arrives_whole(setup: Setup, recall: str) -> None:
+    setup.model.script = [large()]
+    got = setup.post("/v1/chat/completions", ASK, x_contextrender_recall=recall)
+    assert got.status_code == 200
+    assert len(got.content) > SIZE

@@ -19,12 +19,15 @@ from contextrender_bridge import Credentials
 
 from tests.proxy.agents import ChatAgent, finding
 from tests.proxy.conftest import Setup, Start
-from tests.proxy.doubles import Model, call, chat, chat_events, serving, stream, whole
+from tests.support.scripted_model import Model, call, chat, chat_events, serving, stream, whole
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("litellm") is None, reason="LiteLLM is not installed"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        importlib.util.find_spec("litellm") is None, reason="LiteLLM is not installed"
+    ),
+]
 
 BODY = {"model": "litellm/openai/m", "messages": [{"role": "user", "content": "hello"}]}
 
@@ -215,4 +218,4 @@ def test_a_taken_port_is_an_error(command: tuple[str, Model]) -> None:
         timeout=60,
     )
     assert ran.returncode == 1
-    assert f"cannot listen on 127.0.0.1 port {port}" in ran.stderr
+    assert f"port {port} of 127.0.0.1 is in use: stop what listens there" in ran.stderr

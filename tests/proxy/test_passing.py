@@ -4,12 +4,14 @@ import asyncio
 import gzip
 import json
 from dataclasses import replace
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from tests.proxy.conftest import Setup, Start
-from tests.proxy.doubles import (
+from tests.support.scripted_model import (
     Reply,
     call,
     chat,
@@ -220,3 +222,34 @@ def test_32_streams_at_once_do_not_wait_for_each_other(setup: Setup) -> None:
             await asyncio.gather(*(one(http, number) for number in range(32)))
 
     asyncio.run(all_of_them())
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../../../admin?x=1",
+        "/v1/../admin",
+        "/v1/%2e%2e/admin",
+        "/v1/%252e%252e/admin",
+        "/v1/..%5cadmin",
+        "/v1/..;/admin",
+        "//elsewhere/v1/models",
+        "/s/mine//elsewhere/models",
+    ],
+)
+def test_what_leaves_the_providers_address_is_refused(setup: Setup, path: str) -> None:
+    place = urlsplit(setup.url)
+    connection = HTTPConnection(place.hostname or "", place.port)
+    connection.putrequest("GET", path)
+    connection.endheaders()
+    got = connection.getresponse()
+    assert (got.status, json.loads(got.read())["error"]["code"]) == (400, "invalid_path")
+    connection.close()
+    assert setup.model.asked == []
+
+
+def test_a_path_without_a_version_stays_below_the_providers_address(start: Start) -> None:
+    setup = start()
+    behind = start(upstream=f"{setup.model.url}/gateway/v1")
+    behind.http.get("/files/a%20b/c.d..e?x=../y")
+    assert setup.model.asked[-1].path.startswith("/gateway/files/a")

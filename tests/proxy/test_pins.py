@@ -7,7 +7,7 @@ import pytest
 
 from tests.proxy.agents import ChatAgent, MessagesAgent, ResponsesAgent, finding
 from tests.proxy.conftest import Setup, Start
-from tests.proxy.doubles import chat, whole
+from tests.support.scripted_model import chat, whole
 
 TOOL_AGENTS = [(ChatAgent, "c"), (MessagesAgent, "t"), (ResponsesAgent, "k")]
 

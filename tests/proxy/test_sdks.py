@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from tests.proxy.conftest import Setup
-from tests.proxy.doubles import (
+from tests.support.scripted_model import (
     call,
     chat,
     chat_events,

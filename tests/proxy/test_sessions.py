@@ -8,7 +8,7 @@ from contextrender_bridge.proxy.controls import LONGEST_NAME, session_of
 
 from tests.proxy.agents import ChatAgent
 from tests.proxy.conftest import Setup, add_user, data_of
-from tests.proxy.doubles import chat, whole
+from tests.support.scripted_model import chat, whole
 
 USER: list[dict[str, Any]] = [{"role": "user", "content": "hello"}]
 

@@ -11,13 +11,13 @@ from typing import Any
 import httpx
 import pytest
 from contextrender_bridge import Credentials, own_hosts
+from contextrender_bridge.base.settings import read_settings
 from contextrender_bridge.own_hosts import OwnHosts
 from contextrender_bridge.proxy import peers
-from contextrender_bridge.settings import read_settings
 
 from tests.proxy.agents import ChatAgent
 from tests.proxy.conftest import Setup, Start
-from tests.proxy.doubles import chat, whole
+from tests.support.scripted_model import chat, whole
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hello " * 900}]}
 CALLS = "/v1/chat/completions"

@@ -4,13 +4,18 @@ import asyncio
 import gzip
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from contextrender_bridge import ContextRender, load_credentials
 from contextrender_bridge.proxy.heard import Heard, client_of
 
 from tests.proxy.agents import AGENTS, Agent
 from tests.proxy.conftest import Setup
+from tests.server.servers import BIN, running
+from tests.support.scripted_model import Model, chat, serving, whole
 
 Turns = Callable[[str], list[dict[str, Any]]]
 
@@ -46,6 +51,29 @@ def test_an_observed_call_was_sent_whole(setup: Setup, turns: Turns) -> None:
     agent.headers["x-contextrender-mode"] = "observe"
     agent.run(4)
     assert {turn["sent"] for turn in turns(session)} == {"whole"}
+
+
+def test_the_last_calls_usage_is_noted_when_the_service_stops(tmp_path: Path) -> None:
+    session, data = uuid.uuid4().hex, tmp_path / "data"
+    model = Model()
+    with serving(model, lifespan="off") as url:
+        command = [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data)]
+        with running(command, data, CONTEXTRENDER_UPSTREAM=url) as server:
+            known = load_credentials(data)
+            used = {"prompt_tokens": 777, "completion_tokens": 3}
+            model.script = [whole({**chat("Done."), "usage": used})]
+            headers = {"x-contextrender-token": known.token, "x-contextrender-session": session}
+            body: Any = {"model": "m", "messages": [{"role": "user", "content": "Go."}]}
+            got = httpx.post(f"{known.url}/v1/chat/completions", json=body, headers=headers)
+            assert got.status_code == 200
+            server.stop()
+        with running(command, data):
+            known = load_credentials(data)
+            with ContextRender(known.url, known.token) as client:
+                said = {"role": "assistant", "content": "Done."}
+                client.sync(session, [*body["messages"], said])
+                turn = client.call("timeline", {"session": session})["turns"]
+    assert sum(turn[0]["billed"]) == 780
 
 
 def test_a_compressed_reply_is_read_too() -> None:

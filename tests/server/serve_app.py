@@ -6,7 +6,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent))
 
-from contextrender_bridge.server.serve import serve  # noqa: E402
+from contextrender_bridge.server.process.start import serve  # noqa: E402
 
 if __name__ == "__main__":
     sys.exit(serve("127.0.0.1", int(sys.argv[1]), Path(sys.argv[2]), HERE / "app"))

@@ -17,7 +17,7 @@ from tests.support.waiting import until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
-TEST_APP = [sys.executable, str(Path(__file__).with_name("serve_app.py"))]
+TEST_APP = [sys.executable, "-P", str(Path(__file__).with_name("serve_app.py"))]
 READY_SECONDS = 300
 DATABASE = "CONTEXTRENDER_DATABASE"
 

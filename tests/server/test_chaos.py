@@ -158,10 +158,11 @@ def serve(data: Path) -> Callable[..., Any]:
     return lambda **environment: running(command, data, **environment)
 
 
-def test_killed_under_load_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [3, pytest.param(ROUNDS, marks=pytest.mark.slow)])
+def test_killed_under_load_nothing_acknowledged_is_lost(tmp_path: Path, kills: int) -> None:
     with servers.started(tmp_path) as forking:
-        for first in range(0, ROUNDS, ROUNDS_A_STORE):
-            data, rounds = tmp_path / f"data-{first}", min(ROUNDS - first, ROUNDS_A_STORE)
+        for first in range(0, kills, ROUNDS_A_STORE):
+            data, rounds = tmp_path / f"data-{first}", min(kills - first, ROUNDS_A_STORE)
             kill_under_load(forking, data, Load(SEED + first), rounds)
 
 
@@ -200,6 +201,7 @@ def notices_every_loss(graph: Graph, sessions: States) -> None:
         check_graph(graph, {**sessions, session: [sessions[session][0][:-1]]})
 
 
+@pytest.mark.slow
 def test_a_locked_database_refuses_and_loses_nothing(serve: Callable[..., Any], data: Path) -> None:
     load = Load()
     with serve() as server, load.on(server):
@@ -216,6 +218,7 @@ def test_a_locked_database_refuses_and_loses_nothing(serve: Callable[..., Any], 
         load.settle(server)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not FAKETIME, reason="libfaketime is not installed (Debian: faketime)")
 def test_the_clock_jumps_and_nothing_is_lost(serve: Callable[..., Any], tmp_path: Path) -> None:
     clock = tmp_path / "clock"

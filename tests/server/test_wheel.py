@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 COMMANDS = {one.words: one for one in told() if not one.needs}
 INSTALLERS = ("pip", "pipx", "uv")
 LISTENS = ("serve", "proxy")
-SESSION = "hosts:0"
+SESSION = "run-17"
 DEMO = REPOSITORY / "py_bridge/contextrender_bridge/data/demo.jsonl"
 RUN = json.loads(DEMO.read_text().splitlines()[0])
 RUN["messages"] = RUN["messages"][:61]
@@ -110,6 +110,26 @@ def test_it_serves_by_either_name_and_its_files_stay_as_they_are(installed: Inst
             assert reply.json()["error"]["code"] == "unknown_walker"
             assert server.stop() == 0
     assert _files(installed.place / "venv") == before
+
+
+COMPILES = """
+import sys
+from contextrender_bridge.base.paths import app_dir
+from contextrender_bridge.server.runtime import load_app
+load_app(app_dir())
+print("llvmlite" in sys.modules)
+"""
+
+
+def test_only_what_is_jaclangs_own_is_compiled_at_the_first_start(installed: Installed) -> None:
+    """Without a compiled app of ours the compiler, and llvmlite, is loaded anew."""
+    program = str(installed.bin / "python")
+    installed.run(program, "-c", COMPILES)
+    compiled = list((installed.place / ".cache").rglob("render.*.jir"))
+    assert compiled
+    for one in compiled:
+        one.unlink()
+    assert installed.run(program, "-c", COMPILES).stdout == "False\n"
 
 
 def test_what_needs_a_model_says_how_to_get_it(installed: Installed) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from tests.api.transcripts import assistant, call, result, user
 

@@ -9,7 +9,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from contextrender_bridge import settings
+from contextrender_bridge.base import settings
 from contextrender_bridge.cli import main
 
 

@@ -4,7 +4,7 @@ import json
 import os
 from typing import Any
 
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 

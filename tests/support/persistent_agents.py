@@ -8,9 +8,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from contextrender_bridge import ContextRender
+from contextrender_bridge.base.errors import ServerError
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.credentials import load_credentials
-from contextrender_bridge.errors import ServerError
-from contextrender_bridge.wire import Json
 
 from tests.server.servers import BIN, Server, running
 from tests.support.waiting import until

@@ -7,7 +7,7 @@ import json
 from functools import cache
 from typing import Any
 
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 from tests.api.graph import Graph, Node
 from tests.support import slow_rules

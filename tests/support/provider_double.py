@@ -1,11 +1,12 @@
-"""A labelled double: an OpenAI-compatible model server on loopback that answers from a script."""
+"""A labelled double: an OpenAI-compatible provider on loopback, by what it answers to a body."""
 
 import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.support.scripted_model import Asked, Model, Reply, serving, whole
 
 Answer = Callable[[dict[str, Any]], tuple[int, Any]]
 
@@ -18,36 +19,22 @@ class ProviderDouble:
         self.requests: list[dict[str, Any]] = []
         self.url = ""
 
+    def reply(self, asked: Asked) -> Reply:
+        """To one request."""
+        body = asked.json
+        self.requests.append(body)
+        status, value = self.answer(body)
+        return whole(value, status)
+
 
 @contextmanager
 def provider(answer: Answer) -> Iterator[ProviderDouble]:
     """Serves `answer` at `double.url` until the block ends."""
-    double = ProviderDouble(answer)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            double.requests.append(body)
-            status, reply = double.answer(body)
-            payload = json.dumps(reply).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(payload)))
-            self.end_headers()
-            self.wfile.write(payload)
-
-        def log_message(self, *_: object) -> None:
-            """Stays quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.handle_error = lambda *_: None  # type: ignore[method-assign]
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    double.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    try:
+    double, model = ProviderDouble(answer), Model()
+    model.answer = double.reply
+    with serving(model, lifespan="off") as url:
+        double.url = f"{url}/v1"
         yield double
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def chat_reply(content: object) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 Count = Callable[[str], int]
 Call = tuple[int, int]

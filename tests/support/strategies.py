@@ -1,12 +1,13 @@
 """Generated transcripts, and the doubles they are recorded and rendered with."""
 
 import json
+import os
 import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from contextrender_bridge.errors import ContextRenderError
+from contextrender_bridge.base.errors import ContextRenderError
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
@@ -32,7 +33,7 @@ METHOD_POLICIES = ("contextrender", "recency", "reuse", "relevance", "recency_re
 BUDGETS = st.sampled_from([64, 90, 150, 250, 400, 700])
 
 modest = settings(
-    max_examples=50,
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "15")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -1,5 +1,6 @@
 """A worker's server, in this process."""
 
+import mmap
 import os
 import socket
 import threading
@@ -7,9 +8,7 @@ import threading
 import pytest
 import uvicorn
 from contextrender_bridge.workers import serving
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from tests.support.seated import seated
 from tests.support.waiting import until
 
 
@@ -20,22 +19,16 @@ async def nothing(scope: object, receive: object, send: object) -> None:
 def test_it_tells_that_its_loop_goes_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "BEAT_SECONDS", 0.01)
     (told, tell), (alive, end) = os.pipe(), os.pipe()
-    with seated(1, tell, alive) as (seat,):
-        config = uvicorn.Config(
-            nothing,
-            http=serving.handing(HttpToolsProtocol, seat),
-            ws="none",
-            lifespan="off",
-            log_config=None,
-        )
-        listener = socket.create_server(("127.0.0.1", 0))
-        served = serving.SeatedServer(config, seat)
-        thread = threading.Thread(target=lambda: served.run(sockets=[listener]))
-        thread.start()
-        until(lambda: seat.beats[0] > 3, alive=thread.is_alive)
-        assert os.read(told, 1) == bytes([seat.number])
-        os.close(end)
-        thread.join(30)
-        assert not thread.is_alive()
-    for each in (told, tell, alive):
+    worker = serving.Worker(0, 1, tell, alive, mmap.mmap(-1, 1))
+    config = uvicorn.Config(nothing, ws="none", lifespan="off", log_config=None)
+    listener = socket.create_server(("127.0.0.1", 0))
+    served = serving.WorkerServer(config, worker)
+    thread = threading.Thread(target=lambda: served.run(sockets=[listener]))
+    thread.start()
+    until(lambda: worker.beats[0] > 3, alive=thread.is_alive)
+    assert os.read(told, 1) == bytes([worker.number])
+    served.should_exit = True
+    thread.join(30)
+    assert not thread.is_alive()
+    for each in (told, tell, alive, end):
         os.close(each)

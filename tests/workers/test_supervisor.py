@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 SCRIPT = """
 import os, select, signal, sys
-from contextrender_bridge.errors import CommandError
+from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.workers import supervisor
 supervisor.AGAIN_SECONDS = 0.0
 supervisor.LOOK_SECONDS = 0.1
@@ -30,14 +32,17 @@ def work(seat):
     say("alone", seat.number)
     return 0
 
-made = supervisor.Supervisor(2, work, ready=lambda: say("ready"), gone=lambda pid: say("gone", pid))
+made = supervisor.Supervisor(
+    {count}, work, ready=lambda: say("ready"), gone=lambda pid: say("gone", pid)
+)
 sys.exit(made.run())
 """
 
 
 class Running:
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
+    def __init__(self, process: "subprocess.Popen[str]", count: int) -> None:
         self.process = process
+        self.count = count
 
     def lines(self, count: int) -> list[list[str]]:
         """The next so many lines it prints."""
@@ -45,19 +50,19 @@ class Running:
         return [self.process.stdout.readline().split() for _ in range(count)]
 
     def started(self) -> dict[str, int]:
-        """Workers' process ids by their number, once both serve."""
-        said = self.lines(3)
+        """Workers' process ids by their number, once all serve."""
+        said = self.lines(self.count + 1)
         assert ["ready"] in said
         return {line[1]: int(line[2]) for line in said if line[0] == "worker"}
 
 
 @contextmanager
-def running(first: str = "pass", looks: int = 600) -> Iterator[Running]:
-    script = textwrap.dedent(SCRIPT).format(first=first, looks=looks)
+def running(first: str = "pass", looks: int = 600, count: int = 2) -> Iterator[Running]:
+    script = textwrap.dedent(SCRIPT).format(first=first, looks=looks, count=count)
     with subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        yield Running(process)
+        yield Running(process, count)
         process.kill()
 
 
@@ -70,16 +75,23 @@ def test_a_worker_that_dies_is_replaced_at_its_place() -> None:
         assert new[:2] == ["worker", "1"] and int(new[2]) != workers["1"]
 
 
-def test_a_worker_that_is_stuck_is_replaced() -> None:
-    with running(looks=20) as one:
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_worker_that_is_stuck_is_replaced(count: int) -> None:
+    last = str(count - 1)
+    with running(looks=20, count=count) as one:
         workers = one.started()
-        os.kill(workers["1"], signal.SIGSTOP)
+        os.kill(workers[last], signal.SIGSTOP)
         gone, new = one.lines(2)
-        assert gone == ["gone", str(workers["1"])]
-        assert new[:2] == ["worker", "1"]
+        assert gone == ["gone", str(workers[last])]
+        assert new[:2] == ["worker", last]
         one.process.send_signal(signal.SIGTERM)
         _, said = one.process.communicate(timeout=30)
-        assert "contextrender: worker 1 is stuck and killed." in said
+        assert f"contextrender: worker {last} is stuck and killed." in said
+
+
+def test_what_a_worker_says_is_done_ends_it() -> None:
+    with running("os._exit(supervisor.DONE)") as one:
+        assert one.process.wait(30) == 0
 
 
 def test_sigterm_ends_all_in_order() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contextrender_bridge.errors import CommandError
+from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.wrap.agents import AGENTS
 from contextrender_bridge.wrap.agents.base import Agent, Given, Redirect, parse_json
 from contextrender_bridge.wrap.agents.claude import Claude
@@ -95,7 +95,7 @@ def test_claudes_settings_file_is_merged_and_kept_from_other_users(user: User) -
 
 
 def test_claude_elsewhere_is_refused(user: User) -> None:
-    with pytest.raises(CommandError, match="without this terminal"):
+    with pytest.raises(CommandError, match="outside this terminal"):
         user.runs(Claude(NOBODY), "--bg", "hi")
     user.write("managed.json", {"env": {"ANTHROPIC_BASE_URL": "https://gateway.test"}})
     with pytest.raises(CommandError, match=r"managed\.json sets"):
@@ -325,6 +325,6 @@ def test_hermes_managed_folder_profile_and_variables(user: User) -> None:
     assert variables == f"POLICY=1\nOPENROUTER_BASE_URL={DOOR}/v1\n"
     user.write("else/config.yaml", "model: {provider: nous}")
     user.variables["HERMES_HOME"] = str(user.home / "else")
-    with pytest.raises(CommandError, match="'nous' wrap knows no address"):
+    with pytest.raises(CommandError, match="no address of Hermes' provider 'nous'"):
         user.runs(AGENTS["hermes"])
     assert not user.runs(AGENTS["hermes"], "sessions", "list").stands_between

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.settings import read_again
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.settings import read_again
 from contextrender_bridge.wrap import command
 
 
@@ -28,7 +28,7 @@ def told(*words: str) -> dict[str, Any]:
 
 def test_what_is_set_counts_where_no_option_says_otherwise(settings: pytest.MonkeyPatch) -> None:
     unset = told()
-    assert (unset["budget"], unset["policy"]) == (24_000, "contextrender_frozen")
+    assert (unset["budget"], unset["policy"]) == ("auto", "contextrender_frozen")
     settings.setenv("CONTEXTRENDER_BUDGET", "12000")
     settings.setenv("CONTEXTRENDER_POLICY", "prune")
     settings.setenv("CONTEXTRENDER_DEADLINE", "5")
@@ -44,3 +44,29 @@ def test_what_is_set_counts_where_no_option_says_otherwise(settings: pytest.Monk
 def test_an_option_that_cannot_be_is_a_sentence(settings: pytest.MonkeyPatch) -> None:
     with pytest.raises(CommandError, match="--budget"):
         told("--budget", "")
+
+
+def refused(*words: str) -> str:
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    with pytest.raises(CommandError) as wrong:
+        command.run(parser.parse_args(["--print", *words]))
+    return str(wrong.value)
+
+
+def test_an_option_behind_the_agents_name_is_told_where_it_goes() -> None:
+    for words in (["--budget", "3000"], ["--budget=3000"], ["-p", "hi", "--observe"]):
+        assert "goes before the agent's name" in refused("claude", *words)
+
+
+def test_an_unset_variable_is_told_and_not_guessed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("MY_URL", "MY_OPENAI_URL"):
+        monkeypatch.delenv(name, raising=False)
+    assert "MY_URL is not set" in refused("--base-url-env", "MY_URL", "--", "true")
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    words = ["--print", "--base-url-env", "MY_OPENAI_URL", "--", "true"]
+    assert command.run(parser.parse_args(words)) == 0
+    assert "MY_OPENAI_URL is not set: https://api.openai.com/v1 is taken" in capsys.readouterr().out

@@ -1,10 +1,14 @@
 """Processes as they are: signals, exit codes, leases, and the service that is shared."""
 
 import os
+import pty
+import re
 import signal
 import subprocess
 import sys
+import termios
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -71,7 +75,7 @@ def test_two_share_one_service_which_ends_after_both(
     (one, first), (other, second) = wrap("one"), wrap("other")
     until(lambda: first.exists() and second.exists() and second.read_text() and first.read_text())
     said = (tmp_path / "one.err").read_text() + (tmp_path / "other.err").read_text()
-    assert said.count("starting the service") == 1
+    assert said.count("starting the service (usually") == 1
     url = load_credentials(data).url
     # What listens is for the agent alone.
     door = first.read_text()
@@ -85,6 +89,30 @@ def test_two_share_one_service_which_ends_after_both(
     assert "no model call came through" in (tmp_path / "other.err").read_text()
     until(lambda: not answers(url))
     assert not any((data / "leases").iterdir())
+
+
+def test_a_terminal_is_told_what_stands_between_and_gets_a_link_that_works_once(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    command: list[str | Path] = [BIN / "contextrender", "wrap", "--base-url-env"]
+    command += ["OPENAI_BASE_URL", "--", "true"]
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 80))
+    process = subprocess.Popen(command, env=environment, stderr=theirs, stdin=subprocess.DEVNULL)
+    os.close(theirs)
+    said = b""
+    with suppress(OSError):  # how a terminal says that nobody has it open any more
+        while piece := os.read(ours, 4096):
+            said += piece
+    os.close(ours)
+    assert process.wait(timeout=WAIT) == 0
+    told = said.decode()
+    assert "between true and http://127.0.0.1:9/v1: budget auto" in told
+    assert "#token=" not in told
+    (url, code) = re.findall(r"(http://\S+)/console/#code=(\S+)", told)[0]
+    for status in (200, 401):
+        reply = httpx.post(f"{url}/console/sign-in", json={"code": code}, headers={"origin": url})
+        assert reply.status_code == status
 
 
 def test_an_agent_that_dies_of_a_signal(environment: dict[str, str], tmp_path: Path) -> None:
@@ -115,6 +143,7 @@ def test_a_lease_of_an_earlier_process_does_not_count(tmp_path: Path) -> None:
     assert list((tmp_path / "leases").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_second_server_leaves_the_firsts_clients_alone(tmp_path: Path) -> None:
     data = tmp_path / "data"
     serve = [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data)]

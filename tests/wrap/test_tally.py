@@ -3,8 +3,9 @@
 import json
 
 import pytest
-from contextrender_bridge.prices import price_of
-from contextrender_bridge.usage import Usage, read_usage
+from contextrender_bridge.base import settings
+from contextrender_bridge.base.prices import Prices
+from contextrender_bridge.base.usage import Usage, read_usage
 from contextrender_bridge.wrap.closing import as_json, closing_line
 from contextrender_bridge.wrap.tally import Tally
 
@@ -86,11 +87,11 @@ def test_a_history_of_which_nothing_left_costs_what_it_cost() -> None:
     tally.add(("s",), told(900, 900), Usage(CLAUDE, 10, 0, 990, output=5), now=1000)
     tally.add(("s",), told(1900, 1900), Usage(CLAUDE, 10, 1000, 990, output=5), now=1010)
     assert tally.totals.cost == tally.totals.whole_cost > 0
-    assert "kept away (0%)" in closing_line(tally.totals, "LINK", observing=False)
+    assert "left out (0%)" in closing_line(tally.totals, "LINK", observing=False)
 
 
 def test_the_whole_history_comes_from_the_cache_but_for_what_is_new() -> None:
-    tally, price = Tally(), price_of(CLAUDE)
+    tally, price = Tally(), Prices.of().of_model(CLAUDE)
     assert price is not None
     tally.add(("s",), told(10_000, 10_000), Usage(CLAUDE, 0, 0, 10_000), now=1000)
     tally.add(("s",), told(12_000, 5_000), Usage(CLAUDE, 0, 0, 5_000), now=1010)
@@ -109,7 +110,7 @@ def test_a_run_that_cost_more_says_so() -> None:
 
 
 def test_after_the_caches_lifetime_nothing_comes_from_it() -> None:
-    tally, price = Tally(), price_of(CLAUDE)
+    tally, price = Tally(), Prices.of().of_model(CLAUDE)
     assert price is not None
     tally.add(("s",), told(10_000, 9_000), Usage(CLAUDE, 0, 0, 9_000), now=1000)
     tally.add(("s",), told(10_000, 9_000), Usage(CLAUDE, 0, 0, 9_000), now=2000)
@@ -123,3 +124,32 @@ def test_what_is_not_known_is_said() -> None:
     line = closing_line(tally.totals, "LINK", observing=False)
     assert "1 without usage" in line and "no price known of nobody's" in line
     assert "1 went through unchanged" in line and "$" not in line
+
+
+def test_a_model_newer_than_the_list_has_its_familys_price_and_the_line_says_so() -> None:
+    tally = Tally()
+    tally.add(("s",), {"tokens-before": "9", "tokens-after": "9"}, Usage("claude-opus-4-99", 10**6))
+    line = closing_line(tally.totals, "link", observing=False)
+    assert "it cost $5.00" in line
+    assert "claude-opus-4-99 at the price of claude-opus-4-6" in line
+
+
+def test_the_settings_prices_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONTEXTRENDER_PRICES", f"{GPT}:input=7,output=9")
+    settings.read_again()
+    try:
+        tally = Tally()
+        tally.add(("s",), {}, Usage(f"openai/{GPT}", 10**6))
+        assert tally.totals.cost == pytest.approx(7)
+    finally:
+        monkeypatch.undo()
+        settings.read_again()
+
+
+def test_tokens_are_of_the_whole_prompt_with_its_system_text_and_tools() -> None:
+    tally = Tally()
+    tally.add(("s",), told(8_000, 2_000), Usage(GPT, 3_000))
+    line = closing_line(tally.totals, "link", observing=False)
+    assert "6,000 of 9,000 prompt tokens left out (67%)" in line
+    tally.add(("s",), told(1_000, 500), None)
+    assert (tally.totals.before, tally.totals.after) == (10_000, 3_500)

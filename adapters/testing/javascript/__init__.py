@@ -11,7 +11,7 @@ from adapters.testing.commands import run
 from adapters.testing.hosts import ANSWERS, steps
 from adapters.testing.installs import ADAPTERS, environment, node_modules_of
 from adapters.testing.scripted import Script
-from tests.proxy.doubles import Model
+from tests.support.scripted_model import Model
 
 CLIENTS = ADAPTERS.parent / "clients"
 PROGRAMS = {

@@ -155,9 +155,16 @@ export interface CountedView {
   seen: number;
 }
 
-/** A session in a list. */
+/**
+ * A session in a list.
+ *
+ * `about` is the agent's folder, where it tells it, and the user's first words; `client` the
+ * program that made the last calls that were counted.
+ */
 export interface SessionView {
   session: string;
+  about: string;
+  client: string;
   created_at: number;
   updated_at: number;
   branches: number;
@@ -219,7 +226,6 @@ export interface ExportedBranch {
   fork: number;
   messages: Record<string, unknown>[];
   timestamps: number[];
-  called: Record<string, unknown>[];
   calls: Record<string, unknown>[];
   beyond: BeyondHole[];
 }

@@ -11,7 +11,7 @@ export function Copy({ text, title = "Copy" }: { text: string; title?: string })
   const copy = () =>
     (navigator.clipboard?.writeText(text) ?? Promise.reject()).then(
       () => setSaid("Copied"),
-      () => setSaid("Not copied: the browser does not allow it here"),
+      () => setSaid("The browser does not allow copying here"),
     );
   return (
     <>

@@ -1,6 +1,6 @@
 // What settings cost against how many steps had all they drew on: a line for each policy, its budgets as points.
 import { useState } from "preact/hooks";
-import { percent, short } from "../format";
+import { budgetOf, percent } from "../format";
 import { toolColour, useDark } from "../theme";
 import type { Line } from "./lines";
 import { ticksTo } from "./ticks";
@@ -52,7 +52,7 @@ export function Curve({ lines }: { lines: Line[] }) {
               <polyline class="line" stroke={colour} points={points.map((point) => `${x(point.inView)},${y(point.cost)}`).join(" ")} />
               {points.map((point) => (
                 <circle key={point.budget} cx={x(point.inView)} cy={y(point.cost)} r="4" fill={colour}>
-                  <title>{`${policy} with ${short(point.budget)}: ${percent(point.cost)} of the bill, ${percent(point.inView)} of steps`}</title>
+                  <title>{`${policy} with ${budgetOf(point.budget)}: ${percent(point.cost)} of the bill, ${percent(point.inView)} of steps`}</title>
                 </circle>
               ))}
             </g>

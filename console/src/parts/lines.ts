@@ -3,7 +3,7 @@ import type { AdvisedView } from "../types";
 
 export interface Line {
   policy: string;
-  points: { budget: number; inView: number; cost: number }[];
+  points: { budget: number | string; inView: number; cost: number }[];
 }
 
 /** The options that say both, a line for each policy in the order of its budgets. */
@@ -13,5 +13,10 @@ export function linesOf(options: AdvisedView[]): Line[] {
     if (cost === null || hidden === null) continue;
     lines.set(policy, [...(lines.get(policy) ?? []), { budget, inView: 1 - hidden, cost }]);
   }
-  return [...lines].map(([policy, points]) => ({ policy, points: points.sort((a, b) => a.budget - b.budget) }));
+  return [...lines].map(([policy, points]) => ({ policy, points: points.sort((a, b) => sizeOf(a.budget) - sizeOf(b.budget)) }));
+}
+
+/** A budget that finds itself comes last. */
+function sizeOf(budget: number | string): number {
+  return typeof budget === "number" ? budget : Number.POSITIVE_INFINITY;
 }

@@ -1,6 +1,9 @@
 // Asking a walker from a component.
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { ask, isAbort } from "../api";
+import { ApiError, ask, isAbort } from "../api";
+
+/** What may pass by itself is tried again after so long. */
+const AGAIN_MS = 5000;
 
 export interface Loaded<T> {
   value: T | null;
@@ -18,6 +21,7 @@ export function useAsk<T>(walker: string, fields: object | null, delay = 0): Loa
   // Told from what is asked, so that it holds as soon as the fields change.
   const question = `${round} ${walker} ${asked}`;
   const [settled, setSettled] = useState("");
+  const again = useCallback(() => setRound((n) => n + 1), []);
   useEffect(() => {
     if (fields === null) return;
     const stop = new AbortController();
@@ -33,7 +37,13 @@ export function useAsk<T>(walker: string, fields: object | null, delay = 0): Loa
       stop.abort();
     };
   }, [question]);
-  return { ...state, busy: fields !== null && settled !== question, again: useCallback(() => setRound((n) => n + 1), []) };
+  const passing = state.error instanceof ApiError && (state.error.status === 0 || state.error.status >= 500);
+  useEffect(() => {
+    if (!passing || settled !== question) return;
+    const timer = setTimeout(again, AGAIN_MS);
+    return () => clearTimeout(timer);
+  }, [passing, settled]);
+  return { ...state, busy: fields !== null && settled !== question, again };
 }
 
 /** Calls back every `ms` milliseconds while the page is visible. */

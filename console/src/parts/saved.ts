@@ -20,6 +20,8 @@ export interface Total {
   fullCost: number;
   billedCost: number;
   wholeCost: number;
+  /** Models whose price is another's, and whose, each as a sentence without its full stop. */
+  pricedAs: string[];
 }
 
 export function total(name: string, rows: SavedRow[]): Total {
@@ -39,6 +41,7 @@ export function total(name: string, rows: SavedRow[]): Total {
     fullCost: sum((row) => row.full_cost ?? 0),
     billedCost: sum((row) => row.billed_cost ?? 0),
     wholeCost: sum((row) => row.whole_cost ?? 0),
+    pricedAs: rows.filter((row) => row.priced_as).map((row) => `${row.model} is priced as ${row.priced_as}`),
   };
 }
 

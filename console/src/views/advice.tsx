@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ask, isAbort, visited } from "../api";
-import { dollars, number, percent, plural } from "../format";
+import { budgetOf, dollars, number, percent, plural } from "../format";
 import { Copy } from "../parts/copy";
 import { Curve } from "../parts/curve";
 import { linesOf } from "../parts/lines";
@@ -103,7 +103,7 @@ export function Weighed({ of, policies, calls = CALLS, children }: WeighedProps)
   return (
     <section class="advice">
       <div class="toolbar">
-        <h2>Which budget and policy?</h2>
+        <h2>Recommend a setting</h2>
         {children}
       </div>
       <p class="hint">
@@ -112,7 +112,7 @@ export function Weighed({ of, policies, calls = CALLS, children }: WeighedProps)
       </p>
       {!started && (
         <button class="primary" onClick={() => setStarted(true)}>
-          Work it out
+          Recommend
         </button>
       )}
       {error !== null && <Failure error={error} />}
@@ -143,7 +143,7 @@ function Options({ options }: { options: AdvisedView[] }) {
         {options.map((option) => (
           <tr key={`${option.policy}@${option.budget}`}>
             <th scope="row">{option.policy}</th>
-            <td class="num">{number(option.budget)}</td>
+            <td class="num">{budgetOf(option.budget, number)}</td>
             <td class="num">{option.cost === null ? "–" : percent(option.cost)}</td>
             <td class="num">{dollars(option.dollars)}</td>
             <td class="num">{option.hidden === null ? "–" : percent(1 - option.hidden)}</td>

@@ -9,7 +9,9 @@ import { Empty, Failure, Loading } from "../parts/notes";
 import { address, go, readPlace } from "../route";
 import { numbersIn, type SessionData } from "../session";
 import type { CallView } from "../types";
+import { Answer } from "./call/answer";
 import { BudgetBar } from "./call/budget";
+import { Compare } from "./call/compare";
 import type { Difference } from "./call/difference";
 import { Histories } from "./call/histories";
 import { Outcome } from "./call/outcome";
@@ -24,7 +26,8 @@ export function Call({ place, data }: ViewProps) {
   const turn = place.item ?? last;
   const known = turn >= 1 && turn <= last;
   const [asked, setAsked] = useState<Asked>(() => askedOf(place.options));
-  const options = optionsOf(asked);
+  const [beside, setBeside] = useState<number | null>(() => turnOf(place.options.with));
+  const options = { ...optionsOf(asked), ...(beside === null ? {} : { with: String(beside) }) };
   const changed = Object.keys(asked).length > 0;
   const base = { session: place.session, branch: place.branch, turn };
   const [page, setPage] = useState<Page>(FIRST);
@@ -119,6 +122,9 @@ export function Call({ place, data }: ViewProps) {
         <Bookmarks place={place} turn={turn} onGo={goTo} />
       </div>
       <Outcome data={data} turn={turn} session={place.session} branch={place.branch} />
+      {own.value?.explain.turn === turn && !(data.waiting && turn === last) && (
+        <Answer key={turn} data={data} turn={turn} position={own.value.before} session={place.session} branch={place.branch} />
+      )}
       {error !== null && <Failure error={error} again={changed ? other.again : own.again} />}
       {own.value && (
         <WhatIf
@@ -135,6 +141,7 @@ export function Call({ place, data }: ViewProps) {
         <div class={own.busy || (changed && other.busy) ? "stale" : ""}>
           <BudgetBar view={shown ?? own.value!} data={data} tools={tools} />
           <Notes view={shown ?? own.value!} asked={changed} />
+          <Compare session={place.session} branch={place.branch} turn={turn} last={last} asked={asked} other={beside} onOther={setBeside} />
           <Histories
             view={shown ?? own.value!}
             window={page.window}
@@ -148,6 +155,8 @@ export function Call({ place, data }: ViewProps) {
     </div>
   );
 }
+
+const turnOf = (said: string | undefined): number | null => (/^\d+$/.test(said ?? "") ? Number(said) : null);
 
 function compare(own: CallView, other: CallView, data: SessionData): Difference {
   const visible = ({ explain }: CallView) => new Set([...numbersIn(explain.complete), ...numbersIn(explain.replaced)]);
@@ -173,8 +182,8 @@ function Summary({ view, waiting }: { view: CallView; waiting: boolean }) {
 }
 
 const SENT: Record<string, string> = {
-  whole: "The whole history was sent. The scores tell what a rendering would have left out.",
-  held_out: "Held out for comparison: the whole history was sent. The scores tell what a rendering would have left out.",
+  whole: "The whole history was sent. The scores show what would have been left out.",
+  held_out: "Held out for comparison: the whole history was sent. The scores show what would have been left out.",
 };
 
 function Notes({ view, asked }: { view: CallView; asked: boolean }) {
@@ -186,9 +195,9 @@ function Notes({ view, asked }: { view: CallView; asked: boolean }) {
   if (!left.length && !warnings.length && noted && !as && !crowded) return null;
   return (
     <ul class="warnings">
-      {!noted && <li>Recomputed: what this call was shown was not noted when it was made.</li>}
+      {!noted && <li>Recomputed: what this call was shown was not recorded.</li>}
       {as && <li>{as}</li>}
-      {crowded && <li>User and assistant text takes {percent(text)} of the budget: little is left for results.</li>}
+      {crowded && <li>User and assistant text takes {percent(text)} of the budget and leaves little for results.</li>}
       {left.length > 0 && (
         <li>
           Text alone exceeds the budget: {plural(left.length, "oldest turn")} left whole ({left[0]} to {left[left.length - 1]}).

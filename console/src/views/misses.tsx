@@ -9,9 +9,10 @@ import { num, Table, text } from "../parts/table";
 import { address, useOption } from "../route";
 import { COMPLETE, type SessionData } from "../session";
 import type { MissesView, MissView, RemediesView } from "../types";
+import { Remedies, type Setting } from "./misses/net";
 import type { ViewProps } from "./props";
 
-const FILTERS = ["all", "never shown", "dropped and used later", "restored"] as const;
+const FILTERS = ["all", "never shown", "dropped and used later", "restored", "names only"] as const;
 type Filter = (typeof FILTERS)[number];
 
 const SAID: Record<Filter, string> = {
@@ -19,11 +20,14 @@ const SAID: Record<Filter, string> = {
   "never shown": "No call before had it complete",
   "dropped and used later": "An earlier call had it complete",
   restored: "A later call had it complete again",
+  "names only": "Names of tools and fields, which an agent knows without the result: not counted",
 };
 
 const AT_ONCE = 100;
 /** Of how many settings are sought at a press. */
 const LOOKS = 20;
+/** How many policies are compared over the whole session. */
+const TRIED = 3;
 /** How many policies are named in a row. */
 const NAMED = 2;
 const COLUMNS = [num("Turn"), text("Result"), text("What it needed"), text("Why it was out"), text("What would have shown it")];
@@ -72,35 +76,49 @@ function useRemedies(session: string, branch: number | null) {
   return { found, find };
 }
 
-export function Misses({ place, data }: ViewProps) {
+/** `damaged`: the store has lost a part of the session. */
+export function Misses({ place, data, damaged }: ViewProps & { damaged: boolean }) {
   const { session, branch } = place;
   const { misses, next, error } = useMisses(session, branch, data.last);
   const [filter, setFilter] = useOption<Filter>(place, "only", "all");
   const [limit, setLimit] = useState(AT_ONCE);
   const { found, find } = useRemedies(session, branch);
-  const sorted = useMemo(() => misses.map((miss) => ({ miss, kinds: kindsOf(miss, data) })), [misses, data.version]);
+  const sorted = useMemo(
+    () => misses.map((miss) => ({ miss, kinds: miss.names_only ? (["names only"] as Filter[]) : kindsOf(miss, data) })),
+    [misses, data.version],
+  );
+  const real = misses.filter((miss) => !miss.names_only);
   if (error !== null) return <Failure error={error} />;
-  if (misses.length === 0) {
+  if (real.length === 0 && filter !== "names only") {
     if (next !== null) return <Loading what="Looking for what calls lacked…" />;
+    if (damaged) return <Empty title="No call lacked anything in what is left of the session">Calls after the part that the store lost cannot be judged.</Empty>;
     return (
-      <Empty title="No call lacked anything its answer needed">
-        <p>Every value that an answer took from a result stood in what the model was shown, and no call was made twice for want of its result.</p>
+      <Empty title="No call lacked what its answer needed">
+        <p>Every value that an answer used was in what the model was shown, and no call was repeated.</p>
+        {misses.length > 0 && (
+          <button onClick={() => setFilter("names only")}>{plural(misses.length, "result")} held names of tools or fields alone</button>
+        )}
       </Empty>
     );
   }
   const shown = sorted.filter(({ kinds }) => kinds.includes(filter));
-  const turns = new Set(misses.map((miss) => miss.turn)).size;
+  const turns = new Set(real.map((miss) => miss.turn)).size;
   const open = shown.slice(0, limit).map(({ miss }) => miss).filter((miss) => !found.has(keyOf(miss))).slice(0, LOOKS);
   const busy = [...found.values()].includes("busy");
   return (
     <div class="misses">
       <p class="verdict">
         <strong>{plural(turns, "turn")}</strong> of {number(next === null ? data.last : next - 1)} needed what was out of view:{" "}
-        {plural(misses.length, "result")} in all.
+        {plural(real.length, "result")} in all.
         {next !== null && ` Still looking at the other ${number(data.last - next + 1)}.`}
       </p>
+      <Answer
+        found={[...found.values()].filter((one) => typeof one !== "string")}
+        session={session}
+        branch={branch}
+        policy={data.policy}
+      />
       <p class="verdict">
-        <Answer found={[...found.values()].filter((one) => typeof one !== "string")} />
         {open.length > 0 && !busy && (
           <button class="primary" onClick={() => void find(open)}>
             What would have shown {open.length === 1 ? "it" : `${found.size ? "the next" : "the first"} ${number(open.length)}`}?
@@ -142,22 +160,21 @@ function kindsOf(miss: MissView, data: SessionData): Filter[] {
   return kinds;
 }
 
-/** One sentence on all that was tried. */
-function Answer({ found }: { found: RemediesView[] }) {
-  if (found.length === 0) return null;
+interface AnswerProps {
+  found: RemediesView[];
+  session: string;
+  branch: number | null;
+  policy: string;
+}
+
+/** What was tried, each with what it wins and loses over the whole session. */
+function Answer({ found, session, branch, policy }: AnswerProps) {
   const { budget, shown, policies } = together(found);
-  const best = policies.slice(0, 3).map(([policy, count]) => `${policy} ${number(count)}`);
-  return (
-    <span role="status">
-      Of {plural(found.length, "miss", "misses")} looked at,{" "}
-      {budget === null ? "no budget up to 96,000 would have shown any" : (
-        <>
-          <strong>budgets of up to {number(budget)}</strong> would have shown {shown === found.length ? "all" : number(shown)}
-        </>
-      )}
-      {best.length > 0 && <>; with the budget as it was, {best.join(", ")}</>}.{" "}
-    </span>
-  );
+  const remedies: Setting[] = policies.slice(0, TRIED).map(([name, count]) => ({ policy: name, budget: null, shown: count }));
+  if (budget !== null) remedies.unshift({ policy, budget, shown });
+  if (found.length === 0) return null;
+  if (remedies.length === 0) return <span role="status">No budget up to 96,000 and no other policy would have shown any. </span>;
+  return <Remedies session={session} branch={branch} policy={policy} looked={found.length} remedies={remedies} />;
 }
 
 interface RowProps {

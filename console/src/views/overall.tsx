@@ -57,6 +57,7 @@ export function Overall() {
         Counted when the calls of {counted === sessions ? plural(sessions, "session") : `${number(counted)} of ${number(sessions)} sessions`} were made.
         {counted < sessions && " The others were only recorded, or are older than that: their own pages recompute them."}
         {all.unpriced > 0 && ` ${plural(all.unpriced, "call")} of models without a price are not in the dollars.`}
+        {[...new Set(groups.flatMap((sums) => sums.pricedAs))].map((told) => ` ${told}.`)}
       </p>
       <Table label={`Savings by ${NAMES[by].toLowerCase()}`} kind={by} columns={[text(NAMES[by]), ...SUMS]} foot={<Line sums={all} />}>
         {groups.map((sums) => (
@@ -84,7 +85,7 @@ const SUMS = ["Calls", "Whole", "Sent", "Saved", "Cost", "Billed", "In view"].ma
 function Line({ sums }: { sums: Total }) {
   return (
     <tr>
-      <th scope="row">{sums.name || "not told"}</th>
+      <th scope="row">{sums.name || "unknown"}</th>
       <td class="num">{number(sums.calls)}</td>
       <td class="num" title={sums.full > sums.capped ? `${number(sums.full)} tokens without the model’s window` : undefined}>
         {short(sums.capped)}
@@ -119,6 +120,6 @@ const TERMS: [string, string][] = [
     "Billed",
     "By the provider’s own counts, for calls through the proxy. What the whole history would have been is an estimate: the same count and the tokens left out, cached as far as the whole prompt before was.",
   ],
-  ["In view", "Results that answers drew on and had complete. Partial: a run that goes on may yet draw on what it was not shown."],
+  ["In view", "Results that answers used and that were shown complete. A running session may still use what it was not shown."],
   ["Red", "It cost more than the whole history would have."],
 ];

@@ -62,7 +62,7 @@ function Finder({ place, data, chosen }: ViewProps & { chosen: number }) {
       </label>
       {query && found.busy && <Loading what="Searching…" />}
       {query && found.error !== null && <Failure error={found.error} />}
-      {query && !found.busy && rows.length === 0 && <p class="hint">Nothing answers that.</p>}
+      {query && !found.busy && rows.length === 0 && <p class="hint">No result matches.</p>}
       <ol ref={list} class="plain">
         {rows.slice(0, limit).map((row) => (
           <li key={row.number}>

@@ -53,7 +53,7 @@ export function Savings({ place, data }: ViewProps) {
         <Figure
           name="Cost, paper’s formula"
           value={<Cost cost={totals.cost.paper} full={totals.full_cost.paper} />}
-          hint={totals.over_budget ? "Full history’s cached fraction for both" : "The whole history fits the budget: the formula is meant for runs that exceed it"}
+          hint={totals.over_budget ? "Full history’s cached fraction for both" : "The whole history fits the budget; the formula is for runs that exceed it"}
         />
         <Figure
           name="Cost, true prefix"

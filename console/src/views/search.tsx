@@ -65,7 +65,7 @@ export function Search({ asked }: { asked: Options }) {
     const field = (name: string) => String(form.get(name) ?? "").trim();
     go(searchAddress({ text: field("text"), session: field("session"), tool: field("tool"), errors: field("errors") }));
   };
-  const told = `${plural(looked.events, "message, call or result", "messages, calls and results")} of ${plural(looked.sessions, "session")} looked through`;
+  const told = `${plural(looked.events, "message, call or result", "messages, calls and results")} of ${plural(looked.sessions, "session")} searched`;
   return (
     <section class="page">
       <div class="heading">
@@ -73,7 +73,7 @@ export function Search({ asked }: { asked: Options }) {
         <form class="searching" onSubmit={search}>
           <label class="search">
             <Icon name="search" />
-            <input type="search" name="text" placeholder="A text, as it is written" aria-label="Text to look for" defaultValue={text} autofocus={!given} maxLength={1000} />
+            <input type="search" name="text" placeholder="Text to find" aria-label="Text to find" defaultValue={text} autofocus={!given} maxLength={1000} />
           </label>
           <input name="session" placeholder="All sessions" aria-label="Session" defaultValue={session} maxLength={200} />
           <input name="tool" placeholder="Any tool" aria-label="Tool" defaultValue={tool} maxLength={200} />
@@ -102,11 +102,11 @@ export function Search({ asked }: { asked: Options }) {
       </ol>
       {given && (
         <p class="hint" role="status">
-          {busy ? `Searching… ${number(looked.events)} looked through so far. ` : `${told}. `}
+          {busy ? `Searching… ${number(looked.events)} searched so far. ` : `${told}. `}
           {busy ? (
             <button onClick={() => stop.current.abort()}>Stop</button>
           ) : (
-            looked.next !== null && <button onClick={() => void more(looked)}>Look for more</button>
+            looked.next !== null && <button onClick={() => void more(looked)}>Search further</button>
           )}
         </p>
       )}

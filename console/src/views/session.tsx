@@ -1,7 +1,7 @@
 // One session: its figures, its branches, and the views on it.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, visited } from "../api";
-import { ago, date, number, percent, plural, short } from "../format";
+import { ago, budgetOf, date, number, percent, plural, short } from "../format";
 import { useAsk, useInterval } from "../parts/load";
 import { forgetMarks, useSharedMarks } from "../parts/marks";
 import { Empty, Failure, Figure, Loading } from "../parts/notes";
@@ -19,6 +19,7 @@ import { Savings } from "./savings";
 import { exportSession } from "./sessions";
 import { Share } from "./share";
 import { Timeline } from "./timeline";
+import { Tools } from "./tools";
 
 const TABS: [View, string][] = [
   ["misses", "Misses"],
@@ -26,6 +27,7 @@ const TABS: [View, string][] = [
   ["call", "One call"],
   ["graph", "Reuse graph"],
   ["result", "Results"],
+  ["tools", "Tools"],
   ["savings", "Savings"],
 ];
 
@@ -64,6 +66,7 @@ export function Session({ place }: { place: Place }) {
     }
   };
   const state = stateOf(data.waiting, about.value?.session.updated_at ?? null);
+  const damaged = about.value?.damaged ?? "";
   const counted = about.value?.session.counted;
   const line = about.value?.lines.find((found) => found.number === (branch ?? about.value!.head));
   return (
@@ -98,12 +101,17 @@ export function Session({ place }: { place: Place }) {
       {sharing && <Share session={session} />}
       {problem !== null && <Failure error={problem} />}
       {data.error && <Failure error={data.error} />}
+      {damaged && (
+        <div class="note bad" role="alert">
+          <p>{damaged}. What follows is of what is whole.</p>
+        </div>
+      )}
       <dl class="figures">
         <Figure name="Turns" value={line ? number(line.turns) : "…"} />
         <Figure name="Results" value={line ? number(line.results) : "…"} />
         <Figure name="Tokens" value={line ? short(line.tokens) : "…"} hint={line ? `${number(line.tokens)} tokens` : ""} />
-        <Figure name="Uses" value={about.value ? number(about.value.uses) : "…"} hint="Operations that drew on an earlier result" />
-        <Figure name="Budget" value={data.budget ? short(data.budget) : "…"} hint="The session’s own setting, in tokens" />
+        <Figure name="Uses" value={about.value ? number(about.value.uses) : "…"} hint="Texts and calls that used an earlier result" />
+        <Figure name="Budget" value={data.budget ? budgetOf(data.budget) : "…"} hint="The session’s own setting, in tokens" />
         <Figure name="Policy" value={data.policy || "…"} />
         {about.value && about.value.lines.length > 1 && (
           <div class="figure">
@@ -160,22 +168,23 @@ export function Session({ place }: { place: Place }) {
         )}
       </nav>
       <div id="view" tabIndex={-1}>
-        <Content place={place} data={data} />
+        <Content place={place} data={data} damaged={damaged !== ""} />
       </div>
     </section>
   );
 }
 
-function Content(props: ViewProps) {
+function Content({ damaged, ...props }: ViewProps & { damaged: boolean }) {
   const { place, data } = props;
   if (data.known === 0) {
     if (data.complete) return <Empty title="The model has not been called yet" />;
     return data.error ? null : <Loading what="Reading what each call was shown…" />;
   }
-  if (place.view === "misses") return <Misses {...props} />;
+  if (place.view === "misses") return <Misses {...props} damaged={damaged} />;
   if (place.view === "call") return <Call {...props} />;
   if (place.view === "graph") return <Graph {...props} />;
   if (place.view === "result") return <Results {...props} />;
+  if (place.view === "tools") return <Tools {...props} />;
   if (place.view === "savings") return <Savings {...props} />;
   return <Timeline {...props} />;
 }

@@ -3,11 +3,12 @@ import { useEffect, useState } from "preact/hooks";
 import { ask } from "../api";
 import { ago, date, number, percent, plural, short } from "../format";
 import { Icon } from "../parts/icon";
+import { Importing } from "../parts/importing";
 import { useAsk, useInterval } from "../parts/load";
 import { forgetMarks } from "../parts/marks";
 import { Empty, Failure, Loading } from "../parts/notes";
 import { num, Table, text, unseen } from "../parts/table";
-import { address } from "../route";
+import { address, go } from "../route";
 import type { SessionPage, SessionView } from "../types";
 
 const PAGE = 25;
@@ -42,6 +43,11 @@ export function Sessions() {
     }
     page.again();
   };
+  const imported = (made: string[]) => {
+    setProblem(null);
+    page.again();
+    if (made.length === 1) go(address(made[0]));
+  };
   const download = (session: string) => exportSession(session).then(() => setProblem(null), setProblem);
 
   return (
@@ -58,6 +64,7 @@ export function Sessions() {
             onInput={(event) => setTyped(event.currentTarget.value)}
           />
         </label>
+        <Importing onDone={imported} onFailure={setProblem} />
         <span class="live" title={`Checked every ${LIVE_MS / 1000} seconds`}>
           <span class={page.error ? "dot off" : "dot"} /> {page.error ? "Offline" : "Live"}
         </span>
@@ -102,7 +109,7 @@ const COLUMNS = [
   num("Results"),
   num("Size"),
   num("Tokens saved", "Prompt tokens left out so far, of those of the whole history, as counted when calls were made"),
-  num("In view", "Of the results that answers drew on, those they had complete"),
+  num("In view", "Share of the results that answers used which were shown complete"),
   text("Last activity"),
   unseen("Actions"),
 ];
@@ -118,12 +125,13 @@ interface RowProps {
 
 function Row({ view, doomed, onExport, onAsk, onKeep, onDelete }: RowProps) {
   const { calls, full, prompt, drawn, seen } = view.counted;
-  const none = calls === 0 ? "Only recorded: the session’s own page recomputes what its calls would have been" : undefined;
+  const none = calls === 0 ? "Only recorded: open the session to recompute its calls" : undefined;
   return (
     <tr>
       <th scope="row">
         <a href={address(view.session)}>{view.session}</a>
         {view.branches > 1 && <span class="tag">{plural(view.branches, "branch", "branches")}</span>}
+        {(view.client || view.about) && <small class="about">{[view.client, view.about].filter(Boolean).join(" · ")}</small>}
       </th>
       <td class="num">{number(view.turns)}</td>
       <td class="num">{number(view.results)}</td>

@@ -1,4 +1,4 @@
-// Read-only links to a session: made, copied, taken back.
+// Read-only links to a session: made, copied, revoked.
 import { useState } from "preact/hooks";
 import { ask } from "../api";
 import { date } from "../format";
@@ -25,7 +25,7 @@ export function Share({ session }: { session: string }) {
   const failed = problem ?? links.error;
   return (
     <section class="sharing note" aria-label="Read-only links">
-      <p>Whoever has a link sees this session’s views, and nothing else, until it ends or you take it back.</p>
+      <p>Whoever has a link sees this session’s views, and nothing else, until it expires or you revoke it.</p>
       <form class="searching" onSubmit={make}>
         <label>
           Days <input name="days" type="number" min="0.01" max="365" step="any" defaultValue="7" required />
@@ -61,7 +61,7 @@ function Row({ link, onRevoke }: { link: LinkView; onRevoke: () => void }) {
       <td class="actions">
         <Copy text={url} />
         <button class="danger-quiet" onClick={onRevoke}>
-          Take back
+          Revoke
         </button>
       </td>
     </tr>

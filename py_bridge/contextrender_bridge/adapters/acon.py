@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from contextrender_bridge.adapters.planning import Planner
 from contextrender_bridge.adapters.text_results import fitted
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 
 class ContextRenderMemory:
@@ -26,7 +26,7 @@ class ContextRenderMemory:
     """What `Planner` takes."""
 
     def get_conversation_history(self, exclude_system: bool = True) -> list[Json]:
-        """The messages for the next model call. Raises NoCredentials."""
+        """The messages for the next model call."""
         kept: Any = super()
         # Recorded with the system's message either way, so that it is one history.
         whole = kept.get_conversation_history(exclude_system=False)

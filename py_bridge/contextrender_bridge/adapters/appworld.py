@@ -15,8 +15,8 @@ from typing import Any
 
 from contextrender_bridge.adapters.planning import Planner
 from contextrender_bridge.adapters.text_results import fitted
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import ContextRender
-from contextrender_bridge.wire import Json
 
 
 class ContextRenderMixin:
@@ -31,7 +31,7 @@ class ContextRenderMixin:
 
     @property
     def trimmed_messages(self) -> list[Json]:
-        """The messages for the next model call, which may change them. Raises NoCredentials."""
+        """The messages for the next model call, which may change them."""
         # The last of the instructions is the task itself: the user's turn.
         instructions = max(self.num_instruction_messages - 1, 0)
         session = f"{self.world.experiment_name}/{self.world.task_id}"

@@ -23,9 +23,9 @@ import httpx
 from contextrender_bridge.adapters import javascript
 from contextrender_bridge.adapters.mending import ToMend
 from contextrender_bridge.adapters.trials import TRIALS
+from contextrender_bridge.base.errors import ContextRenderError
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import ContextRender
-from contextrender_bridge.errors import ContextRenderError
-from contextrender_bridge.wire import Json
 
 PROXY = "http://127.0.0.1:8700"
 BUDGET = 300

@@ -19,7 +19,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.genai.types import Content, Part
 
 from contextrender_bridge.adapters.planning import Planner, Shown, Staying
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 MEDIA = ("image", "audio")
 

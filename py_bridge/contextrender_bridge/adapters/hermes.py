@@ -11,7 +11,7 @@ from typing import Any
 from hermes_cli.config import load_config
 
 from contextrender_bridge.adapters.planning import Planner
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 NAME = "contextrender"
 DIALECTS = {

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from contextrender_bridge.adapters.mending import ToMend
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 CLIENT = "@contextrender/client"
 SECONDS = 60

@@ -16,8 +16,8 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.config import get_config
 
 from contextrender_bridge.adapters.planning import Planner, Shown
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.contents import with_text
-from contextrender_bridge.wire import Json
 
 ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 Handler = Callable[[ModelRequest], ModelResponse]

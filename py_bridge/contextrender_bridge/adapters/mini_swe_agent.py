@@ -15,7 +15,7 @@ from minisweagent.agents.default import DefaultAgent
 from minisweagent.agents.interactive import InteractiveAgent
 
 from contextrender_bridge.adapters.planning import Planner
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 
 class ContextRenderAgent(DefaultAgent):

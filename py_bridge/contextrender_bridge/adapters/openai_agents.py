@@ -16,7 +16,7 @@ from agents import Session
 from agents.run import CallModelData, CallModelInputFilter, ModelInputData
 
 from contextrender_bridge.adapters.planning import Planner
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 
 class ContextRenderFilter:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from contextrender_bridge.base.settings import DEADLINE
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.fitting import Fitted, reason_of
 from contextrender_bridge.dialects import MessagePlan
 from contextrender_bridge.dialects.chat import ChatTranscript
 from contextrender_bridge.dialects.observations import ObservationTranscript
-from contextrender_bridge.settings import DEADLINE
-from contextrender_bridge.wire import Json
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ class Planner:
         client: ContextRender | None = None,
         *,
         session: str | None = None,
-        budget: int | None = None,
+        budget: int | str | None = None,
         policy: str | None = None,
         parameters: Mapping[str, float] | None = None,
         deadline: float = DEADLINE,
@@ -34,7 +34,7 @@ class Planner:
         keep: Sequence[str] | None = None,
         bypass_tools: Sequence[str] | None = None,
     ) -> None:
-        """`client` is the local service's unless given. Raises NoCredentials.
+        """`client` is the local service's unless given.
 
         `session` names the session whatever the runtime calls it; the others are those of
         `ContextRender.fit`.

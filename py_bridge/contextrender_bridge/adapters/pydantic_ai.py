@@ -30,7 +30,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestContext
 
 from contextrender_bridge.adapters.planning import Planner, Shown
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 _KNOWN = (SystemPromptPart, UserPromptPart, ToolReturnPart, TextPart, ToolCallPart)
 # What these tools gave says which other tools the model has.

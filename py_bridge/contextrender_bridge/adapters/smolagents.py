@@ -17,9 +17,9 @@ from typing import Any, ClassVar, TypeVar
 from smolagents import ChatMessage, MessageRole, MultiStepAgent
 
 from contextrender_bridge.adapters.planning import Planner, Shown
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.contents import plain_text, with_text
 from contextrender_bridge.dialects.observations import CALL_NAME
-from contextrender_bridge.wire import Json
 
 ROLES = {MessageRole.SYSTEM: "system", MessageRole.ASSISTANT: "assistant"}
 CALLS = "Calling tools:\n"

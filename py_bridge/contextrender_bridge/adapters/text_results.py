@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from contextrender_bridge.adapters.planning import Planner
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.contents import with_text
-from contextrender_bridge.wire import Json
 
 OMITTED = "Output: [not shown]"
 

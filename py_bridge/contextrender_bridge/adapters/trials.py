@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 Settings = Mapping[str, Any]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from contextrender_bridge.audit.recorded import Found, Recorded, items, mapping, second_of
-from contextrender_bridge.usage import Usage, usage_of
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.usage import Usage, usage_of
+from contextrender_bridge.base.wire import Json
 
 SOURCE = "Claude Code"
 SYNTHETIC = "<synthetic>"
@@ -75,6 +75,7 @@ def _read(path: Path, found: Found) -> None:
     def end(kept: set[str]) -> None:
         nonlocal part, usage
         run = Recorded(f"{path.stem}#{part}", SOURCE, path.stem)
+        run.continues = f"{path.stem}#{part - 1}" if part > 1 else ""
         for entry in entries.values():
             if entry.blocks:
                 run.add("messages", {"role": entry.role, "content": entry.blocks}, entry.time)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from contextrender_bridge.audit.recorded import Found, Recorded, items, mapping, second_of
-from contextrender_bridge.usage import usage_of
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.usage import usage_of
+from contextrender_bridge.base.wire import Json
 
 SOURCE = "Codex"
 SKIPPED = frozenset({"world_state", "inter_agent_communication_metadata", "ghost_snapshot"})
@@ -41,9 +41,11 @@ def _read(path: Path, found: Found) -> None:
         elif kind == "compacted":
             found.keep(run)
             part += 1
-            run = Recorded(f"{session}#{part}", SOURCE, session)
+            run = Recorded(f"{session}#{part}", SOURCE, session, continues=run.id)
             for item in items(payload.get("replacement_history")):
                 run.add("responses", item, time)
+            if summary := payload.get("message"):
+                run.add("chat", {"role": "user", "content": str(summary)}, time)
         elif kind == "token_usage_record" or payload.get("type") == "token_usage_record":
             recorded = True
             if ordinal > copied:

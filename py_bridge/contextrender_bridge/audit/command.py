@@ -1,4 +1,4 @@
-"""What your agents' runs cost, and would have cost with ContextRender: read from this machine.
+"""Say what your agents' runs cost, and what they would have cost with ContextRender.
 
 Without FILE, what Claude Code, Codex, opencode, OpenClaw and Hermes have left here. FILEs are
 histories or requests of OpenAI's and Anthropic's APIs, or OpenTelemetry spans of model calls.
@@ -22,9 +22,9 @@ from contextrender_bridge.audit.openclaw import read_openclaw
 from contextrender_bridge.audit.opencode import read_opencode
 from contextrender_bridge.audit.recorded import Found
 from contextrender_bridge.audit.told import Audit, as_json, as_page, as_text
-from contextrender_bridge.errors import CommandError
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.settings import environment_without
 from contextrender_bridge.printing import print_json
-from contextrender_bridge.settings import environment_without
 
 MOST = 100
 READERS: Mapping[str, Callable[[Path, Found], None]] = {
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="replay the N newest runs (%(default)s)",
     )
     parser.add_argument("--workers", type=int, metavar="N", help="processes (one a processor)")
-    parser.add_argument("--html", type=Path, metavar="OUT", help="write it as a page")
+    parser.add_argument("--html", type=Path, metavar="OUT", help="write it as an HTML page")
     parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 

@@ -17,14 +17,14 @@ from pathlib import Path
 
 from contextrender_bridge.audit.recorded import Found, Recorded, items, mapping
 from contextrender_bridge.audit.spans import Traces, spans_in
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.usage import usage_of
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.usage import usage_of
+from contextrender_bridge.base.wire import Json
 
 SUFFIXES = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
 BLOCKS = frozenset({"tool_use", "tool_result"})
 SIDE_BY_SIDE = 16
-"""Among so many runs a request of a log is looked for that goes on with one."""
+"""A request of a log may continue one of this many last runs."""
 
 
 def read_files(path: Path, found: Found) -> None:

@@ -16,8 +16,8 @@ from typing import Any
 
 from contextrender_bridge.audit.recorded import Found, Recorded, items, mapping
 from contextrender_bridge.audit.stores import store_at
-from contextrender_bridge.usage import Usage
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.base.wire import Json
 
 SOURCE = "Hermes"
 MESSAGES = """

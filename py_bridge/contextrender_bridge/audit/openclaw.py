@@ -21,8 +21,8 @@ from contextrender_bridge.audit.recorded import (
     whole,
 )
 from contextrender_bridge.audit.stores import store_at
-from contextrender_bridge.usage import Usage
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.base.wire import Json
 
 SOURCE = "OpenClaw"
 EVENTS = "select session_id, event_json, event_zstd from transcript_events order by session_id, seq"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from contextrender_bridge.audit.recorded import Found, Recorded, mapping, second_of, whole
 from contextrender_bridge.audit.stores import store_at
-from contextrender_bridge.usage import Usage
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.base.wire import Json
 
 SOURCE = "opencode"
 QUERY = """
@@ -34,7 +34,9 @@ def read_opencode(home: Path, found: Found) -> None:
             summary = info.get("summary") is True and info.get("role") == "assistant"
             if session != run.task or summary:
                 found.keep(run)
-                run = Recorded(f"{session}#{id}" if summary else session, SOURCE, session)
+                last = run.id if session == run.task else ""
+                id_ = f"{session}#{id}" if summary else session
+                run = Recorded(id_, SOURCE, session, continues=last)
             parts = [next(found.parsed(part), {}) for *_, part in rows if part]
             _bill(run, id, info, found)
             _add(run, info, parts)

@@ -10,9 +10,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects import DIALECTS
-from contextrender_bridge.usage import Usage
-from contextrender_bridge.wire import Json
 
 
 @dataclass
@@ -20,7 +20,8 @@ class Recorded:
     """One history of an agent, as its last model call saw it, and all its calls' usage.
 
     `messages` are canonical chat messages and `times` the second of each, 0 where it is not
-    known. A session that was compacted is several of them with one `task`.
+    known. A session that was compacted is several of them with one `task`; each `continues` the one
+    before, whose summary it begins with.
     """
 
     id: str
@@ -30,13 +31,17 @@ class Recorded:
     messages: list[Json] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     usage: list[Usage] = field(default_factory=list)
+    continues: str = ""
 
     def add(self, dialect: str, item: Json, time: float = 0.0) -> None:
         """Appends what one item of a request in that dialect is as messages."""
         field_name = "input" if dialect == "responses" else "messages"
-        found = DIALECTS[dialect].read({field_name: [item]}).messages
-        self.messages += found
-        self.times += [time] * len(found)
+        for message in DIALECTS[dialect].read({field_name: [item]}).messages:
+            if dialect == "responses" and _goes_on(self.messages, message):
+                _join(self.messages[-1], message)
+            else:
+                self.messages.append(message)
+                self.times.append(time)
 
     @property
     def calls(self) -> int:
@@ -52,6 +57,19 @@ class Recorded:
     def results(self) -> int:
         """The tools' answers."""
         return sum(message["role"] == "tool" for message in self.messages)
+
+
+def _goes_on(messages: list[Json], message: Json) -> bool:
+    """Whether an item is of the same answer as the one before: text and calls are items there."""
+    return bool(messages) and messages[-1]["role"] == message["role"] == "assistant"
+
+
+def _join(answer: Json, more: Json) -> None:
+    """Puts the rest of an answer to its beginning."""
+    texts = [text for text in (answer.get("content"), more.get("content")) if text]
+    answer["content"] = "\n\n".join(texts) if texts else None
+    if calls := [*answer.get("tool_calls", ()), *more.get("tool_calls", ())]:
+        answer["tool_calls"] = calls
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The runs replayed: what the recommended setting would have cost, and put out of sight."""
+"""Replays the runs: what the recommended setting would have cost and hidden."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from contextrender_bridge.audit.recorded import Recorded
-from contextrender_bridge.errors import ContextRenderError
+from contextrender_bridge.base.errors import ContextRenderError
 from engine.text.transcript import check_messages
 from evaluation.advice import BUDGETS, POLICIES, advise
 from evaluation.cases import Case, cases_of
-from evaluation.prices import Prices
+from evaluation.compactions import CompactionScore, measure_runs
+from evaluation.prices import RulePrices
 from evaluation.progress import progress
 from evaluation.runs import Run
 from evaluation.scores import RunScore
@@ -20,12 +21,16 @@ from evaluation.workers import replay_runs
 
 @dataclass(frozen=True)
 class Replayed:
-    """The verdict on `runs` of those with tool results; None where there is none."""
+    """The verdict on `runs` of those with tool results; None where there is none.
+
+    `compactions` is what the agents' own lost; None where they never compacted.
+    """
 
     verdict: Verdict | None
     runs: int
     calls: int
     left_out: int
+    compactions: CompactionScore | None = None
 
 
 def replay(found: Sequence[Recorded], most: int, workers: int | None) -> Replayed:
@@ -41,9 +46,17 @@ def replay(found: Sequence[Recorded], most: int, workers: int | None) -> Replaye
         with progress("Replaying model calls", total) as advance:
             return replay_runs(runs, cases, workers, advance, closed_loop=True)
 
-    verdict = advise(runs, cases_of(POLICIES, BUDGETS), Prices(), replayed)
+    verdict = advise(runs, cases_of(POLICIES, BUDGETS), RulePrices(), replayed)
     calls = sum(run.invocations for run in runs)
-    return Replayed(verdict, len(runs), calls, len(useful) - len(runs))
+    lost = _lost(found)
+    return Replayed(verdict, len(runs), calls, len(useful) - len(runs), lost)
+
+
+def _lost(found: Sequence[Recorded]) -> CompactionScore | None:
+    """What compactions lost, in the sessions that had any."""
+    tasks = {(run.source, run.task) for run in found if run.continues}
+    runs = [made for one in found if (one.source, one.task) in tasks and (made := _run(one))]
+    return measure_runs(runs) if runs else None
 
 
 def _run(one: Recorded) -> Run | None:
@@ -52,7 +65,9 @@ def _run(one: Recorded) -> Run | None:
     except ContextRenderError:
         return None
     times = _never_back(one.times) if all(one.times) else []
-    return Run(one.id, one.source, one.model, one.messages, one.task, times=times)
+    return Run(
+        one.id, one.source, one.model, one.messages, one.task, times=times, continues=one.continues
+    )
 
 
 def _never_back(times: Sequence[float]) -> list[float]:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from contextrender_bridge.audit.recorded import Found, Recorded, items, mapping, second_of
-from contextrender_bridge.usage import Usage
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.base.wire import Json
 
 SOURCE = "OpenTelemetry"
 

@@ -1,4 +1,4 @@
-"""An audit in words: for the terminal, as JSON, and as a page."""
+"""Prints an audit: in the terminal, as JSON, as a page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from typing import Any
 from contextrender_bridge.audit.bills import Bill
 from contextrender_bridge.audit.recorded import Found
 from contextrender_bridge.audit.replayed import Replayed
+from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.printing import printable
+from engine.parameters import budget_name
+from evaluation.compactions import CompactionScore, within
 
 TITLES = ("model", "calls", "prompt", "from cache", "written to it", "output", "dollars")
 NOT_SEEN = (
@@ -21,7 +24,7 @@ NOT_SEEN = (
 STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
     "table{border-collapse:collapse}td,th{padding:.2rem .8rem;text-align:right}"
-    "td:first-child,th:first-child{text-align:left}"
+    "td:first-child,th:first-child{text-align:left}meter{width:20rem}caption{text-align:left}"
 )
 
 
@@ -60,9 +63,38 @@ class Audit:
         if verdict.best is not None:
             case = verdict.best.case
             said.append(
-                f"To use it: contextrender wrap --policy {case.name} --budget {case.budget} AGENT"
+                f"To use it: contextrender wrap --policy {case.name} "
+                f"--budget {budget_name(case.budget)} AGENT"
             )
         return said
+
+    @property
+    def compactions(self) -> list[str]:
+        """Sentences: what the agents' own compactions lost."""
+        lost = self.replayed.compactions
+        if lost is None:
+            return ["No session was compacted by its agent."]
+        said = [f"Compactions by the agents themselves: {lost.count:,}."]
+        if not lost.steps:
+            return [*said, "No step after them drew on results from before."]
+        shown = ", ".join(
+            f"{lost.share(seen):.0%} {within(name)}" for name, seen in lost.shown.items()
+        )
+        prices = Prices.of()
+        dollars = sum(
+            price.fresh * tokens
+            for model, tokens in lost.read_tokens.items()
+            if (price := prices.of_model(model)) is not None
+        )
+        return [
+            *said,
+            f"{lost.steps:,} steps after them drew on results from before. The agent's summary "
+            f"held all that {lost.share(lost.summary):.0%} of them needed; with what the agent "
+            f"read again, {lost.share(lost.again):.0%}.",
+            f"Read again: {lost.read_calls:,} results, {sum(lost.read_tokens.values()):,} tokens"
+            + (f" (${dollars:,.2f} at the price of input)." if dollars else "."),
+            f"ContextRender would have shown, with nothing read again: {shown}.",
+        ]
 
 
 _LOST = ("damaged lines", "unknown lines", "unreadable files")
@@ -79,8 +111,9 @@ def as_text(audit: Audit) -> str:
         )
         for row in rows
     ]
+    lines += _priced(audit.bills)
     table = ["What they cost, as the providers counted", "", *lines, ""] if audit.bills else []
-    return "\n".join([*audit.head, "", *table, *audit.advice])
+    return "\n".join([*audit.head, "", *table, *audit.compactions, "", *audit.advice])
 
 
 def as_json(audit: Audit) -> dict[str, Any]:
@@ -96,6 +129,7 @@ def as_json(audit: Audit) -> dict[str, Any]:
             "left_out": replayed.left_out,
         },
         "verdict": replayed.verdict.to_json() if replayed.verdict else None,
+        "compactions": (replayed.compactions or CompactionScore()).to_json(),
     }
 
 
@@ -107,12 +141,36 @@ def as_page(audit: Audit) -> str:
     )
     titles = "".join(f"<th>{title}</th>" for title in TITLES)
     said = "".join(f"<p>{escape(line)}</p>" for line in audit.head)
+    priced = "".join(f"<p>{escape(line)}</p>" for line in _priced(audit.bills))
     advice = "".join(f"<p>{escape(line)}</p>" for line in audit.advice)
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>ContextRender: audit</title>'
         f"<style>{STYLE}</style><h1>What your agents' runs cost</h1>{said}"
-        f"<table><tr>{titles}</tr>{rows}</table><h2>What to use</h2>{advice}</html>\n"
+        f"<table><tr>{titles}</tr>{rows}</table>{priced}"
+        f"<h2>What compaction lost</h2>{_compactions(audit)}"
+        f"<h2>What to use</h2>{advice}</html>\n"
     )
+
+
+def _compactions(audit: Audit) -> str:
+    """The sentences, and a bar for each share."""
+    said = "".join(f"<p>{escape(line)}</p>" for line in audit.compactions)
+    lost = audit.replayed.compactions
+    if lost is None or not lost.steps:
+        return said
+    rows = {"the agent's summary": lost.summary, "and what it read again": lost.again}
+    rows |= {f"ContextRender, {within(name)}": seen for name, seen in lost.shown.items()}
+    bars = "".join(
+        f'<tr><td>{escape(name)}</td><td><meter min="0" max="1" value="{share:.4f}"></meter></td>'
+        f"<td>{share:.0%}</td></tr>"
+        for name, seen in rows.items()
+        if (share := lost.share(seen)) is not None
+    )
+    return f"{said}<table><caption>Steps that had all they needed</caption>{bars}</table>"
+
+
+def _priced(bills: Sequence[Bill]) -> list[str]:
+    return [f"{bill.model} is priced as {bill.priced_as}." for bill in bills if bill.priced_as]
 
 
 def _row(bill: Bill) -> tuple[str, ...]:

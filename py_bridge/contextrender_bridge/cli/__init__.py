@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from contextrender_bridge.errors import CommandError, ContextRenderError
-from contextrender_bridge.installing import how_to_serve
-from contextrender_bridge.paths import make_app_importable
+from contextrender_bridge.base.errors import CommandError, ContextRenderError
+from contextrender_bridge.base.installing import how_to_serve
+from contextrender_bridge.base.paths import make_app_importable
+from contextrender_bridge.base.settings import unknown_variables
 
 HERE = "contextrender_bridge"
 
@@ -30,39 +31,52 @@ class Subcommand:
     server: bool = False
 
 
-SUBCOMMANDS = {
-    "serve": Subcommand("run the service", f"{HERE}.server.serve", server=True),
-    "user": Subcommand("add users, make tokens", f"{HERE}.cli.user", server=True),
-    "copy": Subcommand("move to another database", f"{HERE}.cli.copy", server=True),
-    "backup": Subcommand("back up while it runs", f"{HERE}.cli.backup", server=True),
-    "gc": Subcommand("delete what is not kept", f"{HERE}.cli.gc", server=True),
-    "restore": Subcommand("restore a backup", f"{HERE}.cli.restore", server=True),
-    "migrate": Subcommand("bring the store up to date", f"{HERE}.cli.migrate", server=True),
-    "check": Subcommand("find damaged rows in the store", f"{HERE}.cli.check", server=True),
-    "doctor": Subcommand("check the set-up and say what to do", f"{HERE}.cli.doctor"),
-    "sessions": Subcommand("list sessions", f"{HERE}.cli.look.sessions"),
-    "search": Subcommand("search sessions' contents", f"{HERE}.cli.look.search"),
-    "savings": Subcommand("say what all sessions saved", f"{HERE}.cli.look.savings"),
-    "console": Subcommand("open the console in a browser", f"{HERE}.cli.look.console"),
-    "share": Subcommand("make a read-only link to a session", f"{HERE}.cli.look.share"),
-    "show": Subcommand("show a session or a call", f"{HERE}.cli.look.show"),
-    "explain": Subcommand("say why results were shown", f"{HERE}.cli.look.explain"),
-    "recall": Subcommand("print complete results", f"{HERE}.cli.look.recall"),
-    "holdout": Subcommand("compare with sessions sent whole", f"{HERE}.cli.look.holdout"),
-    "graph": Subcommand("draw the graph of reuse", f"{HERE}.cli.look.graph"),
-    "jac": Subcommand("run your own walker, draw a session", f"{HERE}.cli.jac", server=True),
-    "replay": Subcommand("measure policies on runs", "evaluation.command", server=True),
-    "eval": Subcommand("write the whole report on runs", "evaluation.evaluate", server=True),
-    "advise": Subcommand("say what policy and budget to use", "evaluation.advise", server=True),
-    "demo": Subcommand("start the service and replay runs", "evaluation.demo", server=True),
-    "proxy": Subcommand("make model calls fit", f"{HERE}.proxy.command"),
-    "config": Subcommand("show the settings in force", f"{HERE}.cli.config"),
-    "wrap": Subcommand("run an agent through it", f"{HERE}.wrap.command"),
-    "audit": Subcommand(
-        "say what your runs cost, and would have", f"{HERE}.audit.command", server=True
-    ),
-    "mcp": Subcommand("serve recall to MCP clients", f"{HERE}.cli.mcp"),
+GROUPS = {
+    "Use it": {
+        "wrap": Subcommand("run a coding agent through it", f"{HERE}.wrap.command"),
+        "proxy": Subcommand("shorten any program's model calls", f"{HERE}.proxy.command"),
+        "serve": Subcommand("run the service", f"{HERE}.server.process.start", server=True),
+        "mcp": Subcommand("serve recall to MCP clients", f"{HERE}.cli.mcp"),
+    },
+    "See what it did": {
+        "console": Subcommand("open the console in a browser", f"{HERE}.cli.look.console"),
+        "sessions": Subcommand("list sessions", f"{HERE}.cli.look.sessions"),
+        "show": Subcommand("show a session or a call", f"{HERE}.cli.look.show"),
+        "explain": Subcommand("say why results were shown or not", f"{HERE}.cli.look.explain"),
+        "recall": Subcommand("print complete results", f"{HERE}.cli.look.recall"),
+        "search": Subcommand("search the contents of sessions", f"{HERE}.cli.look.search"),
+        "graph": Subcommand("draw the graph of reuse", f"{HERE}.cli.look.graph"),
+        "savings": Subcommand("show what all sessions saved", f"{HERE}.cli.look.savings"),
+        "holdout": Subcommand("compare with sessions sent whole", f"{HERE}.cli.look.holdout"),
+        "share": Subcommand("make a read-only link to a session", f"{HERE}.cli.look.share"),
+    },
+    "Measure": {
+        "audit": Subcommand(
+            "say what your runs cost, and could have", f"{HERE}.audit.command", server=True
+        ),
+        "advise": Subcommand("recommend a policy and a budget", "evaluation.advise", server=True),
+        "replay": Subcommand("measure policies on runs", "evaluation.command", server=True),
+        "eval": Subcommand("write a whole report on runs", "evaluation.evaluate", server=True),
+        "demo": Subcommand("start the service and replay runs", "evaluation.demo", server=True),
+        "price": Subcommand("show or set a model's price", f"{HERE}.cli.price"),
+    },
+    "Operate": {
+        "doctor": Subcommand("check the set-up and say what to do", f"{HERE}.cli.doctor"),
+        "config": Subcommand("show the settings in force", f"{HERE}.cli.config"),
+        "user": Subcommand("add users, make tokens", f"{HERE}.cli.user", server=True),
+        "export": Subcommand("write a session to a file", f"{HERE}.cli.export"),
+        "import": Subcommand("import sessions from files", f"{HERE}.cli.import_"),
+        "delete": Subcommand("delete sessions for good", f"{HERE}.cli.delete"),
+        "gc": Subcommand("delete sessions beyond the limits", f"{HERE}.cli.gc", server=True),
+        "backup": Subcommand("back up the store", f"{HERE}.cli.backup", server=True),
+        "restore": Subcommand("restore a backup", f"{HERE}.cli.restore", server=True),
+        "check": Subcommand("find damaged rows in the store", f"{HERE}.cli.check", server=True),
+        "jac": Subcommand("run your own walker, draw a session", f"{HERE}.cli.jac", server=True),
+    },
 }
+"""As `--help` lists them, the most used first."""
+
+SUBCOMMANDS = {name: row for rows in GROUPS.values() for name, row in rows.items()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,6 +86,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if chosen.command is None:
         parser.print_help()
         return 0
+    for strange in unknown_variables() if chosen.command not in ("config", "doctor") else ():
+        print(f"contextrender: {strange}", file=sys.stderr)
     try:
         return _run(chosen.command, chosen.arguments)
     except CommandError as error:
@@ -88,12 +104,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    listing = "\n".join(f"  {name:<8} {row.help}" for name, row in SUBCOMMANDS.items())
+    listing = "\n\n".join(
+        "\n".join([f"{title}:", *(f"  {name:<9} {row.help}" for name, row in rows.items())])
+        for title, rows in GROUPS.items()
+    )
     parser = argparse.ArgumentParser(
         prog="contextrender",
         usage="%(prog)s [-h] [--version] COMMAND ...",
         description="Agent histories within a token budget.",
-        epilog=f"commands:\n{listing}\n\n`contextrender COMMAND --help` lists a command's options.",
+        epilog=f"{listing}\n\n`contextrender COMMAND --help` lists a command's options.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=version("contextrender"))

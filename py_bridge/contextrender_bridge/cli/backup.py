@@ -3,20 +3,20 @@
 import argparse
 from pathlib import Path
 
-from contextrender_bridge.paths import data_dir
+from contextrender_bridge.base.paths import data_dir
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender backup`."""
-    parser.add_argument("target", type=Path, metavar="DEST", help="a folder that is new or empty")
+    parser.add_argument("target", type=Path, metavar="DEST", help="a new or empty folder")
     parser.add_argument("--data", type=Path, metavar="DIR", help=f"the server's ({data_dir()})")
 
 
 def run(args: argparse.Namespace) -> int:
     """Writes the folder and says what it holds."""
     import contextrender_bridge.server  # noqa: F401  (the app's own packages)
-    from graph.runtime.backup import back_up
-    from graph.runtime.opening import open_there
+    from graph.store.backup import back_up
+    from graph.store.opening import open_there
 
     data = args.data or data_dir()
     store = open_there(data)

@@ -2,12 +2,16 @@
 
 import argparse
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
-from contextrender_bridge.paths import data_dir
+from contextrender_bridge.base.paths import data_dir
 from contextrender_bridge.printing import add_json, print_json
 
-MOST_SHOWN = 50
+MOST_SHOWN = 20
+"""Of one session."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,8 +20,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--repair",
         action="store_true",
-        help="put aside what cannot be read or belongs to nothing (`jac db quarantine` shows it), "
-        "and remove edges that lead nowhere",
+        help="quarantine what cannot be read or belongs to nothing (`jac db quarantine` lists it), "
+        "write Reuse edges anew from texts, and remove edges that lead nowhere",
     )
     add_json(parser)
 
@@ -25,32 +29,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints what is found; 1 if anything was, and was not repaired."""
     import contextrender_bridge.server  # noqa: F401  (the app's own packages)
-    from contextrender_bridge.paths import app_dir
+    from contextrender_bridge.base.paths import app_dir
     from contextrender_bridge.server.runtime import load_app
-    from graph.runtime.checking import check_store, repair
-    from graph.runtime.opening import open_store
+    from graph.runtime.archetypes import unreadable
+    from graph.sessions.check import check_store
+    from graph.sessions.findings import repair
+    from graph.store.opening import open_store
 
     load_app(app_dir())
     store = open_store(args.data or data_dir())
     try:
-        found = list(check_store(store))
-        mended = [args.repair and repair(store, one) for one in found]
+        found = list(check_store(store, unreadable))
+        told = [
+            {
+                "kind": one.kind,
+                "session": one.session,
+                "user": f"{one.owner}",
+                "what": one.told,
+                "repaired": args.repair and repair(store, one),
+            }
+            for one in found
+        ]
     finally:
         store.close()
-    told = [
-        {"kind": one.kind, "what": one.told, "repaired": done}
-        for one, done in zip(found, mended, strict=True)
-    ]
     if args.json:
         print_json({"ok": not found, "findings": told})
     else:
-        for one in told[:MOST_SHOWN]:
-            print(f"{one['kind']:<10} {one['what']}{' (repaired)' if one['repaired'] else ''}")
-        print(_summary(told))
-    return 0 if all(mended) else 1
+        _print(told)
+    return 0 if all(one["repaired"] for one in told) else 1
 
 
-def _summary(told: list[dict[str, object]]) -> str:
+def _print(told: Sequence[Mapping[str, Any]]) -> None:
+    """Session by session, then what belongs to none, then the sum."""
+    of_one = sorted(told, key=lambda one: (not one["session"], one["user"], one["session"]))
+    for (_, session), some in groupby(of_one, key=lambda one: (one["user"], one["session"])):
+        findings = list(some)
+        print(f"session {session!r}:" if session else "in no session:")
+        for one in findings[:MOST_SHOWN]:
+            print(f"  {one['kind']:<10} {one['what']}{' (repaired)' if one['repaired'] else ''}")
+        if len(findings) > MOST_SHOWN:
+            print(f"  and {len(findings) - MOST_SHOWN} more: --json tells all")
+    print(_summary(told))
+
+
+def _summary(told: Sequence[Mapping[str, Any]]) -> str:
     if not told:
         return "Nothing is wrong."
     counts = Counter(str(one["kind"]) for one in told)

@@ -1,29 +1,33 @@
-"""Every setting in force and where it is from: environment, configuration file or default."""
+"""Show every setting in force and where it is from: environment, file or default."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 
-from contextrender_bridge.settings import InForce, config_file, in_force
+from contextrender_bridge.base.settings import InForce, config_file, in_force, unknown_variables
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender config`."""
-    parser.add_argument("--json", action="store_true", help="as JSON, for programs")
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints them; secrets only as set or not."""
-    rows = in_force()
+    """Prints them; secrets only as set or not. 1 if one is unfit."""
+    unfit: list[str] = []
+    rows = in_force(unfit)
     if args.json:
         print(json.dumps({row.name: {"value": _shown(row), "source": row.source} for row in rows}))
-        return 0
+        return 1 if unfit else 0
     for row in rows:
         print(f"{row.name:<20} {_shown(row):<34} {row.source}")
     there = "" if config_file().exists() else " (not there)"
     print(f"\nConfiguration file: {config_file()}{there}")
-    return 0
+    for sentence in [*unfit, *unknown_variables()]:
+        print(f"contextrender: {sentence}", file=sys.stderr)
+    return 1 if unfit else 0
 
 
 def _shown(row: InForce) -> str:

@@ -1,10 +1,11 @@
-"""Check this machine's set-up: what is there, what is not, and what to do about it."""
+"""Check the set-up of this machine, and say what to do about what is wrong."""
 
 from __future__ import annotations
 
 import argparse
 
-from contextrender_bridge.cli.checks import CHECKS, Finding
+from contextrender_bridge.base.settings import unfit_as_defaults
+from contextrender_bridge.cli.diagnosis import CHECKS, Finding
 from contextrender_bridge.printing import add_json, print_json
 
 MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
@@ -17,7 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the findings; 1 if one of them stops ContextRender from working."""
-    findings = [finding for check in CHECKS for finding in check()]
+    with unfit_as_defaults():
+        findings = [finding for check in CHECKS for finding in check()]
     bad = any(finding.state == "bad" for finding in findings)
     if args.json:
         print_json({"ok": not bad, "findings": [vars(finding) for finding in findings]})

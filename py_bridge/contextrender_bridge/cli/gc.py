@@ -1,23 +1,23 @@
-"""Delete the sessions that are not kept, as `keep_days`, `keep_sessions` and `keep_mb` say."""
+"""Delete sessions beyond the limits `keep_days`, `keep_sessions` and `keep_mb`."""
 
 import argparse
 import time
 from pathlib import Path
 
-from contextrender_bridge.paths import app_dir, data_dir, make_private
-from contextrender_bridge.settings import current_settings
+from contextrender_bridge.base.paths import app_dir, data_dir, make_private
+from contextrender_bridge.base.settings import current_settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender gc`."""
-    parser.add_argument("--dry-run", action="store_true", help="only say what would go")
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be deleted")
     parser.add_argument("--data", type=Path, metavar="DIR", help=f"the server's ({data_dir()})")
 
 
 def run(args: argparse.Namespace) -> int:
     """A line for each session, and the sum; a server that runs on the store may go on."""
-    from contextrender_bridge.server.accounts import Accounts
-    from contextrender_bridge.server.retention import Retention
+    from contextrender_bridge.server.accounts.users import Accounts
+    from contextrender_bridge.server.limits.retention import Retention
     from contextrender_bridge.server.runtime import Runtime
 
     data = make_private(args.data or data_dir())

@@ -1,6 +1,6 @@
 """Run a walker of your own on the stored graph, or draw one session. Nothing is written.
 
-It works as one user; a server that runs on the store may go on.
+It works as one user, also while a server runs on the store.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.paths import app_dir, data_dir, make_private
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.paths import app_dir, data_dir, make_private
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 @contextmanager
 def _as_user(name: str, folder: Path | None) -> Iterator[None]:
     """Jac's calls work on that user's graph; what they change is forgotten."""
-    from contextrender_bridge.server.accounts import Accounts
+    from contextrender_bridge.server.accounts.users import Accounts
     from contextrender_bridge.server.runtime import Runtime
 
     data = make_private(folder or data_dir())

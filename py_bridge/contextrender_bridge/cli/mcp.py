@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.installing import how_to_install
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.installing import how_to_install
 from contextrender_bridge.listening import address, listen
 
 
@@ -24,9 +24,9 @@ def run(args: argparse.Namespace) -> int:
     except ImportError:
         raise CommandError(f"`contextrender mcp` needs {how_to_install('mcp')}.") from None
 
+    from contextrender_bridge.base.errors import NoCredentials
     from contextrender_bridge.client import AsyncContextRender
     from contextrender_bridge.client.credentials import resolve_credentials
-    from contextrender_bridge.errors import NoCredentials
 
     try:
         known = resolve_credentials(None, None)

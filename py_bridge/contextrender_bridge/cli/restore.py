@@ -1,24 +1,26 @@
-"""Restore a backup into a data folder without a store, or into an empty database that is set."""
+"""Restore a backup into an empty data folder, or into the empty database that is set."""
 
 import argparse
 from pathlib import Path
 
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.paths import data_dir
-from contextrender_bridge.settings import current_settings
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.paths import data_dir
+from contextrender_bridge.base.settings import current_settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender restore`."""
-    parser.add_argument("source", type=Path, metavar="SRC", help="a folder that `backup` wrote")
+    parser.add_argument(
+        "source", type=Path, metavar="SRC", help="a folder that `contextrender backup` wrote"
+    )
     parser.add_argument("--data", type=Path, metavar="DIR", help=f"the server's ({data_dir()})")
 
 
 def run(args: argparse.Namespace) -> int:
     """Restores it, all or nothing, and says what there is now."""
     import contextrender_bridge.server  # noqa: F401  (the app's own packages)
-    from graph.runtime.backup import is_empty, restore
-    from graph.runtime.opening import open_named
+    from graph.store.backup import is_empty, restore
+    from graph.store.opening import open_named
 
     data = args.data or data_dir()
     database = current_settings().database

@@ -1,11 +1,11 @@
-"""Users and their tokens; what is done counts at once, also in servers that run."""
+"""Manage users and their tokens. Changes apply at once, also to running servers."""
 
 import argparse
 import sys
 from pathlib import Path
 
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.paths import app_dir, data_dir, make_private
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.paths import app_dir, data_dir, make_private
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,27 +16,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--password-stdin", action="store_true", help="read a password for /user/login from stdin"
     )
     token = _action(actions, "token", "print a new token")
-    token.add_argument("--revoke", action="store_true", help="take back all tokens; print none")
+    token.add_argument("--revoke", action="store_true", help="revoke all tokens; print none")
     for makes in (add, token):
         makes.add_argument(
             "--days",
             type=int,
             metavar="N",
-            help="days that the token is good (CONTEXTRENDER_TOKEN_DAYS)",
+            help="days until the token expires (CONTEXTRENDER_TOKEN_DAYS)",
         )
     _action(actions, "password", "change a user's password to a line from stdin; revokes tokens")
     remove = _action(actions, "remove", "remove a user, and say what becomes of the sessions")
     fate = remove.add_mutually_exclusive_group(required=True)
-    fate.add_argument("--delete-sessions", action="store_true", help="they are deleted for good")
-    fate.add_argument("--hand-over", metavar="TO", help="they become those of the user TO")
+    fate.add_argument("--delete-sessions", action="store_true", help="delete the sessions for good")
+    fate.add_argument("--hand-over", metavar="TO", help="give the sessions to the user TO")
     _action(actions, "root", "print the id of a user's root, for `jac enter -r`")
     _action(actions, "list", "list the users", named=False)
 
 
 def run(args: argparse.Namespace) -> int:
     """Does it, and prints what the action is for."""
-    from contextrender_bridge.server.accounts import Accounts
-    from contextrender_bridge.server.removal import remove_user
+    from contextrender_bridge.server.accounts.removal import remove_user
+    from contextrender_bridge.server.accounts.users import Accounts
     from contextrender_bridge.server.runtime import Runtime
 
     data = make_private(args.data or data_dir())

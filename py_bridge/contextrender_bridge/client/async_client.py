@@ -46,17 +46,20 @@ class AsyncContextRender:
         login: tuple[str, str] | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """As for `ContextRender`. Raises NoCredentials."""
+        """As for `ContextRender`."""
         self._core = Core(url, token, retries=retries, login=login)
-        self.url = self._core.url
         self.failures = self._core.failures
         self._http = httpx.AsyncClient(
-            base_url=self.url,
             timeout=timeout,
-            trust_env=not is_local(self.url),
+            trust_env=bool(self.url) and not is_local(self.url),
             transport=transport,
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
         )
+
+    @property
+    def url(self) -> str:
+        """Where the service is; empty while none is known."""
+        return self._core.url
 
     async def __aenter__(self) -> AsyncContextRender:
         """The client itself."""
@@ -110,5 +113,7 @@ class AsyncContextRender:
         return await asyncio.wait_for(self._post(step), step.seconds)
 
     async def _post(self, step: Exchange) -> Answer:
-        got = await self._http.post(step.path, content=step.body, headers=step.headers)
+        got = await self._http.post(
+            f"{self.url}{step.path}", content=step.body, headers=step.headers
+        )
         return Answer(got.status_code, got.content)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from math import inf
 from typing import Any, cast
 
-from contextrender_bridge import wire
-from contextrender_bridge.client.credentials import resolve_credentials
-from contextrender_bridge.client.flow import Answer, Exchange, Flow, Wait
-from contextrender_bridge.errors import (
+from contextrender_bridge.base import wire
+from contextrender_bridge.base.errors import (
     InvalidRequest,
     NoCredentials,
     ServerError,
@@ -18,7 +17,10 @@ from contextrender_bridge.errors import (
     Unreachable,
     error_of,
 )
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.settings import current_settings
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.client.credentials import resolve_credentials
+from contextrender_bridge.client.flow import Answer, Exchange, Flow, Wait
 
 RETRIES = 2
 FIRST_PAUSE = 0.05
@@ -39,10 +41,20 @@ class Connection:
         retries: int = RETRIES,
         login: tuple[str, str] | None = None,
     ) -> None:
-        """As the clients have it. Raises NoCredentials."""
-        known = resolve_credentials(url, token or (login and NO_TOKEN))
-        self.url = known.url
-        self.token = known.token
+        """As the clients have it. Raises NoCredentials for an address without a token.
+
+        Where no address is known either, the local service is looked for at every call.
+        """
+        self._own_token = token or (login and NO_TOKEN)
+        self._finds_service = not (url or current_settings().url)
+        self.url = self.token = ""
+        try:
+            known = resolve_credentials(url, self._own_token)
+        except NoCredentials:
+            if not self._finds_service:
+                raise
+        else:
+            self.url, self.token = known.url, known.token
         self._token_given = bool(token) or login is not None
         self._login = login
         self._retries = retries
@@ -50,10 +62,12 @@ class Connection:
     def call(
         self, walker: str, fields: Mapping[str, Any], token: str | None = None, until: float = inf
     ) -> Flow[Json]:
-        """A walker's report; fields that are None are left to the service.
+        """A walker's report; fields that are None are left to the service. Raises NoCredentials.
 
         `token` is that of another user for this call; `until` is on the clock of `time.monotonic`.
         """
+        if not self.url:
+            self._find_service()
         body = _encoded({name: value for name, value in fields.items() if value is not None})
         session = str(fields.get("session") or "")
         pause = FIRST_PAUSE
@@ -62,6 +76,8 @@ class Connection:
             try:
                 return (yield from self._report(f"/walker/{walker}", body, token, until, session))
             except (Unreachable, ServerError) as error:
+                if isinstance(error, Unreachable) and self._has_moved():
+                    continue
                 late = time.monotonic() + pause > until
                 if late or not left or error.status not in PASSING:
                     raise
@@ -83,6 +99,19 @@ class Connection:
         if not answer.get("reports"):
             raise error_of(200, answer)
         return cast(Json, answer["reports"][0])
+
+    def _find_service(self) -> None:
+        """Takes the address and the token of the local service. Raises NoCredentials."""
+        known = resolve_credentials(None, self._own_token)
+        self.url, self.token = known.url, known.token
+
+    def _has_moved(self) -> bool:
+        """Whether the local service is at another address by now: it was started again."""
+        before = self.url
+        if self._finds_service:
+            with suppress(NoCredentials):
+                self._find_service()
+        return self.url != before
 
     def _refresh(self, used: str, until: float) -> Flow[bool]:
         """Whether there is another token to try; another call may have got it already."""

@@ -11,6 +11,9 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any, cast
 
+from contextrender_bridge.base.errors import HistoryDiverged, InvalidRequest
+from contextrender_bridge.base.settings import DEADLINE, current_settings
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.connection import Connection
 from contextrender_bridge.client.fitting import (
     Failures,
@@ -19,6 +22,7 @@ from contextrender_bridge.client.fitting import (
     fitted,
     is_callers_mistake,
     reason_of,
+    remedy_of,
 )
 from contextrender_bridge.client.flow import Flow
 from contextrender_bridge.client.replies import (
@@ -31,11 +35,9 @@ from contextrender_bridge.client.replies import (
     SessionPage,
     SyncView,
 )
-from contextrender_bridge.client.sent import Known, Sent
-from contextrender_bridge.client.session_names import name_of
-from contextrender_bridge.errors import HistoryDiverged, InvalidRequest
-from contextrender_bridge.settings import DEADLINE
-from contextrender_bridge.wire import Json
+from contextrender_bridge.client.sent import Key, Known, Now, Sent
+from contextrender_bridge.client.session_names import name_of_body
+from contextrender_bridge.dialects import Transcript
 
 Message = Mapping[str, Any]
 
@@ -43,8 +45,8 @@ Message = Mapping[str, Any]
 class Core(Connection):
     """Every method is a flow that gives the reply, typed in `replies`, or raises.
 
-    `token` is that of another user for this call, and `line` tells histories of one session apart
-    that go on side by side.
+    `token` calls as another user. `line` tells apart histories that run side by side in one
+    session.
     """
 
     def __init__(self, url: str | None = None, token: str | None = None, **options: Any) -> None:
@@ -58,7 +60,7 @@ class Core(Connection):
         session: str,
         messages: Sequence[Message],
         *,
-        budget: int | None = None,
+        budget: int | str | None = None,
         policy: str | None = None,
         parameters: Mapping[str, float] | None = None,
         keep_tools: Sequence[str] | None = None,
@@ -75,16 +77,15 @@ class Core(Connection):
     ) -> Flow[RenderView]:
         """Records what is new of `messages`, and answers with the history for the next model call.
 
-        `budget`, `policy` and `parameters` are this call's, otherwise the session's; `model`, on
-        the first call, is the model whose tokens are counted. `want` "plan" leaves out the
-        messages: what to show is then in `plan`. `early`: it answers before what is new is on disk;
-        should that fail, the next call sends it again. `live`: where neither call nor session says,
-        `contextrender_frozen` at 24,000 tokens, as for `fit`. `token` is another user's for this
-        call, and `line` tells histories of one session apart that go on side by side. Results of
-        the tools `keep_tools` names (with `*`, `?`) and of the calls with the ids `keep` are shown
-        while there is room; `kept` in the reply says how. `sent` ("rendered", "whole", "held_out")
-        is what the model gets, `client` the caller's name, `used` what the provider said of an
-        earlier call (as `note_usage` has it): they are noted with the call.
+        `budget`, `policy` and `parameters` are this call's, else the session's. `model`, on the
+        first call, is the model whose tokens are counted. With `want` "plan" the reply has the
+        plan instead of the messages. `early` answers before what is new is on disk; if that
+        fails, the next call sends it again. `live`: if neither call nor session says otherwise,
+        `contextrender_frozen` at 24,000 tokens, as for `fit`. Results of the tools `keep_tools`
+        (with `*`, `?`) and of the calls with the ids `keep` are shown while there is room; `kept`
+        in the reply says how. `sent` ("rendered", "whole", "held_out") is what the model gets,
+        `client` the caller's name, `used` the provider's usage of an earlier call (as in
+        `note_usage`): they are noted with the call.
         """
         asked: dict[str, Any] = {"budget": budget, "policy": policy, "model": model}
         asked |= {"parameters": parameters, **_pins(keep_tools, keep)}
@@ -100,7 +101,7 @@ class Core(Connection):
         session: str | None,
         messages: Sequence[Message] | Mapping[str, Any],
         *,
-        budget: int | None = None,
+        budget: int | str | None = None,
         policy: str | None = None,
         parameters: Mapping[str, float] | None = None,
         keep_tools: Sequence[str] | None = None,
@@ -110,36 +111,55 @@ class Core(Connection):
         dialect: str = "chat",
         deadline: float = DEADLINE,
         fail_open: bool = True,
+        recalls: bool = False,
         token: str | None = None,
         line: str = "",
     ) -> Flow[Fitted]:
-        """What to send to the model in place of `messages`; the original when anything goes wrong.
+        """What to send to the model in place of `messages`; the original if anything goes wrong.
 
-        But for a budget, policy or parameters that cannot be: they raise InvalidRequest.
+        An unknown policy, or an impossible budget or parameter, raises InvalidRequest.
 
         `messages` are chat messages, or a whole request body of `dialect` (chat, responses,
-        messages, observations). The items that stay are the caller's own objects. `deadline` is in
-        seconds; without `fail_open` it raises what went wrong. Without a session, how the history
-        begins names it. Results of `bypass_tools` stay as they are, also on top of the budget.
-        `token`, `line`, `keep_tools` and `keep` as for `render`.
+        messages, observations). Items that stay are the caller's own objects. `deadline` is in
+        seconds; without `fail_open` errors are raised. Without a session, one is named by how the
+        history begins. Results of `bypass_tools` stay as they are, on top of the budget. With
+        `recalls` excerpts name the result's number, for a model that has a tool to recall it.
+        `token`, `line`, `keep_tools` and `keep` as for `render`. `budget` and `policy` are, unless
+        given, those of `CONTEXTRENDER_BUDGET` and `CONTEXTRENDER_POLICY`, else the session's.
         """
         until = time.monotonic() + deadline
         body = messages if isinstance(messages, Mapping) else {"messages": list(messages)}
         try:
-            transcript = dialect_of(dialect, body).read(body)
+            reader = dialect_of(dialect, body)
+            items = body.get(reader.key)
+            items = items if isinstance(items, list) else []
+            if session is None:
+                session = name_of_body(reader, body)
+            key = (token, session, line)
+            past = self._sent.past(key, items)
+            transcript = reader.read(body, past.transcript if past else None)
             if not transcript.messages:
                 return Fitted(body)
-            session = name_of(transcript.messages) if session is None else session
-            asked: dict[str, Any] = {"budget": budget, "policy": policy, "model": model}
-            asked |= {"parameters": parameters, **_pins(keep_tools, keep)}
+            past = past if transcript.carried else None
+            settled = items[: transcript.settled]
+            now = self._sent.now(key, transcript.messages, settled, past)
+            ours = current_settings()
+            asked: dict[str, Any] = {"parameters": parameters, "model": model}
+            asked["budget"] = ours.budget if budget is None else budget
+            asked["policy"] = ours.policy if policy is None else policy
+            asked |= _pins(keep_tools, keep)
             bypass = _listed("bypass_tools", bypass_tools) or ()
             fields = {**asked, "want": "plan", "session": session, "early": True, "live": True}
-            send = self._send_new("render", transcript.messages, fields, token, line, until)
-            return fitted(body, transcript, cast(RenderView, (yield from send)), bypass=bypass)
+            send = self._send("render", key, now, transcript.messages, fields, until, transcript)
+            left = fitted(
+                body, transcript, cast(RenderView, (yield from send)), (), bypass, recalls=recalls
+            )
+            self.failures.end()
+            return left
         except Exception as failure:
             if not fail_open or is_callers_mistake(failure):
                 raise
-            self.failures.add(reason_of(failure))
+            self.failures.add(reason_of(failure), remedy_of(failure))
             return Fitted(body, failure=reason_of(failure))
 
     def sync(
@@ -164,7 +184,7 @@ class Core(Connection):
         *,
         turn: int | None = None,
         branch: int | None = None,
-        budget: int | None = None,
+        budget: int | str | None = None,
         policy: str | None = None,
         parameters: Mapping[str, float] | None = None,
         token: str | None = None,
@@ -216,12 +236,12 @@ class Core(Connection):
     def import_session(
         self, data: Mapping[str, Any], *, session: str | None = None
     ) -> Flow[SyncView]:
-        """Makes a session from what `export_session` gave, under its own name unless given."""
+        """Makes a session from an export, under its own name unless `session` is given."""
         fields = {"data": data, "session": session}
         return cast(SyncView, (yield from self.call("import_session", fields)))
 
     def delete_session(self, session: str, *, updated_at: float | None = None) -> Flow[DeleteView]:
-        """Removes a session and all it holds; with `updated_at` only as it was then, else 409."""
+        """Deletes a session; with `updated_at` only if it was not written since, else 409."""
         self._sent.forget((None, session, ""))
         fields = {"session": session, "updated_at": updated_at}
         return cast(DeleteView, (yield from self.call("delete_session", fields)))
@@ -238,20 +258,35 @@ class Core(Connection):
         """Sends the messages after those the service has; all of them when it disagrees."""
         messages = list(messages)
         key = (token, fields["session"], line)
-        known, now = self._sent.compare(key, messages)
+        past = self._sent.past(key, messages)
+        # What `fit` recorded is what it read the same items as.
+        past = past if past and past.transcript is None else None
+        now = self._sent.now(key, messages, messages, past)
+        return (yield from self._send(walker, key, now, messages, fields, until))
 
+    def _send(
+        self,
+        walker: str,
+        key: Key,
+        now: Now,
+        messages: Sequence[Message],
+        fields: Mapping[str, Any],
+        until: float,
+        transcript: Transcript | None = None,
+    ) -> Flow[Json]:
         def send_from(known: Known) -> Flow[Json]:
             place = {"offset": known.messages, "prefix": known.digest}
             fresh = messages[known.messages :]
-            return self.call(walker, {**fields, **place, "messages": fresh}, token, until)
+            return self.call(walker, {**fields, **place, "messages": fresh}, key[0], until)
 
         try:
-            reply = yield from send_from(known)
+            reply = yield from send_from(now.known)
         except HistoryDiverged:
-            if not known.messages:
+            if not now.known.messages:
                 raise
             reply = yield from send_from(Known())
-        self._sent.remember(key, Known(len(messages), now, reply["digest"]))
+        known = Known(len(messages), now.fingerprint, reply["digest"])
+        self._sent.remember(key, now, known, transcript)
         return reply
 
 

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from contextrender_bridge.errors import NoCredentials
-from contextrender_bridge.paths import data_dir, write_private
-from contextrender_bridge.settings import current_settings
+from contextrender_bridge.base.errors import NoCredentials
+from contextrender_bridge.base.paths import data_dir, write_private
+from contextrender_bridge.base.settings import current_settings
 
 FILE_NAME = "credentials.json"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

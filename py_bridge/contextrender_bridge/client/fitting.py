@@ -8,18 +8,28 @@ counter and one line in the log say so, never with contents.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from contextrender_bridge.base.errors import (
+    ContextRenderError,
+    InvalidRequest,
+    NoCredentials,
+    Unreachable,
+)
 from contextrender_bridge.client.replies import RenderView
 from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, Dialect, MessagePlan, Transcript
 from contextrender_bridge.dialects.observations import has_observations
-from contextrender_bridge.errors import ContextRenderError, InvalidRequest
 
 Body = Mapping[str, Any]
+
+_RECALL = re.compile(r"(?<=; )recall result \d+ for all of it(?=\])")
+_AGAIN = "call its tool again for all of it"
+"""What the line above an excerpt or a compaction says (`engine.plan.marking`)."""
 
 log = logging.getLogger("contextrender")
 
@@ -53,14 +63,23 @@ class Failures:
         """Starts at none; `heard` is told every reason as well."""
         self.heard: Callable[[str], None] = lambda reason: None
         self._counts: Counter[str] = Counter()
+        self._said: set[str] = set()
         self._lock = threading.Lock()
 
-    def add(self, reason: str) -> None:
-        """Counts one and logs it."""
+    def add(self, reason: str, remedy: str = "") -> None:
+        """Counts one and logs it; with a `remedy` only the first of a row."""
         with self._lock:
             self._counts[reason] += 1
+            again = bool(remedy) and reason in self._said
+            self._said.add(reason)
         self.heard(reason)
-        log.warning("history sent unchanged (%s)", reason)
+        if not again:
+            log.warning("history sent unchanged (%s)%s", reason, remedy and f": {remedy}")
+
+    def end(self) -> None:
+        """A history was fitted: what fails after it is said again."""
+        with self._lock:
+            self._said.clear()
 
     def counts(self) -> dict[str, int]:
         """The counts by reason."""
@@ -81,13 +100,21 @@ def fitted(
     reply: RenderView,
     also: Sequence[int] = (),
     bypass: Collection[str] = (),
+    *,
+    recalls: bool = False,
 ) -> Fitted:
     """What a render reply with a plan makes of a request; results `also` are shown as well.
 
     But not where a summary of the whole history stands in a result's place. Results of the tools
     `bypass` (names, globs) are complete in any case: with a summary in their place all stays.
+    Unless the model `recalls`, by a tool, excerpts say to call the result's own tool again.
     """
-    plan = MessagePlan(transcript.messages, reply["plan"] or (), reply.get("breakpoints") or ())
+    shown, breakpoints = reply["plan"] or (), reply.get("breakpoints") or ()
+    plan = MessagePlan(transcript.messages, shown, breakpoints, transcript.pairs)
+    for replaced in () if recalls or has_recall_tool(body) else reply["replaced"]:
+        position = replaced["position"]
+        if text := plan.text(position):
+            plan.replace(position, _RECALL.sub(_AGAIN, text, count=1))
     summaries = {shown["position"] for shown in reply["replaced"] if shown["kind"] == "summary"}
     for result in also:
         if result not in summaries:
@@ -103,6 +130,18 @@ def fitted(
     return Fitted(left, left != body, reply, "", transcript, plan, len(beyond))
 
 
+def has_recall_tool(body: Body) -> bool:
+    """Whether a request of any dialect offers the model a tool that recalls results."""
+    tools = body.get("tools")
+    for tool in tools if isinstance(tools, (list, tuple)) else ():
+        if isinstance(tool, Mapping):
+            function = tool.get("function")
+            named = function if isinstance(function, Mapping) else tool
+            if "recall" in str(named.get("name")).lower():
+                return True
+    return False
+
+
 def reason_of(failure: BaseException) -> str:
     """A short name of what went wrong, without contents."""
     if isinstance(failure, ContextRenderError):
@@ -110,6 +149,15 @@ def reason_of(failure: BaseException) -> str:
     if type(failure).__name__ == "TimeoutError":  # a caller's own deadline, asyncio's or another
         return "late"
     return type(failure).__name__
+
+
+def remedy_of(failure: BaseException) -> str:
+    """What a person can do where no service is there; empty for other failures."""
+    if isinstance(failure, NoCredentials):
+        return failure.message
+    if isinstance(failure, Unreachable) and failure.code == Unreachable.code:
+        return f"{failure.message} Start one: `contextrender serve`."
+    return ""
 
 
 def is_callers_mistake(failure: Exception) -> bool:

@@ -1,4 +1,4 @@
-"""What the core and its drivers say to each other: generators of steps, as httpx has for auth.
+"""The protocol between core and drivers: generators of steps, as httpx has for auth.
 
 A flow yields what is to be done next and gets back what came of it; nothing in it is I/O. A driver
 answers an `Exchange` with an `Answer`, or throws `Unreachable` into the flow, and waits for as long
@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import httpx
 
-from contextrender_bridge.errors import Unreachable
+from contextrender_bridge.base.errors import Unreachable
 
 C = TypeVar("C", bound=Callable[..., Any])
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 
 class TokenView(TypedDict):
@@ -181,9 +181,15 @@ class CountedView(TypedDict):
 
 
 class SessionView(TypedDict):
-    """A session in a list."""
+    """A session in a list.
+
+    `about` is the agent's folder, where it tells it, and the user's first words; `client` the
+    program that made the last calls that were counted.
+    """
 
     session: str
+    about: str
+    client: str
     created_at: float
     updated_at: float
     branches: int
@@ -251,7 +257,6 @@ class ExportedBranch(TypedDict):
     fork: int
     messages: list[Json]
     timestamps: list[float]
-    called: list[Json]
     calls: list[Json]
     beyond: list[BeyondHole]
 

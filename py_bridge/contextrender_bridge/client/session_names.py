@@ -1,4 +1,4 @@
-"""Names for sessions that their runtime has no name for, made from how a history begins."""
+"""Names sessions by how their history begins, where the runtime has no name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from contextrender_bridge import wire
+from contextrender_bridge.base import wire
+from contextrender_bridge.dialects.base import Dialect
 
 Message = Mapping[str, Any]
 
@@ -14,6 +15,19 @@ Message = Mapping[str, Any]
 def name_of(messages: Sequence[Message], caller: str = "") -> str:
     """The same for every call of one history; `caller` keeps those of others apart."""
     return f"auto-{digest_of(caller, _opening(messages))}"
+
+
+def name_of_body(reader: Dialect, body: Mapping[str, Any]) -> str:
+    """That of a body's history; most times the first items tell it."""
+    items: Any = body.get(reader.key)
+    for end, item in enumerate(items if isinstance(items, list) else [], 1):
+        if isinstance(item, Mapping) and item.get("role") == "user":
+            opening = reader.read({**body, reader.key: items[:end]}).messages
+            if any(message["role"] == "user" for message in opening):
+                return name_of(opening)
+            break
+    whole = reader.read(body).messages
+    return name_of(whole) if whole else ""
 
 
 def digest_of(*values: Any) -> str:

@@ -52,17 +52,22 @@ class ContextRender:
 
         `timeout` is in seconds; a call that could not reach the service, or found it busy, is made
         again up to `retries` times. With `login`, a name and a password, it gets tokens itself.
-        `transport` reaches a service in this process (`embedded`). Raises NoCredentials.
+        `transport` reaches a service in this process (`embedded`). Where no service is known, `fit`
+        gives whole histories back and the other methods raise NoCredentials until one has started.
+        An address elsewhere without a token raises it at once.
         """
         self._core = Core(url, token, retries=retries, login=login)
-        self.url = self._core.url
         self.failures = self._core.failures
         self._http = httpx.Client(
-            base_url=self.url,
             timeout=timeout,
-            trust_env=not is_local(self.url),
+            trust_env=bool(self.url) and not is_local(self.url),
             transport=transport,
         )
+
+    @property
+    def url(self) -> str:
+        """Where the service is; empty while none is known."""
+        return self._core.url
 
     def __enter__(self) -> ContextRender:
         """The client itself."""
@@ -114,5 +119,7 @@ class ContextRender:
             time.sleep(step.seconds)
             return Answer()
         limit = USE_CLIENT_DEFAULT if step.seconds is None else step.seconds
-        got = self._http.post(step.path, content=step.body, headers=step.headers, timeout=limit)
+        got = self._http.post(
+            f"{self.url}{step.path}", content=step.body, headers=step.headers, timeout=limit
+        )
         return Answer(got.status_code, got.content)

@@ -10,12 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.base import Body
 from contextrender_bridge.dialects.contents import is_text
-from contextrender_bridge.wire import Json
 
 MOST = 4
 MARK = "cache_control"
+_USUAL = 5.0
+_DAY = 1_000.0
+"""The most that the parameter `cache_minutes` takes, two thirds of it."""
+_NEWEST = 8
+"""Messages that are looked at: agents mark the end of their prompt."""
+_MINUTES = {"5m": _USUAL, "1h": 60.0}
 _MARKABLE = ("text", "image", "document", "tool_use", "tool_result")
 
 
@@ -28,25 +34,42 @@ class Shown(NamedTuple):
     block: Any
 
 
-def marked(body: Body, blocks: Sequence[Shown], breakpoints: Iterable[int]) -> dict[int, Json]:
+def marked(
+    body: Body, blocks: Sequence[Shown], breakpoints: Iterable[int], places: Sequence[int]
+) -> dict[int, Json]:
     """The items, by number, that get marks: on the last block up to each of `breakpoints`.
 
-    The first ones, as many as are free. Each lives as long as the agent's next one, as the API
-    wants the long-lived first.
+    `places` are the items that have marks of the agent's own. The first ones, as many as are free.
+    Each lives as long as the agent's next one, as the API wants the long-lived first.
     """
     items: Sequence[Any] = body["messages"]
-    own = [place for place, item in enumerate(items) for _ in _marks(item)]
-    outer = [mark for part in ("tools", "system") for mark in _marks(body.get(part))]
+    own = [place for place in places for _ in marks_in(items[place])]
+    outer = [mark for part in ("tools", "system") for mark in marks_in(body.get(part))]
     last = [body[MARK]] if isinstance(body.get(MARK), dict) else []
     if not (own or outer or last):
         return {}
     free = MOST - len(own) - len(outer) - len(last)
     found: dict[int, Json] = {}
     for place, number in _places(blocks, breakpoints)[: max(free, 0)]:
-        behind = [mark for item in items[place:] for mark in _marks(item)]
-        mark = [*behind, *last, *reversed(outer)][:1] or _marks(items[own[-1]])[-1:]
+        behind = [mark for one in places if one >= place for mark in marks_in(items[one])]
+        mark = [*behind, *last, *reversed(outer)][:1] or marks_in(items[own[-1]])[-1:]
         found[place] = _with_mark(found.get(place, items[place]), number, mark[0])
     return found
+
+
+def cache_minutes(dialect: str, body: Body) -> float:
+    """How long the provider keeps a request's prompt in its cache, as the request asks.
+
+    Anthropic's marks say 5 minutes or an hour, which the longest-lived decides; OpenAI keeps a
+    prompt for 5 minutes at least, and a day where that is asked for.
+    """
+    if dialect != "messages":
+        return _DAY if body.get("prompt_cache_retention") == "24h" else _USUAL
+    said = body.get("messages")
+    newest = said[-_NEWEST:] if isinstance(said, list) else []
+    parts = [body.get("tools"), body.get("system"), newest, {MARK: body.get(MARK)}]
+    marks = [mark for part in parts for mark in marks_in(part)]
+    return max((_MINUTES.get(str(mark.get("ttl")), _USUAL) for mark in marks), default=_USUAL)
 
 
 def _places(blocks: Sequence[Shown], breakpoints: Iterable[int]) -> list[tuple[int, int]]:
@@ -54,7 +77,7 @@ def _places(blocks: Sequence[Shown], breakpoints: Iterable[int]) -> list[tuple[i
     found: list[tuple[int, int]] = []
     for position in breakpoints:
         before = [one for one in blocks if one.message <= position and _can_be_marked(one.block)]
-        if before and not _marks(before[-1].block):
+        if before and not marks_in(before[-1].block):
             place = (before[-1].item, before[-1].number)
             found += [place] if place not in found else []
     return found
@@ -74,11 +97,11 @@ def _with_mark(item: Json, number: int, like: Json) -> Json:
     return {**item, "content": blocks}
 
 
-def _marks(part: Any) -> list[Json]:
+def marks_in(part: Any) -> list[Json]:
     """The marks in tools, a system prompt, a message or a block, in order."""
     if isinstance(part, list):
-        return [mark for each in part for mark in _marks(each)]
+        return [mark for each in part for mark in marks_in(each)]
     if not isinstance(part, dict):
         return []
     own = [part[MARK]] if isinstance(part.get(MARK), dict) else []
-    return [*_marks(part.get("content")), *own]
+    return [*marks_in(part.get("content")), *own]

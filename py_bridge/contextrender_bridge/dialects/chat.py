@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from contextrender_bridge.dialects.base import Body, Transcript
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.dialects.base import Body, Read, Transcript, usable
 from contextrender_bridge.dialects.contents import (
     canonical_content,
     clean_text,
-    history_end,
     with_text,
 )
 from contextrender_bridge.dialects.merging import Placed, join_chat, merged
 from contextrender_bridge.dialects.message_plan import MessagePlan
-from contextrender_bridge.wire import Json
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _SPOKEN = frozenset({"role", "content", "name"})
@@ -26,32 +25,32 @@ _FUNCTION_BODY = frozenset({"name", "arguments"})
 _FUNCTION = ("function", "arguments")
 
 
-class ChatTranscript:
+class ChatTranscript(Read):
     """Canonical messages are the original ones, one for one, but for those not understood."""
 
-    def __init__(self, body: Body) -> None:
+    def __init__(self, body: Body, before: Transcript | None = None) -> None:
         """Reads `messages`; trailing volatile user messages are kept, but are not history."""
-        self._body = body
-        items = body.get("messages")
-        self._items: Sequence[Any] = items if isinstance(items, list) else []
-        self.messages: list[Json] = []
-        self.places: list[int | None] = []
+        past = usable(before, ChatTranscript)
+        super().__init__(body, "messages", past)
+        self.places: list[int | None] = past.places[: self._known] if past else []
         """The canonical message that each item is, if it is one."""
-        end = history_end(self._items)
-        for index, item in enumerate(self._items):
-            canonical = canonical_message(item) if index < end else None
+        for index, item in enumerate(self._fresh, self._known):
+            canonical = canonical_message(item)
             if canonical is None:
                 self.places.append(None)
             else:
                 self.places.append(len(self.messages))
                 self.messages.append(canonical)
+            self._read_item(index, stays=canonical is None)
+        self.places += [None] * (len(self._items) - self._end)
 
     def apply(self, plan: MessagePlan) -> Json:
         """The body with only the messages and calls that the plan shows."""
         if not self._items:
             return dict(self._body)
         kept: list[Placed] = []
-        for index, (item, place) in enumerate(zip(self._items, self.places, strict=True)):
+        for index in self._staying(plan):
+            item, place = self._items[index], self.places[index]
             left = item if place is None else self._applied(item, place, plan)
             if left is not None or place is None:
                 kept.append((index, left))
@@ -59,7 +58,7 @@ class ChatTranscript:
 
     def result(self, message: int) -> Any:
         """The content of the tool message."""
-        return self._items[self.places.index(message)].get("content")
+        return self._items[self._item_of[message]].get("content")
 
     def _applied(self, item: Json, place: int, plan: MessagePlan) -> Json | None:
         shown = plan.shows(place)
@@ -88,8 +87,10 @@ class ChatTranscript:
 
 
 class _Chat:
-    def read(self, body: Body) -> Transcript:
-        return ChatTranscript(body)
+    key = "messages"
+
+    def read(self, body: Body, before: Transcript | None = None) -> Transcript:
+        return ChatTranscript(body, before)
 
 
 CHAT = _Chat()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 Placed = tuple[int, Any]
 """An item, and its place among the request's."""

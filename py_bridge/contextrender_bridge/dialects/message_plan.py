@@ -22,14 +22,18 @@ class MessagePlan:
         messages: Sequence[Message],
         shown: Iterable[Mapping[str, Any]],
         breakpoints: Iterable[int] = (),
+        known: Pairs | None = None,
     ) -> None:
         """`shown` is the `plan` of a render reply, `breakpoints` are messages up to which it lasts.
 
         Of each message: `message`, the `calls` that stay, `text` and `arguments` for its own.
+        `known` are the messages' pairs, where they have been looked for.
         """
+        known = known or Pairs(messages)
         self.breakpoints = tuple(breakpoints)
         self._messages = messages
-        self._calls_of, self._unanswered = pairs(messages)
+        self._calls_of, self._unanswered = known.answered, known.unanswered()
+        self._strays = known.strays
         self._silent = {
             position for position, _ in self._unanswered if not messages[position].get("content")
         }
@@ -60,6 +64,11 @@ class MessagePlan:
         if message in self._texts or message in self._silent:
             return True
         return message not in self._calls_of and self._messages[message].get("role") == "tool"
+
+    def staying(self) -> list[int]:
+        """The messages of which anything stays, by position."""
+        calls = (message for message, _ in (*self._calls, *self._unanswered))
+        return sorted({*self._texts, *calls, *self._strays})
 
     def shows_whole(self, message: int) -> bool:
         """Whether a message, or a result, stays as it is."""
@@ -112,23 +121,50 @@ class MessagePlan:
         """The results not shown at all, by position."""
         return sorted(result for result in self._calls_of if result not in self._texts)
 
+    def hidden_count(self) -> int:
+        """How many they are."""
+        return len(self._calls_of) - sum(position in self._calls_of for position in self._texts)
 
-def pairs(messages: Sequence[Message]) -> tuple[dict[int, Call], set[Call]]:
-    """The call (message, number) that each result answers, by the result's position; other calls.
 
-    A result answers the first open call of its id in the latest message that used that id.
+class Pairs:
+    """Which call each result answers: the first open one of its id in the latest message that used
+    that id.
     """
-    waiting: dict[str, list[Call]] = {}
-    answered: dict[int, Call] = {}
-    for position, message in enumerate(messages):
+
+    def __init__(self, messages: Sequence[Message], before: Pairs | None = None) -> None:
+        """`before` are the pairs of a history with which `messages` begin.
+
+        `answered` has the call (message, number) by the result's position, `strays` the results
+        that answer none.
+        """
+        self.answered: dict[int, Call] = dict(before.answered) if before else {}
+        self.strays: set[int] = set(before.strays) if before else set()
+        self._open: dict[str, list[Call]] = {}
+        if before:
+            self._open = {name: list(calls) for name, calls in before._open.items()}
+        self._read: int = before._read if before else 0
+        for message in messages[self._read :]:
+            self._add(message)
+
+    def unanswered(self) -> set[Call]:
+        """The calls without a result."""
+        return {call for calls in self._open.values() for call in calls}
+
+    def _add(self, message: Message) -> None:
+        position = self._read
+        self._read += 1
         role = message.get("role")
         if role == "assistant":
             for number, call in enumerate(message.get("tool_calls") or ()):
-                waiting.setdefault(call["id"], []).append((position, number))
+                self._open.setdefault(call["id"], []).append((position, number))
         elif role == "tool":
-            calls = waiting.get(message["tool_call_id"])
-            if calls:
-                found = next(call for call in calls if call[0] == calls[-1][0])
-                calls.remove(found)
-                answered[position] = found
-    return answered, {call for calls in waiting.values() for call in calls}
+            name = message["tool_call_id"]
+            calls = self._open.get(name)
+            if calls is None:
+                self.strays.add(position)
+                return
+            found = next(call for call in calls if call[0] == calls[-1][0])
+            calls.remove(found)
+            if not calls:
+                del self._open[name]
+            self.answered[position] = found

@@ -9,8 +9,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from contextrender_bridge.dialects.base import Body, Transcript
-from contextrender_bridge.dialects.cache_marks import Shown, marked
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.dialects.base import NO_ITEM, Body, Read, Transcript, usable
+from contextrender_bridge.dialects.cache_marks import Shown, marked, marks_in
 from contextrender_bridge.dialects.contents import (
     GONE,
     MEDIA,
@@ -25,7 +26,6 @@ from contextrender_bridge.dialects.contents import (
 )
 from contextrender_bridge.dialects.merging import Placed, join_blocks, merged
 from contextrender_bridge.dialects.message_plan import MessagePlan
-from contextrender_bridge.wire import Json
 
 # Not sets, here and in the other dialects: what a caller writes for a type may have no hash.
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
@@ -44,38 +44,47 @@ class _Part(NamedTuple):
     call: int = -1
 
 
-class MessagesTranscript:
+class MessagesTranscript(Read):
     """One canonical message for an assistant's blocks, one for each result, one for a user's.
 
     System messages among `messages` always stay, and are not recorded: what Claude Code says in
     the newest one is no longer there in the next call.
     """
 
-    def __init__(self, body: Body) -> None:
+    def __init__(self, body: Body, before: Transcript | None = None) -> None:
         """Reads `system` and `messages`."""
-        self._body = body
-        items = body.get("messages")
-        self._items: Sequence[Any] = items if isinstance(items, list) else []
-        self.messages: list[Json] = []
-        self._parts: list[list[_Part]] = []
-        self._results: dict[int, Json] = {}
-        self._served: set[int] = set()
-        self._read_system(body.get("system"))
-        end = history_end(self._items)
-        for index, item in enumerate(self._items):
+        system = _system_text(body.get("system"))
+        past = usable(before, MessagesTranscript, system)
+        super().__init__(body, "messages", past, system)
+        self._parts: list[list[_Part]] = past._parts[: self._known] if past else []
+        self._results: dict[int, Json] = dict(past._results) if past else {}
+        self._served: set[int] = set(past._served) if past else set()
+        if system is not None and not past:
+            self.messages.append({"role": "system", "content": system})
+            self._read_item(NO_ITEM, stays=False)
+        for index, item in enumerate(self._fresh, self._known):
             blocks = _blocks(item)
-            known = index < end and blocks is not None
-            self._parts.append(self._read(item, blocks or []) if known else [])
+            self._parts.append([] if blocks is None else self._read(item, blocks))
+            kinds = {part.kind for part in self._parts[-1]}
+            self._read_item(index, stays="other" in kinds or kinds <= {"thinking"})
+        self._parts += [[] for _ in self._items[self._end :]]
+        self._marked: list[int] = [n for n in past._marked if n < self._known] if past else []
+        fresh = enumerate(self._items[self._known :], self._known)
+        self._marked += [index for index, item in fresh if marks_in(item)]
 
     def apply(self, plan: MessagePlan) -> Json:
         """The body with only the blocks that the plan shows; a message without any is left out."""
         if not self._items:
             return dict(self._body)
         kept: list[Placed] = []
+        staying = self._staying(plan)
         uncited = any(not plan.shows(message) for message in self._served)
-        marks = marked(self._body, self._shown(plan), plan.breakpoints) if plan.breakpoints else {}
-        for index, (item, parts) in enumerate(zip(self._items, self._parts, strict=True)):
-            item = marks.get(index, item)
+        marks: dict[int, Json] = {}
+        if plan.breakpoints:
+            blocks = self._shown(plan, staying)
+            marks = marked(self._body, blocks, plan.breakpoints, self._marked)
+        for index in staying:
+            item, parts = marks.get(index, self._items[index]), self._parts[index]
             left = _applied(item, parts, plan) if parts else item
             if left is not None or not parts:
                 kept.append((index, _without_citations(left) if uncited else left))
@@ -89,20 +98,16 @@ class MessagesTranscript:
         content = self._results[message].get("content")
         return whole_text(content) if message in self._served else content
 
-    def _shown(self, plan: MessagePlan) -> list[Shown]:
+    def _shown(self, plan: MessagePlan, staying: Sequence[int]) -> list[Shown]:
         """The blocks that stay, or whose shortened text stays in their place."""
         return [
             Shown(index, number, part.message, block)
-            for index, (item, parts) in enumerate(zip(self._items, self._parts, strict=True))
-            for number, (block, part) in enumerate(zip(_blocks(item) or (), parts, strict=False))
+            for index in staying
+            for number, (block, part) in enumerate(
+                zip(_blocks(self._items[index]) or (), self._parts[index], strict=False)
+            )
             if _stays(part, plan)
         ]
-
-    def _read_system(self, system: Any) -> None:
-        if isinstance(system, list):
-            system = [block for block in system if not _text_of(block).startswith(_BILLING)]
-        if system:
-            self.messages.append({"role": "system", "content": plain_text(system)})
 
     def _read(self, item: Json, blocks: Sequence[Any]) -> list[_Part]:
         if item["role"] == "assistant":
@@ -170,11 +175,20 @@ class MessagesTranscript:
 
 
 class _Messages:
-    def read(self, body: Body) -> Transcript:
-        return MessagesTranscript(body)
+    key = "messages"
+
+    def read(self, body: Body, before: Transcript | None = None) -> Transcript:
+        return MessagesTranscript(body, before)
 
 
 MESSAGES = _Messages()
+
+
+def _system_text(system: Any) -> str | None:
+    """What is recorded of the system prompt, if there is one."""
+    if isinstance(system, list):
+        system = [block for block in system if not _text_of(block).startswith(_BILLING)]
+    return plain_text(system) if system else None
 
 
 def _in_place(items: Sequence[Placed]) -> list[Placed]:

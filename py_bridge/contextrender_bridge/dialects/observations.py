@@ -8,21 +8,20 @@ call and its result, with ids made from their position.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from contextrender_bridge.dialects.base import Body, Transcript
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.dialects.base import Body, Read, Transcript, usable
 from contextrender_bridge.dialects.chat import canonical_message
 from contextrender_bridge.dialects.contents import (
     canonical_content,
-    history_end,
     plain_text,
     with_text,
 )
 from contextrender_bridge.dialects.merging import Placed, join_chat, merged
 from contextrender_bridge.dialects.message_plan import MessagePlan
-from contextrender_bridge.wire import Json
 
 _OBSERVATION = re.compile(
     r"""\s*(?:
@@ -39,41 +38,53 @@ NOT_SHOWN = "Output: [left out: it does not fit]"
 """In place of the last result: a request that ends with the assistant's words is no question."""
 
 
-class ObservationTranscript:
+class ObservationTranscript(Read):
     """Every message is one canonical message; an observation is the result of the one before."""
 
-    def __init__(self, body: Body, instructions: int = 0, omitted: str = "") -> None:
+    def __init__(
+        self,
+        body: Body,
+        instructions: int = 0,
+        omitted: str = "",
+        before: Transcript | None = None,
+    ) -> None:
         """`instructions`: leading messages that are no history, such as demonstrations.
 
         `omitted` is the text left in place of an omitted result, where roles must alternate.
         """
-        self._body = body
+        past = usable(before, ObservationTranscript, instructions)
+        if past and any(map(is_observation, body["messages"][past.settled : past.settled + 1])):
+            past = None  # another one of what was said before
+        super().__init__(body, "messages", past, instructions)
         self._omitted = omitted
-        items = body.get("messages")
-        self._items: Sequence[Any] = items if isinstance(items, list) else []
-        self.messages: list[Json] = []
-        self.places: list[int | None] = []
+        self.places: list[int | None] = past.places[: self._known] if past else []
         """The canonical message that each item is, if it is one."""
-        end = history_end(self._items)
         speaker = -1
-        for index, item in enumerate(self._items):
-            if index >= end:
-                self.places.append(None)
-                continue
+        for index, item in enumerate(self._fresh, self._known):
             place = len(self.messages)
             if index >= instructions and speaker >= 0 and is_observation(item):
                 self._answer(speaker, item)
                 self.places.append(place)
+                self._read_item(index, stays=bool(omitted))
                 continue
             message = canonical_message(_as_chat(item))
             if message is None:
                 self.places.append(None)
+                self._read_item(index, stays=True)
                 continue
             if index < instructions:
                 message = {**message, "role": "system"}
             speaker = place if message["role"] == "assistant" else -1
             self.places.append(place)
             self.messages.append(message)
+            self._read_item(index, stays=False)
+        self.places += [None] * (len(self._items) - self._end)
+        self._answered = speaker < len(self.messages) - 1
+
+    @property
+    def settled(self) -> int:
+        """None while the model's last words may get an observation, and so become a call."""
+        return self._end if self._answered else 0
 
     def apply(self, plan: MessagePlan) -> Json:
         """The body with only the messages that the plan shows."""
@@ -81,7 +92,8 @@ class ObservationTranscript:
             return dict(self._body)
         kept: list[Placed] = []
         last = len(self.messages) - 1
-        for index, (item, place) in enumerate(zip(self._items, self.places, strict=True)):
+        for index in sorted({*self._staying(plan), *self._item_of[-1:]}):
+            item, place = self._items[index], self.places[index]
             if place is None:
                 kept.append((index, item))
                 continue
@@ -98,7 +110,7 @@ class ObservationTranscript:
 
     def result(self, message: int) -> Any:
         """The content of the observation."""
-        return self._items[self.places.index(message)].get("content")
+        return self._items[self._item_of[message]].get("content")
 
     def _answer(self, speaker: int, item: Mapping[str, Any]) -> None:
         call_id = f"step-{len(self.messages)}"
@@ -116,17 +128,18 @@ class Observations:
 
     instructions: int = 0
     omitted: str = ""
+    key: ClassVar[str] = "messages"
 
-    def read(self, body: Body) -> Transcript:
+    def read(self, body: Body, before: Transcript | None = None) -> Transcript:
         """The transcript of a request."""
-        return ObservationTranscript(body, self.instructions, self.omitted)
+        return ObservationTranscript(body, self.instructions, self.omitted, before)
 
 
 OBSERVATIONS = Observations()
 
 
 def is_observation(item: Any) -> bool:
-    """Whether a message tells what came of the assistant's last one."""
+    """Whether a message is the result of the assistant's last one."""
     if not isinstance(item, Mapping) or not isinstance(item.get("content"), (str, list)):
         return False
     if item.get("role") == _RESULT_ROLE:

@@ -1,23 +1,25 @@
-"""OpenAI Responses: `instructions`, and `input` items with calls and outputs of their own."""
+"""OpenAI Responses: `instructions`, and `input` items with calls and outputs of their own.
+
+Long because the API has many item types, and reading and applying must treat each alike.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from contextrender_bridge.dialects.base import Body, Transcript
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.dialects.base import NO_ITEM, Body, Read, Transcript, usable
 from contextrender_bridge.dialects.contents import (
     GONE,
     canonical_content,
     clean_text,
-    history_end,
     is_volatile,
     whole_text,
     with_text,
 )
 from contextrender_bridge.dialects.message_plan import MessagePlan
-from contextrender_bridge.wire import Json
 
 _CALLS = {"function_call": ("function", "arguments"), "custom_tool_call": ("custom", "input")}
 _SHELLS = {"local_shell_call": "action", "shell_call": "action", "apply_patch_call": "operation"}
@@ -40,46 +42,61 @@ class _Part(NamedTuple):
     group: int = -1
 
 
-class ResponsesTranscript:
+class ResponsesTranscript(Read):
     """A run of model items is one assistant message; each output and input message is its own."""
 
-    def __init__(self, body: Body) -> None:
+    def __init__(self, body: Body, before: Transcript | None = None) -> None:
         """Reads `instructions` and `input`."""
-        self._body = body
-        items = body.get("input")
-        self._items: Sequence[Any] = items if isinstance(items, list) else []
-        self.messages: list[Json] = []
-        self._parts: list[_Part] = []
-        self._results: dict[int, Json] = {}
-        self._group = 0
+        spoken = [
+            {"role": role, "content": clean_text(text)}
+            for role, text in (
+                ("system", body.get("instructions") or None),
+                ("user", body.get("input")),
+            )
+            if isinstance(text, str)
+        ]
+        past = usable(before, ResponsesTranscript, spoken)
+        super().__init__(body, "input", past, spoken)
+        self._parts: list[_Part] = past._parts[: self._known] if past else []
+        self._results: dict[int, Json] = dict(past._results) if past else {}
+        self._group: int = past._group if past else 0
         self._run: list[Any] | None = None
-        if isinstance(instructions := body.get("instructions"), str) and instructions:
-            self.messages.append({"role": "system", "content": clean_text(instructions)})
-        if isinstance(items, str):
-            self.messages.append({"role": "user", "content": clean_text(items)})
-        end = history_end(self._items)
-        for index, item in enumerate(self._items):
-            self._parts.append(self._read(item) if index < end else _Part("other"))
+        self.messages += [] if past else spoken
+        self._read_item(NO_ITEM, stays=False)
+        # The reasoning of each group, and the groups that led to anything.
+        self._reasons: dict[int, list[int]] = dict(past._reasons) if past else {}
+        self._led: set[int] = set(past._led) if past else set()
+        for index, item in enumerate(self._fresh, self._known):
+            part = self._read(item)
+            self._parts.append(part)
+            self._read_item(index, stays=part.kind == "other")
+            if part.kind == "reasoning":
+                self._reasons[part.group] = [*self._reasons.get(part.group, ()), index]
+            elif part.group >= 0:
+                self._led.add(part.group)
+        self._parts += [_Part("other")] * (len(self._items) - self._end)
+
+    @property
+    def settled(self) -> int:
+        """None while the model's message may go on with the next item."""
+        return self._end if self._run is None else 0
 
     def apply(self, plan: MessagePlan) -> Json:
         """The body with only the items that the plan shows."""
         if not self._items:
             return dict(self._body)
         written: set[int] = set()
-        left = [
-            item if part.kind == "reasoning" else _applied(item, part, plan, written)
-            for item, part in zip(self._items, self._parts, strict=True)
-        ]
-        led_to: dict[int, bool] = {}
-        for item, part in zip(left, self._parts, strict=True):
-            if part.group >= 0 and part.kind != "reasoning":
-                led_to[part.group] = led_to.get(part.group, False) or item is not GONE
-        kept = [
-            item
-            for item, part in zip(left, self._parts, strict=True)
-            if item is not GONE and (part.kind != "reasoning" or led_to.get(part.group, True))
-        ]
-        return {**self._body, "input": kept}
+        kept: dict[int, Any] = {}
+        groups = self._reasons.keys() - self._led
+        for index in self._staying(plan):
+            item, part = self._items[index], self._parts[index]
+            left = GONE if part.kind == "reasoning" else _applied(item, part, plan, written)
+            if left is not GONE:
+                kept[index] = left
+                groups.add(part.group)
+        for index in (one for group in groups for one in self._reasons.get(group, ())):
+            kept[index] = self._items[index]
+        return {**self._body, "input": [kept[index] for index in sorted(kept)]}
 
     def result(self, message: int) -> Any:
         """The `output` of the item; of a tool that the provider ran, as text."""
@@ -147,8 +164,10 @@ class ResponsesTranscript:
 
 
 class _Responses:
-    def read(self, body: Body) -> Transcript:
-        return ResponsesTranscript(body)
+    key = "input"
+
+    def read(self, body: Body, before: Transcript | None = None) -> Transcript:
+        return ResponsesTranscript(body, before)
 
 
 RESPONSES = _Responses()
@@ -218,7 +237,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _output_with(item: Mapping[str, Any], text: str) -> Any:
-    """An output with a text in place of its own."""
+    """An output whose text is replaced."""
     output = item.get("output")
     if item["type"] != "shell_call_output" or not isinstance(output, list):
         return with_text(output, text, "input_text")

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
 
-from contextrender_bridge import wire
+from contextrender_bridge.base import wire
+from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.proxy.compress import Compression, Refused
 from contextrender_bridge.proxy.connections import Connections
@@ -41,7 +42,6 @@ from contextrender_bridge.proxy.upstream import (
     send_whole,
     while_connected,
 )
-from contextrender_bridge.settings import Settings
 
 Scope = Any
 Spends = Callable[[Headers], bool]
@@ -61,15 +61,17 @@ class Proxy:
         gated: bool = False,
         spends: Spends | None = None,
         connections: Connections | None = None,
+        recalls: bool = False,
     ) -> None:
         """`client` reaches the service; its token also serves this user's programs (`own_token`),
         and callers with the link's `secret`; `gated`: whoever comes has shown a secret before.
 
         `spends` says who reaches models of other providers; unless given, those trusted so.
+        `recalls`: the agent has the recall tool, though its requests need not show it.
         """
         self.settings = settings
         self.http = connections or new_connections(settings)
-        self.histories = Histories(client, settings)
+        self.histories = Histories(client, settings, recalls=recalls)
         self._calls = ModelCalls(self.http, self.histories, settings)
         self._compression = Compression(self.histories)
         self._own_token = own_token
@@ -96,6 +98,10 @@ class Proxy:
         headers: Headers = scope["headers"]
         raw = scope.get("raw_path") or scope["path"].encode()
         target = Target.of(raw.decode("latin-1"))
+        if not target.is_below or b"#" in scope["query_string"]:
+            sentence = "A path has no `..`, `//` or `#`."
+            await send_error(send, 400, "invalid_path", sentence, [])
+            return
         trusted = self._trusts(scope, target)
         if is_compression(target.path):
             await self._compress(target, scope["method"], headers, receive, send, trusted=trusted)

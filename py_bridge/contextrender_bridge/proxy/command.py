@@ -1,4 +1,4 @@
-"""Run the proxy: agents talk to it as to their provider, histories are made to fit on the way."""
+"""Run the proxy: agents use it as their provider's address, and it shortens their histories."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.installing import how_to_install
-from contextrender_bridge.listening import address, listen
-from contextrender_bridge.paths import data_dir
-from contextrender_bridge.setting_kinds import (
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.installing import how_to_install
+from contextrender_bridge.base.paths import data_dir
+from contextrender_bridge.base.setting_kinds import (
     LIVE_BUDGET,
     LIVE_POLICY,
     MODES,
@@ -26,18 +25,19 @@ from contextrender_bridge.setting_kinds import (
     as_share,
     as_whole,
 )
-from contextrender_bridge.settings import (
+from contextrender_bridge.base.settings import (
     ANTHROPIC,
     OPENAI,
     checked,
     current_settings,
 )
+from contextrender_bridge.listening import address, listen
 
 if TYPE_CHECKING:
     from uvicorn import Config
 
     from contextrender_bridge.own_hosts import App
-    from contextrender_bridge.workers.seat import Seat
+    from contextrender_bridge.workers.serving import Worker
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policy",
         metavar="NAME",
-        help=f"how to choose what is shown (the session's, else {LIVE_POLICY})",
+        help=f"which policy chooses what is shown (the session's, else {LIVE_POLICY})",
     )
     parser.add_argument(
         "--bypass-tools",
@@ -67,22 +67,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--keep-tools", metavar="NAMES", help="tools whose results stay while there is room"
     )
     parser.add_argument(
-        "--holdout", metavar="SHARE", help="sessions that go through whole, to compare with: 10%%"
+        "--holdout", metavar="SHARE", help="share of sessions sent whole, to compare with: 10%%"
     )
     parser.add_argument("--mode", choices=MODES, help="what to do with histories (render)")
     parser.add_argument(
-        "--providers", metavar="NAMES", help="others to reach through LiteLLM: names or models"
+        "--providers", metavar="NAMES", help="other providers or models, reached through LiteLLM"
     )
     parser.add_argument(
-        "--workers", metavar="N", help="processes behind that port (CONTEXTRENDER_WORKERS)"
+        "--workers", metavar="N", help="processes that share the port (CONTEXTRENDER_WORKERS)"
     )
-    parser.add_argument("--recall", action="store_true", help="offer the model a tool to recall")
+    parser.add_argument(
+        "--recall", action="store_true", help="offer the model a tool that recalls results"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Serves until it is interrupted."""
     try:
-        import uvicorn
+        import uvicorn  # noqa: F401
     except ImportError:
         raise CommandError(f"`contextrender proxy` needs {how_to_install('proxy')}.") from None
 
@@ -114,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
     def app() -> App:
         return standalone_app(settings, own_token=own, secret=secret)
 
-    made = once_started(app)
+    once_started(app)
     place = address(listener)
     print(
         f"ContextRender's proxy is at {place}/v1 "
@@ -124,29 +126,26 @@ def run(args: argparse.Namespace) -> int:
     if sys.stdout.isatty() and secret:
         # Not for a log: it stands for this user.
         print(f"For programs it cannot tell apart: {place}/k/{secret}/v1", flush=True)
-    if settings.workers > 1:
-        return Supervisor(settings.workers, partial(_work, app, listener)).run()
-    uvicorn.Server(_config(made)).run(sockets=[listener])
+    return Supervisor(settings.workers, partial(_work, app, listener)).run()
+
+
+def _work(app: Callable[[], App], listener: socket.socket, worker: Worker) -> int:
+    """What one worker does."""
+    from contextrender_bridge.workers.serving import WorkerServer
+
+    WorkerServer(_config(app()), worker).run(sockets=[listener])
     return 0
 
 
-def _work(app: Callable[[], App], listener: socket.socket, seat: Seat) -> int:
-    """What one of several workers does."""
-    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
-    from contextrender_bridge.workers.serving import SeatedServer, handing
-
-    config = _config(app(), handing(HttpToolsProtocol, seat))
-    SeatedServer(config, seat).run(sockets=[listener])
-    return 0
-
-
-def _config(app: App, protocol: Any = "auto") -> Config:
+def _config(app: App) -> Config:
     from uvicorn import Config
 
+    from contextrender_bridge.workers.connections import guarded
+
+    settings = current_settings()
     return Config(
         app,
-        http=protocol,
+        http=guarded(settings.connections, settings.head_seconds),
         log_config=None,
         access_log=False,
         ws="none",

@@ -1,38 +1,49 @@
 """`POST /v1/compress` and `GET /v1/retrieve/{id}`: what gateways' compression guardrails call.
 
 A gateway sends messages and gets back as many: where a result was taken out, a line with its id is
-in its place. An id tells the session and the position, so it stays good for as long as the session
+in its place. An id tells the session and the position, so it stays valid as long as the session
 is recorded.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
-from contextrender_bridge.client.fitting import reason_of
-from contextrender_bridge.client.replies import RenderView
+from contextrender_bridge.base import wire
+from contextrender_bridge.base.errors import ContextRenderError
+from contextrender_bridge.base.setting_kinds import AUTO, LONGEST_NUMBER, SMALLEST_BUDGET
+from contextrender_bridge.base.usage import usage_of
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.client.fitting import Fitted, reason_of
 from contextrender_bridge.dialects import MessagePlan
 from contextrender_bridge.dialects.contents import plain_text
-from contextrender_bridge.errors import ContextRenderError
+from contextrender_bridge.proxy.bodies import Body
 from contextrender_bridge.proxy.controls import Controls
+from contextrender_bridge.proxy.conversations import Call
 from contextrender_bridge.proxy.headers import Headers
+from contextrender_bridge.proxy.heard import used_by
 from contextrender_bridge.proxy.histories import Histories
-from contextrender_bridge.setting_kinds import LONGEST_NUMBER, SMALLEST_BUDGET
-from contextrender_bridge.wire import Json
+from contextrender_bridge.proxy.placeholders import digest_of, has_blocks, texts_for, with_calls
 
 _ID = re.compile(r"[0-9a-f]{24}")
-_RECALL = re.compile(r"recall result \d+ for all of it")
-_BLOCKS = ("tool_use", "tool_result")
 REMEMBERED = 4096
 MARK_TOKENS = 32
 """About what the line in place of a result costs."""
 
 PAGE = 100
+
+
+@dataclass(slots=True, frozen=True)
+class Given:
+    """A reply's messages, as hashes, and the call that it was for."""
+
+    messages: list[int]
+    call: Call
 
 
 class Refused(Exception):
@@ -46,23 +57,56 @@ class Compression:
         """Asks the service through `histories`."""
         self._histories = histories
         self._sessions: OrderedDict[tuple[str | None, str], str] = OrderedDict()
+        self._last: OrderedDict[tuple[str | None, str], Given] = OrderedDict()
 
     async def compress(
         self, path: str, headers: Headers, body: Mapping[str, Any], asked: Controls
     ) -> Json:
-        """The reply to a request of `messages` and `model`."""
+        """The reply to a request of `messages` and `model`; or of a call's `session` and `usage`.
+
+        `unchanged`: how many leading messages are what the session's last reply had. Up to there a
+        provider's cache has the prompt, if it was sent so.
+        """
+        if "usage" in body and "messages" not in body:
+            return self._note(body, asked)
         messages = body.get("messages")
         if not isinstance(messages, list):
             raise Refused(422, "invalid_request", "Field 'messages' must be a list.")
         budget = body.get("budget", body.get("token_budget"))
-        if type(budget) is int and SMALLEST_BUDGET <= budget < 10**LONGEST_NUMBER:
+        if budget == AUTO or (
+            type(budget) is int and SMALLEST_BUDGET <= budget < 10**LONGEST_NUMBER
+        ):
             asked = replace(asked, budget=budget)
         try:
-            return await self._compress(path, headers, body, messages, asked)
+            reply, call = await self._compress(path, headers, body, messages, asked)
+            return {**reply, "unchanged": self._unchanged(asked.token, reply, call)}
         except (LookupError, TypeError, AttributeError, ValueError) as failure:
             # Messages that are none: the provider says so better than we.
             self._histories.failures.add(reason_of(failure))
-            return {**_report(messages, 0, 0, [], ""), "fail_open": "malformed"}
+            return {**_report(messages, 0, 0, [], ""), "fail_open": "malformed", "unchanged": 0}
+
+    def _unchanged(self, token: str | None, reply: Json, call: Call) -> int:
+        """How many leading messages the last reply had as well; this one is the last from here."""
+        key = token, str(reply["session"])
+        now = [hash(wire.dumps(message)) for message in reply["messages"]]
+        before = self._last.pop(key).messages if key in self._last else []
+        self._last[key] = Given(now, replace(call, fit=Fitted({}, failure=call.fit.failure)))
+        while len(self._last) > REMEMBERED:
+            self._last.popitem(last=False)
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False))
+        return sum(1 for _ in same)
+
+    def _note(self, body: Mapping[str, Any], asked: Controls) -> Json:
+        """Tells the service what the provider said of the session's last call."""
+        session, told = str(body.get("session") or ""), body.get("usage")
+        usage = usage_of(str(body.get("model") or ""), told) if isinstance(told, Mapping) else None
+        if usage is None:
+            raise Refused(422, "invalid_request", "Field 'usage' must be a provider's usage.")
+        last = self._last.get((asked.token, session))
+        if last is None:
+            raise Refused(404, "not_found", "No messages of this session came through here.")
+        self._histories.notes.add(last.call, used_by(last.call, usage, last.call.asked.sent))
+        return {"session": session, "noted": True}
 
     async def _compress(
         self,
@@ -71,20 +115,20 @@ class Compression:
         body: Mapping[str, Any],
         messages: list[Any],
         asked: Controls,
-    ) -> Json:
-        dialect = "messages" if _has_blocks(messages) else "chat"
-        added, whole = (set(), messages) if dialect == "messages" else _with_calls(messages)
+    ) -> tuple[Json, Call]:
+        dialect = "messages" if has_blocks(messages) else "chat"
+        added, whole = (set(), messages) if dialect == "messages" else with_calls(messages)
         request = {**body, "messages": whole}
-        call = await self._histories.fit(path, headers, request, dialect, asked)
+        call = await self._histories.fit(path, headers, Body(request), dialect, asked)
         fit = await call.told(self._histories.deadline)
         transcript = fit.transcript
         if call.asked.whole_for or fit.reply is None or fit.plan is None or transcript is None:
             told: Json = {"fail_open": fit.failure} if fit.failure else {}
             if call.asked.whole_for:
                 told["whole"] = call.asked.whole_for
-            return {**_report(messages, 0, 0, [], call.session), **told}
+            return {**_report(messages, 0, 0, [], call.session), **told}, call
         self._remember(asked.token, call.session)
-        texts = _texts(call.session, fit.reply, fit.plan, transcript.messages)
+        texts = texts_for(call.session, fit.reply, fit.plan, transcript.messages)
         rows = MessagePlan.everything(transcript.messages)
         for position, (_, text) in texts.items():
             rows.replace(position, text)
@@ -96,7 +140,8 @@ class Compression:
         tokens = fit.reply["tokens"]
         after = tokens["before" if fit.beyond else "after"] + MARK_TOKENS * len(texts)
         ids = [id for id, _ in texts.values()]
-        return _report(left, tokens["before"], min(after, tokens["before"]), ids, call.session)
+        after = min(after, tokens["before"])
+        return _report(left, tokens["before"], after, ids, call.session), call
 
     async def retrieve(self, id: str, asked: Controls) -> Json:
         """The complete result of that id."""
@@ -140,7 +185,7 @@ class Compression:
             except ContextRenderError as error:
                 raise Refused(error.status or 503, error.code, error.message) from None
             for session in page["sessions"]:
-                if _digest(session["session"]) == digest:
+                if digest_of(session["session"]) == digest:
                     self._remember(token, session["session"])
                     return str(session["session"])
             cursor = page["next"]
@@ -148,18 +193,9 @@ class Compression:
                 raise Refused(404, "not_found", "There is no such id.")
 
     def _remember(self, token: str | None, session: str) -> None:
-        self._sessions[(token, _digest(session))] = session
+        self._sessions[(token, digest_of(session))] = session
         while len(self._sessions) > REMEMBERED:
             self._sessions.popitem(last=False)
-
-
-def identify(session: str, branch: int, position: int) -> str:
-    """The id of a result: 24 hexadecimal digits, as gateways look for them."""
-    return f"{_digest(session)}{branch % 256:02x}{position % 16**6:06x}"
-
-
-def _digest(session: str) -> str:
-    return hashlib.sha256(session.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _report(messages: Any, before: int, after: int, ids: list[str], session: str) -> Json:
@@ -173,60 +209,3 @@ def _report(messages: Any, before: int, after: int, ids: list[str], session: str
         "ccr_hashes": ids,
         "session": session,
     }
-
-
-def _texts(
-    session: str, reply: RenderView, plan: MessagePlan, messages: Sequence[Mapping[str, Any]]
-) -> dict[int, tuple[str, str]]:
-    """By position, the id of each result taken out, and the text in its place."""
-    found: dict[int, tuple[str, str]] = {}
-    excerpts = {
-        item["position"]: item["text"]
-        for item in reply["replaced"]
-        if not plan.shows_whole(item["position"])
-    }
-    for position in sorted([*plan.hidden(), *excerpts]):
-        id = identify(session, reply["branch"], position)
-        excerpt = excerpts.get(position)
-        text = (
-            _RECALL.sub(f"retrieve hash={id} for all of it", excerpt, count=1)
-            if excerpt
-            else f"[A result is left out here; retrieve hash={id} for it]"
-        )
-        if len(text) < len(plain_text(messages[position].get("content"))):
-            found[position] = (id, text)
-    return found
-
-
-def _with_calls(messages: list[Any]) -> tuple[set[int], list[Any]]:
-    """The messages, a call put before each result that has none, and where these were put.
-
-    Guardrails hold assistant messages back: what they send is results alone.
-    """
-    called = {
-        str(call.get("id"))
-        for message in messages
-        if isinstance(message, Mapping) and isinstance(message.get("tool_calls"), list)
-        for call in message["tool_calls"]
-        if isinstance(call, Mapping)
-    }
-    added: set[int] = set()
-    whole: list[Any] = []
-    for message in messages:
-        is_result = isinstance(message, Mapping) and message.get("role") == "tool"
-        if is_result and str(message.get("tool_call_id")) not in called:
-            function = {"name": str(message.get("name") or "tool"), "arguments": ""}
-            call = {"id": message.get("tool_call_id"), "type": "function", "function": function}
-            added.add(len(whole))
-            whole.append({"role": "assistant", "content": None, "tool_calls": [call]})
-        whole.append(message)
-    return added, whole
-
-
-def _has_blocks(messages: list[Any]) -> bool:
-    return any(
-        isinstance(block, Mapping) and block.get("type") in _BLOCKS
-        for message in messages
-        if isinstance(message, Mapping) and isinstance(message.get("content"), list)
-        for block in message["content"]
-    )

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
+from contextrender_bridge.base.setting_kinds import MODES, POLICIES, Unfit, as_patterns, budget_of
+from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client.session_names import digest_of, name_of
 from contextrender_bridge.proxy.headers import Headers, first
-from contextrender_bridge.setting_kinds import MODES, POLICIES, Unfit, as_patterns, budget_of
-from contextrender_bridge.settings import Settings
 
 _SESSION_HEADERS = (
     b"x-contextrender-session",
@@ -40,7 +40,7 @@ class Controls:
     """
 
     mode: str
-    budget: int | None
+    budget: int | str | None
     policy: str | None
     recall: bool
     token: str | None = field(repr=False)
@@ -106,7 +106,7 @@ class Controls:
         return replace(self, mode="observe", recall=False, whole=whole, held_out=held_out)
 
 
-def _budget(text: str) -> int:
+def _budget(text: str) -> int | str:
     budget = budget_of(text)
     if budget is None:
         raise InvalidControl("budget")

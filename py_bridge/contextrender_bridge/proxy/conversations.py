@@ -1,4 +1,4 @@
-"""What the proxy remembers of one history, and what it knows of one call."""
+"""What the proxy remembers of a history and of a call."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from contextrender_bridge import wire
+from contextrender_bridge.base import wire
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.fitting import Fitted
-from contextrender_bridge.client.sent import fingerprints
+from contextrender_bridge.client.sent import Fingerprint
 from contextrender_bridge.dialects import Transcript
 from contextrender_bridge.proxy.controls import Controls
-from contextrender_bridge.wire import Json
 
 PATIENCE = 3
 PAUSE_SECONDS = 5.0
@@ -27,20 +27,20 @@ class Size:
     """What the service counted of a history's first `messages`, and the budget it used."""
 
     messages: int = 0
-    fingerprint: bytes = b""
+    fingerprint: Fingerprint | None = None
     tokens: int = 0
     budget: int = 0
 
-    def fits(self, messages: Sequence[Json], budget: int | None) -> bool:
+    def fits(self, messages: Sequence[Json], budget: int | str | None) -> bool:
         """Whether the history that these became surely fits: no token is shorter than a byte."""
-        limit = budget or self.budget
+        limit = budget if isinstance(budget, int) else self.budget
         if not limit or self.messages > len(messages):
             return False
         fresh = messages[self.messages :]
         more = len(wire.dumps(fresh)) + sum(map(_media_tokens, fresh))
         if self.tokens + more > limit:
             return False
-        return fingerprints(messages, self.messages)[0] == self.fingerprint or not self.messages
+        return not self.messages or Fingerprint(messages[: self.messages]) == self.fingerprint
 
 
 @dataclass

@@ -6,9 +6,10 @@ import re
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
-from contextrender_bridge import wire
+from contextrender_bridge.base import wire
 
 _END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_LONGEST_END = 4
 
 
 class Event(NamedTuple):
@@ -20,14 +21,19 @@ class Event(NamedTuple):
 
 async def events(chunks: AsyncIterator[bytes]) -> AsyncIterator[Event]:
     """The events of a stream; together their bytes are those of the stream."""
-    pending = b""
+    pending, searched = bytearray(), 0
     async for chunk in chunks:
         pending += chunk
-        while found := _END.search(pending):
-            yield Event(pending[: found.end()], _data(pending[: found.end()]))
-            pending = pending[found.end() :]
+        begin = 0
+        while found := _END.search(pending, max(begin, searched)):
+            raw = bytes(pending[begin : found.end()])
+            yield Event(raw, _data(raw))
+            begin = found.end()
+        del pending[:begin]
+        # What ends an event may come in two pieces; no byte is searched more often.
+        searched = max(0, len(pending) - _LONGEST_END)
     if pending:
-        yield Event(pending, _data(pending))
+        yield Event(bytes(pending), _data(bytes(pending)))
 
 
 def rewritten(event: Event, data: dict[str, Any]) -> bytes:

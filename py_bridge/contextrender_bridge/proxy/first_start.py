@@ -12,10 +12,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from contextrender_bridge.base.errors import CommandError, NoCredentials
+from contextrender_bridge.base.paths import data_dir
+from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.client.credentials import FILE_NAME
-from contextrender_bridge.errors import CommandError, NoCredentials
-from contextrender_bridge.paths import data_dir
-from contextrender_bridge.settings import current_settings
 
 if TYPE_CHECKING:
     from contextrender_bridge.own_hosts import App

@@ -1,4 +1,4 @@
-"""What a provider says that a call used, heard while its reply is sent on, and told to the service.
+"""Reads a call's usage from the reply that passes through, and reports it to the server.
 
 It goes with the session's next call, in the same commit; by itself where none comes soon.
 """
@@ -9,14 +9,15 @@ import asyncio
 import logging
 import zlib
 from collections.abc import Mapping
+from contextvars import Context, copy_context
 from typing import Any
 
+from contextrender_bridge.base.usage import Usage, read_usage
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import reason_of
 from contextrender_bridge.proxy.conversations import Call
 from contextrender_bridge.proxy.headers import Headers, first
 from contextrender_bridge.proxy.upstream import Message, Send
-from contextrender_bridge.usage import Usage, read_usage
 
 LARGEST = 8 * 2**20
 SOON_SECONDS = 5.0
@@ -70,37 +71,39 @@ def used_by(call: Call, usage: Usage | None, sent: str) -> dict[str, Any]:
 
 
 class UsageNotes:
-    """What is still to be told of the newest call of each history."""
+    """Usage of the newest call of each history that is still to be reported."""
 
     def __init__(self, client: AsyncContextRender) -> None:
         """Nothing is."""
         self._client = client
-        self._waiting: dict[int, Call] = {}
+        self._waiting: dict[int, tuple[Call, Context]] = {}
+        """By its history; with the context of its request, whose user it is told for."""
         self._telling: set[asyncio.Task[None]] = set()
 
     def add(self, call: Call, used: Mapping[str, Any]) -> None:
         """A call has ended. A service that has not answered it is not asked to note it, too."""
         if not call.session or not call.messages or call.fit.failure:
             return
-        self._tell_now(self._waiting.get(id(call.conversation)))
+        if before := self._waiting.get(id(call.conversation)):
+            self._tell_now(*before)
         call.conversation.used = used
-        self._waiting[id(call.conversation)] = call
+        self._waiting[id(call.conversation)] = call, copy_context()
         asyncio.get_running_loop().call_later(SOON_SECONDS, self._tell, call, used)
 
     async def settle(self, seconds: float) -> None:
         """Tells what is left, and waits a while for it."""
-        for call in list(self._waiting.values()):
-            self._tell_now(call)
+        for call, context in list(self._waiting.values()):
+            self._tell_now(call, context)
         if self._telling:
             await asyncio.wait(set(self._telling), timeout=seconds)
 
-    def _tell_now(self, call: Call | None) -> None:
-        if call is not None and call.conversation.used is not None:
-            self._tell(call, call.conversation.used)
+    def _tell_now(self, call: Call, context: Context) -> None:
+        if call.conversation.used is not None:
+            context.run(self._tell, call, call.conversation.used)
 
     def _tell(self, call: Call, used: Mapping[str, Any]) -> None:
         """By itself, unless the next call has taken it along."""
-        if self._waiting.get(id(call.conversation)) is call:
+        if self._waiting.get(id(call.conversation), (None,))[0] is call:
             del self._waiting[id(call.conversation)]
         if call.conversation.used is not used:
             return

@@ -7,19 +7,21 @@ from collections import OrderedDict
 from collections.abc import Coroutine, Hashable, Mapping
 from typing import Any
 
+from contextrender_bridge.base.errors import Unreachable
+from contextrender_bridge.base.settings import Settings
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import Failures, Fitted, dialect_of, fitted, reason_of
 from contextrender_bridge.client.replies import RenderView
-from contextrender_bridge.client.sent import fingerprints
+from contextrender_bridge.client.sent import Fingerprint
 from contextrender_bridge.dialects import Transcript
-from contextrender_bridge.errors import Unreachable
+from contextrender_bridge.dialects.cache_marks import cache_minutes
+from contextrender_bridge.proxy.bodies import Body
 from contextrender_bridge.proxy.compactions import is_compaction
 from contextrender_bridge.proxy.controls import Controls, line_of, session_of
 from contextrender_bridge.proxy.conversations import Call, Conversation, Pause, Size, still_recalled
 from contextrender_bridge.proxy.headers import Headers
 from contextrender_bridge.proxy.heard import UsageNotes, client_of
-from contextrender_bridge.settings import Settings
-from contextrender_bridge.wire import Json
 
 REMEMBERED = 1024
 LATER_SECONDS = 30.0
@@ -29,8 +31,11 @@ SETTLE_SECONDS = 5.0
 class Histories:
     """Asks the service what to show; safe for any number of calls at a time."""
 
-    def __init__(self, client: AsyncContextRender, settings: Settings) -> None:
-        """No call has been made."""
+    def __init__(
+        self, client: AsyncContextRender, settings: Settings, *, recalls: bool = False
+    ) -> None:
+        """No call has been made. `recalls`: models have the recall tool, seen here or not."""
+        self._recalls = recalls
         self.client = client
         self.failures = Failures()
         self.notes = UsageNotes(client)
@@ -40,12 +45,12 @@ class Histories:
         self._conversations: OrderedDict[Hashable, Conversation] = OrderedDict()
 
     async def fit(
-        self, path: str, headers: Headers, body: Mapping[str, Any], dialect: str, asked: Controls
+        self, path: str, headers: Headers, read: Body, dialect: str, asked: Controls
     ) -> Call:
         """The call as it should go to the provider. Never raises for what the service does."""
-        session, conversation, count = "", Conversation(), 0
+        session, conversation, count, body = "", Conversation(), 0, read.fields
         try:
-            transcript = dialect_of(dialect, body).read(body)
+            transcript = read.read(dialect_of(dialect, body))
             session = session_of(path, headers, body, transcript.messages)
             asked = asked.for_request(session, compacts=is_compaction(dialect, body))
             if not transcript.messages or _is_kept_elsewhere(body):
@@ -58,7 +63,7 @@ class Histories:
                 return self._unasked("paused", session, body, conversation, asked)
             count = len(transcript.messages)
             client = client_of(headers)
-            work = self._fit(session, name, conversation, body, transcript, asked, client)
+            work = self._fit(session, name, conversation, dialect, body, transcript, asked, client)
             if asked.mode == "observe" or self._need_not_wait(conversation, transcript, asked):
                 later = asyncio.ensure_future(self._outcome(work, body, LATER_SECONDS))
                 self._recording.add(later)
@@ -112,20 +117,22 @@ class Histories:
         session: str,
         name: str,
         conversation: Conversation,
+        dialect: str,
         body: Mapping[str, Any],
         transcript: Transcript,
         asked: Controls,
         client: str,
     ) -> Fitted:
-        model = body.get("model")
+        model, minutes = body.get("model"), cache_minutes(dialect, body)
 
-        async def render(budget: int | None) -> RenderView:
+        async def render(budget: int | str | None) -> RenderView:
             used = conversation.used
             reply = await self.client.render(
                 session,
                 transcript.messages,
                 budget=budget,
                 policy=asked.policy,
+                parameters={"cache_minutes": minutes},
                 keep_tools=sorted(asked.keep_tools) or None,
                 keep=sorted(asked.keep) or None,
                 model=model if isinstance(model, str) else None,
@@ -147,8 +154,9 @@ class Histories:
         tokens = reply["tokens"]["before"] + reply["tokens"]["outside"]
         count = len(transcript.messages)
         # One over the budget will not fit again: whether it is the same need not be known.
-        over = tokens > max(reply["budget"], asked.budget or 0)
-        now = b"" if over else fingerprints(transcript.messages, count)[0]
+        asked_for = asked.budget if isinstance(asked.budget, int) else 0
+        over = tokens > max(reply["budget"], asked_for)
+        now = None if over else Fingerprint(transcript.messages)
         conversation.size = Size(count, now, tokens, reply["budget"])
         kept = still_recalled(conversation, transcript)
         missing = [result for result in kept if result not in reply["visible"]]
@@ -157,7 +165,10 @@ class Histories:
         # leave would change all of the prompt, which the provider has in its cache.
         if missing and reply["tokens"]["after"] > room > 0:
             reply = await render(room)
-        return fitted(body, transcript, reply, also=missing, bypass=asked.bypass_tools)
+        recalls = self._recalls or asked.recall
+        return fitted(
+            body, transcript, reply, also=missing, bypass=asked.bypass_tools, recalls=recalls
+        )
 
     def _conversation(self, key: Hashable, transcript: Transcript) -> Conversation:
         """The history's conversation, and its first system prompt in place of what came now."""

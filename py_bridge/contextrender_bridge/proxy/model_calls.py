@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import httpx
 
-from contextrender_bridge import wire
+from contextrender_bridge.base import wire
+from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client.fitting import Fitted
+from contextrender_bridge.dialects import DIALECTS
+from contextrender_bridge.proxy.bodies import Bodies, Body
 from contextrender_bridge.proxy.connections import Connections
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.conversations import Call
@@ -17,16 +21,17 @@ from contextrender_bridge.proxy.histories import Histories
 from contextrender_bridge.proxy.other_providers import ORIGIN
 from contextrender_bridge.proxy.provider_requests import is_other, refusal_of
 from contextrender_bridge.proxy.recall.driver import FORMATS, Recalling
-from contextrender_bridge.proxy.routing import Target, json_body, own_header, report
+from contextrender_bridge.proxy.routing import Target, is_plain, own_header, report
 from contextrender_bridge.proxy.upstream import (
     REFUSED,
     Send,
     answer,
     pass_on,
+    read_reply,
     relay,
     send_error,
 )
-from contextrender_bridge.settings import Settings
+from contextrender_bridge.proxy.window import REFUSALS, TRIES, Windowed, Windows
 
 
 @dataclass(frozen=True)
@@ -50,11 +55,14 @@ class ModelCalls:
         self._http = http
         self._histories = histories
         self._settings = settings
+        self._bodies = Bodies()
+        self._windows = Windows()
 
     async def answer(self, asked: Asked, send: Send) -> None:
         """Sends the provider's reply. Raises Unavailable."""
         url, onward = asked.url, request_headers(asked.headers)
-        body = json_body(asked.headers, asked.raw)
+        read = self._read(asked)
+        body = None if read is None else read.fields
         if body is not None and asked.dialect == "chat" and self._is_others(body):
             refused = refusal_of(body, self._settings.providers, allowed=asked.spends)
             if refused is not None:
@@ -69,15 +77,25 @@ class ModelCalls:
             ours = [own_header("fail-open", reason)]
             await pass_on(self._http, "POST", url, onward, asked.raw, send, ours)
             return
-        if body is None or controls.mode == "bypass":
+        if read is None or controls.mode == "bypass":
             await pass_on(self._http, "POST", url, onward, asked.raw, send, [])
             return
         call = await self._histories.fit(
-            asked.target.session, asked.headers, body, asked.dialect, controls
+            asked.target.session, asked.headers, read, asked.dialect, controls
         )
         heard = Heard(send)
         sent = await self._send(call, asked, url, onward, heard)
         self._histories.notes.add(call, used_by(call, heard.usage(), sent))
+
+    def _read(self, asked: Asked) -> Body | None:
+        """The request as JSON; None when it is nothing that we read."""
+        if not is_plain(asked.headers):
+            return None
+        try:
+            read = self._bodies.read(asked.raw, DIALECTS[asked.dialect].key)
+        except ValueError:
+            return None
+        return read if isinstance(read.fields, dict) else None
 
     def _is_others(self, body: dict[str, object]) -> bool:
         return bool(self._settings.providers) and is_other(body)
@@ -89,14 +107,17 @@ class ModelCalls:
         recalls = renders and controls.recall and call.fit.reply is not None
         recalls = recalls and FORMATS[asked.dialect].offers(call.fit.body)
         if not recalls and not (renders and call.fit.changed):
-            async with answer(self._http, "POST", url, onward, asked.raw) as response:
-                told = await call.told(self._settings.deadline if controls.mode == "observe" else 0)
-                await relay(response, send, report(call, told))
+            patience = self._settings.deadline if controls.mode == "observe" else 0
+            await self._send_whole(call, asked, url, onward, send, lambda: call.told(patience))
             return "whole" if call.fit.failure else controls.sent
 
         async def whole(*, last: bool) -> bool:
             self._histories.failures.add("refused")
             told = Fitted(call.fit.body, failure="refused")
+            if last:
+                return await self._send_whole(
+                    call, asked, url, onward, send, lambda: _at_once(told)
+                )
             async with answer(self._http, "POST", url, onward, asked.raw) as response:
                 return await _taken(response, send, report(call, told), last=last)
 
@@ -118,6 +139,39 @@ class ModelCalls:
         if await second(last=True):
             call.conversation.refused = second is whole
         return "whole" if second is whole else controls.sent
+
+    async def _send_whole(
+        self,
+        call: Call,
+        asked: Asked,
+        url: str,
+        onward: Headers,
+        send: Send,
+        told: Callable[[], Awaitable[Fitted]],
+    ) -> bool:
+        """Sends a history as it came; where it is ours to shorten and the model does not take all
+        of it, as much as fits. Whether the provider took it.
+        """
+        ours = call.asked.mode == "render" or call.asked.whole
+        model, size = call.fit.body.get("model"), call.conversation.size
+        request = Windowed(self._windows, asked.dialect, model, asked.raw, size)
+        content = request.content() if ours else asked.raw
+        for left in reversed(range(TRIES if ours else 1)):
+            async with answer(self._http, "POST", url, onward, content) as response:
+                may_be_less = left and response.status_code in REFUSALS
+                raw = await read_reply(response) if may_be_less else None
+                if raw is None or not request.refused(response.status_code, raw):
+                    headers = report(call, await told())
+                    if request.shortened_to:
+                        headers.append(own_header("window", request.shortened_to))
+                    await relay(response, send, headers, raw)
+                    return response.status_code != REFUSED
+            content = request.content()
+        return False
+
+
+async def _at_once(fit: Fitted) -> Fitted:
+    return fit
 
 
 async def _taken(response: httpx.Response, send: Send, ours: Headers, *, last: bool) -> bool:

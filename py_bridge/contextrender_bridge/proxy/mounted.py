@@ -8,14 +8,14 @@ from typing import Any
 
 from starlette.routing import BaseRoute, Route
 
+from contextrender_bridge.base.errors import ContextRenderError
+from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.flow import Answer, Exchange
-from contextrender_bridge.errors import ContextRenderError
 from contextrender_bridge.proxy.app import Proxy, Scope
 from contextrender_bridge.proxy.headers import Headers, first
 from contextrender_bridge.proxy.routing import Target, bearer, is_compression
 from contextrender_bridge.proxy.upstream import Receive, Send, send_error
-from contextrender_bridge.settings import Settings
 
 URL = "http://contextrender.mounted"
 Walk = Callable[[str, bytes, Any], Awaitable[Any]]

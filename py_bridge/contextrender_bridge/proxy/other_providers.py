@@ -14,13 +14,13 @@ from typing import Any
 
 import httpx
 
-from contextrender_bridge import wire
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.installing import how_to_install
+from contextrender_bridge.base import wire
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.installing import how_to_install
+from contextrender_bridge.base.settings import Settings, set_for_library
 from contextrender_bridge.proxy.connections import Connections, Content, OverHttp
 from contextrender_bridge.proxy.headers import Headers
 from contextrender_bridge.proxy.provider_requests import FIELDS, PREFIX
-from contextrender_bridge.settings import Settings, set_for_library
 
 ORIGIN = "http://contextrender.litellm"
 

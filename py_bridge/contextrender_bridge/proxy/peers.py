@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection over loopback: which user's process.
+"""Which user's process is at the other end of a loopback connection.
 
 The proxy lends its own token to those who bring none. Over loopback these are programs of any user
 of the machine, so it asks the kernel (Linux, `sock_diag`) whose socket the other end is. A request
@@ -17,7 +17,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any
 
-from contextrender_bridge.paths import make_private, write_private
+from contextrender_bridge.base.paths import make_private, write_private
 
 SECRET_FILE = "proxy_secret"
 

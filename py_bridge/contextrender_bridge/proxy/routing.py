@@ -1,17 +1,18 @@
-"""Where a request goes, by its path and headers, and what is told of it in the reply's."""
+"""Where a request goes, by its path and headers, and which headers its reply gets."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
-from contextrender_bridge import wire
+from contextrender_bridge.base import wire
+from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client.fitting import Fitted
 from contextrender_bridge.proxy.conversations import Call
 from contextrender_bridge.proxy.headers import Headers, first
-from contextrender_bridge.settings import Settings
 
 COMPRESS = "/compress"
 RETRIEVE = "/retrieve/"
@@ -20,6 +21,9 @@ DIALECT_OF_PATH = {
     "/responses": "responses",
     "/messages": "messages",
 }
+_ELSEWHERE = re.compile(r"(^|/)\.{1,2}(/|$|;)|//|[\0-\x1f]")
+"""In a path: a step up, another host, what ends a line."""
+_VERSION = re.compile(r"/v\d\w*$")
 _ANTHROPIC = (b"anthropic-version", b"anthropic-beta")
 
 
@@ -34,6 +38,12 @@ class Target:
     path: str
     versioned: bool = True
     secret: str = field(default="", repr=False)
+
+    @property
+    def is_below(self) -> bool:
+        """Whether its path stays below the address that it is put behind, however that reads it."""
+        plain = unquote(unquote(self.path)).replace("\\", "/")
+        return not (_ELSEWHERE.search(plain) or "#" in self.path)
 
     @classmethod
     def of(cls, path: str) -> Target:
@@ -60,8 +70,7 @@ def upstream_url(
     anthropic = dialect == "messages" or any(first(headers, name) for name in _ANTHROPIC)
     base = settings.anthropic_upstream if anthropic else settings.upstream
     if not target.versioned and target.path not in DIALECT_OF_PATH:
-        parts = urlsplit(base)
-        base = f"{parts.scheme}://{parts.netloc}"
+        base = _VERSION.sub("", base)
     return f"{base}{target.path}" + (f"?{query.decode('latin-1')}" if query else "")
 
 
@@ -94,7 +103,7 @@ def report(call: Call, fit: Fitted) -> Headers:
         found.append(own_header("whole", call.asked.whole_for))
     if fit.reply is not None:
         tokens = fit.reply["tokens"]
-        found.append(own_header("omitted", len(fit.plan.hidden()) if fit.plan else 0))
+        found.append(own_header("omitted", fit.plan.hidden_count() if fit.plan else 0))
         if kept := Counter(pinned["shown"] for pinned in fit.reply.get("kept", ())):
             found.append(own_header("kept", ", ".join(f"{n} {how}" for how, n in kept.items())))
         if not fit.beyond:
@@ -105,9 +114,14 @@ def report(call: Call, fit: Fitted) -> Headers:
     return found
 
 
+def is_plain(headers: Headers) -> bool:
+    """Whether a body is as it is, not compressed."""
+    return first(headers, b"content-encoding") in ("", "identity")
+
+
 def json_body(headers: Headers, raw: bytes) -> dict[str, Any] | None:
     """The request as JSON; None when it is nothing that we read."""
-    if first(headers, b"content-encoding") not in ("", "identity"):
+    if not is_plain(headers):
         return None
     try:
         body = wire.loads(raw)

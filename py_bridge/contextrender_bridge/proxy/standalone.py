@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Any
 
-from contextrender_bridge import wire
+from contextrender_bridge.base import wire
+from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client import AsyncContextRender
+from contextrender_bridge.client.credentials import load_credentials
 from contextrender_bridge.listening import STATUS_PATH
 from contextrender_bridge.own_hosts import App, OwnHosts
 from contextrender_bridge.proxy.app import Proxy
 from contextrender_bridge.proxy.upstream import Receive, Send, send_whole
-from contextrender_bridge.settings import Settings
 
 
 class Standalone:
-    """The proxy and a page of its own that tells how it does."""
+    """The proxy and its status page."""
 
     def __init__(self, proxy: Proxy) -> None:
         """Closes the proxy when the server ends."""
@@ -49,5 +50,6 @@ def standalone_app(settings: Settings, *, own_token: bool = True, secret: str = 
     `own_token`: the service's token also serves this user's programs, and links with the `secret`.
     Raises NoCredentials.
     """
+    load_credentials()
     proxy = Proxy(settings, AsyncContextRender(), own_token=own_token, secret=secret)
     return OwnHosts(Standalone(proxy))

@@ -10,10 +10,10 @@ from typing import Any
 
 import httpx
 
-from contextrender_bridge import wire
+from contextrender_bridge.base import wire
+from contextrender_bridge.base.spans import span
 from contextrender_bridge.proxy.connections import Connections, Content
-from contextrender_bridge.proxy.headers import Headers, response_headers
-from contextrender_bridge.spans import span
+from contextrender_bridge.proxy.headers import Headers, response_headers, without
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -67,8 +67,20 @@ async def pass_on(
         await relay(response, send, ours)
 
 
-async def relay(response: httpx.Response, send: Send, ours: Headers) -> None:
-    """Sends a reply on as it comes. A reply that breaks off is broken off, not ended."""
+async def relay(
+    response: httpx.Response, send: Send, ours: Headers, read: bytes | None = None
+) -> None:
+    """Sends a reply on as it comes, or its body that was `read`. A reply that breaks off is broken
+    off, not ended.
+    """
+    if read is not None:
+        kept = without(
+            response_headers(response.headers.raw), b"content-length", b"content-encoding"
+        )
+        length = (b"content-length", str(len(read)).encode())
+        await start(response.status_code, [*kept, length], send, ours)
+        await send({"type": "http.response.body", "body": read, "more_body": False})
+        return
     await start(response.status_code, response_headers(response.headers.raw), send, ours)
     try:
         async for chunk in response.aiter_raw():
@@ -77,6 +89,14 @@ async def relay(response: httpx.Response, send: Send, ours: Headers) -> None:
         log.warning("the provider's reply broke off (%s)", type(error).__name__)
         return
     await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def read_reply(response: httpx.Response) -> bytes:
+    """A reply's whole body. Raises Unavailable."""
+    try:
+        return await response.aread()
+    except httpx.HTTPError as error:
+        raise Unavailable(type(error).__name__, isinstance(error, httpx.ReadTimeout)) from error
 
 
 async def start(status: int, headers: Headers, send: Send, ours: Headers) -> None:

@@ -6,8 +6,8 @@ sign-in at `/console/`, and the proxy at `/v1/` and `/s/`; none of the runtime's
 
 from typing import Any
 
+from contextrender_bridge.base.settings import set_for_library
 from contextrender_bridge.own_packages import make_app_loadable
-from contextrender_bridge.settings import set_for_library
 
 __all__ = ["build_app"]
 

@@ -13,43 +13,39 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from contextrender_bridge.errors import NotFound
-from contextrender_bridge.own_hosts import OwnHosts
-from contextrender_bridge.paths import app_dir, make_private
+from contextrender_bridge.base.errors import NotFound
+from contextrender_bridge.base.paths import app_dir, make_private
+from contextrender_bridge.base.settings import Settings, current_settings
+from contextrender_bridge.base.spans import use_opentelemetry
 from contextrender_bridge.proxy.mounted import MountedProxy
-from contextrender_bridge.server import logins, sign_in
-from contextrender_bridge.server.accounts import Accounts, Caller
-from contextrender_bridge.server.allocator import THRIFT_SECONDS, Thrift
-from contextrender_bridge.server.answering import in_thread
-from contextrender_bridge.server.attempts import Attempts
-from contextrender_bridge.server.audit import AUDITED
-from contextrender_bridge.server.bearers import Bearers
-from contextrender_bridge.server.console import console_routes
-from contextrender_bridge.server.counts import Counts
-from contextrender_bridge.server.endpoints import Fields
-from contextrender_bridge.server.limits import BodyLimit
-from contextrender_bridge.server.logins import Logins
-from contextrender_bridge.server.metered import Metered
-from contextrender_bridge.server.metrics import Metrics
-from contextrender_bridge.server.now_and_then import now_and_then
-from contextrender_bridge.server.one_processor import CHOICE_SECONDS, OneProcessor
-from contextrender_bridge.server.pace import LOOKING_THREADS, LOOKS, Pace
-from contextrender_bridge.server.providers import Providers, Questions
-from contextrender_bridge.server.quotas import Quotas
-from contextrender_bridge.server.readiness import Readiness
-from contextrender_bridge.server.redaction import Redaction
-from contextrender_bridge.server.refusals import REFUSALS
-from contextrender_bridge.server.retention import Retention
+from contextrender_bridge.server.accounts import logins, sign_in
+from contextrender_bridge.server.accounts.attempts import Attempts
+from contextrender_bridge.server.accounts.audit import AUDITED
+from contextrender_bridge.server.accounts.counting import Counts
+from contextrender_bridge.server.accounts.links import check_shared
+from contextrender_bridge.server.accounts.logins import Logins
+from contextrender_bridge.server.accounts.sign_in import SignIn
+from contextrender_bridge.server.accounts.users import Accounts, Caller
+from contextrender_bridge.server.admission import Admission
+from contextrender_bridge.server.http.answering import in_thread
+from contextrender_bridge.server.http.console import console_routes
+from contextrender_bridge.server.http.fields import Fields
+from contextrender_bridge.server.http.graph import graph_routes
+from contextrender_bridge.server.http.replies import REFUSALS
+from contextrender_bridge.server.limits.pace import LOOKING_THREADS, LOOKS, Pace
+from contextrender_bridge.server.limits.quotas import Quotas
+from contextrender_bridge.server.limits.redaction import Redaction
+from contextrender_bridge.server.limits.retention import Retention
+from contextrender_bridge.server.process.memory import THRIFT_SECONDS, Thrift
+from contextrender_bridge.server.process.processor import CHOICE_SECONDS, OneProcessor
+from contextrender_bridge.server.process.providers import Providers, Questions
+from contextrender_bridge.server.process.regularly import now_and_then
 from contextrender_bridge.server.runtime import Runtime
-from contextrender_bridge.server.shared import check_shared
-from contextrender_bridge.server.sign_in import SignIn
-from contextrender_bridge.server.watched import Watched
-from contextrender_bridge.settings import Settings, current_settings
-from contextrender_bridge.spans import use_opentelemetry
-from contextrender_bridge.workers.seat import Seat
+from contextrender_bridge.server.watching.metrics import Metrics
+from contextrender_bridge.server.watching.readiness import Readiness
+from contextrender_bridge.server.watching.routes import WatchingRoutes
 from engine.models.answers import Answers, Waiting
-from graph.runtime.early import Tell
-from graph.runtime.signing import signing
+from graph.runtime.host import Tell, signing
 
 SMALL_BYTES: Final = 65_536
 """A call of an agent brings what is new, which is less; strangers may send as much for nothing."""
@@ -58,8 +54,8 @@ SMALL_BYTES: Final = 65_536
 class Service:
     """Walkers over HTTP, and what the other routes stand on."""
 
-    def __init__(self, app: Path, data: Path, settings: Settings, seat: Seat | None) -> None:
-        """Loads the Jac app over the store in `data`; `seat` is for one of several workers."""
+    def __init__(self, app: Path, data: Path, settings: Settings, *, alone: bool) -> None:
+        """Loads the Jac app over the store in `data`; `alone`: no other process serves it here."""
         self._redaction = Redaction.of(settings.redact)
         self.runtime = Runtime(app, data)
         try:
@@ -70,10 +66,8 @@ class Service:
         store = self.runtime.store
         self._counts = Counts(data)
         self._quotas = Quotas(settings, store, self._counts)
-        self.processor = OneProcessor(settings.one_processor, seat)
+        self.processor = OneProcessor(settings.one_processor and alone)
         join = self.processor.join
-        self.bearers = Bearers(self.accounts, self._quotas, join)
-        self._sign_in = SignIn(self.accounts, self.bearers.known)
         self._logins = Logins(self.accounts, Attempts(self._counts))
         self.retention = Retention(self.runtime, self.accounts, settings)
         self.metrics = Metrics(store, data, self.runtime.walkers)
@@ -81,8 +75,13 @@ class Service:
         self.runtime.on_reports = self.metrics.rendered
         self.runtime.on_conflict = self.metrics.conflicts.inc
         store.on_refused = self.metrics.refused_writes.inc
+        small = {**logins.SMALL, **sign_in.SMALL}
+        self.admission = Admission(self.accounts, self._quotas, self.metrics, settings, small, join)
+        self._sign_in = SignIn(self.accounts, self.admission.known)
         self._readiness = Readiness(store, data, settings)
-        self._watched = Watched(self._readiness, self.metrics, self.bearers)
+        self._watching = WatchingRoutes(
+            self._readiness, self.metrics, self.admission.is_local_users
+        )
         self._fields = {name: Fields(walker) for name, walker in self.runtime.walkers.items()}
         self._threads = ThreadPoolExecutor(settings.threads, "walker", initializer=join)
         self._looking = ThreadPoolExecutor(
@@ -94,17 +93,22 @@ class Service:
     def routes(self) -> list[BaseRoute]:
         """All but the page's and the proxy's."""
         walkers = Route("/walker/{name}", self.call_walker, methods=["POST"])
-        others = (self._logins, self._watched, self._sign_in)
-        return [walkers, *(route for one in others for route in one.routes())]
+        others = (self._logins, self._watching, self._sign_in)
+        graph = graph_routes(self._look_at_node)
+        return [walkers, *graph, *(route for one in others for route in one.routes())]
 
     async def call_walker(self, request: Request) -> Response:
         """`POST /walker/{name}`: run it for the bearer of the token."""
         question, name = self._sign_in.question(request), request.path_params["name"]
         if _is_small(request):
             body = await request.body()
-            return await self._run_walker(name, body, lambda: self.bearers.admit(question))
-        caller = await self.bearers.admitted(question)
+            return await self._run_walker(name, body, lambda: self.admission.admit(question))
+        caller = await self.admission.admitted(question)
         return await self._run_walker(name, await request.body(), lambda: caller)
+
+    async def _look_at_node(self, request: Request, body: bytes) -> Response:
+        question = self._sign_in.question(request)
+        return await self._run_walker("look_at_node", body, lambda: self.admission.admit(question))
 
     async def call_inside(self, name: str, body: bytes, caller: Caller) -> Response:
         """A walker's reply to the mounted proxy, which has counted the call already."""
@@ -113,7 +117,7 @@ class Service:
     def close(self) -> None:
         """Finish running walkers and close the store."""
         self._readiness.close()
-        self.bearers.close()
+        self.admission.close()
         self._logins.close()
         self._providers.close()
         self._threads.shutdown(wait=True)
@@ -172,13 +176,13 @@ def _is_small(request: Request) -> bool:
     return length.isdecimal() and int(length) <= SMALL_BYTES
 
 
-def build_app(data: Path, *, app: Path | None = None, seat: Seat | None = None) -> Starlette:
+def build_app(data: Path, *, app: Path | None = None, alone: bool = True) -> Starlette:
     """The service over the store in `data`, for any ASGI server; its core is `state.service`."""
     settings = current_settings()
     if settings.otel:
         use_opentelemetry()
-    service = Service(app or app_dir(), make_private(data), settings, seat)
-    proxy = MountedProxy(settings, service.bearers.of_token, service.call_inside)
+    service = Service(app or app_dir(), make_private(data), settings, alone=alone)
+    proxy = MountedProxy(settings, service.admission.of_token, service.call_inside)
     proxy.tell_failures(service.metrics.failed_open)
 
     @asynccontextmanager
@@ -195,16 +199,7 @@ def build_app(data: Path, *, app: Path | None = None, seat: Seat | None = None) 
 
     starlette = Starlette(
         routes=[*service.routes(), *console_routes(), *proxy.routes()],
-        middleware=[
-            Middleware(Metered, metrics=service.metrics),
-            Middleware(OwnHosts),
-            Middleware(
-                BodyLimit,
-                max_bytes=settings.max_body_mb * 2**20,
-                routes={**logins.SMALL, **sign_in.SMALL},
-                whole=settings.body_seconds,
-            ),
-        ],
+        middleware=[Middleware(service.admission.around)],
         exception_handlers=REFUSALS,
         lifespan=lifespan,
     )

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from contextrender_bridge.settings import current_settings
+from contextrender_bridge.base.settings import current_settings
 
 log = logging.getLogger("contextrender")
 

@@ -20,20 +20,22 @@ from jaclang.jac0core.runtime import JacRuntimeInterface as Jac
 from jaclang.project.config import JacConfig, set_config
 from jaclang.runtimelib.context import ExecutionContext
 
-from contextrender_bridge.errors import Conflict, ContextRenderError, Damaged
+from contextrender_bridge.base.errors import Conflict, ContextRenderError, Damaged
+from contextrender_bridge.base.paths import ENTRY, app_dir
+from contextrender_bridge.base.spans import span
 from contextrender_bridge.own_packages import import_entry
-from contextrender_bridge.paths import ENTRY, app_dir
-from contextrender_bridge.server.replies import encode
-from contextrender_bridge.spans import span
+from contextrender_bridge.server.http.replies import encode
+from contextrender_bridge.server.limits.pace import READS
 from engine.models.answers import ANSWERS, Answers, Waiting
 from graph.runtime import hooks
-from graph.runtime.checking import check_session
-from graph.runtime.early import TELL, Tell
-from graph.runtime.identity import session_id_of
-from graph.runtime.locks import SessionLocks
-from graph.runtime.memory import CURRENT, SYSTEM_ROOT, RequestMemory
-from graph.runtime.opening import open_store
-from graph.runtime.unit import Raced
+from graph.runtime.archetypes import unreadable
+from graph.runtime.host import TELL, Tell
+from graph.runtime.memory import SYSTEM_ROOT, RequestMemory, at_work
+from graph.sessions.check_session import check_session
+from graph.sessions.ids import session_id_of
+from graph.sessions.locks import SessionLocks
+from graph.store.opening import open_store
+from graph.store.writes import Raced
 
 # Of two requests that change the same rows, the later one runs again on what it finds; while it
 # does, no other request of that session starts here: only those under way get in its way.
@@ -79,7 +81,7 @@ class Runtime:
         self.on_reports: Callable[[str, list[Any]], None] = lambda name, reports: None
         self.on_conflict: Callable[[], None] = lambda: None
         self.store = open_store(data)
-        self.store.locks = SessionLocks.shared(data)
+        self._locks = SessionLocks.shared(data)
         self._turnstiles = [threading.Lock() for _ in range(TURNSTILES)]
         self._system_root = _system_root()
 
@@ -108,9 +110,9 @@ class Runtime:
         """Run a walker at the user's root; its reports as JSON, once its changes are on disk.
 
         Or what it waits for: run it again with that among the `answers`. `fields` makes them anew
-        for each attempt. What the walker answers early goes to `tell`, once an attempt. Unless
-        it is to `keep` them, no change is written. Raises whatever the walker raises; then nothing
-        is written.
+        for each attempt. What the walker answers early goes to `tell`, once an attempt. Changes
+        are written if it is to `keep` them, and never of what only reads. Raises whatever the
+        walker raises; then nothing is written.
         """
         # Where memory goes on and the store has a hole: from the store alone, once more.
         with suppress(Damaged):
@@ -151,7 +153,7 @@ class Runtime:
     @contextmanager
     def unit_of_work(self, root: str | None = None) -> Iterator[RequestMemory]:
         """Make Jac's calls work on one user's graph, or as the system; only `flush` keeps any."""
-        memory = RequestMemory(self.store, None if root is None else UUID(root))
+        memory = RequestMemory(self.store, None if root is None else UUID(root), self._locks)
         context = ExecutionContext(
             _parent=SimpleNamespace(
                 mem=memory,
@@ -163,21 +165,20 @@ class Runtime:
             )
         )
         token = JacRuntime.push_request_context(context)
-        current = CURRENT.set(memory)
         try:
-            if root is not None:
-                context.set_user_root(root)
-            with memory.held:
-                yield memory
+            with at_work(memory):
+                if root is not None:
+                    context.set_user_root(root)
+                with memory.held:
+                    yield memory
         finally:
-            CURRENT.reset(current)
             JacRuntime.reset_request_context(token)
             memory.close()
 
     def close(self) -> None:
         """Close the store."""
         self.store.close()
-        self.store.locks.unshare()
+        self._locks.unshare()
 
     def _attempt(
         self,
@@ -193,7 +194,7 @@ class Runtime:
         ANSWERS.set(answers)
         answers.used = False
         with span(f"walker {name}"), self.unit_of_work(root) as memory:
-            memory.read_only = not keep
+            memory.read_only = not keep or name in READS
             try:
                 walker = self.walkers[name](**fields)
                 # It and its anchor are a circle: left so, what it held outlives the request.
@@ -226,8 +227,9 @@ class Runtime:
         if not isinstance(session, str):
             return
         owner = UUID(root)
-        found = next(check_session(self.store, owner, session_id_of(owner, session)), None)
-        if found is not None:
+        wrong = check_session(self.store, owner, session_id_of(owner, session), unreadable)
+        found = next(wrong, None)
+        if found is not None and found.edge is None:
             raise Damaged(
                 f"session {session!r} is damaged ({found.kind}: see `contextrender check`); "
                 "export what is whole, or delete it"

@@ -1,1 +1,1 @@
-"""Several processes behind one port: started, replaced, and each session mostly in the same one."""
+"""Several processes behind one port: started, watched and replaced."""

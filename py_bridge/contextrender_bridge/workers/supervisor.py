@@ -6,6 +6,7 @@ listening socket stays open here: connections wait while a worker is replaced.
 
 from __future__ import annotations
 
+import mmap
 import os
 import selectors
 import signal
@@ -15,10 +16,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.workers.seat import Seat, seats
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.workers.serving import Worker
 
-Work = Callable[[Seat], int]
+Work = Callable[[Worker], int]
 
 PASSED_ON: Final = (signal.SIGTERM, signal.SIGINT)
 AGAIN_SECONDS: Final = 1.0
@@ -27,6 +28,8 @@ LEAVE_SECONDS: Final = 20.0
 """Until workers that were asked to stop are killed."""
 LOOK_SECONDS: Final = 5.0
 """Between looks whether each worker goes on."""
+DONE: Final = 75
+"""A worker's exit code where no other is to take its place."""
 STUCK_LOOKS: Final = 12
 """Looks in a row without a beat after which a worker is killed. Looks, not seconds: where this
 process stood still too, as on a machine that slept, nothing has been missed."""
@@ -51,13 +54,14 @@ class Supervisor:
         Raises CommandError where processes cannot be forked.
         """
         if not hasattr(os, "fork"):
-            raise CommandError("more than one worker needs Linux or macOS.")
+            raise CommandError("the server needs Linux or macOS.")
         self._work = work
         self._on_ready = ready
         self._on_gone = gone
         self._told, tell = os.pipe()
         alive, self._alive = os.pipe()
-        self._seats = seats(count, tell, alive)
+        beats = mmap.mmap(-1, count)
+        self._places = [Worker(number, count, tell, alive, beats) for number in range(count)]
         self._workers: dict[int, int] = {}
         self._started: dict[int, float] = {}
         self._serving: set[int] = set()
@@ -108,7 +112,7 @@ class Supervisor:
         """Seconds until something is to be done without being woken."""
         if self._deadline is not None:
             return max(0.1, self._deadline - time.monotonic())
-        if len(set(self._workers.values())) < len(self._seats):
+        if len(set(self._workers.values())) < len(self._places):
             return 0.05
         return max(0.0, self._next_look - time.monotonic())
 
@@ -118,12 +122,12 @@ class Supervisor:
                 self._deadline = time.monotonic() + LEAVE_SECONDS
             self._signal(signal.SIGTERM)
         elif number == signal.SIGHUP and self._deadline is None:
-            self._to_replace = [seat.number for seat in self._seats]
+            self._to_replace = [place.number for place in self._places]
             self._replace_next()
 
     def _note_ready(self, number: int) -> None:
         self._serving.add(number)
-        if len(self._serving) == len(self._seats) and not self._was_ready:
+        if len(self._serving) == len(self._places) and not self._was_ready:
             self._was_ready = True
             self._on_ready()
         *older, _ = [0, *(pid for pid, at in self._workers.items() if at == number)]
@@ -153,6 +157,9 @@ class Supervisor:
     def _lost(self, number: int, code: int) -> None:
         self._serving.discard(number)
         self._to_replace.clear()
+        if code == DONE:
+            self._handle(signal.SIGTERM)
+            return
         if not self._was_ready and code > 0:  # it said why
             self._code = code
             self._handle(signal.SIGTERM)
@@ -161,18 +168,18 @@ class Supervisor:
 
     def _fill(self) -> None:
         """Starts a worker wherever there is none."""
-        for seat in self._seats:
-            due = self._started.get(seat.number, float("-inf")) + AGAIN_SECONDS
-            if seat.number not in self._workers.values() and time.monotonic() >= due:
-                self._start(seat.number)
+        for place in self._places:
+            due = self._started.get(place.number, float("-inf")) + AGAIN_SECONDS
+            if place.number not in self._workers.values() and time.monotonic() >= due:
+                self._start(place.number)
 
     def _look(self) -> None:
         """Kills a worker whose loop stands still: what it has acknowledged is stored."""
         if time.monotonic() < self._next_look:
             return
         self._next_look = time.monotonic() + LOOK_SECONDS
-        for seat in self._seats:
-            beats, at = seat.beats[seat.number], seat.number
+        for place in self._places:
+            beats, at = place.beats[place.number], place.number
             went_on = beats != self._beats[at] or at not in self._serving
             self._missed[at] = 0 if went_on else self._missed[at] + 1
             self._beats[at] = beats
@@ -195,7 +202,7 @@ class Supervisor:
             for each in (*PASSED_ON, signal.SIGHUP, signal.SIGCHLD):
                 signal.signal(each, signal.SIG_DFL)
             os.close(self._alive)
-            code = self._work(self._seats[number])
+            code = self._work(self._places[number])
         except CommandError as error:
             print(f"contextrender: {error}", file=sys.stderr)
             code = error.status

@@ -9,8 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-DIED_OF = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PASSED_ON = [
+    getattr(signal, name)
+    for name in ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+    if hasattr(signal, name)  # Windows has the first alone
+]
+DIED_OF = (signal.SIGINT, *PASSED_ON[:2])
 
 
 def run_child(command: Sequence[str], environment: Mapping[str, str]) -> int:

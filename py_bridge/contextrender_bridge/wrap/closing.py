@@ -1,4 +1,4 @@
-"""The line at the end: calls, tokens kept away, what it cost and would have cost, the console."""
+"""The closing line: calls, tokens saved, what the run cost and would have cost, the console."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ def as_json(totals: Totals, link: str) -> dict[str, Any]:
         "cost_of_whole_history": round(totals.whole_cost, 6) if known else None,
         "calls_without_usage": totals.unknown,
         "models_without_price": sorted(totals.unpriced),
+        "priced_as": totals.priced_as,
         "fail_open": totals.failed_open,
         "console": link,
     }
@@ -40,10 +41,10 @@ def as_json(totals: Totals, link: str) -> dict[str, Any]:
 
 def _tokens(totals: Totals, observing: bool) -> str:
     if observing:
-        return f"{totals.before:,} tokens of history, nothing changed"
+        return f"{totals.before:,} prompt tokens, nothing changed"
     share = (totals.before - totals.after) / totals.before if totals.before else 0.0
     away = totals.before - totals.after
-    return f"{away:,} of {totals.before:,} tokens of history kept away ({share:.0%})"
+    return f"{away:,} of {totals.before:,} prompt tokens left out ({share:.0%})"
 
 
 def _cost(totals: Totals, observing: bool) -> list[str]:
@@ -52,9 +53,10 @@ def _cost(totals: Totals, observing: bool) -> list[str]:
         said.append(_compared(totals, observing))
     if totals.unknown:
         said.append(f"{totals.unknown} without usage in the reply")
+    said += [f"{model} at the price of {other}" for model, other in totals.priced_as.items()]
     if totals.unpriced:
         names = ", ".join(sorted(name or "an unnamed model" for name in totals.unpriced))
-        said.append(f"no price known of {names}")
+        said.append(f"no price known of {names}: `contextrender price` sets one")
     return said
 
 

@@ -7,16 +7,16 @@ any other command: contextrender wrap --base-url-env NAME -- COMMAND. No file of
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.paths import data_dir, make_private
-from contextrender_bridge.printing import print_json
-from contextrender_bridge.setting_kinds import (
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.paths import data_dir, make_private
+from contextrender_bridge.base.setting_kinds import (
     LIVE_BUDGET,
     LIVE_POLICY,
     as_budget,
@@ -24,11 +24,12 @@ from contextrender_bridge.setting_kinds import (
     as_policy,
     as_share,
 )
-from contextrender_bridge.settings import (
+from contextrender_bridge.base.settings import (
     checked,
     current_settings,
     environment_without,
 )
+from contextrender_bridge.printing import print_json
 from contextrender_bridge.wrap.agents import AGENTS
 from contextrender_bridge.wrap.agents.base import Agent, Given, Redirect
 from contextrender_bridge.wrap.agents.command import Command
@@ -36,6 +37,17 @@ from contextrender_bridge.wrap.child import end_like, run_child
 from contextrender_bridge.wrap.doors import Doors
 
 NOT_FOUND = 127
+SWITCHES = ("--observe",)
+OURS = (
+    *SWITCHES,
+    "--base-url-env",
+    "--budget",
+    "--bypass-tools",
+    "--holdout",
+    "--keep-tools",
+    "--policy",
+)
+"""Options that no wrapped agent has; `--print` and `--json` some have."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"tokens of history (CONTEXTRENDER_BUDGET, else {LIVE_BUDGET})",
     )
     parser.add_argument(
-        "--policy", metavar="NAME", help=f"how to choose (CONTEXTRENDER_POLICY, else {LIVE_POLICY})"
+        "--policy", metavar="NAME", help=f"which policy (CONTEXTRENDER_POLICY, else {LIVE_POLICY})"
     )
     parser.add_argument(
         "--keep-tools", metavar="NAMES", help="tools whose results stay while there is room"
@@ -55,11 +67,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--bypass-tools", metavar="NAMES", help="tools whose results are never touched"
     )
     parser.add_argument(
-        "--holdout", metavar="SHARE", help="sessions that go through whole, to compare with: 10%%"
+        "--holdout", metavar="SHARE", help="share of sessions sent whole, to compare with: 10%%"
     )
     parser.add_argument("--observe", action="store_true", help="change nothing, only report")
-    parser.add_argument("--print", action="store_true", help="show what it would do, and stop")
-    parser.add_argument("--json", action="store_true", help="the report, or --print, as JSON")
+    parser.add_argument("--print", action="store_true", help="only show what it would do")
+    parser.add_argument(
+        "--json", action="store_true", help="print the report, or what --print shows, as JSON"
+    )
     parser.add_argument(
         "--base-url-env",
         action="append",
@@ -76,6 +90,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs the agent; its exit code."""
     words = args.agent_words[1:] if args.agent_words[:1] == ["--"] else args.agent_words
+    if words is args.agent_words:
+        _refuse_ours(args.agent, words)
     agent = _agent(args.agent, args.base_url_env)
     options = _options(args)
     if args.print:
@@ -88,9 +104,24 @@ def run(args: argparse.Namespace) -> int:
     plain = _plain(agent, given)
     if plain is not None:
         return end_like(run_child([program, *plain.arguments], given.environment))
+    if not hasattr(os, "fork"):
+        raise CommandError("wrap needs Linux or macOS; on Windows, run it in WSL.")
     from contextrender_bridge.wrap.session import run_between
 
     return end_like(run_between(agent, program, given, options, as_json=args.json))
+
+
+def _refuse_ours(agent: str, words: list[str]) -> None:
+    """Raises CommandError for an option of ours behind the agent's name, which no agent knows."""
+    for word in words[: words.index("--")] if "--" in words else words:
+        name, _, value = word.partition("=")
+        if name in OURS:
+            like = name if name in SWITCHES else f"{name} {value or 'VALUE'}"
+            raise CommandError(
+                f"{name} goes before the agent's name: contextrender wrap {like} {agent} ... "
+                f"(what follows the name is the agent's own; after `{agent} --` all of it).",
+                2,
+            )
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.client.credentials import LOOPBACK
-from contextrender_bridge.errors import CommandError
 from contextrender_bridge.listening import STATUS_PATH
 
 PREFIX = "/w/"
@@ -27,13 +27,15 @@ PLACE_OF_SECRET = "SECRET"
 class Doors:
     """The doors of one agent at `origin`. `upstreams` are the providers' addresses by door.
 
-    `recalls` says whether there is a recall tool to offer, at `mcp_url`.
+    `recalls` says whether there is a recall tool to offer, at `mcp_url`, and `offered` whether the
+    agent has it.
     """
 
     origin: str
     secret: str = field(default_factory=lambda: secrets.token_urlsafe(18), repr=False)
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
     recalls: bool = True
+    offered: bool = False
     upstreams: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -57,7 +59,8 @@ class Doors:
 
     @property
     def mcp_url(self) -> str:
-        """Where the recall tool is, for the bearer of `token`."""
+        """Where the recall tool is, for the bearer of `token`; whoever asks offers it."""
+        self.offered = True
         return f"{self.origin}{PREFIX}{self.secret}/mcp"
 
 

@@ -10,8 +10,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
+from contextrender_bridge.base.errors import ContextRenderError
 from contextrender_bridge.client.async_client import AsyncContextRender
-from contextrender_bridge.errors import ContextRenderError
 
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 ABOUT = (

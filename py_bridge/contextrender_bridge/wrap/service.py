@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from contextrender_bridge.base.errors import CommandError, NoCredentials
+from contextrender_bridge.base.installing import how_to_serve
+from contextrender_bridge.base.settings import read_settings
 from contextrender_bridge.client.credentials import Credentials, load_credentials
-from contextrender_bridge.errors import CommandError, NoCredentials
-from contextrender_bridge.installing import how_to_serve
 from contextrender_bridge.server_state import answers
-from contextrender_bridge.settings import read_settings
+from contextrender_bridge.waiting import STARTING, telling
 
 START_SECONDS = 180.0
 LOG = "wrap-service.log"
@@ -40,13 +41,13 @@ def find_service(data: Path, say: Callable[[str], None]) -> Credentials:
         )
     if importlib.util.find_spec("jaclang") is None:
         raise CommandError(f"no service is running, and to start one needs {how_to_serve()}.")
-    with _alone(data / ".starting"):
+    with _alone(data / ".starting", say):
         with suppress(NoCredentials):
             known = load_credentials(data)
             if answers(known.url):  # another wrap has just started it
                 return known
-        say("starting the service ...")
-        return _start(data)
+        with telling("starting the service", STARTING, say, first=0.0):
+            return _start(data)
 
 
 def _start(data: Path) -> Credentials:
@@ -74,10 +75,11 @@ def _start(data: Path) -> Credentials:
 
 
 @contextmanager
-def _alone(lock: Path) -> Iterator[None]:
+def _alone(lock: Path, say: Callable[[str], None]) -> Iterator[None]:
     """One process at a time; a killed one's lock ends with it."""
     import fcntl
 
     with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        with telling("waiting for the service that another wrap starts", STARTING, say, first=1.0):
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -13,14 +13,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
+
+from contextrender_bridge.base.errors import CommandError, NoCredentials
+from contextrender_bridge.base.installing import how_to_install
+from contextrender_bridge.base.paths import data_dir, make_private, write_private
 from contextrender_bridge.client.async_client import AsyncContextRender
-from contextrender_bridge.client.credentials import Credentials
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.installing import how_to_install
+from contextrender_bridge.client.credentials import Credentials, resolve_credentials
 from contextrender_bridge.leases import held
 from contextrender_bridge.listening import address, listen
 from contextrender_bridge.own_hosts import OwnHosts
-from contextrender_bridge.paths import data_dir, make_private, write_private
 from contextrender_bridge.wrap.agents.base import Agent, Given
 from contextrender_bridge.wrap.agents.openclaw import sweep
 from contextrender_bridge.wrap.child import run_child
@@ -31,6 +33,7 @@ from contextrender_bridge.wrap.service import find_service
 from contextrender_bridge.wrap.tally import Tally
 
 HEALTHY_SECONDS = 20.0
+CODE_SECONDS = 5.0
 
 
 def run_between(
@@ -46,6 +49,8 @@ def run_between(
             made = agent.redirect(replace(given, folder=folder), doors)
             for note in made.notes:
                 say(note)
+            if sys.stderr.isatty():
+                say(_between(agent, doors, options))
             with (
                 _proxying(agent, doors, known, options, tally, listener),
                 _written(made.files),
@@ -133,8 +138,8 @@ def _written(files: Mapping[Path, str]) -> Iterator[None]:
 def _gate(
     agent: Agent, doors: Doors, known: Credentials, options: Mapping[str, Any], tally: Tally
 ) -> Any:
+    from contextrender_bridge.base.settings import Settings
     from contextrender_bridge.proxy.app import Proxy
-    from contextrender_bridge.settings import Settings
     from contextrender_bridge.wrap.gate import Gate
 
     # Given no token, a client finds the next one when the one it has is refused.
@@ -145,6 +150,7 @@ def _gate(
             AsyncContextRender(known.url),
             gated=True,
             spends=lambda _: False,
+            recalls=doors.offered,
         )
         for name, upstream in doors.upstreams.items()
     }
@@ -161,6 +167,32 @@ def _close(tally: Tally, known: Credentials, *, observing: bool, as_json: bool) 
     if as_json:
         print(json.dumps(closing_json(tally.totals, link)), file=sys.stderr, flush=True)
         return
-    if sys.stderr.isatty():  # it carries the token: for the person at the terminal, not for a log
-        link = f"{link}#token={known.token}"
+    if sys.stderr.isatty():  # it signs in, once: for the person at the terminal, not for a log
+        link += _code(known)
     say(closing_line(tally.totals, link, observing=observing))
+
+
+def _between(agent: Agent, doors: Doors, options: Mapping[str, Any]) -> str:
+    """What stands where, for the person who sees nothing else of it until the agent ends."""
+    where = " and ".join(dict.fromkeys(doors.upstreams.values())) or "its provider"
+    if options["mode"] == "observe":
+        return f"between {agent.program} and {where}, changing nothing; the sums follow at the end."
+    budget = options["budget"]
+    how = f"{budget:,} tokens of history" if isinstance(budget, int) else f"budget {budget}"
+    return f"between {agent.program} and {where}: {how}; what it saved follows at the end."
+
+
+def _code(known: Credentials) -> str:
+    """What signs in at the console, once and soon; empty where the service has gone."""
+    try:
+        token = resolve_credentials(known.url, None).token  # the one of the moment
+        reply = httpx.post(
+            f"{known.url}/console/link",
+            headers={"authorization": f"Bearer {token}"},
+            json={},
+            timeout=CODE_SECONDS,
+            trust_env=False,
+        )
+        return f"#code={reply.raise_for_status().json()['code']}"
+    except (NoCredentials, httpx.HTTPError, ValueError, KeyError):
+        return ""

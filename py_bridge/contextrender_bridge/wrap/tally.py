@@ -1,4 +1,4 @@
-"""What a wrapped agent's model calls used, and what they would have with their whole history."""
+"""What a wrapped agent's model calls used, and would have used with the whole history."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from contextrender_bridge.prices import price_of
+from contextrender_bridge.base.prices import Prices
+from contextrender_bridge.base.usage import Usage, read_usage
+from contextrender_bridge.base.whole_bill import NOTHING_KNOWN, Known, whole_bill
 from contextrender_bridge.proxy.headers import Headers, first
 from contextrender_bridge.proxy.upstream import Send
-from contextrender_bridge.usage import Usage, read_usage
-from contextrender_bridge.whole_bill import NOTHING_KNOWN, Known, whole_bill
 
 LARGEST = 32 * 2**20
 HELPERS = (b"x-claude-code-agent-id", b"thread-id", b"x-parent-session-id")
@@ -20,7 +20,10 @@ HELPERS = (b"x-claude-code-agent-id", b"thread-id", b"x-parent-session-id")
 
 @dataclass
 class Totals:
-    """Sums over calls. Dollars are of the calls with usage and a known price."""
+    """Sums over calls. Dollars are of the calls with usage and a known price.
+
+    `before` and `after` are tokens of whole prompts and of those sent, system and tools included.
+    """
 
     calls: int = 0
     before: int = 0
@@ -31,6 +34,7 @@ class Totals:
     whole_cost: float = 0.0
     priced: int = 0
     unpriced: set[str] = field(default_factory=set)
+    priced_as: dict[str, str] = field(default_factory=dict)
 
 
 class Tally:
@@ -42,6 +46,7 @@ class Tally:
         self.session = ""
         self._lines: dict[tuple[str, ...], tuple[Known, float]] = {}
         self._lock = threading.Lock()
+        self._prices = Prices.of()
 
     def add(
         self,
@@ -57,8 +62,10 @@ class Tally:
             # What goes whole is told with what would have been sent.
             after = before if "whole" in told else int(told.get("tokens-after", 0))
             totals.calls += 1
-            totals.before += before
-            totals.after += after
+            # Where the provider tells no tokens of the prompt, they are the history's alone.
+            sent = usage.prompt if usage else after
+            totals.before += sent + max(before - after, 0)
+            totals.after += sent
             totals.failed_open += "fail-open" in told
             if usage is None:
                 totals.unknown += 1
@@ -67,10 +74,12 @@ class Tally:
             known, last = self._lines.get(key, (NOTHING_KNOWN, now))
             whole, known = whole_bill(known, usage, before - after, now - last)
             self._lines[key] = known, now
-            price = price_of(usage.model)
+            price = self._prices.of_model(usage.model)
             if price is None:
                 totals.unpriced.add(usage.model)
                 return
+            if other := self._prices.stands_as(usage.model):
+                totals.priced_as[usage.model] = other
             totals.priced += 1
             totals.cost += price.of(usage)
             totals.whole_cost += price.of(whole)

@@ -2,28 +2,31 @@
 
 import importlib
 from dataclasses import fields
-from types import SimpleNamespace
+from types import SimpleNamespace, UnionType
 from typing import Any, get_origin, get_type_hints
 
 import pytest
-from contextrender_bridge.paths import app_dir
+from contextrender_bridge.base.paths import app_dir
 from contextrender_bridge.server.runtime import load_app
 from jaclang.jac0core.archetype import AccessLevel, Permission
 
-from graph.runtime import rows
 from graph.runtime.archetypes import build, encode
+from graph.store import rows
 
 TWO: dict[Any, tuple[Any, Any]] = {
     str: ("a", "b"),
     int: (1, 2),
+    bool: (False, True),
     float: (1.5, 2.5),
     bytes: (b"a", b"b"),
+    UnionType: (1, "a"),
     list: ([], [1]),
     dict: ({}, {"a": 1}),
 }
 STORED = [
-    ("events", ("Message", "ToolCall", "ToolResult", "Compaction", "FrozenRendering")),
+    ("events", ("Message", "ToolCall", "ToolResult", "Compaction")),
     ("session", ("Session", "Branch")),
+    ("calls", ("ModelCall", "Continuation")),
     ("summaries", ("SummaryShelf", "HistorySummary")),
     ("links", ("ReadLink",)),
     ("removal", ("Removal",)),

@@ -13,10 +13,10 @@ import { MORE, type Page } from "./page";
 type Column = "position" | "name" | "age" | "reuse" | "relevance" | "usefulness" | "score" | "tokens" | "order";
 
 const COLUMNS: [Column, string, string][] = [
-  ["position", "#", "Position of the result among the messages"],
+  ["position", "#", "Number of the result’s message"],
   ["name", "Tool", ""],
   ["age", "Age", "Turns since its call"],
-  ["reuse", "Reuse c", "Observed reuse: how often later operations matched its values, each by 1/n"],
+  ["reuse", "Reuse c", "Observed reuse: uses of its values; a value that n results hold counts 1/n"],
   ["relevance", "Relevance s", "Cosine to what the agent is doing now"],
   ["usefulness", "Usefulness U", "Usefulness: recency, reuse and relevance, weighted"],
   ["score", "Score", "U less redundancy, when it was taken or last considered"],

@@ -1,5 +1,5 @@
 // The same call under another budget, policy or weights. Nothing is stored.
-import { number, plural } from "../../format";
+import { plural, signed } from "../../format";
 import type { CallView } from "../../types";
 import type { Asked } from "./asked";
 import type { Difference } from "./difference";
@@ -98,7 +98,7 @@ export function WhatIf({ own, policies, asked, onChange, difference, busy }: Pro
       </details>
       <p class="outcome" role="status">
         {!changed ? (
-          <span class="muted">As it was. Change anything to see what would have been shown; nothing is stored.</span>
+          <span class="muted">As it was. Change a setting to see what would have been shown; nothing is stored.</span>
         ) : (
           <>
             {busy && <span class="spinner" aria-hidden="true" />}
@@ -118,8 +118,7 @@ function Outcome({ difference: { added, removed, after } }: { difference: Differ
   return (
     <span>
       <strong class="more">+{plural(added.length, "result")}</strong>, <strong class="less">−{plural(removed.length, "result")}</strong>,{" "}
-      {after < 0 ? "−" : "+"}
-      {number(Math.abs(after))} tokens.
+      {signed(after)} tokens.
     </span>
   );
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -14,12 +15,18 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from contextrender_bridge.base.errors import CommandError, NoCredentials
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.credentials import LOOPBACK, resolve_credentials
-from contextrender_bridge.errors import CommandError, NoCredentials
 from contextrender_bridge.printing import print_json, printable
-from contextrender_bridge.wire import Json
 
 TIMEOUT = 60.0
+BY_WHOLE_NAME = frozenset({"delete_session"})
+"""Walkers for which a beginning is not enough."""
+
+
+class NoSession(CommandError):
+    """The service has no session of that name for this caller."""
 
 
 class Service:
@@ -52,10 +59,31 @@ class Service:
         self._http.close()
 
     def ask(self, walker: str, **fields: Any) -> Json:
-        """The report of a walker; fields that are None are left out. Raises CommandError."""
+        """The report of a walker; fields that are None are left out. Raises CommandError.
+
+        Of a session the unique beginning of its name will do.
+        """
         body = {name: value for name, value in fields.items() if value is not None}
-        report: Json = self.post(f"/walker/{walker}", body)["reports"][0]
+        try:
+            report: Json = self.post(f"/walker/{walker}", body)["reports"][0]
+        except NoSession:
+            if walker in BY_WHOLE_NAME:
+                raise
+            whole = self._begun(str(fields["session"]))
+            report = self.post(f"/walker/{walker}", {**body, "session": whole})["reports"][0]
         return report
+
+    def _begun(self, beginning: str) -> str:
+        """The one session whose name begins so. Raises CommandError."""
+        page = self.post("/walker/list_sessions", {"query": beginning, "limit": 200})["reports"][0]
+        names = [view["session"] for view in page["sessions"]]
+        found = [name for name in names if name.startswith(beginning)] if beginning else []
+        if len(found) == 1 and not page["next"]:
+            return str(found[0])
+        told = f"{len(found)} sessions begin with" if found else "there is no session"
+        raise CommandError(
+            printable(f"{told} {beginning!r}; `contextrender sessions` lists all that there are.")
+        )
 
     def post(self, path: str, body: Json) -> Json:
         """The answer of a route. Raises CommandError."""
@@ -72,8 +100,16 @@ class Service:
                 "start it with `contextrender serve`."
             ) from None
         if reply.is_error:
-            raise CommandError(printable(answer["error"]["message"]))
+            message = str(answer["error"]["message"])
+            kind = NoSession if message.startswith("no session ") else CommandError
+            raise kind(printable(message))
         return answer
+
+    def tell_damage(self, session: str, branch: int | None) -> None:
+        """One sentence on stderr if the store has lost a part of the session."""
+        told = self.ask("inspect_session", session=session, branch=branch)["damaged"]
+        if told:
+            print(f"contextrender: {printable(told)}.", file=sys.stderr)
 
     def timeline(self, session: str, branch: int | None) -> Json:
         """The whole timeline as one report."""
@@ -87,12 +123,14 @@ class Service:
 def add_session(parser: argparse.ArgumentParser) -> None:
     """The options that name what to look at."""
     parser.add_argument("session", metavar="SESSION")
-    parser.add_argument("--branch", type=int, metavar="N", help="of its branches (written last)")
+    parser.add_argument(
+        "--branch", type=int, metavar="N", help="which branch (the one written last)"
+    )
 
 
 def add_watch(parser: argparse.ArgumentParser) -> None:
     """The option to follow."""
-    parser.add_argument("--watch", action="store_true", help="follow until interrupted")
+    parser.add_argument("--watch", action="store_true", help="repeat until interrupted")
 
 
 def present(

@@ -1,4 +1,4 @@
-"""Open the console, signed in; print the link, which works once, where there is no browser."""
+"""Open the console, signed in. Without a browser, print a link that works once."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ import webbrowser
 from contextlib import suppress
 from urllib.parse import quote
 
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.settings import has_windows
 from contextrender_bridge.cli.look.asking import Service
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.settings import has_windows
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender console`."""
-    parser.add_argument("session", nargs="?", metavar="SESSION", help="one session")
-    parser.add_argument("--turn", type=int, metavar="N", help="one of its model calls")
-    parser.add_argument("--branch", type=int, metavar="N", help="of its branches (written last)")
-    parser.add_argument("--print", action="store_true", help="print the link, open nothing")
+    parser.add_argument("session", nargs="?", metavar="SESSION", help="open this session")
+    parser.add_argument("--turn", type=int, metavar="N", help="open this model call")
+    parser.add_argument(
+        "--branch", type=int, metavar="N", help="which branch (the one written last)"
+    )
+    parser.add_argument("--print", action="store_true", help="only print the link")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -42,7 +44,7 @@ def find_place(service: Service, session: str | None, turn: int | None, branch: 
     turns = next(line["turns"] for line in found["lines"] if line["number"] == number)
     if turn is not None and not 1 <= turn <= turns:
         raise CommandError(f"there is no turn {turn}; the last one is {turns}.")
-    where = f"/session/{quote(session, safe='')}"
+    where = f"/session/{quote(found['session']['session'], safe='')}"
     where += "" if turn is None else f"/call/{turn}"
     where += "" if branch is None else f"?branch={branch}"
     return f"&to={quote(where, safe='')}"

@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Iterator
 from html import escape
 
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.printing import printable
-from contextrender_bridge.wire import Json
 
 STEP, LANE, LEFT, TOP = 46, 34, 150, 40
 COLOURS = ("#2f6fed", "#0d8a5f", "#8757e0", "#c2570c", "#b3173a", "#0e7490", "#7c6f00", "#a21caf")

@@ -8,10 +8,12 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from contextrender_bridge.base.setting_kinds import as_budget
+from contextrender_bridge.base.settings import checked
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.look.asking import Service, add_session, add_watch, plain, present
 from contextrender_bridge.cli.look.misses import room
 from contextrender_bridge.printing import add_json
-from contextrender_bridge.wire import Json
 
 ROWS = 200
 WIDE = 100
@@ -21,18 +23,26 @@ WIDE = 100
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender explain`."""
     add_session(parser)
-    parser.add_argument("--turn", type=int, metavar="N", help="the model call (the next one)")
-    parser.add_argument("--budget", type=int, metavar="TOKENS", help="instead of the call's own")
+    parser.add_argument("--turn", type=int, metavar="N", help="which model call (the next one)")
+    parser.add_argument("--budget", type=_budget, metavar="N", help="instead of the call's own")
     parser.add_argument("--policy", metavar="NAME", help="instead of the call's own")
-    parser.add_argument("--rows", type=int, metavar="N", help=f"at most ({ROWS}; 0: all)")
-    parser.add_argument("--uses", action="store_true", help="list the uses behind c")
+    parser.add_argument(
+        "--rows", type=int, metavar="N", help=f"most results to show ({ROWS}; 0: all)"
+    )
+    parser.add_argument("--uses", action="store_true", help="list the uses counted in c")
     add_json(parser)
     add_watch(parser)
+
+
+def _budget(text: str) -> int | str:
+    budget: int | str = checked(as_budget, text, "--budget")
+    return budget
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the table."""
     with Service() as service:
+        service.tell_damage(args.session, args.branch)
         return present(args, lambda: look(service, args), lambda view: draw(view, args))
 
 
@@ -77,7 +87,7 @@ def draw(view: Json, args: argparse.Namespace) -> RenderableType:
                 said = f"turn {use['turn']} {use['name'] or 'text'}: {values}"
                 table.add_row(*[""] * (6 + len(numbers)), plain(said, "cyan"))
     more = view["count"] - len(view["results"])
-    rest = [Text(f"{more:,} more; --rows 0 tells of all", "dim")] if more else []
+    rest = [Text(f"{more:,} more; --rows 0 shows all", "dim")] if more else []
     return Group(head, *(plain(warning, "yellow") for warning in view["warnings"]), table, *rest)
 
 

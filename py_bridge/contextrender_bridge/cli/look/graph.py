@@ -1,4 +1,4 @@
-"""Draw which operations drew on which results, as dot, mermaid, json or svg."""
+"""Draw which operations used which results, as dot, mermaid, json or svg."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ import sys
 import time
 from pathlib import Path
 
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.look.asking import Service, add_session, add_watch
 from contextrender_bridge.cli.look.drawings import FORMATS
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.wire import Json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender graph`."""
     add_session(parser)
-    parser.add_argument("--format", choices=list(FORMATS), default="dot", help="(%(default)s)")
+    parser.add_argument(
+        "--format", choices=list(FORMATS), default="dot", help="output format (%(default)s)"
+    )
     parser.add_argument(
         "--json", action="store_const", const="json", dest="format", help="as --format json"
     )
     parser.add_argument("--tool", metavar="NAME", help="only results of this tool")
     parser.add_argument("--turn", type=int, metavar="N", help="as it was before this turn")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write it there")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="output file (standard output)")
     add_watch(parser)
 
 
@@ -53,7 +55,7 @@ def _only(view: Json, tool: str | None) -> Json:
     results = view["results"]
     if tool not in results["tools"]:
         known = ", ".join(sorted(results["tools"])) or "none"
-        raise CommandError(f"no result is of the tool {tool!r}; there are {known}.")
+        raise CommandError(f"no result is of the tool {tool!r}; the tools are {known}.")
     edges = [e for e in view["edges"] if results["tools"][results["names"][e["result"]]] == tool]
     used = {edge["operation"] for edge in edges}
     operations = [one for one in view["operations"] if one["event"] in used]

@@ -1,4 +1,4 @@
-"""Compare sessions that went through whole (`--holdout`) with those that were rendered."""
+"""Compare sessions sent whole (`--holdout`) with sessions that were shortened."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.look.asking import Service, add_watch, present
 from contextrender_bridge.printing import add_json
-from contextrender_bridge.wire import Json
 
 NAMES = {
     "calls": "model calls",
@@ -25,7 +25,11 @@ NAMES = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender holdout`."""
     parser.add_argument(
-        "--limit", type=int, default=2000, metavar="N", help="newest sessions (%(default)s)"
+        "--limit",
+        type=int,
+        default=2000,
+        metavar="N",
+        help="how many of the newest sessions (%(default)s)",
     )
     add_json(parser)
     add_watch(parser)
@@ -49,5 +53,5 @@ def draw(found: Json) -> RenderableType:
         ratio = "–" if row["ratio"] is None else f"{row['ratio']:.2f}"
         means = [f"{row[name]:,.1f}" for name in ("rendered", "held_out")]
         table.add_row(NAMES[row["measure"]], *means, ratio, span)
-    unbilled = f"{found['unbilled']} sessions told no usage, or were only observed."
+    unbilled = f"{found['unbilled']} sessions have no usage, or were only observed."
     return Group(Text(found["sentence"]), table, Text(unbilled, "dim"))

@@ -6,8 +6,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.look.asking import Service, plain
-from contextrender_bridge.wire import Json
 
 VALUES = 4
 
@@ -24,25 +24,27 @@ def look(service: Service, session: str, branch: int | None) -> Json:
 
 def draw(view: Json, session: str) -> RenderableType:
     """A row for each result that an answer needed and its call did not have in view."""
-    turns = len({miss["turn"] for miss in view["misses"]})
+    misses = [miss for miss in view["misses"] if not miss["names_only"]]
+    turns = len({miss["turn"] for miss in misses})
+    names = len(view["misses"]) - len(misses)
     head = Text.assemble(
         plain(session, "bold"),
-        f"  {turns} of {view['last']} turns needed what was out of view"
-        f" ({len(view['misses'])} results)",
+        f"  {turns} of {view['last']} turns needed what was out of view ({len(misses)} results)",
+        f"; not counted: {names} that held names of tools or fields alone" if names else "",
     )
     table = Table(box=None, header_style="dim", pad_edge=False)
     table.add_column("turn", justify="right", no_wrap=True)
     table.add_column("result", ratio=2)
     table.add_column("needed", ratio=2)
     table.add_column("why it was out", ratio=3)
-    for miss in view["misses"]:
+    for miss in misses:
         table.add_row(
             str(miss["turn"]),
             plain(f"#{miss['position']} {miss['name']}", longest=40),
             plain(_needed(miss), "bold red"),
             plain(miss["reason"] + room(miss)),
         )
-    return Group(head, table) if view["misses"] else head
+    return Group(head, table) if misses else head
 
 
 def room(row: Json) -> str:

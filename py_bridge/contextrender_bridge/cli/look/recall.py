@@ -1,20 +1,22 @@
-"""Print complete results of a session, by position or by what to look for."""
+"""Print complete results of a session, by position or by query."""
 
 from __future__ import annotations
 
 import argparse
 
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.look.asking import Service, add_session
 from contextrender_bridge.dialects.contents import plain_text
-from contextrender_bridge.errors import CommandError
 from contextrender_bridge.printing import add_json, print_json, printable
-from contextrender_bridge.wire import Json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender recall`."""
     add_session(parser)
-    parser.add_argument("position", nargs="*", type=int, metavar="POSITION", help="of a result")
+    parser.add_argument(
+        "position", nargs="*", type=int, metavar="POSITION", help="position of a result"
+    )
     parser.add_argument("--query", metavar="TEXT", help="words or values to look for")
     parser.add_argument("--limit", type=int, metavar="N", help="with --query, how many (5)")
     add_json(parser)

@@ -1,50 +1,78 @@
-"""Say what all sessions saved: counted when calls were made, so that every one counts."""
+"""Show what all sessions saved, as counted when their calls were made."""
 
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Sequence
+from datetime import date, timedelta
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.setting_kinds import PRICE_EXAMPLE
+from contextrender_bridge.base.settings import current_settings
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.look.asking import Service, add_watch, plain, present, thousands
 from contextrender_bridge.printing import add_json
-from contextrender_bridge.setting_kinds import PRICE_EXAMPLE
-from contextrender_bridge.wire import Json
 
+DAY = timedelta(days=1)
 GROUPS = ("day", "model", "client", "policy", "sent")
 SUMMED = ("calls", "full", "capped", "prompt", "drawn", "seen", "billed")
 MONEY = ("cost", "full_cost", "billed_cost", "whole_cost")
 TERMS = (
-    "full: prompt tokens with the whole history, at most the model's window; sent: those that went "
-    "to the model. Dollars are by list or own prices, with what the call before had sent taken "
-    "from the provider's cache. billed: by the provider's own counts; whole: what these calls "
-    "would have been with the whole history, about. in view: results that answers drew on and had "
-    "complete, so far: a run that goes on may yet draw on others."
+    "full: prompt tokens with the whole history, at most the model's window; sent: those that were "
+    "sent. Dollars are at your own or list prices; what the call before had sent counts as cached. "
+    "billed: by the provider's own counts; whole: an estimate of the same with the whole history. "
+    "in view: of the results that answers used, the share shown complete so far."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender savings`."""
-    parser.add_argument("--by", choices=GROUPS, default="day", help="a line for each (%(default)s)")
-    parser.add_argument("--since", default="", metavar="DAY", help="such as 2026-01-31 (all)")
     parser.add_argument(
-        "--price", action="append", default=[], metavar="PRICE", help=f"own, as {PRICE_EXAMPLE}"
+        "--by", choices=GROUPS, default="day", help="one line for each (%(default)s)"
+    )
+    parser.add_argument(
+        "--since", default="", metavar="DAY", help="first day: 2026-01-31 or yesterday (all)"
+    )
+    parser.add_argument(
+        "--price",
+        action="append",
+        default=[],
+        metavar="PRICE",
+        help=f"your own, as {PRICE_EXAMPLE}",
     )
     add_json(parser)
     add_watch(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the table."""
+    """Print the table. A service elsewhere takes this user's own prices."""
+    since = day_of(args.since)
+    prices = [text for text in (current_settings().prices, *args.price) if text]
     with Service() as service:
         return present(
             args,
-            lambda: service.ask("total_savings", since=args.since, prices=args.price),
+            lambda: service.ask("total_savings", since=since, prices=prices),
             lambda view: draw(view, args.by),
         )
+
+
+def day_of(text: str) -> str:
+    """A day of the calendar (UTC) as the service has it. Raises CommandError."""
+    today = date(*time.gmtime()[:3])
+    named = {"": "", "today": today.isoformat(), "yesterday": (today - DAY).isoformat()}
+    if text in named:
+        return named[text]
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise CommandError(
+            f"--since takes a day as 2026-01-31, today or yesterday, not {text!r:.40}.", 2
+        ) from None
 
 
 def grouped(rows: Sequence[Json], by: str) -> dict[str, Json]:
@@ -78,7 +106,9 @@ def draw(view: Json, by: str) -> RenderableType:
         table.add_row(*_line(name, total))
     told = f"{view['counted']} of {view['sessions']} sessions have counted calls. "
     if unpriced := sum(total["unpriced"] for total in everything.values()):
-        told += f"{unpriced:,} calls are of models without a price: set one with --price. "
+        told += f"{unpriced:,} calls are of models without a price: `contextrender price`. "
+    for model, other in {row["model"]: row["priced_as"] for row in view["rows"]}.items():
+        told += f"{model} is priced as {other}. " if other else ""
     return Group(table, Text(""), Text(told + TERMS, "dim"))
 
 

@@ -1,4 +1,4 @@
-"""Search what sessions hold: results, names and arguments of calls, messages."""
+"""Search the contents of sessions: results, calls and messages."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.look.asking import Service, plain, present
-from contextrender_bridge.errors import CommandError
 from contextrender_bridge.printing import add_json
-from contextrender_bridge.wire import Json
 
 MOST_AT_ONCE = 100
 BEFORE = 30
@@ -19,9 +19,13 @@ BEFORE = 30
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender search`."""
-    parser.add_argument("text", nargs="?", default="", metavar="TEXT", help="as it is written")
-    parser.add_argument("--session", metavar="SESSION", help="only in this one (all)")
-    parser.add_argument("--tool", default="", metavar="NAME", help="only its calls and results")
+    parser.add_argument(
+        "text", nargs="?", default="", metavar="TEXT", help="text to find; case does not matter"
+    )
+    parser.add_argument("--session", metavar="SESSION", help="only this session (all)")
+    parser.add_argument(
+        "--tool", default="", metavar="NAME", help="only calls and results of this tool"
+    )
     parser.add_argument("--errors", action="store_true", help="only results of failed calls")
     parser.add_argument("--limit", type=int, default=20, metavar="N", help="how many (%(default)s)")
     add_json(parser)
@@ -75,9 +79,9 @@ def draw(view: Json) -> RenderableType:
             plain(f"{one['kind']} {one['name']}".strip(), "red" if one["failed"] else "", 60),
             _text(one),
         )
-    told = f"{view['events']:,} messages, calls and results were looked through"
+    told = f"{view['events']:,} messages, calls and results searched"
     if view["next"] is not None:
-        told += "; older ones were not: --limit shows more"
+        told += "; --limit searches further back"
     return Group(table, Text(told, "dim")) if view["matches"] else Text(f"nothing found: {told}")
 
 

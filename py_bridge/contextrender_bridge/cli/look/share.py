@@ -1,4 +1,4 @@
-"""Share one session by a link that only reads, list such links, take them back."""
+"""Make, list or revoke read-only links to one session."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import time
 from rich.console import Console
 from rich.table import Table
 
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.look.asking import Service, plain
 from contextrender_bridge.printing import add_json, print_json
-from contextrender_bridge.wire import Json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,11 +18,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("session", metavar="SESSION")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
-        "--days", type=float, default=7.0, metavar="N", help="days that it is good (%(default)g)"
+        "--days", type=float, default=7.0, metavar="N", help="days until it expires (%(default)g)"
     )
-    what.add_argument("--list", action="store_true", help="the links that open it now")
-    what.add_argument("--revoke", metavar="ID", help="take a link back, or `all`")
-    parser.add_argument("--label", default="", metavar="TEXT", help="to tell links apart")
+    what.add_argument("--list", action="store_true", help="list the valid links")
+    what.add_argument("--revoke", metavar="ID", help="revoke a link, or `all`")
+    parser.add_argument("--label", default="", metavar="TEXT", help="a name for the link")
     add_json(parser)
 
 

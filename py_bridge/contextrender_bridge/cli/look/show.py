@@ -1,4 +1,4 @@
-"""Show a session, turns along each result's line; with --turn, what that model call got."""
+"""Show a session as a timeline of its results; with --turn, what that model call was shown."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.look import misses
 from contextrender_bridge.cli.look.asking import (
     Service,
@@ -19,7 +20,6 @@ from contextrender_bridge.cli.look.asking import (
     thousands,
 )
 from contextrender_bridge.printing import add_json, printable
-from contextrender_bridge.wire import Json
 
 COMPLETE, REPLACED, OMITTED, USED, MISSED = "█", "▒", "·", "●", "○"
 STYLES = {COMPLETE: "blue", REPLACED: "yellow", OMITTED: "dim", USED: "bold", MISSED: "bold red"}
@@ -31,11 +31,14 @@ MESSAGES = 200
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender show`."""
     add_session(parser)
-    parser.add_argument("--turn", type=int, metavar="N", help="one model call: what it got")
+    parser.add_argument("--turn", type=int, metavar="N", help="show this model call")
     parser.add_argument(
-        "--messages", type=int, metavar="N", help=f"with --turn: the last ones ({MESSAGES}; 0: all)"
+        "--messages",
+        type=int,
+        metavar="N",
+        help=f"with --turn: how many of the last ({MESSAGES}; 0: all)",
     )
-    parser.add_argument("--misses", action="store_true", help="what its calls lacked")
+    parser.add_argument("--misses", action="store_true", help="show what its calls lacked")
     add_json(parser)
     add_watch(parser)
 
@@ -43,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the session, what its calls lacked, or one call."""
     with Service() as service:
+        service.tell_damage(args.session, args.branch)
         if args.misses:
             return present(
                 args,
@@ -100,7 +104,7 @@ def draw_call(view: Json, session: str) -> RenderableType:
     told = 0
     for line in view["messages"]:
         if line["position"] > told:
-            table.add_row("", "", "", "…", f"{line['position'] - told:,} not told", style="dim")
+            table.add_row("", "", "", "…", f"{line['position'] - told:,} earlier", style="dim")
         told = line["position"] + 1
         calls = [call for call in line["calls"] if call["shown"]]
         shown = line["shown"] if not calls else "whole"

@@ -12,10 +12,11 @@ from typing import Any
 
 import httpx
 
-from contextrender_bridge import wire
+from contextrender_bridge.base import wire
+from contextrender_bridge.base.errors import ContextRenderError
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import reason_of
-from contextrender_bridge.errors import ContextRenderError
 from contextrender_bridge.proxy.connections import Connections
 from contextrender_bridge.proxy.conversations import Call, remember_recalled
 from contextrender_bridge.proxy.events import Event, events
@@ -30,11 +31,11 @@ from contextrender_bridge.proxy.upstream import (
     Send,
     Unavailable,
     answer,
+    read_reply,
     relay,
     send_whole,
     start,
 )
-from contextrender_bridge.wire import Json
 
 ROUNDS = 3
 """How often one model call may recall before it has to go on without."""
@@ -117,11 +118,7 @@ class Recalling:
 
     async def _plain(self, response: httpx.Response, ours: Headers, *, final: bool) -> Turn | None:
         """Sends a plain reply on. A turn: the model is to be asked again instead."""
-        try:
-            raw = await response.aread()
-        except httpx.HTTPError as error:
-            late = isinstance(error, httpx.ReadTimeout)
-            raise Unavailable(type(error).__name__, late) from error
+        raw = await read_reply(response)
         try:
             reply = wire.loads(raw)
             turn = self._form.turn(reply)

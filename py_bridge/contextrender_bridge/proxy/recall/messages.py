@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from contextrender_bridge import wire
+from contextrender_bridge.base import wire
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.proxy.events import Event, rewritten
 from contextrender_bridge.proxy.recall.turns import (
     DESCRIPTION,
@@ -19,7 +20,6 @@ from contextrender_bridge.proxy.recall.turns import (
     Turn,
     has_tool_list,
 )
-from contextrender_bridge.wire import Json
 
 TOOL: Json = {"name": NAME, "description": DESCRIPTION, "input_schema": PARAMETERS}
 _THINKING = frozenset({"thinking", "redacted_thinking"})

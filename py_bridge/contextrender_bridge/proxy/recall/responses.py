@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.proxy.events import Event, rewritten
 from contextrender_bridge.proxy.recall.turns import (
     DESCRIPTION,
@@ -18,7 +19,6 @@ from contextrender_bridge.proxy.recall.turns import (
     Turn,
     has_tool_list,
 )
-from contextrender_bridge.wire import Json
 
 TOOL: Json = {
     "type": "function",

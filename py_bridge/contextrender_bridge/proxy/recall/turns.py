@@ -1,4 +1,4 @@
-"""What a model's reply is to recall, in any dialect: which of its tool calls are ours."""
+"""Which tool calls of a model's reply are recalls, in any dialect."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.contents import plain_text
 from contextrender_bridge.proxy.events import Event
 from contextrender_bridge.proxy.recall.usage import added
-from contextrender_bridge.wire import Json
 
 NAME = "contextrender_recall"
 DESCRIPTION = (

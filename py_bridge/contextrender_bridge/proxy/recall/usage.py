@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.wire import Json
 
 
 def added(before: Mapping[str, Any], usage: Any) -> Json:

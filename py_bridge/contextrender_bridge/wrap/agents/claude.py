@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.paths import write_private
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.paths import write_private
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.wrap.agents.base import (
     MCP_NAME,
     Given,
@@ -85,7 +85,7 @@ class Claude:
             return unchanged(given)
         if away := AWAY & set(words):
             raise CommandError(
-                f"`claude {min(away)}` goes on without this terminal, wrap does not."
+                f"`claude {min(away)}` runs outside this terminal, where wrap cannot follow."
             )
         own = _own_settings(given)
         layers = [*self._organisation(), own, *_files(given), {"env": dict(given.environment)}]
@@ -93,7 +93,7 @@ class Claude:
             if _variable(layers, name).lower() in ("1", "true", "yes", "on"):
                 raise CommandError(
                     f"Claude Code is set up for {provider} ({name}), whose requests are for "
-                    "its own address alone: wrap cannot stand between."
+                    "its own address alone: wrap cannot redirect it."
                 )
         if any(_variable([layer], URL) for layer in self._organisation()):
             raise CommandError(f"{self._managed} sets {URL}, which nothing else can: wrap is off.")

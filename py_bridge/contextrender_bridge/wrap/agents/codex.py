@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.wrap.agents.base import (
     MCP_NAME,
     Given,
@@ -93,9 +93,7 @@ class Codex:
 def _provider(name: str, config: Json, home: Path, given: Given) -> tuple[str, str]:
     """The option that names a provider's address, and the address as it is."""
     if name in SIGNED:
-        raise CommandError(
-            f"Codex's provider {name} signs its requests: wrap cannot stand between."
-        )
+        raise CommandError(f"Codex's provider {name} signs its requests: wrap cannot redirect it.")
     own = _table(config, "model_providers").get(name)
     if name != BUILT_IN and isinstance(own, Mapping):
         base = own.get("base_url")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from contextrender_bridge.errors import CommandError
+from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.wrap.agents.base import Given, Redirect
 from contextrender_bridge.wrap.doors import Doors, with_version
 
@@ -29,9 +29,11 @@ class Command:
         self._names = names
 
     def redirect(self, given: Given, doors: Doors) -> Redirect:
-        """By the variables, each with the provider that it names now."""
+        """By the variables, each with the provider that it names now; unset ones are told."""
         found = redirect_variables(given, doors, *[(name,) for name in self._names])
-        return Redirect(list(given.arguments), found)
+        unset = [name for name in self._names if not given.get(name)]
+        notes = [f"{name} is not set: {_usual(name)} is taken." for name in unset]
+        return Redirect(list(given.arguments), found, notes=notes)
 
     def passes(self, body: bytes) -> bool:
         """What it asks is not known."""
@@ -51,6 +53,15 @@ def _door(name: str, base: str, doors: Doors) -> str:
 
     Anthropic's clients add `/v1/messages` themselves, unless what they were given ends in `/v1`.
     """
+    known = base or _usual(name)
     if "ANTHROPIC" in name.upper() and not base.rstrip("/").endswith("/v1"):
-        return doors.open(with_version(base or ANTHROPIC))
-    return f"{doors.open(base or OPENAI)}/v1"
+        return doors.open(with_version(known))
+    return f"{doors.open(known)}/v1"
+
+
+def _usual(name: str) -> str:
+    """The provider that an unset variable's name speaks of. Raises CommandError for none."""
+    for maker, address in (("ANTHROPIC", ANTHROPIC), ("OPENAI", OPENAI)):
+        if maker in name.upper():
+            return address
+    raise CommandError(f"{name} is not set: set it to the provider's address, such as {OPENAI}.")

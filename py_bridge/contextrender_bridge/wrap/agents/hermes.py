@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.wrap.agents.base import (
     MCP_NAME,
     Given,
@@ -94,7 +94,7 @@ def _point(read: HermesSet, doors: Doors) -> None:
         _point_bare(read, name if name != "auto" else "custom", base, doors)
     else:
         raise CommandError(
-            f"of Hermes' provider {name!r} wrap knows no address. Name one with `hermes model`, "
+            f"wrap knows no address of Hermes' provider {name!r}. Name one with `hermes model`, "
             "or set providers.NAME.base_url in Hermes' configuration."
         )
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.wrap.agents.base import Given, merged, value_of
 
 VARIABLE = "HERMES_MANAGED_DIR"

@@ -11,9 +11,9 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from contextrender_bridge.errors import CommandError
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.leases import started_at
-from contextrender_bridge.wire import Json
 from contextrender_bridge.wrap.agents.base import (
     MCP_NAME,
     Given,

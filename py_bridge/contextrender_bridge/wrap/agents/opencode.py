@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from contextrender_bridge.errors import CommandError
-from contextrender_bridge.wire import Json
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.wrap.agents.base import (
     MCP_NAME,
     Given,
@@ -94,7 +94,7 @@ class OpenCode:
         used = model.partition("/")[0]
         if used and used not in doored:
             raise CommandError(
-                f"opencode's model is {model}: of the provider {used} wrap knows no address. "
+                f"opencode's model is {model}: wrap knows no address of its provider {used}. "
                 f"Set provider.{used}.options.baseURL in opencode's configuration."
             )
         if not used:

@@ -1,0 +1,38 @@
+"""What a JavaScript adapter's README installs, in an empty folder, is what its example needs."""
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from adapters.conftest import Loopback
+from adapters.testing import hosts
+from adapters.testing.commands import run
+from adapters.testing.installs import ADAPTERS
+from adapters.testing.scripted import Script
+
+OTHERS = ("langchain_js", "openai_agents_js", "mastra")
+
+
+@pytest.mark.parametrize(
+    "name", ["ai_sdk", *(pytest.param(one, marks=pytest.mark.slow) for one in OTHERS)]
+)
+def test_the_example_runs_with_what_the_line_installs(
+    tmp_path: Path, client_package: Path, loopback: Loopback, name: str
+) -> None:
+    """By the Node that is on the path, which may be the oldest that we are for."""
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed")
+    text = (ADAPTERS / name / "README.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^\$ (npm install [^#\n]*)", text, re.M)
+    shutil.copy(client_package, tmp_path / "contextrender-client-0.1.0.tgz")
+    shutil.copy(ADAPTERS / name / "example.ts", tmp_path)
+    (tmp_path / "package.json").write_text('{"type": "module", "private": true}')
+    known = loopback.environment()
+    run(shlex.split(line), known, tmp_path)
+    Script(loopback.model, hosts.steps())
+    done = run(["npx", "--no-install", "tsx", "example.ts"], known, tmp_path)
+    assert [one for one in done.stdout.splitlines() if one in hosts.ANSWERS] == list(hosts.ANSWERS)
+    assert "history sent unchanged" not in done.stderr

@@ -1,0 +1,72 @@
+"""What a render cannot do without, alone: NumPy's arithmetic, tiktoken's counting, a synced write.
+
+Measured between the renders of the same run, so that whatever else the machine does hits both.
+"""
+
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from contextrender_bridge.base.wire import Json
+
+from bench.figures import Times
+from engine.call.request import DEFAULT_BUDGET
+from engine.text.tokens import DEFAULT_ENCODING, counter_for
+
+DIMENSIONS: Final = 256
+WRITTEN_BYTES: Final = 12_000
+"""About what the rows of one call and its result come to."""
+
+
+class Floors:
+    """The floors for one number of results."""
+
+    def __init__(self, results: int, folder: Path) -> None:
+        random = np.random.default_rng(results)
+        vectors = random.normal(size=(results, DIMENSIONS)).astype(np.float32)
+        self._vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        self._ages = np.arange(results, 0, -1, dtype=np.float64)
+        self._reuse = random.gamma(1.0, 1.0, results)
+        self._tokens = random.integers(500, 900, results)
+        self._codec = counter_for(None)
+        assert self._codec.encoding == DEFAULT_ENCODING
+        self._database = sqlite3.connect(folder / f"floor-{results}.db", isolation_level=None)
+        self._database.execute("PRAGMA journal_mode=WAL")
+        self._database.execute("PRAGMA synchronous=FULL")
+        self._database.execute("CREATE TABLE IF NOT EXISTS written (data BLOB)")
+        self._written = random.bytes(WRITTEN_BYTES)
+        self.arithmetic, self.counting, self.disk = Times(), Times(), Times()
+
+    def measure(self, fresh: list[Json]) -> None:
+        """Once each; `fresh` are the messages a render has just recorded."""
+        self.arithmetic.measure(self._select)
+        self.counting.measure(lambda: sum(map(self._codec.message, fresh)))
+        self.disk.measure(self._write)
+
+    def ms(self) -> float:
+        """The medians' sum."""
+        return self.arithmetic.ms() + self.counting.ms() + self.disk.ms()
+
+    def close(self) -> None:
+        """Ends it."""
+        self._database.close()
+
+    def _select(self) -> list[int]:
+        """Scores and greedy selection by the method's formulas, and nothing else."""
+        relevance = np.maximum(self._vectors @ self._vectors[0], 0)
+        useful = np.exp(-0.3 * self._ages) + 1 - np.exp(-0.2 * self._reuse) + relevance
+        redundancy = np.zeros(len(useful))
+        free, taken = DEFAULT_BUDGET, list[int]()
+        available = self._tokens <= free
+        while available.any():
+            best = int(np.argmax(np.where(available, useful - 0.5 * redundancy, -np.inf)))
+            taken.append(best)
+            free -= int(self._tokens[best])
+            available[best] = False
+            available &= self._tokens <= free
+            np.maximum(redundancy, self._vectors @ self._vectors[best], out=redundancy)
+        return taken
+
+    def _write(self) -> None:
+        self._database.execute("INSERT INTO written VALUES (?)", (self._written,))

@@ -1,0 +1,173 @@
+"""The processes that benchmarks start, and what these take of the machine."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+from contextrender_bridge import load_credentials
+
+RUN = "import sys; from contextrender_bridge.cli import main; sys.exit(main())"
+START_SECONDS = 180.0
+
+
+@dataclass(frozen=True)
+class Service:
+    """A running service of some processes."""
+
+    pid: int
+    url: str
+    token: str
+    data: Path
+
+    @property
+    def processes(self) -> list[int]:
+        """Its process, or the workers under it, first to last."""
+        return processes(self.pid)
+
+    def cpu_seconds(self) -> float:
+        """Processor time that all of them have used."""
+        return sum(cpu_seconds(pid) for pid in self.processes)
+
+    def switches(self) -> int:
+        """How often a thread of theirs stopped to wait: for the interpreter, a disk, a socket."""
+        return sum(_waits(pid) for pid in self.processes)
+
+    def resident_mb(self) -> float:
+        """Memory of all of them; what they share is counted once."""
+        return sum(_proportional_kb(pid) for pid in self.processes) / 1024
+
+
+def processes(pid: int) -> list[int]:
+    """A process and its children."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *map(int, children)]
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time of one process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def running(workers: int = 1, database: str = "", **environment: str) -> Iterator[Service]:
+    """A service over an empty folder, or that database, until the block ends."""
+    known = {**os.environ, **environment}
+    if database:
+        known["CONTEXTRENDER_DATABASE"] = database
+    with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
+        data, log = Path(folder) / "data", Path(folder) / "log"
+        command = [sys.executable, "-c", RUN, "serve", "--port", "0", "--data", str(data)]
+        with log.open("wb") as said:
+            process = subprocess.Popen(
+                [*command, "--workers", str(workers)], env=known, stdout=said, stderr=said
+            )
+        try:
+            deadline = time.monotonic() + START_SECONDS
+            while "ready at" not in log.read_text():
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(log.read_text()[-2000:])
+                time.sleep(0.05)
+            found = load_credentials(data)
+            yield Service(process.pid, found.url, found.token, data)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+
+
+@contextmanager
+def inside(data: Path) -> Iterator[Any]:
+    """The service's core in this process, warmed up like a server: everything but HTTP."""
+    from contextrender_bridge.server import build_app
+    from contextrender_bridge.server.process.loading import warm_up
+
+    service = build_app(data).state.service
+    warm_up()
+    try:
+        yield service
+    finally:
+        service.close()
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to a model, and the processes between."""
+
+    name: str
+    url: str
+    headers: dict[str, str] = field(default_factory=dict)
+    between: tuple[int, ...] = ()
+
+    def cpu_seconds(self) -> float:
+        """Processor time that its processes have used."""
+        return sum(cpu_seconds(pid) for one in self.between for pid in processes(one))
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+@contextmanager
+def process(command: list[str], url: str, **environment: str) -> Iterator[int]:
+    """Runs a server until the block ends, from the moment it answers anything; its id."""
+    with tempfile.TemporaryFile() as output:
+        running = subprocess.Popen(
+            command, env={**os.environ, **environment}, stdout=output, stderr=output
+        )
+        try:
+            until = time.monotonic() + START_SECONDS
+            while not _answers(url):
+                if running.poll() is not None or time.monotonic() > until:
+                    output.seek(0)
+                    raise RuntimeError(output.read()[-2000:].decode(errors="replace"))
+                time.sleep(0.1)
+            yield running.pid
+        finally:
+            running.terminate()
+            running.wait()
+
+
+@contextmanager
+def model() -> Iterator[str]:
+    """The scripted model in a process of its own; its address, without `/v1`."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    script = str(Path(__file__).parent / "model.py")
+    with process([sys.executable, script, str(port)], url):
+        yield url
+
+
+def _answers(url: str) -> bool:
+    try:
+        httpx.get(url, timeout=1.0, trust_env=False)
+    except httpx.TransportError:
+        return False
+    return True
+
+
+def _waits(pid: int) -> int:
+    found = 0
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        for line in (thread / "status").read_text().splitlines():
+            if line.startswith("voluntary_ctxt_switches:"):
+                found += int(line.split()[1])
+    return found
+
+
+def _proportional_kb(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1])
+    return 0

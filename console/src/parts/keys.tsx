@@ -1,0 +1,78 @@
+// The keys of every view, in a list that ? opens.
+import { useEffect, useRef, useState } from "preact/hooks";
+
+const KEYS: [string, [string, string][]][] = [
+  ["Everywhere", [["?", "This list"], ["Tab", "To the next thing that can be used"]]],
+  [
+    "Timeline",
+    [
+      ["← → ↑ ↓", "From cell to cell; with Ctrl to the end"],
+      ["Page up, Page down", "Twenty results on"],
+      ["Enter", "Open the call"],
+      ["R", "Open the result"],
+      ["+ −", "Zoom"],
+      ["Esc", "Clear the selection"],
+    ],
+  ],
+  ["One call", [["← →", "The call before and the one after"]]],
+  ["Timeline and one call", [["B", "Set or remove a bookmark"], ["[ ]", "To the bookmark before and the one after"]]],
+  [
+    "Reuse graph",
+    [
+      ["← → ↑ ↓", "Move the picture"],
+      ["N P", "To the next node and the one before"],
+      ["Enter", "Open the node or the group"],
+      ["+ −", "Zoom"],
+      ["F", "Fit the whole graph"],
+      ["Esc", "Clear the selection"],
+    ],
+  ],
+];
+
+export function Keys() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [open, setOpen] = useState(false);
+  useEffect(() => {
+    if (open) dialog.current?.showModal();
+  }, [open]);
+  useEffect(() => {
+    const asked = (event: KeyboardEvent) => {
+      if (event.key !== "?" || (event.target instanceof Element && event.target.closest("input, select, textarea"))) return;
+      setOpen(true);
+    };
+    addEventListener("keydown", asked);
+    return () => removeEventListener("keydown", asked);
+  }, []);
+  return (
+    <>
+      <button class="quiet icon keys" tabIndex={-1} aria-label="Keys" title="Keys (?)" onClick={() => setOpen(true)}>
+        ?
+      </button>
+      {open && (
+        <dialog ref={dialog} aria-label="Keys" onClose={() => setOpen(false)}>
+          <h2>Keys</h2>
+          {KEYS.map(([where, keys]) => (
+            <section key={where}>
+              <h3>{where}</h3>
+              <dl>
+                {keys.map(([key, does]) => (
+                  <div key={key}>
+                    <dt>
+                      <kbd>{key}</kbd>
+                    </dt>
+                    <dd>{does}</dd>
+                  </div>
+                ))}
+              </dl>
+            </section>
+          ))}
+          <form method="dialog">
+            <button class="primary" autofocus>
+              Close
+            </button>
+          </form>
+        </dialog>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,97 @@
+// Two prompts side by side: this call's and another's, or the same call's with other settings.
+import { useMemo } from "preact/hooks";
+import { number, plural, signed } from "../../format";
+import { useAsk } from "../../parts/load";
+import { Failure, Loading } from "../../parts/notes";
+import { Table, num, text } from "../../parts/table";
+import { address } from "../../route";
+import type { CallView } from "../../types";
+import { type Changed, differenceOf, type Form } from "./prompts";
+
+interface Props {
+  session: string;
+  branch: number | null;
+  turn: number;
+  last: number;
+  /** What is asked of this call besides how it was made. */
+  asked: object;
+  other: number | null;
+  onOther: (turn: number | null) => void;
+}
+
+/** Of a prompt, so many of its messages are compared: the newest. */
+const WINDOW = 2000;
+
+export function Compare({ session, branch, turn, last, asked, other, onOther }: Props) {
+  const tried = Object.keys(asked).length > 0;
+  const whole = { session, branch, rows: 0, window: WINDOW };
+  const ready = other !== null && other >= 1 && other <= last;
+  const left = useAsk<CallView>("show_call", ready ? { ...whole, turn: other } : null);
+  const right = useAsk<CallView>("show_call", ready ? { ...whole, turn, ...asked } : null, 150);
+  const difference = useMemo(
+    () => (left.value && right.value ? differenceOf(left.value.messages, right.value.messages) : null),
+    [left.value, right.value],
+  );
+  const toggle = (open: boolean) => {
+    if (open !== (other !== null)) onOther(open ? (tried ? turn : Math.max(1, turn - 1)) : null);
+  };
+  const error = left.error ?? right.error;
+  return (
+    <details class="compare" open={other !== null} onToggle={(event) => toggle(event.currentTarget.open)}>
+      <summary>Compare with another call</summary>
+      {other !== null && (
+        <>
+          <p class="toolbar">
+            <label class="turn">
+              Turn{" "}
+              <input
+                type="number"
+                min={1}
+                max={last}
+                value={other}
+                aria-label="Compare with turn"
+                onChange={(event) => onOther(Math.min(last, Math.max(1, Math.round(Number(event.currentTarget.value)) || turn)))}
+              />
+            </label>
+            {difference && left.value && right.value && !right.busy && (
+              <span role="status">
+                {plural(difference.changed.length, "message")} differ, {number(difference.same)} are the same;{" "}
+                {signed(right.value.explain.tokens.after - left.value.explain.tokens.after)} tokens in turn {number(turn)}
+                {tried && " with what is asked above"}
+              </span>
+            )}
+          </p>
+          {error !== null && <Failure error={error} again={left.error ? left.again : right.again} />}
+          {!ready && <p class="hint">There is no turn {number(other)}.</p>}
+          {ready && error === null && !difference && <Loading what="Reading both prompts…" />}
+          {difference && difference.changed.length > 0 && (
+            <Table
+              label="Messages that differ"
+              columns={[text("Message"), text(`Turn ${number(other)}`), text(`Turn ${number(turn)}${tried ? ", as asked" : ""}`), num("Tokens"), text("Begins")]}
+            >
+              {difference.changed.map((row) => (
+                <Row key={row.position} row={row} session={session} branch={branch} />
+              ))}
+            </Table>
+          )}
+        </>
+      )}
+    </details>
+  );
+}
+
+const FORMS: Record<Form, string> = { whole: "complete", excerpt: "excerpt", compaction: "compaction", calls: "its calls alone", out: "–" };
+
+function Row({ row: { line, position, left, right }, session, branch }: { row: Changed; session: string; branch: number | null }) {
+  return (
+    <tr>
+      <th scope="row">
+        {line.role === "tool" ? <a href={address(session, "result", position, branch)}>#{position} {line.name}</a> : `#${position} ${line.role}`}
+      </th>
+      <td class={left === "out" ? "muted" : right === "out" ? "bad" : ""}>{FORMS[left]}</td>
+      <td class={right === "out" ? "muted" : left === "out" ? "good" : ""}>{left === right ? `${FORMS[right]}, but other words or calls` : FORMS[right]}</td>
+      <td class="num">{number(line.tokens + line.calls.reduce((sum, call) => sum + call.tokens, 0))}</td>
+      <td class="mono clip">{line.text.slice(0, 120)}</td>
+    </tr>
+  );
+}

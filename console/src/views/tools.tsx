@@ -1,0 +1,71 @@
+// What each tool's results weigh, and what became of them: from the calls as far as they are loaded.
+import { useMemo, useState } from "preact/hooks";
+import { number, percent, plural, short } from "../format";
+import { Icon } from "../parts/icon";
+import { type Column, Table } from "../parts/table";
+import { address } from "../route";
+import type { ViewProps } from "./props";
+import { KEYS, type Key, orderBy, toolsOf } from "./tools/figures";
+
+const HEADS: Record<Key, [string, string]> = {
+  name: ["Tool", ""],
+  results: ["Results", ""],
+  tokens: ["Tokens", "Of its results, complete"],
+  share: ["Share", "Of the tokens of all results"],
+  largest: ["Largest", "Its largest result, in tokens"],
+  used: ["Used", "Results that a later text or call used"],
+  unused: ["Never used", "Tokens of results that nothing used so far"],
+  uses: ["Uses", "Turns that used its results, each result counted"],
+  missed: ["Misses", "Times an answer needed a result of it that was out of view"],
+};
+
+export function Tools({ place, data }: ViewProps) {
+  const [sort, setSort] = useState<{ key: Key; down: boolean }>({ key: "tokens", down: true });
+  const tools = useMemo(() => toolsOf(data.tools, data.results, data.usedAt, data.turns), [data.version]);
+  const rows = useMemo(() => orderBy(tools, sort.key, sort.down), [tools, sort]);
+  const unused = tools.reduce((sum, tool) => sum + tool.unused, 0);
+  const all = tools.reduce((sum, tool) => sum + tool.tokens, 0);
+  const columns = KEYS.map((key): Column => {
+    const on = sort.key === key;
+    const [name, hint] = HEADS[key];
+    return {
+      name: (
+        <button class="sort" onClick={() => setSort({ key, down: on ? !sort.down : key !== "name" })}>
+          {name}
+          {on && <Icon name={sort.down ? "down" : "up"} />}
+        </button>
+      ),
+      hint,
+      num: key !== "name",
+      sorted: on ? (sort.down ? "descending" : "ascending") : "none",
+    };
+  });
+  return (
+    <div class="tools">
+      <p class="verdict">
+        {plural(tools.length, "tool")} brought <strong>{short(all)}</strong> tokens; nothing drew on {percent(all ? unused / all : 0)} of them so far.
+      </p>
+      <Table label="Tools" columns={columns}>
+        {rows.map((tool) => (
+          <tr key={tool.name}>
+            <th scope="row">
+              <a href={address(place.session, "timeline", null, place.branch, { tool: tool.name })}>{tool.name || "a tool"}</a>
+            </th>
+            <td class="num">{number(tool.results)}</td>
+            <td class="num" title={plural(tool.tokens, "token")}>
+              {short(tool.tokens)}
+            </td>
+            <td class="num">{percent(tool.share)}</td>
+            <td class="num">{short(tool.largest)}</td>
+            <td class="num">{number(tool.used)}</td>
+            <td class="num">
+              {short(tool.unused)} <small>{percent(tool.tokens ? tool.unused / tool.tokens : 0)}</small>
+            </td>
+            <td class="num">{number(tool.uses)}</td>
+            <td class="num">{tool.missed > 0 ? <span class="tag warn">{number(tool.missed)}</span> : 0}</td>
+          </tr>
+        ))}
+      </Table>
+    </div>
+  );
+}

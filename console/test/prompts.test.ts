@@ -1,0 +1,43 @@
+import { expect, test } from "vitest";
+import type { MessageLine } from "../src/types";
+import { differenceOf } from "../src/views/call/prompts";
+
+const line = (position: number, shown = "whole", text = "a", calls: boolean[] = []): MessageLine => ({
+  position,
+  role: "tool",
+  name: "read",
+  turn: 1,
+  tokens: 10,
+  shown,
+  outside: false,
+  text,
+  whole: true,
+  calls: calls.map((shown) => ({ name: "read", tokens: 1, text: "{}", whole: true, result: null, shown })),
+});
+
+test("what stands in both in one form is the same", () => {
+  expect(differenceOf([line(1), line(2, "excerpt")], [line(1), line(2, "excerpt")])).toEqual({ changed: [], same: 2 });
+});
+
+test("what neither has is no difference", () => {
+  expect(differenceOf([line(1, "omitted")], [])).toEqual({ changed: [], same: 0 });
+});
+
+test("a message that came, left or was cut differs", () => {
+  const { changed } = differenceOf([line(1), line(2), line(4)], [line(2, "excerpt"), line(3), line(4, "omitted")]);
+  expect(changed.map(({ position, left, right }) => [position, left, right])).toEqual([
+    [1, "whole", "out"],
+    [2, "whole", "excerpt"],
+    [3, "out", "whole"],
+    [4, "whole", "out"],
+  ]);
+});
+
+test("two excerpts of one result may differ", () => {
+  expect(differenceOf([line(1, "excerpt", "a")], [line(1, "excerpt", "b")]).changed).toHaveLength(1);
+});
+
+test("an answer without text is there by its calls", () => {
+  const { changed } = differenceOf([line(1, "omitted", "", [true])], [line(1, "omitted", "", [false])]);
+  expect(changed.map(({ left, right }) => [left, right])).toEqual([["calls", "out"]]);
+});

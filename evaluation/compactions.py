@@ -1,0 +1,201 @@
+"""What an agent's own compactions lost, and what would have been shown of it (docs/evaluation.md).
+
+An agent that compacts goes on with a summary of its history. Of its steps after that, those are
+measured that drew on values which only results from before hold.
+"""
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from contextrender_bridge.base.wire import Json
+
+from engine.lookback.measures import RecallTrace, unseen_tokens
+from engine.models.embeddings import NoEmbedder
+from engine.parameters import AUTO, budget_name
+from engine.text.tokens import counter_for
+from evaluation.cases import Case
+from evaluation.closed_loop import calls_of
+from evaluation.compacted import Compaction, compactions_of
+from evaluation.in_process import Renderer
+from evaluation.progress import progress
+from evaluation.runs import Run
+
+STEPS: Final = 60
+"""Turns after a compaction that are measured."""
+MOST: Final = 40
+"""Compactions that are measured, the last ones."""
+BUDGETS: Final = (24_000, 48_000, 96_000, AUTO)
+
+
+@dataclass(slots=True)
+class Seen:
+    """Of the steps measured, those that had all their values there, and of all values the share."""
+
+    steps: int = 0
+    values: int = 0
+
+    def add(self, needed: frozenset[str], unseen: frozenset[str]) -> None:
+        """One more step."""
+        self.steps += not unseen
+        self.values += len(needed) - len(unseen)
+
+
+@dataclass(slots=True)
+class CompactionScore:
+    """Sums over compactions.
+
+    There were `count`; of those measured `steps` drew on `values` from before. Of these `summary`
+    is what the agent's own summary held, `again` what that and all it read since held, `shown` what
+    each case shows of the history from before alone. `read_calls` are results that brought such
+    values again, `read_tokens` by model.
+    """
+
+    count: int = 0
+    steps: int = 0
+    values: int = 0
+    summary: Seen = field(default_factory=Seen)
+    again: Seen = field(default_factory=Seen)
+    shown: dict[str, Seen] = field(default_factory=dict)
+    read_calls: int = 0
+    read_tokens: dict[str, int] = field(default_factory=dict)
+
+    def share(self, seen: Seen) -> float | None:
+        """Of the steps measured; None where there are none."""
+        return seen.steps / self.steps if self.steps else None
+
+    def share_of_values(self, seen: Seen) -> float | None:
+        """Of the values of those steps."""
+        return seen.values / self.values if self.values else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Shares are from 0 to 1, of the steps that drew on results from before."""
+        return {
+            "count": self.count,
+            "steps": self.steps,
+            "summary_had_all": self.share(self.summary),
+            "read_again": self.share(self.again),
+            "shown": {name: self.share(seen) for name, seen in self.shown.items()},
+            "values": {
+                "summary": self.share_of_values(self.summary),
+                "read_again": self.share_of_values(self.again),
+                "shown": {name: self.share_of_values(seen) for name, seen in self.shown.items()},
+            },
+            "read_again_calls": self.read_calls,
+            "read_again_tokens": sum(self.read_tokens.values()),
+        }
+
+
+def measure(
+    compactions: Sequence[Compaction],
+    cases: Sequence[Case],
+    advance: Callable[[int], object] = lambda _: None,
+) -> CompactionScore:
+    """Follows each for `STEPS` steps, rendering the whole history before each under every case.
+
+    What the agent read again is left out of that history, and of what is shown only what stood
+    before the compaction counts. `advance` is told of each compaction that is done. The cases'
+    policies must not embed.
+    """
+    score = CompactionScore(len(compactions), shown={budget_of(case): Seen() for case in cases})
+    for compaction in compactions:
+        _measure(compaction, cases, score)
+        advance(1)
+    return score
+
+
+def measure_runs(runs: Sequence[Run]) -> CompactionScore:
+    """The last `MOST` compactions in these runs, under the live default, with a progress bar."""
+    found = compactions_of(runs)
+    cases = [Case("contextrender_frozen", budget, live=True) for budget in BUDGETS]
+    with progress("Measuring compactions", min(len(found), MOST)) as advance:
+        score = measure(found[-MOST:], cases, advance)
+    return dataclasses.replace(score, count=len(found))
+
+
+def budget_of(case: Case) -> str:
+    """What a case's row is called."""
+    return str(budget_name(case.budget))
+
+
+def within(name: str) -> str:
+    """A row's budget in words."""
+    return (
+        f"within {int(name):,} tokens" if name.isdecimal() else "within a budget that finds itself"
+    )
+
+
+def _measure(compaction: Compaction, cases: Sequence[Case], score: CompactionScore) -> None:
+    counter = counter_for(compaction.model or None)
+    steps = list(_steps(compaction))
+    again = _read_again(compaction, steps)
+    for position, needed in steps:
+        score.steps += 1
+        score.values += len(needed)
+        since = compaction.after[:position]
+        score.summary.add(needed, unseen_tokens(needed, compaction.summary))
+        score.again.add(needed, unseen_tokens(needed, [*compaction.summary, *since]))
+    lean = _without(compaction.after, again)
+    kept = len(compaction.before)
+    renderers = {budget_of(case): Renderer(case, counter, NoEmbedder()) for case in cases}
+    for position, needed in steps:
+        history = compaction.before + [one for one in lean[:position] if one is not None]
+        for name, render in renderers.items():
+            prompt = render(history, [0.0] * len(history))
+            pairs = zip(prompt.positions, prompt.messages, strict=True)
+            shown = [message for at, message in pairs if at < kept]
+            score.shown[name].add(needed, unseen_tokens(needed, shown))
+    calls = calls_of(compaction.after)
+    tokens = sum(counter.message(compaction.after[at]) for at in again)
+    tokens += sum(counter.call(calls[at]) for at in again if at in calls)
+    score.read_calls += len(again)
+    score.read_tokens[compaction.model] = score.read_tokens.get(compaction.model, 0) + tokens
+
+
+def _steps(compaction: Compaction) -> Iterator[tuple[int, frozenset[str]]]:
+    """Steps that drew on results from before: their place in `after`, and the values."""
+    kept, trace, turns = len(compaction.before), RecallTrace(), 0
+    for message in compaction.before:
+        trace.add(message)
+    for position, message in enumerate(compaction.after):
+        events = [event for event in trace.add(message) if event.position < kept]
+        if message["role"] != "assistant":
+            continue
+        if events:
+            yield position, frozenset[str]().union(*(event.tokens for event in events))
+        turns += 1
+        if turns == STEPS:
+            return
+
+
+def _read_again(
+    compaction: Compaction, steps: Sequence[tuple[int, frozenset[str]]]
+) -> dict[int, None]:
+    """The results in `after` that first brought values again which the summary lacked."""
+    found: dict[int, None] = {}
+    for stop, needed in steps:
+        lacking = unseen_tokens(needed, compaction.summary)
+        for position, message in enumerate(compaction.after[:stop]):
+            rest = unseen_tokens(lacking, [message])
+            if message["role"] == "tool" and rest != lacking:
+                found[position] = None
+            lacking = rest
+    return found
+
+
+def _without(messages: Sequence[Json], results: Collection[int]) -> list[Json | None]:
+    """The messages, None for those results and where nothing but calls of theirs is left."""
+    ids = {str(messages[at]["tool_call_id"]) for at in results}
+    found: list[Json | None] = []
+    for position, message in enumerate(messages):
+        calls = message.get("tool_calls") or ()
+        kept = [call for call in calls if str(call.get("id")) not in ids]
+        if position in results or (calls and not kept and not message.get("content")):
+            found.append(None)
+        elif len(kept) < len(calls):
+            rest = {name: value for name, value in message.items() if name != "tool_calls"}
+            found.append({**rest, "tool_calls": kept} if kept else rest)
+        else:
+            found.append(message)
+    return found

@@ -1,0 +1,103 @@
+"""Ids that follow from what they name: a node is found without a search, under its owner's root."""
+
+from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Final
+from uuid import UUID, uuid5
+
+from engine.history.branches import BranchInfo, owners
+
+CALLER: Final[ContextVar[UUID]] = ContextVar("caller")
+"""The id of the root of the user for whom the current request runs."""
+
+
+def caller_root() -> UUID:
+    """The id of the caller's root."""
+    return CALLER.get()
+
+
+def session_id(key: str) -> UUID:
+    """The id of the caller's session of that key."""
+    return session_id_of(caller_root(), key)
+
+
+@lru_cache(4096)
+def session_id_of(owner: UUID, key: str) -> UUID:
+    """The id of a user's session of that key."""
+    return uuid5(owner, f"session/{key}")
+
+
+def branch_id(session: UUID, number: int) -> UUID:
+    """The id of a session's branch."""
+    return uuid5(session, f"branch/{number}")
+
+
+def event_id(session: UUID, branch: int, number: int) -> UUID:
+    """The id of a branch's own event."""
+    return uuid5(session, f"event/{branch}/{number}")
+
+
+def event_ids(
+    session: UUID, branches: list[BranchInfo], branch: int, start: int, stop: int
+) -> list[UUID]:
+    """The ids of events `start` to `stop` of a branch's whole line, in order."""
+    return [
+        event_id(session, owner, number) for owner, number in owners(branches, branch, start, stop)
+    ]
+
+
+def own_event_ids(session: UUID, ranges: Iterable[Sequence[int]]) -> list[UUID]:
+    """The ids of each branch's own events: of branch 0 those of the first range, and so on."""
+    return [
+        event_id(session, owner, number)
+        for owner, (start, stop) in enumerate(ranges)
+        for number in range(start, stop)
+    ]
+
+
+def link_id(session: UUID, name: str) -> UUID:
+    """The id of a session's read-only link of that name."""
+    return uuid5(session, f"link/{name}")
+
+
+def removal_id(session: UUID) -> UUID:
+    """The id of what a session leaves while it is deleted."""
+    return uuid5(session, "removal")
+
+
+def call_id(session: UUID, branch: int, events: int, again: bool = False) -> UUID:
+    """The id of the model call that had the first `events` events of a branch; `again`: of one made
+    when the branch had gone on already."""
+    return uuid5(session, f"call/{branch}/{events}" + "/again" * again)
+
+
+def call_ids(
+    session: UUID, branches: list[BranchInfo], branch: int, events: Iterable[int]
+) -> list[UUID]:
+    """The ids of the calls that had so many events of a branch's whole line, in order."""
+    wanted = set(events)
+    if not wanted:
+        return []
+    line = owners(branches, branch, min(wanted), max(wanted) + 1)
+    return [call_id(session, owner, number) for owner, number in line if number in wanted]
+
+
+def continuation_id(session: UUID, branch: int) -> UUID:
+    """The id of what a branch's next call goes on from."""
+    return uuid5(session, f"continuation/{branch}")
+
+
+def compaction_id(session: UUID, event: UUID, limit: int, model: str) -> UUID:
+    """The id of a result's stand-in of at most `limit` tokens by that model."""
+    return uuid5(session, f"compaction/{event}/{limit}/{model}")
+
+
+def summary_shelf_id(session: UUID, way: str) -> UUID:
+    """The id of the shelf of summaries made one way."""
+    return uuid5(session, f"summaries/{way}")
+
+
+def summary_id(session: UUID, way: str, digest: str) -> UUID:
+    """The id of one way's summary of a transcript with that digest."""
+    return uuid5(session, f"summary/{way}/{digest}")

@@ -1,0 +1,115 @@
+"""One writer a session: between threads, and between processes that share a data folder."""
+
+import hashlib
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, ClassVar, Final, Self
+
+from contextrender_bridge.base.errors import Busy
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, where one process serves a data folder
+    fcntl = None  # type: ignore[assignment]
+
+PATIENCE: Final = 30.0
+_POLL: Final = 0.002
+
+
+class SessionLocks:
+    """Locks by owner and session key.
+
+    Between processes each session is one byte of a single lock file, to which a process has one
+    handle: POSIX drops its locks on a file as soon as it closes any, and never refuses its own.
+    """
+
+    _of_folders: ClassVar[dict[Path, Self]] = {}
+    _guard_of_folders: ClassVar = threading.Lock()
+
+    def __init__(self) -> None:
+        """Locks between threads alone."""
+        self._guard = threading.Lock()
+        self._held: dict[str, tuple[threading.Lock, int]] = {}
+        self._folder: Path | None = None
+        self._sharers = 0
+        self._file: IO[bytes] | None = None
+
+    @classmethod
+    def shared(cls, folder: Path) -> Self:
+        """Those of a folder, which also lock out other processes until as many `unshare`."""
+        folder = folder.resolve()
+        with cls._guard_of_folders:
+            locks = cls._of_folders.setdefault(folder, cls())
+            locks._sharers += 1
+            if locks._file is None and fcntl is not None:
+                locks._file = (folder / "sessions.lock").open("ab")
+            locks._folder = folder
+            return locks
+
+    def unshare(self) -> None:
+        """The last of those who share a folder's locks closes its file."""
+        with self._guard_of_folders:
+            self._sharers -= 1
+            if self._folder is not None and not self._sharers:
+                del self._of_folders[self._folder]
+                if self._file is not None:
+                    self._file.close()
+                    self._file = None
+
+    @contextmanager
+    def hold(self, owner: str, key: str, patience: float = PATIENCE) -> Iterator[None]:
+        """Holds one session for the block. Raises Busy after `patience` seconds."""
+        name = f"{owner}/{key}"
+        deadline = time.monotonic() + patience
+        lock = self._borrow(name)
+        try:
+            if not lock.acquire(timeout=patience):
+                raise Busy("another request is writing this session; try again")
+            try:
+                self._lock_file(name, deadline)
+                try:
+                    yield
+                finally:
+                    self._unlock_file(name)
+            finally:
+                lock.release()
+        finally:
+            self._give_back(name)
+
+    def _borrow(self, name: str) -> threading.Lock:
+        with self._guard:
+            lock, users = self._held.get(name, (threading.Lock(), 0))
+            self._held[name] = (lock, users + 1)
+            return lock
+
+    def _give_back(self, name: str) -> None:
+        with self._guard:
+            lock, users = self._held[name]
+            if users == 1:
+                del self._held[name]
+            else:
+                self._held[name] = (lock, users - 1)
+
+    def _lock_file(self, name: str, deadline: float) -> None:
+        if self._file is None:
+            return
+        while True:
+            try:
+                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _byte_of(name))
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise Busy("another process is writing this session; try again") from None
+                time.sleep(_POLL)
+            else:
+                return
+
+    def _unlock_file(self, name: str) -> None:
+        if self._file is not None:
+            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, _byte_of(name))
+
+
+def _byte_of(name: str) -> int:
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "big")

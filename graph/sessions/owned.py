@@ -1,0 +1,116 @@
+"""All rows of one user: their size, what is old, and deleting them."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from engine.call.copied import Spent
+from graph.sessions.ids import branch_id, own_event_ids, session_id_of
+from graph.store import rows
+from graph.store.base import Store
+from graph.store.writes import WIPED_AT_ONCE, Unit
+
+SESSIONS_AT_ONCE: Final = 1_000
+
+
+def remove_owner(store: Store, owner: UUID) -> None:
+    """Deletes everything of one user, in slices. Raises StoreUnavailable; it can be run again."""
+    query = f"SELECT id FROM nodes WHERE owner = ? LIMIT {WIPED_AT_ONCE}"
+    while found := store.read(query, (owner,)):
+        some = [(owner, tuple(store.uuid(id) for (id,) in found))]
+        store.write(Unit(cut=some, wipe=some))
+    with store.transaction() as cursor:
+        for table in ("edges", "quarantine"):
+            delete = store.query(f"DELETE FROM {table} WHERE owner = ?")
+            cursor.execute(delete, store.row((owner,)))
+    store.reclaim()
+
+
+def stored_bytes(store: Store, owner: UUID) -> int:
+    """What the owner's rows hold, without the database's own share."""
+    total = 0
+    for table in ("nodes", "edges"):
+        query = f"SELECT COALESCE(SUM(LENGTH(data)), 0) FROM {table} WHERE owner = ?"
+        total += int(store.read(query, (owner,))[0][0])
+    return total
+
+
+def count_sessions(store: Store, owner: UUID) -> int:
+    """How many sessions the owner has."""
+    kind = store.kinds.number("nodes.session", "Session")
+    query = "SELECT COUNT(*) FROM nodes WHERE owner = ? AND kind = ? AND listed IS NOT NULL"
+    return int(store.read(query, (owner, kind))[0][0])
+
+
+def has_session(store: Store, owner: UUID, key: str) -> bool:
+    """Whether there is one of that key."""
+    return any(store.nodes(owner, [session_id_of(owner, key)]))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A session as it is stored: when it was last written, and its branches' number."""
+
+    key: str
+    updated_at: float
+    branches: int
+
+
+def kept_sessions(store: Store, owner: UUID) -> list[Kept]:
+    """The owner's sessions, those longest unused first."""
+    found = [
+        Kept(held["key"], held["updated_at"], held["branches"])
+        for held in _listed(store, owner, "nodes.session", "Session")
+    ]
+    return sorted(found, key=lambda one: one.updated_at)
+
+
+def unfinished_removals(store: Store, owner: UUID) -> list[str]:
+    """The names of the owner's sessions whose delete did not come to its end."""
+    return [held["key"] for held in _listed(store, owner, "nodes.removal", "Removal")]
+
+
+def session_bytes(store: Store, owner: UUID, kept: Kept) -> int:
+    """What the rows of a session's events and the edges from them hold."""
+    session = session_id_of(owner, kept.key)
+    branches = [branch_id(session, number) for number in range(kept.branches)]
+    held = {id: _fields(data) for id, _, _, data in store.nodes(owner, branches)}
+    ranges = [(held[id]["fork_events"], held[id]["events"]) for id in branches if id in held]
+    return store.bytes_of(owner, own_event_ids(session, ranges))
+
+
+def _listed(store: Store, owner: UUID, module: str, name: str) -> Iterator[Any]:
+    """The fields of every node of a kind that is listed."""
+    ids = store.listed(owner, store.kinds.number(module, name), None, 2**31 - 1)
+    for _, _, _, data in store.nodes(owner, ids):
+        yield _fields(data)
+
+
+def _fields(data: bytes) -> Any:
+    return rows.parse(rows.unpack(data))[0]
+
+
+def session_fields(store: Store, owner: UUID) -> Iterator[Mapping[str, Any]]:
+    """The fields of each of the owner's sessions, one row each; damaged rows are left out."""
+    kind = store.kinds.number("nodes.session", "Session")
+    query = (
+        "SELECT id, data FROM nodes WHERE owner = ? AND kind = ? AND listed IS NOT NULL "
+        "AND id > ? ORDER BY id LIMIT ?"
+    )
+    last = UUID(int=0)
+    while found := store.read(query, (owner, kind, last, SESSIONS_AT_ONCE)):
+        for id, data in found:
+            last = store.uuid(id)
+            with suppress(ValueError):
+                yield _fields(bytes(data))
+
+
+def all_spent(store: Store) -> Iterator[Spent]:
+    """What every session of every user has counted: for the operator's figures alone."""
+    kind = store.kinds.number("nodes.session", "Session")
+    query = "SELECT DISTINCT owner FROM nodes WHERE kind = ? AND listed IS NOT NULL"
+    for (owner,) in store.read(query, (kind,)):
+        for fields in session_fields(store, store.uuid(owner)):
+            yield Spent.of(fields)

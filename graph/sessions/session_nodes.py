@@ -1,0 +1,85 @@
+"""Every row of one session, found whether or not some of its rows are lost or damaged.
+
+By ids, which follow from numbers (graph.sessions.ids), and by edges from there: what one way
+misses, the other finds.
+"""
+
+from collections.abc import Iterable
+from itertools import batched
+from uuid import UUID
+
+from graph.sessions.ids import branch_id, event_id, own_event_ids, session_id_of
+from graph.store import rows
+from graph.store.base import Store
+
+BRANCHES_AT_ONCE = 64
+
+
+def nodes_of(store: Store, owner: UUID, session: UUID) -> set[UUID]:
+    """The ids of a session's nodes, some of which may not be there."""
+    found = {session}
+    for number, id in enumerate(branch_ids(store, owner, session)):
+        found.add(id)
+        found.update(_events(store, owner, session, number, id))
+    fresh = found
+    while fresh:
+        ends: set[UUID] = set()
+        for source, _, target, _ in store.edges(owner, fresh):
+            ends |= {source, target}
+        fresh = ends - found - {owner}
+        found |= fresh
+    return found
+
+
+def left_by(store: Store, owner: UUID, removal: UUID) -> set[UUID]:
+    """The ids of what a session that is being deleted may have left; of a removal that cannot be
+    read, none."""
+    for _, _, _, data in store.nodes(owner, [removal]):
+        try:
+            fields = rows.parse(rows.unpack(data))[0]
+            others = {UUID(id) for id in fields["others"]}
+            events = own_event_ids(session_id_of(owner, fields["key"]), fields["events"])
+        except (ValueError, KeyError, TypeError):
+            break
+        found = {*events, *others}
+        for name in ("StandsFor", "Answered"):
+            found.update(store.sources(owner, events, store.kinds.number("nodes.edges", name)))
+        return found
+    return set()
+
+
+def branch_ids(store: Store, owner: UUID, session: UUID) -> list[UUID]:
+    """The ids of branches, up to the last that is there."""
+    found: list[UUID] = []
+    while True:
+        start = len(found)
+        some = [branch_id(session, start + place) for place in range(BRANCHES_AT_ONCE)]
+        there = known(store, owner, some)
+        if not there:
+            return found
+        last = max(place for place, id in enumerate(some) if id in there)
+        found += some[: last + 1]
+        if last + 1 < BRANCHES_AT_ONCE:
+            return found
+
+
+def known(store: Store, owner: UUID, ids: Iterable[UUID]) -> set[UUID]:
+    """Those that have a row."""
+    found: set[UUID] = set()
+    for some in batched(ids, store.ids_at_once):
+        among, values = store.among("id", some)
+        query = f"SELECT id FROM nodes WHERE owner = ? AND {among}"
+        found |= {store.uuid(id) for (id,) in store.read(query, (owner, *values))}
+    return found
+
+
+def _events(store: Store, owner: UUID, session: UUID, number: int, branch: UUID) -> set[UUID]:
+    """Those that a branch says it has; of a branch that cannot be read, none: edges lead there."""
+    for _, _, _, data in store.nodes(owner, [branch]):
+        try:
+            fields = rows.parse(rows.unpack(data))[0]
+            first, stop = int(fields["fork_events"]), int(fields["events"])
+        except (ValueError, KeyError, TypeError):
+            break
+        return {event_id(session, number, event) for event in range(first, stop)}
+    return set()

@@ -1,0 +1,356 @@
+"""A database of nodes and edges: what SQLite and PostgreSQL have in common.
+
+Statements are written once, with `?` for values; a driver turns them into its own. Every statement
+on nodes and edges binds the owner, so that rows can be spread over machines by owner.
+Long because it is one class: reading, writing and layout of the same four tables.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from itertools import batched
+from typing import Any, ClassVar, Final, Protocol
+from uuid import UUID
+
+from contextrender_bridge.base.spans import span
+
+from graph.store.kinds import Kinds
+from graph.store.queue import WriteQueue
+from graph.store.schema import VERSION
+from graph.store.writes import (
+    BY_TARGET,
+    FENCE,
+    INSERT,
+    JOIN,
+    PART,
+    PART_IN,
+    PART_OUT,
+    REMOVE,
+    UPDATE,
+    Raced,
+    StoreUnavailable,
+    Unit,
+    cutting,
+    wiping,
+)
+
+PROBE: Final = (
+    "INSERT INTO meta (name, value) VALUES ('probe', ?) "
+    "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+)
+
+CLAIM: Final = (
+    "INSERT INTO meta (name, value) VALUES (?, ?) "
+    "ON CONFLICT (name) DO UPDATE SET value = excluded.value "
+    "WHERE CAST(meta.value AS DOUBLE PRECISION) NOT BETWEEN ? AND ?"
+)
+
+NodeRow = tuple[UUID, int, int, bytes]
+"""Id, revision, kind, data."""
+
+Place = tuple[float, UUID]
+"""Where a node stands among those listed: what it is listed by, and its id."""
+
+EdgeRow = tuple[UUID, int, UUID, bytes | None]
+"""Source, kind, target, data."""
+
+
+class Read(Protocol):
+    """A query with `?`, and its values."""
+
+    def __call__(self, query: str, params: Sequence[Any] = ..., /) -> list[Any]:
+        """The rows."""
+
+
+class Cursor(Protocol):
+    """What both databases' cursors do."""
+
+    @property
+    def rowcount(self) -> int:
+        """Rows changed."""
+
+    def execute(self, query: Any, params: Any = ..., /) -> Any:
+        """Runs one statement."""
+
+    def executemany(self, query: Any, params: Any, /) -> Any:
+        """Runs one statement for many rows; `rowcount` is then that of all."""
+
+    def fetchall(self) -> Any:
+        """Every row."""
+
+
+class OtherLayout(Exception):
+    """The database was written by a version of the program that lays it out otherwise."""
+
+
+class Store(ABC):
+    """Reads, and a queue of writes."""
+
+    system: ClassVar[str]
+    """The database's name in spans."""
+
+    def __init__(self) -> None:
+        """Subclasses open the database first. `on_refused` is told of each failed write."""
+        self.on_refused: Callable[[], None] = lambda: None
+        self.kinds = Kinds(
+            lambda: self.read("SELECT number, module, name FROM kinds"), self._add_kind
+        )
+        self._queue = WriteQueue(self._write_all)
+
+    # A driver's part.
+
+    @abstractmethod
+    def read(self, query: str, params: Sequence[Any] = ()) -> list[Any]:
+        """Rows of what is committed. Raises StoreUnavailable."""
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[Cursor]:
+        """A cursor in a write transaction, committed (and on disk) where the block ends well.
+
+        Raises StoreUnavailable where it did not, or may not have, become lasting.
+        """
+
+    @abstractmethod
+    def query(self, text: str) -> str:
+        """A statement as the driver wants it."""
+
+    @abstractmethod
+    def row(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Values as the driver wants them."""
+
+    @abstractmethod
+    def among(self, column: str, ids: Sequence[UUID]) -> tuple[str, Sequence[Any]]:
+        """That a column has one of these ids: a condition with `?`, and its values."""
+
+    ids_at_once = 500
+    """How many of them a statement takes."""
+
+    @abstractmethod
+    def uuid(self, value: Any) -> UUID:
+        """An id as the driver gives it."""
+
+    @abstractmethod
+    def told(self, failure: Exception) -> Exception:
+        """The error that callers get for a failure of the driver; others as they are."""
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """Where it is, for people; without a password."""
+
+    @abstractmethod
+    def connect(self) -> Any:
+        """A connection of the driver's own, to be closed by whoever asked: for accounts."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Closes every connection."""
+
+    def probe(self) -> None:
+        """Writes a little, as any request would. Raises StoreUnavailable."""
+        note = self.query(PROBE)
+        with self.transaction() as cursor:
+            cursor.execute(note, self.row((datetime.now(UTC).isoformat(),)))
+
+    def claim(self, work: str, seconds: float) -> bool:
+        """Whether it is this process that is to do what one process does in so many seconds: the
+        first that asks; clocks may differ by as much. Raises StoreUnavailable."""
+        now = time.time()
+        values = (work, str(now), now - seconds, now + seconds)
+        with self.transaction() as cursor:
+            cursor.execute(self.query(CLAIM), self.row(values))
+            return cursor.rowcount == 1
+
+    def size(self) -> int | None:
+        """Bytes of its tables and indexes; None where they are those of files in the folder."""
+        return None
+
+    def reclaim(self) -> None:  # noqa: B027
+        """Give back what deleted rows took, where the database does not do so by itself."""
+
+    # Reading.
+
+    def nodes(self, owner: UUID, ids: Iterable[UUID]) -> Iterator[NodeRow]:
+        """Those of the owner's nodes that are there, in any order."""
+        for some in batched(ids, self.ids_at_once):
+            among, values = self.among("id", some)
+            query = f"SELECT id, rev, kind, data FROM nodes WHERE owner = ? AND {among}"
+            for id, rev, kind, data in self.read(query, (owner, *values)):
+                yield self.uuid(id), rev, kind, bytes(data)
+
+    def edges(self, owner: UUID, ids: Iterable[UUID]) -> Iterator[EdgeRow]:
+        """The edges from and to some of the owner's nodes; one between two of them comes twice."""
+        for some in batched(ids, self.ids_at_once):
+            query, values = self._edges_at(owner, some)
+            for source, kind, target, data in self.read(query, values):
+                yield self.uuid(source), kind, self.uuid(target), data and bytes(data)
+
+    def nodes_with_edges(
+        self, owner: UUID, ids: Sequence[UUID], hubs: Sequence[UUID]
+    ) -> tuple[list[NodeRow], list[EdgeRow]]:
+        """In one statement, `nodes` of `ids` and `edges` of `hubs`: few of both."""
+        among, values = self.among("id", ids)
+        edges, ends = self._edges_at(owner, hubs, "source, kind, target, data, NULL")
+        query = f"SELECT id, kind, NULL, data, rev FROM nodes WHERE owner = ? AND {among}"
+        nodes: list[NodeRow] = []
+        found: list[EdgeRow] = []
+        for first, kind, target, data, rev in self.read(
+            f"{query} UNION ALL {edges}", (owner, *values, *ends)
+        ):
+            if target is None:
+                nodes.append((self.uuid(first), rev, kind, bytes(data)))
+            else:
+                found.append((self.uuid(first), kind, self.uuid(target), data and bytes(data)))
+        return nodes, found
+
+    def _edges_at(
+        self, owner: UUID, ids: Sequence[UUID], columns: str = "source, kind, target, data"
+    ) -> tuple[str, Sequence[Any]]:
+        out, sources = self.among("source", ids)
+        into, targets = self.among("target", ids)
+        query = (
+            f"SELECT {columns} FROM edges WHERE owner = ? AND {out} UNION ALL "
+            f"SELECT {columns} FROM edges {BY_TARGET} WHERE owner = ? AND {into}"
+        )
+        return query, (owner, *sources, owner, *targets)
+
+    def edges_out(
+        self, owner: UUID, ids: Iterable[UUID], kind: int
+    ) -> Iterator[tuple[UUID, UUID, bytes | None]]:
+        """The edges of one kind from some of the owner's nodes: source, target, data."""
+        for some in batched(ids, self.ids_at_once):
+            among, values = self.among("source", some)
+            query = "SELECT source, target, data FROM edges WHERE owner = ? AND kind = ?"
+            for source, target, data in self.read(f"{query} AND {among}", (owner, kind, *values)):
+                yield self.uuid(source), self.uuid(target), data and bytes(data)
+
+    def sources(self, owner: UUID, ids: Iterable[UUID], kind: int) -> Iterator[UUID]:
+        """Where the edges of one kind to some of the owner's nodes come from."""
+        for some in batched(ids, self.ids_at_once):
+            among, values = self.among("target", some)
+            query = f"SELECT source FROM edges {BY_TARGET} WHERE owner = ? AND kind = ?"
+            for (source,) in self.read(f"{query} AND {among}", (owner, kind, *values)):
+                yield self.uuid(source)
+
+    def bytes_of(self, owner: UUID, ids: Iterable[UUID]) -> int:
+        """What the rows of the owner's nodes, and of the edges from them, hold."""
+        total = 0
+        for some in batched(ids, self.ids_at_once):
+            for table, column in (("nodes", "id"), ("edges", "source")):
+                among, values = self.among(column, some)
+                query = f"SELECT COALESCE(SUM(LENGTH(data)), 0) FROM {table} WHERE owner = ?"
+                total += int(self.read(f"{query} AND {among}", (owner, *values))[0][0])
+        return total
+
+    def sizes(self, owner: UUID, ids: Iterable[UUID]) -> Iterator[tuple[UUID, int]]:
+        """The bytes of each of the owner's nodes that is there."""
+        for some in batched(ids, self.ids_at_once):
+            among, values = self.among("id", some)
+            query = f"SELECT id, LENGTH(data) FROM nodes WHERE owner = ? AND {among}"
+            for id, size in self.read(query, (owner, *values)):
+                yield self.uuid(id), int(size)
+
+    def listed(self, owner: UUID, kind: int, before: Place | None, limit: int) -> list[UUID]:
+        """The newest of the owner's nodes of a kind that are listed before a place."""
+        when, id = before or (float("inf"), owner)
+        rows = self.read(
+            "SELECT id FROM nodes WHERE owner = ? AND kind = ? AND listed IS NOT NULL "
+            "AND (listed, id) < (?, ?) "
+            "ORDER BY listed DESC, id DESC LIMIT ?",
+            (owner, kind, when, id, limit),
+        )
+        return [self.uuid(id) for (id,) in rows]
+
+    # Writing.
+
+    def write(self, unit: Unit) -> None:
+        """All of it, on disk when this returns. Raises Raced or StoreUnavailable, having written
+        nothing (or, where the answer of a remote database was lost, perhaps everything: a repeated
+        write is harmless)."""
+        try:
+            with span("store write", db__system__name=self.system):
+                self._queue.write(unit)
+        except StoreUnavailable:
+            self.on_refused()
+            raise
+        if unit.remove:
+            self.reclaim()
+
+    def apply(self, cursor: Cursor, unit: Unit) -> None:
+        """A unit within a transaction. Raises Raced."""
+        self._each(cursor, INSERT, unit.insert)
+        self._each(cursor, UPDATE, unit.update)
+        self._each(cursor, FENCE, unit.fence)
+        self._each(cursor, REMOVE, unit.remove)
+        gone = [(owner, id) for owner, id, _ in unit.remove]
+        self._many(cursor, PART_OUT, gone)
+        self._many(cursor, PART_IN, gone)
+        self._many(cursor, PART, unit.part)
+        self._many(cursor, JOIN, unit.join)
+        for some, statements in ((unit.cut, cutting), (unit.wipe, wiping)):
+            for owner, ids in some:
+                for query, row in statements(owner, ids):
+                    cursor.execute(self.query(query), self.row(row))
+
+    def _each(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Every row must be found, or be new: else somebody was faster."""
+        if rows and self._many(cursor, query, rows) != len(rows):
+            raise Raced
+
+    def _many(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> int:
+        if rows:
+            cursor.executemany(self.query(query), [self.row(row) for row in rows])
+            return cursor.rowcount
+        return 0
+
+    def _write_all(self, units: Sequence[Unit]) -> list[Exception | None]:
+        """One transaction, a savepoint each: one that fails takes no other with it."""
+        failures: list[Exception | None] = []
+        with self.transaction() as cursor:
+            if len(units) == 1:
+                self.apply(cursor, units[0])
+                failures.append(None)
+            else:
+                failures += [self._write_one(cursor, unit) for unit in units]
+        return failures
+
+    def _write_one(self, cursor: Cursor, unit: Unit) -> Exception | None:
+        cursor.execute("SAVEPOINT one")
+        try:
+            self.apply(cursor, unit)
+        except Exception as failure:
+            cursor.execute("ROLLBACK TO SAVEPOINT one")
+            cursor.execute("RELEASE SAVEPOINT one")
+            told = self.told(failure)
+            told.__cause__ = None if told is failure else failure
+            return told
+        cursor.execute("RELEASE SAVEPOINT one")
+        return None
+
+    def _add_kind(self, module: str, name: str) -> None:
+        with self.transaction() as cursor:
+            cursor.execute(
+                self.query("INSERT INTO kinds (module, name) VALUES (?, ?) ON CONFLICT DO NOTHING"),
+                self.row((module, name)),
+            )
+
+    def make_tables(self, cursor: Cursor, create: Sequence[str]) -> None:
+        """Makes them in an empty database. Raises OtherLayout for one that has others."""
+        cursor.execute(create[0])
+        cursor.execute("SELECT value FROM meta WHERE name = 'layout'")
+        found = cursor.fetchall()
+        if not found:
+            for statement in create[1:]:
+                cursor.execute(statement)
+            insert = self.query("INSERT INTO meta (name, value) VALUES ('layout', ?)")
+            cursor.execute(insert, (str(VERSION),))
+        elif found[0][0] != str(VERSION):
+            raise OtherLayout(
+                f"{self.place} has layout {found[0][0]}; this version knows {VERSION}. "
+                "Use the version that wrote it."
+            )
+
+
+__all__ = ["Cursor", "OtherLayout", "Read", "Store", "StoreUnavailable"]

@@ -1,0 +1,120 @@
+"""A node's or edge's fields as the bytes of one column, and back.
+
+The fields are JSON, compressed where that pays; those of type bytes follow as they are (a vector
+does not compress). One layout for every database:
+
+    1 byte   1 where the JSON is compressed
+    4 bytes  length of the JSON as stored, little-endian
+    JSON     {field: value, ...}; under "" what is not a field: {"bytes": {field: length}, ...}
+    bytes    of those fields, in that order
+"""
+
+import json
+import threading
+from collections.abc import Mapping
+from typing import Any, Final
+
+import zstandard
+from pydantic_core import from_json, to_json
+
+from graph.store.row_words import WORDS
+
+Fields = dict[str, Any]
+
+NOT_FIELDS: Final = ""
+_WORTH_COMPRESSING = 160
+_HEAD = 5
+_LEVEL = 3
+_DICTIONARY = zstandard.ZstdCompressionDict(WORDS, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+_DICTIONARY.precompute_compress(level=_LEVEL)
+
+_COMPRESSORS_KEPT = 2
+_DECOMPRESS = threading.local()
+_IDLE_COMPRESSORS: list[zstandard.ZstdCompressor] = []
+"""Each is for one thread at a time, and keeps some megabytes once a row was large: so few are kept,
+and not one a thread."""
+
+
+def _compress(data: bytes) -> bytes:
+    try:
+        tool = _IDLE_COMPRESSORS.pop()
+    except IndexError:
+        tool = zstandard.ZstdCompressor(
+            level=_LEVEL, write_content_size=True, write_checksum=True, dict_data=_DICTIONARY
+        )
+    packed = tool.compress(data)
+    if len(_IDLE_COMPRESSORS) < _COMPRESSORS_KEPT:
+        _IDLE_COMPRESSORS.append(tool)
+    return packed
+
+
+def _decompress(data: bytes) -> bytes:
+    tool = vars(_DECOMPRESS).get("tool")
+    if tool is None:
+        tool = _DECOMPRESS.tool = zstandard.ZstdDecompressor(_DICTIONARY)
+    return bytes(tool.decompress(data))
+
+
+def encode(fields: Mapping[str, Any], notes: Mapping[str, Any] | None = None) -> bytes:
+    """The row of these fields, not compressed yet: equal fields give equal bytes.
+
+    `notes` is what else is to be known of the node or edge. Raises TypeError for what is not JSON.
+    """
+    plain = {name: value for name, value in fields.items() if type(value) is not bytes}
+    raw = {name: value for name, value in fields.items() if type(value) is bytes}
+    about = dict(notes or {})
+    if raw:
+        about["bytes"] = {name: len(value) for name, value in raw.items()}
+    if about:
+        plain[NOT_FIELDS] = about
+    try:
+        text = to_json(plain)
+    except ValueError:  # lone surrogates
+        text = json.dumps(plain, separators=(",", ":")).encode()
+    return b"".join([b"\0", len(text).to_bytes(4, "little"), text, *raw.values()])
+
+
+def pack(row: bytes) -> bytes:
+    """The row as it is stored."""
+    length = int.from_bytes(row[1:_HEAD], "little")
+    if length < _WORTH_COMPRESSING:
+        return row
+    packed = _compress(row[_HEAD : _HEAD + length])
+    head = b"\1" + len(packed).to_bytes(4, "little")
+    return b"".join([head, packed, row[_HEAD + length :]])
+
+
+def unpack(stored: bytes) -> bytes:
+    """The row that was packed. Raises ValueError for anything else."""
+    if len(stored) <= _HEAD or stored[0] > 1:
+        raise ValueError("the row is damaged: it has no head")
+    if not stored[0]:
+        return stored
+    stop = _HEAD + int.from_bytes(stored[1:_HEAD], "little")
+    try:
+        text = _decompress(stored[_HEAD:stop])
+    except zstandard.ZstdError as damage:
+        raise ValueError(f"the row is damaged: {damage}") from None
+    return b"".join([b"\0", len(text).to_bytes(4, "little"), text, stored[stop:]])
+
+
+def parse(row: bytes) -> tuple[Fields, Fields]:
+    """The fields and notes of a row. Raises ValueError for anything else."""
+    stop = _HEAD + int.from_bytes(row[1:_HEAD], "little")
+    text = row[_HEAD:stop]
+    try:
+        fields = from_json(text, cache_strings="keys")
+    except ValueError:
+        fields = json.loads(text)
+    if not isinstance(fields, dict):
+        raise ValueError("the row is damaged: it holds no fields")
+    notes = fields.pop(NOT_FIELDS, {})
+    try:
+        for name, length in notes.get("bytes", {}).items():
+            fields[name] = row[stop : stop + length]
+            stop += length
+    except (AttributeError, TypeError):
+        raise ValueError("the row is damaged: its notes cannot be read") from None
+    if stop != len(row):
+        raise ValueError("the row is damaged: its length is another")
+    return fields, notes

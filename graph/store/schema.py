@@ -1,0 +1,85 @@
+"""The tables, the same in every database.
+
+A node's edges are found by index; no row lists them, so joining two nodes rewrites neither. Every
+key begins with the owner: the id of the root of the user whose graph it is.
+"""
+
+from typing import Final
+
+VERSION: Final = 2
+"""Of the layout below and of what nodes hold; a store of another is refused."""
+
+TABLES: Final = """
+CREATE TABLE IF NOT EXISTS meta (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS kinds (
+    number {serial},
+    module TEXT NOT NULL,
+    name TEXT NOT NULL,
+    UNIQUE (module, name)
+);
+CREATE TABLE IF NOT EXISTS nodes (
+    owner {uuid} NOT NULL,
+    id {uuid} NOT NULL,
+    rev {integer} NOT NULL,
+    kind {small} NOT NULL,
+    listed {real},
+    data {bytes} NOT NULL,
+    PRIMARY KEY (owner, id)
+){partition};
+CREATE INDEX IF NOT EXISTS nodes_listed ON nodes (owner, kind, listed, id) WHERE listed IS NOT NULL;
+CREATE TABLE IF NOT EXISTS edges (
+    owner {uuid} NOT NULL,
+    source {uuid} NOT NULL,
+    kind {small} NOT NULL,
+    target {uuid} NOT NULL,
+    data {bytes},
+    PRIMARY KEY (owner, source, kind, target)
+){without_rowid}{partition};
+CREATE INDEX IF NOT EXISTS edges_target ON edges (owner, target);
+CREATE TABLE IF NOT EXISTS quarantine (
+    id TEXT PRIMARY KEY,
+    owner {uuid} NOT NULL,
+    rev {integer} NOT NULL,
+    kind {small} NOT NULL,
+    listed {real},
+    data {bytes} NOT NULL,
+    error TEXT NOT NULL,
+    quarantined_at TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS aliases (
+    old_name TEXT PRIMARY KEY,
+    new_name TEXT NOT NULL,
+    created_at TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS identity_users (
+    user_id TEXT PRIMARY KEY,
+    status TEXT,
+    identities JSON,
+    credentials JSON,
+    root_id TEXT,
+    role TEXT,
+    requires_password_reset INTEGER,
+    profile JSON,
+    created_at TEXT,
+    updated_at TEXT
+);
+CREATE TABLE IF NOT EXISTS identity_lookups (
+    value_normalized TEXT PRIMARY KEY,
+    user_id TEXT NOT NULL REFERENCES identity_users (user_id) ON DELETE CASCADE
+);
+CREATE TABLE IF NOT EXISTS sso_lookups (
+    provider TEXT NOT NULL,
+    external_id TEXT NOT NULL,
+    user_id TEXT NOT NULL REFERENCES identity_users (user_id) ON DELETE CASCADE,
+    PRIMARY KEY (provider, external_id)
+);
+"""
+"""The last three are accounts, as jac-scale reads and writes them."""
+
+
+def statements(script: str, **types: str) -> list[str]:
+    """The single statements of a script with a database's own types filled in."""
+    return [part.strip() for part in script.format(**types).split(";") if part.strip()]

@@ -1,0 +1,87 @@
+"""What one request writes, as rows, and the statements for it; and why a store may refuse it.
+
+Statements have `?` for values, the owner first.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+from contextrender_bridge.base.errors import ServerError
+
+BY_TARGET = "/* by target */"
+"""Behind `FROM edges`: use the index. SQLite would read all of an owner's edges instead."""
+
+INSERT = (
+    "INSERT INTO nodes (owner, id, rev, kind, listed, data) VALUES (?, ?, 1, ?, ?, ?) "
+    "ON CONFLICT DO NOTHING"
+)
+UPDATE = (
+    "UPDATE nodes SET rev = rev + 1, listed = ?, data = ? WHERE owner = ? AND id = ? AND rev = ?"
+)
+FENCE = "UPDATE nodes SET rev = rev + 1 WHERE owner = ? AND id = ? AND rev = ?"
+REMOVE = "DELETE FROM nodes WHERE owner = ? AND id = ? AND rev = ?"
+JOIN = (
+    "INSERT INTO edges (owner, source, kind, target, data) VALUES (?, ?, ?, ?, ?) "
+    "ON CONFLICT (owner, source, kind, target) DO UPDATE SET data = excluded.data"
+)
+PART = "DELETE FROM edges WHERE owner = ? AND source = ? AND kind = ? AND target = ?"
+PART_OUT = "DELETE FROM edges WHERE owner = ? AND source = ?"
+PART_IN = f"DELETE FROM edges {BY_TARGET} WHERE owner = ? AND target = ?"
+
+WIPED_AT_ONCE: Final = 2000
+"""Nodes, or nodes whose edges go: what keeps others from writing for some 20 ms."""
+
+End = tuple[UUID, UUID, int, UUID]
+"""An edge: owner, source, kind, target. There is one of a kind between two nodes."""
+
+
+class StoreUnavailable(ServerError):
+    """The database does not answer, is busy for too long or refused the write."""
+
+    code = "storage"
+    status = 503
+
+
+class Raced(Exception):
+    """Another request wrote first: what this one read is no longer so. Nothing was written."""
+
+
+@dataclass(slots=True)
+class Unit:
+    """Rows to write together or not at all, each with its owner first.
+
+    `update`, `fence` and `remove` name the revision that was read; a row that has another by now,
+    and an `insert` of a node that is there, make the whole unit `Raced`.
+    """
+
+    insert: list[tuple[UUID, UUID, int, float | None, bytes]] = field(default_factory=list)
+    update: list[tuple[float | None, bytes, UUID, UUID, int]] = field(default_factory=list)
+    fence: list[tuple[UUID, UUID, int]] = field(default_factory=list)
+    remove: list[tuple[UUID, UUID, int]] = field(default_factory=list)
+    join: list[tuple[UUID, UUID, int, UUID, bytes | None]] = field(default_factory=list)
+    part: list[End] = field(default_factory=list)
+    cut: list[tuple[UUID, tuple[UUID, ...]]] = field(default_factory=list)
+    """Owners and nodes of theirs whose edges go."""
+    wipe: list[tuple[UUID, tuple[UUID, ...]]] = field(default_factory=list)
+    """Owners and nodes of theirs that go without their edges, whatever their revisions."""
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to write; a fence alone protects nothing."""
+        changes = (self.insert, self.update, self.remove, self.join, self.part)
+        return any(changes) or bool(self.cut or self.wipe)
+
+
+def cutting(owner: UUID, ids: Sequence[UUID]) -> Iterator[tuple[str, Sequence[object]]]:
+    """What deletes every edge at these nodes."""
+    among = f"IN ({','.join('?' * len(ids))})"
+    yield f"DELETE FROM edges WHERE owner = ? AND source {among}", (owner, *ids)
+    yield f"DELETE FROM edges {BY_TARGET} WHERE owner = ? AND target {among}", (owner, *ids)
+
+
+def wiping(owner: UUID, ids: Sequence[UUID]) -> Iterator[tuple[str, Sequence[object]]]:
+    """What deletes these nodes, and what was put aside of them."""
+    among = f"owner = ? AND id IN ({','.join('?' * len(ids))})"
+    yield f"DELETE FROM nodes WHERE {among}", (owner, *ids)
+    yield f"DELETE FROM quarantine WHERE {among}", (owner, *map(str, ids))

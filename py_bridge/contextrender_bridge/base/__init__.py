@@ -1,0 +1,1 @@
+"""What the client, the server, the engine and the graph all need. It imports none of them."""

@@ -1,0 +1,151 @@
+"""What can go wrong, as one tree for engine, server and clients; and what stops a command.
+
+ContextRenderError
+├── NoCredentials       no address or no token is known (0)
+├── Unreachable         no answer: no server there, or none in time (0)
+├── Unauthorized        the token is missing or not good (401)
+├── InvalidRequest      the request is not what the API takes (422; other 4xx)
+│   └── Damaged         what the store holds of it has a hole (422)
+├── NotFound            no such session, result or turn of this caller (404)
+├── Conflict            what should be made exists already, or a write lost a race (409)
+│   └── HistoryDiverged the prefix is not what is recorded (409)
+└── ServerError         the server failed (500; other 5xx)
+    ├── Busy            another writer holds the session for too long (503)
+    └── NotReady        the server cannot serve now: its store or disk (503)
+CommandError            a sentence for the user of a command
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class ContextRenderError(Exception):
+    """`code` is for programs, `message` for people, `status` the HTTP status (0: no answer).
+
+    `details` are further plain values, such as `recorded` for a diverged history. None of them may
+    quote message contents. What is raised in the service arrives as the same class at the client.
+    """
+
+    code: str = "error"
+    status: int = 500
+
+    def __init__(
+        self, message: str, *, code: str | None = None, status: int | None = None, **details: object
+    ) -> None:
+        """`code` and `status` are the class's own unless given."""
+        super().__init__(message)
+        self.message = message
+        self.code = self.code if code is None else code
+        self.status = self.status if status is None else status
+        self.details = details
+
+
+class NoCredentials(ContextRenderError):
+    """No address or no token is known; the message says how to provide them."""
+
+    code = "no_credentials"
+    status = 0
+
+
+class Unreachable(ContextRenderError):
+    """No answer: no server there, or none in time. Whether it did the work is unknown."""
+
+    code = "unreachable"
+    status = 0
+
+
+class Unauthorized(ContextRenderError):
+    """The token is missing or not good."""
+
+    code = "unauthorized"
+    status = 401
+
+
+class InvalidRequest(ContextRenderError):
+    """The request is not what the API takes."""
+
+    code = "invalid_request"
+    status = 422
+
+
+class Damaged(InvalidRequest):
+    """What is asked for is lost or unreadable in the store; the message says what is left to do."""
+
+    code = "damaged"
+
+
+class NotFound(ContextRenderError):
+    """No such session, result or turn of this caller."""
+
+    code = "not_found"
+    status = 404
+
+
+class Conflict(ContextRenderError):
+    """The name is taken, or another write came first."""
+
+    code = "conflict"
+    status = 409
+
+
+class HistoryDiverged(Conflict):
+    """The caller's prefix is not what is recorded; the clients send all messages again."""
+
+    code = "history_diverged"
+
+
+class ServerError(ContextRenderError):
+    """The server failed."""
+
+    code = "internal"
+    status = 500
+
+
+class Busy(ServerError):
+    """Another writer holds the session for too long; try again."""
+
+    code = "busy"
+    status = 503
+
+
+class NotReady(ServerError):
+    """The server cannot serve now; the message says why, and it goes on by itself."""
+
+    code = "not_ready"
+    status = 503
+
+
+class CommandError(Exception):
+    """A sentence for the user of a command; `status` is its exit code."""
+
+    def __init__(self, message: str, status: int = 1) -> None:
+        """Keeps the exit code beside the message."""
+        super().__init__(message)
+        self.status = status
+
+
+class NotWritable(CommandError):
+    """The data folder is there and cannot be written to, which may pass."""
+
+
+_BY_CODE = {kind.code: kind for kind in (HistoryDiverged, Busy, NotReady, Damaged)}
+_BY_STATUS = {401: Unauthorized, 404: NotFound, 409: Conflict}
+
+
+def error_of(status: int, body: object) -> ContextRenderError:
+    """The error of a reply that is not a success."""
+    error = body.get("error") if isinstance(body, Mapping) else None
+    if not isinstance(error, Mapping):
+        sentence = f"The answer (HTTP {status}) is not ContextRender's: is the address right?"
+        return ServerError(sentence, code="unexpected_reply", status=status)
+    told = {str(name): value for name, value in error.items()}
+    code, message = str(told.pop("code", None)), str(told.pop("message", None))
+    told.pop("status", None)
+    kind = _BY_CODE.get(code) or error_class(status)
+    return kind(message, code=code, status=status, **told)
+
+
+def error_class(status: int) -> type[ContextRenderError]:
+    """The class of an HTTP status that is not a success."""
+    return ServerError if status >= 500 else _BY_STATUS.get(status, InvalidRequest)

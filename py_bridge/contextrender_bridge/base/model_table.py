@@ -1,0 +1,77 @@
+"""What is known of models by name: prices and windows, from LiteLLM's table.
+
+A model that the table does not have stands as its family's newest known one: `claude-opus-4-8` as
+`claude-opus-4-6`. A family are the names that differ in numbers and dates alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+
+from contextrender_bridge.base.shipped import prices
+
+_DATED = re.compile(r"[-@]\d{4}-?\d{2}-?\d{2}$|\[\w+\]$")
+_NUMBERED = re.compile(r"([a-z]*)(\d{1,3})")
+_STAGES = frozenset({"beta", "exp", "latest", "preview"})
+
+Family = tuple[str, ...]
+Version = tuple[int, ...]
+
+
+@cache
+def known_as(model: str) -> str | None:
+    """The model's name in the table, else that of its family's newest; None if it has neither."""
+    table = prices()
+    bare = model.rpartition("/")[2]
+    for name in (model, bare, _DATED.sub("", model), _DATED.sub("", bare)):
+        if name and name in table:
+            return name
+    family, version = _parsed(bare)
+    return _newest().get(family) if family and version else None
+
+
+def is_listed(model: str) -> bool:
+    """Whether the table has the model itself, also under a provider's or dated name."""
+    name = known_as(model)
+    return name is not None and _DATED.sub("", name) in _DATED.sub("", model)
+
+
+def model_row(model: str) -> Mapping[str, float] | None:
+    """Dollars for a token, and the window, of the name that the model is `known_as`."""
+    name = known_as(model)
+    return prices()[name] if name else None
+
+
+@cache
+def window_of(model: str) -> int | None:
+    """The most tokens a model takes; None where that is not known."""
+    row = model_row(model)
+    return int(row.get("max_input_tokens", 0)) or None if row else None
+
+
+@cache
+def _newest() -> dict[Family, str]:
+    """Each family's newest, of the names without a provider: they are the makers' own."""
+    found: dict[Family, tuple[Version, str]] = {}
+    for name in prices():
+        family, version = _parsed(name)
+        if "/" not in name and (version, -len(name)) > _rank(found.get(family)):
+            found[family] = version, name
+    return {family: name for family, (_, name) in found.items()}
+
+
+def _rank(best: tuple[Version, str] | None) -> tuple[Version, int]:
+    return (best[0], -len(best[1])) if best else ((), -1000)
+
+
+def _parsed(name: str) -> tuple[Family, Version]:
+    words, numbers = [], []
+    for part in re.split(r"[-_.:@ ]", _DATED.sub("", _DATED.sub("", name.lower()))):
+        if numbered := _NUMBERED.fullmatch(part):
+            numbers.append(int(numbered[2]))
+            part = numbered[1]
+        if part and part not in _STAGES:
+            words.append(part)
+    return tuple(words), tuple(numbers)

@@ -1,0 +1,65 @@
+"""Where the Jac app and the data live."""
+
+import os
+import sys
+from pathlib import Path
+
+from contextrender_bridge.base.errors import CommandError, NotWritable
+from contextrender_bridge.base.settings import current_settings
+
+ENTRY = "contextrender.jac"
+SAY = "--data or CONTEXTRENDER_DATA"
+
+
+def app_dir() -> Path:
+    """The folder holding `contextrender.jac`: packaged in a wheel, the repository in a checkout."""
+    package = Path(__file__).resolve().parent.parent
+    for candidate in (package / "app", package.parent.parent):
+        if (candidate / ENTRY).is_file():
+            return candidate
+    raise CommandError(f"{ENTRY} is neither packaged with nor beside {package}.")
+
+
+def make_app_importable() -> Path:
+    """Put `app_dir`, with its packages `engine` and `evaluation`, on the path; return it."""
+    app = app_dir()
+    if str(app) not in sys.path:
+        sys.path.insert(0, str(app))
+    return app
+
+
+def data_dir() -> Path:
+    """The data folder that is set, or this user's own folder for application data."""
+    return current_settings().data
+
+
+def make_private(folder: Path) -> Path:
+    """Create `folder`, readable by its owner alone when it is new, and return it resolved.
+
+    Raises CommandError when it cannot be made or written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except FileExistsError:
+        raise CommandError(
+            f"the data folder {folder} is a file: name another with {SAY}."
+        ) from None
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise CommandError(
+            f"cannot make the data folder {folder} ({reason}): name another with {SAY}."
+        ) from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise NotWritable(
+            f"the data folder {folder} cannot be written to: name another with {SAY}."
+        )
+    return folder.resolve()
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace `path` by `text` in one step; only its owner can ever read it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    temporary.replace(path)

@@ -1,0 +1,197 @@
+"""Parses settings from text; an impossible value is `Unfit`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+MODES = ("render", "observe", "bypass")
+LOG_FORMATS = ("text", "json")
+LOG_LEVELS = ("debug", "info", "warning", "error")
+POLICIES = (
+    "contextrender",
+    "recency",
+    "reuse",
+    "relevance",
+    "recency_relevance",
+    "prune",
+    "full",
+    "semantic_retrieval",
+    "reuse_density",
+    "contextrender_plus",
+    "contextrender_frozen",
+    "compact",
+    "recency_summary",
+    "acon",
+)
+"""The engine's, which is not installed where the proxy alone is."""
+
+AUTO = "auto"
+"""The budget that finds itself."""
+
+LIVE_BUDGET = AUTO
+LIVE_POLICY = "contextrender_frozen"
+"""What serves a live agent best (docs/policies.md): the default of `fit`, proxy and adapters."""
+PRICE_EXAMPLE = "MODEL:input=2,cached=0.5,output=8"
+SMALLEST_BUDGET = 64
+MOST_NAMES = 100
+LONGEST_TOOL_NAME = 200
+LONGEST_NUMBER = 9
+
+
+class Unfit(ValueError):
+    """A value that a setting cannot have; its text says what it must be."""
+
+
+def as_base_address(text: str) -> str:
+    """A provider's base address; `/v1` where it names a host alone. Raises Unfit."""
+    parts = urlsplit(text.rstrip("/"))
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Unfit("must begin with http:// or https://")
+    return text.rstrip("/") if parts.path else f"{text.rstrip('/')}/v1"
+
+
+def as_whole(text: str) -> int:
+    """A whole number above 0."""
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise Unfit("must be a whole number above 0")
+    return int(text)
+
+
+def as_budget(text: str) -> int | str:
+    """A budget in tokens, or `auto`."""
+    budget = budget_of(text)
+    if budget is None:
+        raise Unfit(f"must be auto, or a whole number of tokens, at least {SMALLEST_BUDGET}")
+    return budget
+
+
+def budget_of(text: str) -> int | str | None:
+    """A budget in tokens, or `auto`, as the service takes it; None when it is neither."""
+    if text == AUTO:
+        return AUTO
+    if not (text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER):
+        return None
+    return int(text) if int(text) >= SMALLEST_BUDGET else None
+
+
+def as_policy(text: str) -> str:
+    """A policy's name."""
+    if text not in POLICIES:
+        raise Unfit(f"must be one of {', '.join(POLICIES)}")
+    return text
+
+
+def as_seconds(text: str) -> float:
+    """A time in seconds, below an hour."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 3600:
+        raise Unfit("must be a number of seconds above 0, below 3600")
+    return seconds
+
+
+def as_switch(text: str) -> bool:
+    """Whether it is on."""
+    if text.lower() in ("1", "true", "yes", "on"):
+        return True
+    if text.lower() in ("0", "false", "no", "off"):
+        return False
+    raise Unfit("must be on or off")
+
+
+def as_names(text: str) -> frozenset[str]:
+    """The names in a list with commas, in lower case."""
+    return frozenset(name.strip().lower() for name in text.split(",") if name.strip())
+
+
+def as_patterns(text: str) -> frozenset[str]:
+    """The names and globs in a list with commas, as many and as long as the service takes them."""
+    names = frozenset(name.strip() for name in text.split(",") if name.strip())
+    if len(names) > MOST_NAMES or any(len(name) > LONGEST_TOOL_NAME for name in names):
+        raise Unfit(f"must be at most {MOST_NAMES} names of up to {LONGEST_TOOL_NAME} characters")
+    if any("[" in name and "]" not in name.partition("[")[2][1:] for name in names):
+        raise Unfit("has a [ without a ]")
+    return names
+
+
+def as_list(text: str) -> tuple[str, ...]:
+    """The entries of a list with commas, in their order."""
+    return tuple(one.strip() for one in text.split(",") if one.strip())
+
+
+def as_share(text: str) -> float:
+    """A share, as `10%` or `0.1`, below all."""
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise Unfit("must be a share such as 10%, below 100%")
+    return share
+
+
+def as_prices(text: str) -> dict[str, dict[str, float]]:
+    """Dollars for a million tokens by model: `MODEL:input=2,cached=0.5,output=8`, `;` between."""
+    found: dict[str, dict[str, float]] = {}
+    for part in filter(None, (each.strip() for each in text.split(";"))):
+        model, _, numbers = part.rpartition(":")
+        try:
+            pairs = (pair.split("=") for pair in numbers.split(","))
+            values = {name.strip(): float(number) for name, number in pairs}
+        except ValueError:
+            values = {}
+        known = {"input", "output"} <= values.keys() <= {"input", "cached", "written", "output"}
+        if not (model and known and all(0 <= number < 1e6 for number in values.values())):
+            raise Unfit(f"must be as {PRICE_EXAMPLE} (dollars for a million tokens)")
+        found[model] = values
+    return found
+
+
+def as_price_text(text: str) -> str:
+    """The text itself, where `as_prices` takes it."""
+    as_prices(text)
+    return text
+
+
+def as_mode(text: str) -> str:
+    """What the proxy does with histories."""
+    if text not in MODES:
+        raise Unfit(f"must be one of {', '.join(MODES)}")
+    return text
+
+
+def as_log_format(text: str) -> str:
+    """How a line of the log looks."""
+    if text not in LOG_FORMATS:
+        raise Unfit(f"must be one of {', '.join(LOG_FORMATS)}")
+    return text
+
+
+def as_log_level(text: str) -> str:
+    """From which level on a line is written."""
+    if text not in LOG_LEVELS:
+        raise Unfit(f"must be one of {', '.join(LOG_LEVELS)}")
+    return text
+
+
+def as_secret(text: str) -> str:
+    """A text long enough to sign with."""
+    if len(text.encode()) < 32:
+        raise Unfit("must have at least 32 bytes")
+    return text
+
+
+def as_address(text: str) -> str:
+    """A service's address without its last slash."""
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Unfit(f"is {text!r:.60}: an address such as http://127.0.0.1:8000 is needed")
+    return text.rstrip("/")
+
+
+def as_folder(text: str) -> Path:
+    """A path; `~` is this user's."""
+    return Path(text).expanduser()

@@ -1,0 +1,371 @@
+"""Everything an operator sets, listed once and read once; nothing else reads the environment.
+
+Long because every setting is here.
+
+What counts is, the first that is there: an option of a command, an environment variable, a line of
+the configuration file, the default. The file is TOML and uses the names below (`threads = 8`);
+`CONTEXTRENDER_CONFIG` names it, else it is `config.toml` in this user's folder for configuration.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.setting_kinds import (
+    LIVE_BUDGET,
+    LIVE_POLICY,
+    PRICE_EXAMPLE,
+    Unfit,
+    as_address,
+    as_base_address,
+    as_budget,
+    as_folder,
+    as_list,
+    as_log_format,
+    as_log_level,
+    as_mode,
+    as_names,
+    as_patterns,
+    as_policy,
+    as_price_text,
+    as_seconds,
+    as_secret,
+    as_share,
+    as_switch,
+    as_whole,
+)
+
+PREFIX = "CONTEXTRENDER_"
+CONFIG = f"{PREFIX}CONFIG"
+OTHERS = (f"{PREFIX}WRAP_TOKEN",)
+"""Variables of that name that are no settings."""
+OPENAI = "https://api.openai.com/v1"
+ANTHROPIC = "https://api.anthropic.com/v1"
+DEADLINE = 2.0
+"""Seconds a model call may wait for its plan."""
+
+
+def own_folder(kind: str) -> Path:
+    """This user's folder of the application for `kind`: data or config."""
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Application Support"
+    else:
+        usual = {"data": Path(".local", "share"), "config": Path(".config")}[kind]
+        base = Path(os.environ.get(f"XDG_{kind.upper()}_HOME") or Path.home() / usual)
+    return base / "contextrender"
+
+
+def _data() -> Path:
+    return own_folder("data")
+
+
+def _row(
+    default: Any,
+    what: str,
+    read: Callable[[str], Any] = str,
+    *,
+    also: str = "",
+    secret: bool = False,
+) -> Any:
+    """A setting: its default, or what makes it; a phrase on it; how it is read from a text."""
+    row = {"what": what, "read": read, "also": also, "secret": secret}
+    if callable(default):
+        return field(default_factory=default, metadata=row)
+    return field(default=default, metadata=row)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is in force. Names in capitals after `CONTEXTRENDER_` are the environment's."""
+
+    data: Path = _row(_data, "data folder, as `--data`", as_folder)
+    url: str = _row("", "for clients: the service's address (else the local server's)", as_address)
+    token: str = _row("", "for clients: their token (else the local server's)", secret=True)
+    model: str = _row(
+        "",
+        "a LiteLLM model (with the extra `models`): it compacts results larger than the budget, "
+        "which become excerpts without one, and writes the summaries of the policies that need "
+        "a model",
+        also="CTXGRAPH_MODEL",
+    )
+    embed_model: str = _row(
+        "wordllama",
+        "offline; or, with the extra `models`, a LiteLLM embedding model such as "
+        "`text-embedding-3-small`, or `none`",
+        also="CTXGRAPH_EMBED_MODEL",
+    )
+    acon_guideline: str = _row("", "file with the guideline text of the policy `acon`")
+    working_set_mb: int = _row(256, "memory for what is kept of sessions in process", as_whole)
+    max_body_mb: int = _row(64, "largest request", as_whole)
+    max_messages: int = _row(20_000, "most messages in one request", as_whole)
+    min_free_mb: int = _row(64, "free disk below which the server is not ready", as_whole)
+    workers: int = _row(1, "processes of `serve` and `proxy`, as `--workers`", as_whole)
+    threads: int = _row(8, "requests at work at once", as_whole)
+    one_processor: bool = _row(
+        True, "threads that share the interpreter stay on one processor (Linux)", as_switch
+    )
+    provider_threads: int = _row(32, "requests at once that wait for a model or embedder", as_whole)
+    connections: int = _row(1024, "most connections at once", as_whole)
+    head_seconds: float = _row(15.0, "seconds that a request's head may take", as_seconds)
+    body_seconds: float = _row(300.0, "seconds that its body may take", as_seconds)
+    database: str = _row(
+        "",
+        "`postgresql://...` for many processes and machines (else a file in the data folder)",
+        secret=True,
+    )
+    database_connections: int = _row(8, "PostgreSQL: most connections of a process", as_whole)
+    database_connect_timeout: float = _row(2.0, "PostgreSQL: wait for a connection", as_seconds)
+    database_statement_timeout: float = _row(30.0, "PostgreSQL: wait for a statement", as_seconds)
+    database_lock_timeout: float = _row(5.0, "PostgreSQL: wait for another's write", as_seconds)
+    jwt_secret: str = _row("", "signs tokens (else made at first start)", as_secret, secret=True)
+    token_days: int = _row(
+        30, "days until a new token expires; clients of the local server find the next", as_whole
+    )
+    user_calls: int | None = _row(None, "most calls of a user in a minute (else any)", as_whole)
+    user_mb: int | None = _row(None, "most that a user may store, in MB (else any)", as_whole)
+    user_sessions: int | None = _row(None, "most sessions of a user (else any)", as_whole)
+    keep_days: int | None = _row(
+        None, "days without use after which a session is deleted (else never)", as_whole
+    )
+    keep_sessions: int | None = _row(
+        None, "sessions of a user to keep, the last used (else all)", as_whole
+    )
+    keep_mb: int | None = _row(
+        None, "MB of a user to keep, of the sessions last used (else all)", as_whole
+    )
+    gc_minutes: int = _row(60, "minutes between looks at what is not kept", as_whole)
+    redact: tuple[str, ...] = _row(
+        (),
+        "replace what these rules find in messages before they are stored: `keys`, `tokens`, "
+        "`passwords`, `private_keys`, `emails`, files of `NAME PATTERN` lines (with the extra "
+        "`redact`)",
+        as_list,
+    )
+    log_format: str = _row("text", "lines of the log as `text` or `json`", as_log_format)
+    log_level: str = _row(
+        "warning", "`debug`, `info` (each request), `warning` or `error`", as_log_level
+    )
+    otel: bool = _row(
+        False, "OpenTelemetry spans, sent as `OTEL_*` variables say (extra `otel`)", as_switch
+    )
+    prices: str = _row("", f"own prices, `;` between: `{PRICE_EXAMPLE}`", as_price_text)
+    debug: bool = _row(False, "logs may quote what was sent", as_switch)
+    upstream: str = _row(OPENAI, "proxy: an OpenAI-compatible provider", as_base_address)
+    anthropic_upstream: str = _row(ANTHROPIC, "proxy: an Anthropic-compatible one", as_base_address)
+    budget: int | str | None = _row(
+        None, f"proxy: tokens of history (else the session's, else {LIVE_BUDGET})", as_budget
+    )
+    policy: str | None = _row(
+        None,
+        f"proxy: how to choose what is shown (else the session's, else `{LIVE_POLICY}`)",
+        as_policy,
+    )
+    mode: str = _row("render", "proxy: `render`, `observe` or `bypass`", as_mode)
+    recall: bool = _row(False, "proxy: offer the model a tool to recall", as_switch)
+    bypass_tools: frozenset[str] = _row(
+        frozenset(), "proxy: tools (names, globs) whose results are never touched", as_patterns
+    )
+    keep_tools: frozenset[str] = _row(
+        frozenset(),
+        "proxy: tools (names, globs) whose results stay while there is room",
+        as_patterns,
+    )
+    holdout: float = _row(
+        0.0, "proxy: share of sessions that go through whole, to compare with (`10%`)", as_share
+    )
+    providers: frozenset[str] = _row(
+        frozenset(), "proxy: others, or models of theirs, to reach through LiteLLM", as_names
+    )
+    provider_users: frozenset[str] = _row(
+        frozenset({"local"}), "`serve`: who may use its keys for other providers", as_names
+    )
+    provider_timeout: float = _row(600.0, "proxy: seconds a provider may say nothing", as_seconds)
+    allowed_hosts: frozenset[str] = _row(
+        frozenset(), "host names, and pages' `host:port`, to answer to on loopback", as_names
+    )
+    deadline: float = _row(
+        DEADLINE, "proxy: seconds a model call may wait for its plan", as_seconds
+    )
+    linger: float = _row(
+        600.0, "seconds that the service which `wrap` started goes on without use", as_seconds
+    )
+
+
+@dataclass(frozen=True)
+class InForce:
+    """One setting as it is in force; `source` is a variable, the file, or "default"."""
+
+    name: str
+    value: Any
+    source: str
+    secret: bool
+
+
+def current_settings() -> Settings:
+    """The settings of this process, read once. Raises CommandError for one that is unfit."""
+    return _read_once()
+
+
+def read_settings() -> Settings:
+    """The settings as environment and file have them now. Raises CommandError."""
+    rows = in_force([] if _unfit_as_defaults else None)
+    return Settings(**{row.name: row.value for row in rows})
+
+
+_read_once = cache(read_settings)
+read_again = _read_once.cache_clear
+_unfit_as_defaults = False
+
+
+@contextmanager
+def unfit_as_defaults() -> Iterator[None]:
+    """While the block runs, an unfit setting has its default instead of stopping the command."""
+    global _unfit_as_defaults
+    _unfit_as_defaults = True
+    read_again()
+    try:
+        yield
+    finally:
+        _unfit_as_defaults = False
+        read_again()
+
+
+def unknown_variables() -> list[str]:
+    """A sentence for each variable that is named as a setting and is none."""
+    known = {CONFIG, *OTHERS, *(f"{PREFIX}{row.name.upper()}" for row in fields(Settings))}
+    told = []
+    for name in sorted(os.environ):
+        if name.startswith(PREFIX) and name not in known:
+            near = difflib.get_close_matches(name, known, 1, 0.8)
+            told.append(f"{name} is no setting" + (f": is {near[0]} meant?" if near else "."))
+    return told
+
+
+def in_force(unfit: list[str] | None = None) -> list[InForce]:
+    """Every setting and where it is from. Raises CommandError for one that is unfit.
+
+    With a list for sentences about what is `unfit`, the default stands in its place.
+    """
+    path, wrong = config_file(), unfit if unfit is not None else []
+    found, lines = [], {}
+    try:
+        lines = _lines(path)
+    except CommandError as error:
+        wrong.append(str(error))
+    for row in fields(Settings):
+        default = cast(Any, row.default_factory if callable(row.default_factory) else row.default)
+        value, source = default() if callable(default) else default, "default"
+        if given := _given(row.name, row.metadata["also"], lines, path):
+            text, source = given
+            try:
+                value = checked(row.metadata["read"], text, source)
+            except CommandError as error:
+                wrong.append(str(error))
+                source = f"default, since {source} is unfit"
+        if wrong and unfit is None:
+            raise CommandError(wrong[0])
+        found.append(InForce(row.name, value, source, row.metadata["secret"]))
+    return found
+
+
+_OPTIONS: dict[str, str] = {}
+
+
+def set_option(name: str, text: str) -> None:
+    """What an option of a command says counts first, here and in processes forked from here on."""
+    _OPTIONS[name] = text
+    read_again()
+
+
+def variables(name: str) -> list[str]:
+    """The environment variables that set it; the first that is there counts."""
+    also = next(row.metadata["also"] for row in fields(Settings) if row.name == name)
+    return [f"CONTEXTRENDER_{name.upper()}", *([also] if also else [])]
+
+
+def config_file() -> Path:
+    """The configuration file, which need not exist unless `CONTEXTRENDER_CONFIG` names it."""
+    named = os.environ.get(CONFIG, "")
+    return as_folder(named) if named else own_folder("config") / "config.toml"
+
+
+def write_setting(name: str, text: str) -> None:
+    """Sets one in the configuration file, whose other lines stay. Raises CommandError."""
+    path = config_file()
+    line = f"{name} = {json.dumps(text)}"
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        kept = [old for old in lines if old.partition("=")[0].strip() != name]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join([*([line] if text else []), *kept, ""]), encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"cannot write {path}: {error.strerror}.") from None
+
+
+def set_for_library(name: str, value: str) -> None:
+    """What a library of ours reads from the environment, where it is not set."""
+    os.environ.setdefault(name, value)
+
+
+def has_windows() -> bool:
+    """Whether this process can open windows."""
+    named = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in named)
+
+
+def environment_without(*names: str) -> dict[str, str]:
+    """The environment for another process, without these variables."""
+    return {name: value for name, value in os.environ.items() if name not in names}
+
+
+def _given(name: str, also: str, lines: Mapping[str, str], path: Path) -> tuple[str, str] | None:
+    """The text that sets it, and where that is from."""
+    if name in _OPTIONS:
+        return _OPTIONS[name], f"--{name.replace('_', '-')}"
+    for variable in (f"CONTEXTRENDER_{name.upper()}", also):
+        if text := os.environ.get(variable, "").strip():
+            return text, variable
+    return (lines[name], f"{name} in {path}") if name in lines else None
+
+
+def checked(read: Callable[[str], Any], text: str, source: str) -> Any:
+    """What a text from that source reads as. Raises CommandError."""
+    try:
+        return read(text)
+    except Unfit as wrong:
+        raise CommandError(f"{source} {wrong}.") from None
+
+
+def _lines(path: Path) -> dict[str, str]:
+    """The configuration file's values, as texts. Raises CommandError."""
+    if not path.exists() and not os.environ.get(CONFIG):
+        return {}
+    try:
+        parsed = importlib.import_module("tomllib").loads(path.read_text(encoding="utf-8"))
+    except ImportError:
+        raise CommandError(f"{path} needs Python 3.11 or newer.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise CommandError(f"{path} cannot be read: {reason}.") from None
+    known = {row.name for row in fields(Settings)}
+    for name, value in parsed.items():
+        if name not in known:
+            raise CommandError(
+                f"{path}: there is no setting {name!r}; `contextrender config` lists them."
+            )
+        if not isinstance(value, (str, int, float, bool)):
+            raise CommandError(f"{path}: {name} must be a text, a number, true or false.")
+    return {name: str(value) for name, value in parsed.items()}

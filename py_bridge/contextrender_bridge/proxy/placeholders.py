@@ -1,0 +1,83 @@
+"""What stands in place of the results that a gateway loses, and the ids to get them by."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from contextrender_bridge.client.replies import RenderView
+from contextrender_bridge.dialects import MessagePlan
+from contextrender_bridge.dialects.contents import plain_text
+
+_RECALL = re.compile(r"recall result \d+ for all of it")
+_BLOCKS = ("tool_use", "tool_result")
+
+
+def identify(session: str, branch: int, position: int) -> str:
+    """The id of a result: 24 hexadecimal digits, as gateways look for them."""
+    return f"{digest_of(session)}{branch % 256:02x}{position % 16**6:06x}"
+
+
+def digest_of(session: str) -> str:
+    """The part of an id that tells the session."""
+    return hashlib.sha256(session.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def texts_for(
+    session: str, reply: RenderView, plan: MessagePlan, messages: Sequence[Mapping[str, Any]]
+) -> dict[int, tuple[str, str]]:
+    """By position, the id of each result taken out, and the text in its place."""
+    found: dict[int, tuple[str, str]] = {}
+    excerpts = {
+        item["position"]: item["text"]
+        for item in reply["replaced"]
+        if not plan.shows_whole(item["position"])
+    }
+    for position in sorted([*plan.hidden(), *excerpts]):
+        id = identify(session, reply["branch"], position)
+        excerpt = excerpts.get(position)
+        text = (
+            _RECALL.sub(f"retrieve hash={id} for all of it", excerpt, count=1)
+            if excerpt
+            else f"[A result is left out here; retrieve hash={id} for it]"
+        )
+        if len(text) < len(plain_text(messages[position].get("content"))):
+            found[position] = (id, text)
+    return found
+
+
+def with_calls(messages: list[Any]) -> tuple[set[int], list[Any]]:
+    """The messages, a call put before each result that has none, and where these were put.
+
+    Guardrails hold assistant messages back: what they send is results alone.
+    """
+    called = {
+        str(call.get("id"))
+        for message in messages
+        if isinstance(message, Mapping) and isinstance(message.get("tool_calls"), list)
+        for call in message["tool_calls"]
+        if isinstance(call, Mapping)
+    }
+    added: set[int] = set()
+    whole: list[Any] = []
+    for message in messages:
+        is_result = isinstance(message, Mapping) and message.get("role") == "tool"
+        if is_result and str(message.get("tool_call_id")) not in called:
+            function = {"name": str(message.get("name") or "tool"), "arguments": ""}
+            call = {"id": message.get("tool_call_id"), "type": "function", "function": function}
+            added.add(len(whole))
+            whole.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        whole.append(message)
+    return added, whole
+
+
+def has_blocks(messages: list[Any]) -> bool:
+    """Whether they are of Anthropic's API."""
+    return any(
+        isinstance(block, Mapping) and block.get("type") in _BLOCKS
+        for message in messages
+        if isinstance(message, Mapping) and isinstance(message.get("content"), list)
+        for block in message["content"]
+    )

@@ -1,0 +1,104 @@
+"""From a request's body to a walker's fields: strictly what the walker declares, as plain values.
+
+The runtime would turn any JSON object with a `__type__` key into an archetype. Nothing here does.
+"""
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, NotRequired, Required, TypedDict, cast, get_type_hints
+
+from contextrender_bridge.base.errors import InvalidRequest
+from contextrender_bridge.base.settings import current_settings
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import from_json
+
+LOGIN_BYTES = 4096
+"""Of a body that is read before anybody's token is."""
+
+# Only such a number can overflow to infinity; it may also be part of a text.
+LARGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
+
+
+class Fields:
+    """The fields a client may set on one walker."""
+
+    def __init__(self, walker: type) -> None:
+        """Reads the walker's `has` fields; those `by postinit` are not for clients."""
+        hints = get_type_hints(walker)
+        declared = {field.name: field for field in dataclasses.fields(walker) if field.init}
+        shape = cast(Any, TypedDict)(
+            "shape",
+            {
+                name: (Required if _is_required(field) else NotRequired)[hints[name]]
+                for name, field in declared.items()
+            },
+        )
+        shape.__pydantic_config__ = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+        self._names = sorted(declared)
+        self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)
+
+    def parse(self, body: bytes) -> Mapping[str, Any]:
+        """The fields in `body`. Raises InvalidRequest: its sentence names the first wrong one."""
+        given = parse_json(body)
+        if isinstance(given, dict):
+            self._check_counts(given)
+        try:
+            fields = self._adapter.validate_python(given)
+        except ValidationError as invalid:
+            first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
+            raise InvalidRequest(self._sentence(first)) from None
+        return fields
+
+    def _check_counts(self, given: Mapping[str, Any]) -> None:
+        """A million of anything is refused before each of them is looked at."""
+        if len(given) > len(self._names):
+            raise InvalidRequest(self._unknown(next(n for n in given if n not in self._names)))
+        messages, most = given.get("messages"), current_settings().max_messages
+        if isinstance(messages, list) and len(messages) > most:
+            sentence = (
+                f"A request may bring up to {most} messages. "
+                "Send a longer history in parts, with `offset` and `prefix`."
+            )
+            raise InvalidRequest(sentence, code="too_many_messages", status=413)
+
+    def _sentence(self, error: Mapping[str, Any]) -> str:
+        path = error["loc"]
+        field = ".".join(str(part) for part in path)[:100]
+        if error["type"] == "missing" and len(path) == 1:
+            return f"Field '{field}' is required."
+        if error["type"] == "extra_forbidden" and len(path) == 1:
+            return self._unknown(field)
+        if not path:
+            return "The body must be a JSON object."
+        return f"Field '{field}': {error['msg'][0].lower()}{error['msg'][1:]}."
+
+    def _unknown(self, field: str) -> str:
+        known = ", ".join(self._names) or "none"
+        return f"There is no field '{field[:100]}'; the fields are: {known}."
+
+
+def parse_json(body: bytes) -> Any:
+    """Parse a body as RFC 8259 has it: UTF-8, no NaN or infinity, no lone surrogates."""
+    try:
+        if LARGE_EXPONENT.search(body):
+            json.loads(body, parse_float=_finite)
+        return from_json(body or b"{}", allow_inf_nan=False)
+    except UnicodeDecodeError:
+        reason = "it is not UTF-8"
+    except (ValueError, RecursionError) as error:
+        # Both parsers name the rule and the place, and quote nothing.
+        reason = str(error)
+    sentence = f"The body is not valid JSON: {reason}."
+    raise InvalidRequest(sentence, code="invalid_json", status=400)
+
+
+def _is_required(field: Any) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _finite(text: str) -> float:
+    if (value := float(text)) in (float("inf"), float("-inf")):
+        raise ValueError("number out of range")
+    return value

@@ -1,0 +1,178 @@
+"""Replaces what rules find in a message, before anything else reads or stores it.
+
+The same message always becomes the same, so digests and prefixes hold for a caller who goes on
+sending what was said. It needs the extra `redact`: RE2 takes time linear in the text, whatever the
+rule is.
+"""
+
+import importlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.installing import how_to_install
+
+RULES: Final = {
+    "keys": (
+        r"\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{16,}|\bgh[oprsu]_[A-Za-z0-9]{20,}|\bgithub_pat_\w{20,}"
+        r"|\bglpat-[\w-]{16,}|\bxox[a-z]-[\w-]{10,}|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"
+        r"|\bAIza[\w-]{30,}|\bhf_[A-Za-z0-9]{20,}"
+        r"|(?i:(?:(?:aws[_-]?)?secret[_-]?access[_-]?key|aws[_-]?secret(?:[_-]?key)?)[\"'\\]{0,4}\s*(?:[:=]|=>)\s*"
+        r"[\"'\\]{0,4}[a-z0-9/+]{40})"
+    ),
+    "passwords": (
+        r"(?P<before>\b[a-z][a-z0-9+.-]*://[^\s:/@\"'<>]*:)[^\s/@\"'<>]+(?P<after>@)"
+        r"|(?P<before_value>(?i:(?:password|passwd|passphrase|pwd|secret|api[_-]?key|auth[_-]?token"
+        r"|access[_-]?token|refresh[_-]?token)(?:=[\"'\\]{0,4}|[\"'\\]{0,4}\s*[:=]\s*[\"'\\]{1,4})))"
+        r"[^\s\"'\\&,;<>(){}\[\]]{4,}"
+    ),
+    "tokens": r"\beyJ[\w-]+\.eyJ[\w-]+\.[\w-]*|(?i:\bbearer\s+)[\w.~+/=-]{16,}",
+    "private_keys": r"-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?",
+    "emails": r"\b[\w.%+-]+@[\w-]+(?:\.[\w-]+)+\b",
+}
+"""Rules of ours, by name. Of what one finds, groups `before...` and `after...` stay."""
+MARK: Final = "[redacted:{}]"
+NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
+KEPT: Final = frozenset({"role", "type", "id", "tool_call_id"})
+"""Fields of a message that tell what it is and what it answers."""
+
+
+class Redaction:
+    """Rules in their order. None changes nothing."""
+
+    def __init__(self, rules: Mapping[str, str]) -> None:
+        """Patterns by name. Raises CommandError for one that RE2 does not take."""
+        self._rules = [_compiled(*rule) for rule in rules.items()]
+
+    @classmethod
+    def of(cls, chosen: Iterable[str]) -> "Redaction":
+        """Names of `RULES`, and files with a `NAME PATTERN` a line. Raises CommandError."""
+        rules: dict[str, str] = {}
+        for one in chosen:
+            rules |= {one: RULES[one]} if one in RULES else read_rules(Path(one).expanduser())
+        return cls(rules)
+
+    def __bool__(self) -> bool:
+        """Whether there are rules."""
+        return bool(self._rules)
+
+    def applied(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A walker's fields with what the rules find in messages replaced, in an export, too."""
+        if not self._rules:
+            return fields
+        changed = dict(fields)
+        if isinstance(messages := fields.get("messages"), list):
+            changed["messages"] = [self._message(message) for message in messages]
+        if "data" in fields:
+            changed["data"] = self._export(fields["data"])
+        return changed
+
+    def text(self, text: str) -> str:
+        """A text with its marks."""
+        data = text.encode("utf-8", "surrogatepass")
+        for pattern, mark in self._rules:
+            data = pattern.sub(mark, data)
+        return str(data.decode("utf-8", "surrogatepass"))
+
+    def _export(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._export(one) for one in value]
+        if not isinstance(value, dict):
+            return value
+        if isinstance(value.get("role"), str):
+            return self._message(value)
+        return {key: self._export(one) for key, one in value.items()}
+
+    def _message(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Sequence):
+            return [self._message(one) for one in value]
+        if not isinstance(value, Mapping):
+            return value
+        return {key: self._field(key, one) for key, one in value.items()}
+
+    def _field(self, key: str, value: Any) -> Any:
+        if key in KEPT and isinstance(value, str):
+            return value
+        if key == "arguments" and isinstance(value, str):
+            return self._arguments(value)
+        return self._message(value)
+
+    def _arguments(self, text: str) -> str:
+        """Read decoded, however they write their characters; what is JSON stays JSON."""
+        try:
+            given = json.loads(text)
+        except (ValueError, RecursionError):
+            return self.text(text)
+        changed = self._message(given)
+        # A rule may need the name before a value, which only the whole text has.
+        plain = _dumped(changed) if changed != given or "\\u" in text else text
+        marked = self.text(plain)
+        if marked == plain:
+            return text if changed == given else plain
+        return marked if is_json(marked) else _dumped(changed)
+
+
+def read_rules(path: Path) -> dict[str, str]:
+    """A file's rules: a name and a pattern a line, `#` before a remark. Raises CommandError."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as failure:
+        ours = ", ".join(RULES)
+        raise CommandError(
+            f"redact: {str(path)!r} is neither a rule ({ours}) nor a file that can be read."
+        ) from failure
+    rules = {}
+    for number, line in enumerate(lines, 1):
+        name, _, pattern = line.strip().partition(" ")
+        if not name or name.startswith("#"):
+            continue
+        if not NAME.fullmatch(name) or not pattern.strip():
+            raise CommandError(f"redact: {path}, line {number} must be a name and a pattern.")
+        rules[name] = pattern.strip()
+    return rules
+
+
+def is_json(text: str) -> bool:
+    """Whether a text is JSON."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _dumped(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a character that takes two
+        return json.dumps(value)
+    return text
+
+
+def _compiled(name: str, pattern: str) -> tuple[Any, bytes]:
+    """The pattern, and what takes the place of what it finds."""
+    try:
+        re2: Any = importlib.import_module("re2")
+    except ImportError:
+        raise CommandError(f"redact needs {how_to_install('redact')}.") from None
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        compiled = re2.compile(pattern.encode(), options)
+    except re2.error as wrong:
+        said = wrong.args[0].decode() if wrong.args else ""
+        raise CommandError(f"redact: the rule {name!r} is not an RE2 pattern: {said}.") from None
+    if compiled.search(b"") is not None:
+        raise CommandError(f"redact: the rule {name!r} matches an empty text, and so everything.")
+    groups = compiled.groupindex
+    before, after = (
+        "".join(f"\\{groups[one]}" for one in groups if one.startswith(side))
+        for side in (b"before", b"after")
+    )
+    return compiled, f"{before}{MARK.format(name)}{after}".encode()

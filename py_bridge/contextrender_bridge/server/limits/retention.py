@@ -1,0 +1,126 @@
+"""Deletes sessions beyond a user's limits of age, number and bytes.
+
+Whole sessions go, the longest unused first. One that was written within the last hour is in use and
+stays, whatever the limits; so does one that is written between the look and its delete.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from contextrender_bridge.base.errors import Conflict, ContextRenderError, NotFound
+from contextrender_bridge.base.settings import Settings
+from contextrender_bridge.server.accounts.users import Accounts, Caller
+from contextrender_bridge.server.logs import log, log_failure
+from contextrender_bridge.server.runtime import Runtime
+
+from graph.sessions.owned import (
+    Kept,
+    kept_sessions,
+    session_bytes,
+    stored_bytes,
+    unfinished_removals,
+)
+
+LIVE_SECONDS: Final = 3600.0
+DAY: Final = 86_400.0
+SOONER: Final = 0.9
+"""Of the interval: the process that had the last turn may be a little early."""
+
+
+@dataclass(frozen=True)
+class Due:
+    """A session to delete; `why` names the limit. `bytes` are those of its events."""
+
+    user: Caller
+    session: Kept
+    why: str
+    bytes: int
+
+
+class Retention:
+    """The limits of one store."""
+
+    def __init__(self, runtime: Runtime, accounts: Accounts, settings: Settings) -> None:
+        """Nothing is looked at yet."""
+        self._runtime, self._accounts, self._settings = runtime, accounts, settings
+        self.on_collected: Callable[[str], None] = lambda why: None
+
+    def due(self) -> Iterator[Due]:
+        """What is not kept, of every user."""
+        now = time.time()
+        for user in self._accounts.all():
+            found = list(self._due_of(user, now))
+            yield from found
+
+    def collect(self) -> list[Due]:
+        """Deletes what is not kept, and what earlier deletes left; what went.
+
+        Each has a line in the audit log. Raises StoreUnavailable.
+        """
+        for user in self._accounts.all():
+            for key in unfinished_removals(self._runtime.store, UUID(user.root)):
+                self._delete(user, key, None)
+        gone = [one for one in self.due() if self._collect(one)]
+        if gone:
+            log.warning(
+                "retention: %d sessions deleted, %d bytes", len(gone), sum(g.bytes for g in gone)
+            )
+        return gone
+
+    def collect_in_turn(self) -> list[Due]:
+        """Collects, unless another process of this store has in this interval, or is at it. Other
+        limits do not wait for the next one. Raises StoreUnavailable."""
+        limits = self._settings
+        work = f"collected/{limits.keep_days}/{limits.keep_sessions}/{limits.keep_mb}"
+        if not self._runtime.store.claim(work, limits.gc_minutes * 60 * SOONER):
+            return []
+        return self.collect()
+
+    def _due_of(self, user: Caller, now: float) -> Iterator[Due]:
+        settings, store, owner = self._settings, self._runtime.store, UUID(user.root)
+        if (settings.keep_days, settings.keep_sessions, settings.keep_mb) == (None, None, None):
+            return
+        left = kept_sessions(store, owner)
+        room = None if settings.keep_mb is None else settings.keep_mb * 2**20
+        held = 0 if room is None else stored_bytes(store, owner)
+        oldest = 0.0 if settings.keep_days is None else now - settings.keep_days * DAY
+        most = len(left) if settings.keep_sessions is None else settings.keep_sessions
+        count = len(left)
+        for one in left:
+            why = (
+                ("age" if one.updated_at < oldest else "")
+                or ("sessions" if count > most else "")
+                or ("bytes" if room is not None and held > room else "")
+            )
+            if not why:
+                return
+            if one.updated_at > now - LIVE_SECONDS:
+                log.warning("retention: a user is above the limit by %s with sessions in use", why)
+                return
+            size = session_bytes(store, owner, one)
+            count, held = count - 1, held - size
+            yield Due(user, one, why, size)
+
+    def _collect(self, one: Due) -> bool:
+        if not self._delete(one.user, one.session.key, one.session.updated_at):
+            return False
+        self.on_collected(one.why)
+        self._accounts.audit.note(
+            "session_collected", one.user.name, session=one.session.key, why=one.why
+        )
+        return True
+
+    def _delete(self, user: Caller, key: str, updated_at: float | None) -> bool:
+        """Whether it is gone: not where it was written meanwhile, or somebody else deleted it."""
+        fields = {"session": key, "updated_at": updated_at}
+        try:
+            self._runtime.call("delete_session", lambda: dict(fields), user.root)
+        except (Conflict, NotFound):
+            return False
+        except ContextRenderError as failure:
+            log_failure("retention", failure)
+            return False
+        return True

@@ -1,0 +1,110 @@
+"""A server whose store cannot be opened listens nevertheless, says why not, and tries again."""
+
+import asyncio
+import sqlite3
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from contextrender_bridge.base.errors import CommandError, ContextRenderError, NotReady, NotWritable
+from contextrender_bridge.own_hosts import OwnHosts
+from contextrender_bridge.server.http.replies import error_response, json_response
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.routing import Route
+
+AGAIN_SECONDS: Final = 2.0
+STORE_TROUBLE = (ContextRenderError, NotWritable, OSError, sqlite3.Error)
+
+
+class Recovering:
+    """The ASGI app that `build` makes; until it can, one that answers 503 with a sentence.
+
+    `on_open` is called where the app comes later than that.
+    """
+
+    def __init__(self, build: Callable[[], Starlette], on_open: Callable[[], None]) -> None:
+        """Tries once."""
+        self._build, self._on_open = build, on_open
+        self._ended = threading.Event()
+        self._says = ""
+        self.app: Starlette | None = None
+        self._waiting = OwnHosts(_waiting_app(lambda: self._says))
+        self._try()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Passes everything on to whichever app there is."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        else:
+            await (self.app or self._waiting)(scope, receive, send)
+
+    def token(self, known: str) -> str:
+        """The local user's token. Raises NotReady while there is no store."""
+        if self.app is None:
+            raise NotReady(self._says)
+        return str(self.app.state.service.accounts.local_token(known))
+
+    async def _live(self, receive: Any, send: Any) -> None:
+        """Until shutdown tries on in a thread, then does what the app does by itself."""
+        await receive()
+        ended = asyncio.Event()
+        living = asyncio.create_task(self._live_until(ended))
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        self._ended.set()
+        ended.set()
+        await living
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _live_until(self, ended: asyncio.Event) -> None:
+        await asyncio.to_thread(self._try_on)
+        if self.app is not None:
+            async with self.app.router.lifespan_context(self.app):
+                await ended.wait()
+
+    def _try_on(self) -> None:
+        late = self.app is None
+        while self.app is None and not self._ended.wait(AGAIN_SECONDS):
+            try:
+                self._try()
+            except CommandError as refusal:  # at the start it would have ended the command
+                self._says = f"{refusal}"
+        if late and self.app is not None:
+            with suppress(Exception):
+                self._on_open()
+
+    def _try(self) -> None:
+        try:
+            self.app = self._build()
+        except STORE_TROUBLE as trouble:
+            said = _sentence(trouble)
+            if said != self._says:
+                print(f"contextrender: not ready, trying on: {said}", file=sys.stderr, flush=True)
+            self._says = said
+
+
+def _sentence(trouble: BaseException) -> str:
+    if isinstance(trouble, ContextRenderError):
+        return trouble.message
+    if isinstance(trouble, NotWritable):
+        return f"{trouble}"[:1].upper() + f"{trouble}"[1:]
+    if isinstance(trouble, OSError):
+        return f"The data folder cannot be used: {trouble.strerror}."
+    return "The store's file is damaged or does not answer."
+
+
+def _waiting_app(says: Callable[[], str]) -> Starlette:
+    """Alive, and not ready."""
+
+    async def alive(_: Request) -> Any:
+        return json_response(b'{"status":"ok"}')
+
+    async def unready(request: Request) -> Any:
+        return error_response(NotReady(says()))
+
+    every = ["GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD"]
+    routes = [Route(path, alive, methods=["GET"]) for path in ("/healthz", "/healthz/live")]
+    return Starlette(routes=[*routes, Route("/{path:path}", unready, methods=every)])

@@ -1,0 +1,134 @@
+"""Run the service until it is interrupted."""
+
+import argparse
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.paths import app_dir, data_dir, make_private
+from contextrender_bridge.base.setting_kinds import as_whole
+from contextrender_bridge.base.settings import (
+    checked,
+    current_settings,
+    set_for_library,
+    set_option,
+)
+from contextrender_bridge.client.credentials import stored_credentials
+from contextrender_bridge.listening import listen
+from contextrender_bridge.server.accounts.tokens import Tokens
+from contextrender_bridge.server.http.console import console_link
+from contextrender_bridge.server.process.loading import telling_why_it_is_slow, warm_up
+from contextrender_bridge.server.process.memory import keep_little
+from contextrender_bridge.workers.serving import Worker
+from contextrender_bridge.workers.supervisor import Supervisor
+
+MOST_WORKERS = 64
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `contextrender serve`."""
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    parser.add_argument("--port", type=int, default=8000, help="port to listen on (%(default)s)")
+    parser.add_argument("--data", type=Path, metavar="DIR", help=f"data folder ({data_dir()})")
+    parser.add_argument(
+        "--workers", metavar="N", help="processes that share the port (CONTEXTRENDER_WORKERS)"
+    )
+    parser.add_argument("--log-format", metavar="FORMAT", help="text or json (text)")
+    parser.add_argument("--log-level", metavar="LEVEL", help="from debug to error (warning)")
+    parser.add_argument(
+        "--while-used",
+        type=float,
+        metavar="SECONDS",
+        help="stop after so long without a request or a running `contextrender wrap`",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve as the command line says."""
+    for name, text in (("log_format", args.log_format), ("log_level", args.log_level)):
+        if text is not None:
+            set_option(name, text)
+    workers = (
+        checked(as_whole, args.workers, "--workers") if args.workers else current_settings().workers
+    )
+    return serve(
+        args.host, args.port, args.data or data_dir(), idle=args.while_used, workers=workers
+    )
+
+
+def serve(
+    host: str,
+    port: int,
+    data: Path,
+    app: Path | None = None,
+    idle: float | None = None,
+    workers: int = 1,
+) -> int:
+    """Listen, load the app, say when it is ready, and serve until SIGINT or SIGTERM.
+
+    With `idle` also until it was not used for that many seconds.
+    """
+    if idle is not None and workers > 1:
+        raise CommandError("--while-used is for one process, not for several workers.")
+    if workers > 1 and not hasattr(os, "fork"):
+        raise CommandError("--workers needs Linux or macOS; on Windows, run it in WSL.")
+    if workers > MOST_WORKERS:
+        raise CommandError(f"there may be up to {MOST_WORKERS} workers.")
+    if not data.is_dir():
+        make_private(data)
+    keep_little()
+    listener = listen(host, port)
+    os.umask(0o077)
+    url, folder = _url(host, listener), app or app_dir()
+
+    def work(worker: Worker) -> int:
+        from contextrender_bridge.server.process.worker import Place, work
+
+        return work(Place(listener, url, data, folder, idle), worker)
+
+    def ready() -> None:
+        _say_ready(url, data)
+
+    if workers == 1:
+        return Supervisor(1, work, ready=ready).run()
+    with tempfile.TemporaryDirectory(prefix="contextrender-figures-") as figures:
+        gone = _load_for_all(folder, figures)
+        return Supervisor(workers, work, ready=ready, gone=gone).run()
+
+
+def _say_ready(url: str, data: Path) -> None:
+    """Prints its address."""
+    print(f"ContextRender is ready at {url} (data in {data.resolve()})", flush=True)
+    # It signs in, so it is for the person at the terminal, not for a log.
+    if sys.stdout.isatty():
+        code = Tokens(data).code(stored_credentials(data).token)
+        print(
+            f"Console (once; `contextrender console` opens it again): {console_link(url, code)}",
+            flush=True,
+        )
+
+
+def _load_for_all(app: Path, figures: str) -> Callable[[int], None]:
+    """Loads the app once, for all workers to share; what is to be called when one has ended."""
+    # Threads of a library's own would not be there after a fork.
+    set_for_library("TOKENIZERS_PARALLELISM", "false")
+    # Its library chooses how it counts when it is imported.
+    set_for_library("PROMETHEUS_MULTIPROC_DIR", figures)
+    with telling_why_it_is_slow():
+        from contextrender_bridge.server.runtime import load_app
+        from prometheus_client.multiprocess import mark_process_dead
+
+        load_app(app)
+        warm_up()
+    return mark_process_dead
+
+
+def _url(host: str, listener: socket.socket) -> str:
+    """Where clients on this machine reach it."""
+    port = listener.getsockname()[1]
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)
+    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"

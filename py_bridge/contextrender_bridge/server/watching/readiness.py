@@ -1,0 +1,82 @@
+"""`GET /healthz/ready`: whether requests can be served now. `/healthz/live` is about the process.
+
+Not ready is a store that takes no write, and a disk with too little left. An embedder that fails is
+told, but renders go on without relevance: a provider's outage must not take every server away.
+"""
+
+import asyncio
+import shutil
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+from contextrender_bridge.base.errors import NotReady
+from contextrender_bridge.base.settings import Settings
+from contextrender_bridge.server.http.replies import refusal
+
+from engine.models.embeddings import load_embedder
+from graph.store.base import Store
+
+WRITE_SECONDS: Final = 5.0
+"""How long the answer to one write counts."""
+ANSWER_SECONDS: Final = 5.0
+
+
+class Readiness:
+    """Looks at one server's store, disk and embedder."""
+
+    def __init__(self, store: Store, data: Path, settings: Settings) -> None:
+        """Checks nothing until it is asked."""
+        self._store, self._data, self._settings = store, data, settings
+        # One thread: a store that hangs must not take a second one with every question.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ready")
+        self._writing: Future[None] | None = None
+        self._written = float("-inf")
+
+    async def look(self) -> dict[str, Any]:
+        """What is there. Raises NotReady with a sentence where something is not."""
+        free = self._check_disk()
+        await self._check_store()
+        embedder = load_embedder(self._settings.embed_model)
+        return {
+            "status": "ready",
+            "free_mb": free // 2**20,
+            "embedder": embedder.name,
+            "embedder_fails": bool(getattr(embedder, "fails", False)),
+        }
+
+    def close(self) -> None:
+        """No more questions."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _check_disk(self) -> int:
+        try:
+            free = shutil.disk_usage(self._data).free
+        except OSError as failure:
+            raise NotReady(f"The data folder cannot be read: {failure.strerror}.") from failure
+        if free < self._settings.min_free_mb * 2**20:
+            raise NotReady(
+                f"The data folder's disk has {free / 2**20:.1f} MB left, and "
+                f"{self._settings.min_free_mb} is the least that is set (MIN_FREE_MB)."
+            )
+        return free
+
+    async def _check_store(self) -> None:
+        if time.monotonic() - self._written < WRITE_SECONDS:
+            return
+        if self._writing is None:
+            self._writing = self._thread.submit(self._store.probe)
+        writing = self._writing
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await asyncio.shield(asyncio.wrap_future(writing))
+        except TimeoutError:
+            raise NotReady(
+                f"The store does not answer within {ANSWER_SECONDS:g} seconds."
+            ) from None
+        except Exception as failure:
+            self._writing = None
+            raise NotReady(refusal(failure, "ready").message) from None
+        self._writing = None
+        self._written = time.monotonic()

@@ -1,0 +1,83 @@
+"""What a reader is told to install: by the installer that made the environment, for its Python."""
+
+import sys
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+import pytest
+from contextrender_bridge import embedded
+from contextrender_bridge.base import installing
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.installing import how_to_install, how_to_serve
+from contextrender_bridge.cli import main
+
+OLD = (3, 11, 2, "final", 0)
+Making = Callable[[str], None]
+
+
+@pytest.fixture
+def made_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Making:
+    """Lets the environment be one that an installer of tools has made."""
+
+    def make(record: str) -> None:
+        (tmp_path / record).write_text("")
+        monkeypatch.setattr(sys, "prefix", str(tmp_path))
+
+    return make
+
+
+def test_pip_adds_to_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    told = how_to_install("models")
+    assert told.startswith("`pip install '") and told.endswith("[models]'`")
+
+
+def test_uv_adds_where_there_is_no_pip(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert how_to_install("models").startswith("`uv pip install '")
+
+
+@pytest.mark.parametrize(
+    ("record", "command"), [("uv-receipt.toml", "uv tool"), ("pipx_metadata.json", "pipx")]
+)
+def test_installers_of_tools_are_told_all(made_by: Making, record: str, command: str) -> None:
+    made_by(record)
+    assert how_to_install("mcp").startswith(f"`{command} install --force '")
+    assert how_to_install("mcp").endswith("[server,proxy,mcp]'`")
+    assert how_to_install("models").endswith("[server,proxy,mcp,models]'`")
+
+
+def test_an_older_python_is_named(made_by: Making, monkeypatch: pytest.MonkeyPatch) -> None:
+    made_by("uv-receipt.toml")
+    monkeypatch.setattr(sys, "version_info", OLD)
+    monkeypatch.setattr("platform.python_version", lambda: "3.11.2")
+    told = how_to_serve()
+    assert told.startswith(f"Python 3.12 or newer, and this is 3.11.2 at {sys.executable}: ")
+    assert "`uv tool install --force --python 3.12 '" in told
+    assert "--python" not in how_to_install("proxy")
+
+
+@pytest.fixture
+def client_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+
+@pytest.mark.usefixtures("client_alone")
+def test_what_needs_the_server_says_how_to_get_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = pytest.raises(CommandError, match=r"embedded\(\) needs the server: .*\[server\]")
+    with told, embedded(tmp_path / "data"):
+        pass
+    assert main(["serve"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("contextrender: `contextrender serve` needs the server: `uv pip install")
+
+
+def test_an_index_needs_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(name: str) -> None:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(installing, "distribution", nowhere)
+    assert "install 'contextrender[server]'" in how_to_install("server")

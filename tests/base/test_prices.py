@@ -1,0 +1,82 @@
+"""Prices: one's own, the list's, and of versions that the list does not have."""
+
+from pathlib import Path
+
+import pytest
+from contextrender_bridge.base import settings
+from contextrender_bridge.base.model_table import known_as, window_of
+from contextrender_bridge.base.prices import Prices
+from contextrender_bridge.cli import main
+
+
+@pytest.fixture(autouse=True)
+def _own_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONTEXTRENDER_CONFIG", str(tmp_path / "config.toml"))
+    (tmp_path / "config.toml").write_text("# mine\nthreads = 4\n")
+    monkeypatch.delenv("CONTEXTRENDER_PRICES", raising=False)
+    settings.read_again()
+
+
+@pytest.mark.parametrize(
+    ("model", "known"),
+    [
+        ("claude-opus-4-1", "claude-opus-4-1"),
+        ("anthropic/claude-opus-4-1-20250805", "claude-opus-4-1-20250805"),
+        ("claude-opus-4-99", "claude-opus-4-6"),
+        ("claude-opus-4-99[1m]", "claude-opus-4-6"),
+        ("claude-sonnet-9-20991231", "claude-sonnet-4-6"),
+        ("openai/gpt-5.99-codex", "gpt-5.3-codex"),
+        ("gpt-99-mini", "gpt-5.4-mini"),
+        ("o99-mini", "o4-mini"),
+        ("somebody-s-own-7", None),
+        ("claude", None),
+        ("", None),
+    ],
+)
+def test_an_unknown_version_is_known_as_its_familys_newest(model: str, known: str | None) -> None:
+    assert known_as(model) == known
+    assert (window_of(model) is None) == (known is None)
+
+
+def test_a_price_says_where_it_is_from() -> None:
+    prices = Prices.of(["mine:input=1,output=2"])
+    assert prices.told("mine") == "your own"
+    assert prices.told("claude-opus-4-1").startswith("LiteLLM")
+    assert "that of claude-opus-4-6" in prices.told("claude-opus-4-99")
+    assert prices.told("somebody-s-own-7") == ""
+    assert prices.stands_as("claude-opus-4-1") == ""
+
+
+def test_a_command_shows_and_sets_a_models_price(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["price", "claude-opus-4-99"]) == 0
+    assert "claude-opus-4-6" in capsys.readouterr().out
+    assert main(["price", "claude-opus-4-99", "--set", "input=4,output=20"]) == 0
+    assert "your own" in capsys.readouterr().out
+    assert main(["price", "b", "--set", "input=1,output=2"]) == 0
+    own = Prices.of().of_model("claude-opus-4-99")
+    assert own is not None
+    assert own.fresh == pytest.approx(4e-6)
+    assert settings.current_settings().threads == 4
+    assert "# mine" in settings.config_file().read_text()
+
+    assert main(["price", "claude-opus-4-99", "--unset"]) == 0
+    assert "that of" in capsys.readouterr().out
+    assert main(["price", "b", "--set", "4"]) == 1
+    assert "input=2" in capsys.readouterr().err
+    assert main(["price", "nobody-s"]) == 1
+
+
+def test_without_a_model_the_lists_date_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["price"]) == 0
+    told = capsys.readouterr().out
+    assert "models have a price in LiteLLM" in told
+    assert all(len(line) <= 80 for line in told.splitlines() if "config.toml" not in line)
+
+
+def test_what_the_environment_sets_is_not_set_in_the_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CONTEXTRENDER_PRICES", "x:input=1,output=2")
+    settings.read_again()
+    assert main(["price", "x", "--unset"]) == 1
+    assert "CONTEXTRENDER_PRICES" in capsys.readouterr().err

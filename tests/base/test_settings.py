@@ -1,0 +1,183 @@
+"""What is set: where each value is from, what is refused, and that the documents list it all."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+import pytest
+from contextrender_bridge.base import setting_kinds
+from contextrender_bridge.base.errors import CommandError, InvalidRequest
+from contextrender_bridge.base.settings import Settings, current_settings, in_force, variables
+from contextrender_bridge.cli import main
+
+import engine.policies
+from engine.models.providers import check_model
+from engine.parameters import check_budget
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = {row.name: row for row in fields(Settings)}
+PROXY = [name for name, row in ROWS.items() if row.metadata["what"].startswith("proxy")]
+
+Configure = Callable[[str], Path]
+
+
+@pytest.fixture
+def configure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Configure:
+    for name in ROWS:
+        for variable in variables(name):
+            monkeypatch.delenv(variable, raising=False)
+
+    def write(text: str) -> Path:
+        path = tmp_path / "config.toml"
+        path.write_text(text)
+        monkeypatch.setenv("CONTEXTRENDER_CONFIG", str(path))
+        return path
+
+    return write
+
+
+def test_the_environment_wins_over_the_file_and_the_file_over_the_default(
+    configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = configure('threads = 8\nmodel = "in/file"\nrecall = true\n')
+    monkeypatch.setenv("CTXGRAPH_MODEL", "in/environment")
+    found = {row.name: (row.value, row.source) for row in in_force()}
+    assert found["model"] == ("in/environment", "CTXGRAPH_MODEL")
+    assert found["threads"] == (8, f"threads in {path}")
+    assert found["recall"] == (True, f"recall in {path}")
+    assert found["max_body_mb"] == (64, "default")
+    monkeypatch.setenv("CONTEXTRENDER_MODEL", "own/name")
+    assert current_settings().model == "own/name"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("threds = 8", "there is no setting 'threds'"),
+        ("threads = 0", "threads in .* must be a whole number above 0"),
+        ("threads = [8]", "threads must be a text, a number, true or false"),
+        ('mode = "loud"', "mode in .* must be one of render, observe, bypass"),
+        ("threads = ", "cannot be read"),
+    ],
+)
+def test_what_the_file_may_not_say(configure: Configure, text: str, sentence: str) -> None:
+    configure(text)
+    with pytest.raises(CommandError, match=sentence):
+        in_force()
+
+
+def test_a_file_that_is_named_must_be_there(
+    configure: Configure, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CONTEXTRENDER_CONFIG", str(tmp_path / "nowhere.toml"))
+    with pytest.raises(CommandError, match="cannot be read: No such file"):
+        in_force()
+
+
+def test_settings_are_read_once() -> None:
+    program = (
+        "import os; from contextrender_bridge.base.settings import current_settings as now; now(); "
+        "os.environ['CONTEXTRENDER_THREADS'] = '9'; print(now().threads)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.stdout == "8\n", ran.stderr
+
+
+def test_the_command_shows_what_is_in_force_without_secrets(
+    configure: Configure, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = configure("working_set_mb = 99")
+    monkeypatch.setenv("CONTEXTRENDER_TOKEN", "hunter2")
+    assert main(["config"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(rf"^working_set_mb +99 +working_set_mb in {path}$", shown, re.M)
+    assert re.search(r"^token +\(set\) +CONTEXTRENDER_TOKEN$", shown, re.M)
+    assert re.search(r"^redact +- +default$", shown, re.M)
+    assert "hunter2" not in shown
+    assert all(re.search(rf"^{name} ", shown, re.M) for name in ROWS)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_the_documents_list_every_setting(name: str) -> None:
+    row, page = ROWS[name], "docs/settings.md"
+    listed = ", ".join(f"`{variable}`" for variable in variables(name))
+    lines = (ROOT / page).read_text().splitlines()
+    found = [line for line in lines if line.startswith(f"| {listed} |")]
+    assert len(found) == 1, f"{page} needs one row that begins with | {listed} |"
+    if isinstance(row.default, frozenset):
+        assert ", ".join(row.default) in found[0]
+    elif row.default not in (MISSING, "", None, False, ()):
+        shown = "on" if row.default is True else str(row.default).removesuffix(".0")
+        assert shown in found[0]
+    if name not in PROXY:
+        assert found[0].endswith(f"| {row.metadata['what']} |")
+
+
+# They start other processes, which get the environment with a few variables changed.
+STARTERS: set[str] = set()
+
+
+def test_nothing_else_reads_the_environment() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "engine", "evaluation", "graph", "py_bridge", "walkers", "nodes"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    readers = {
+        path
+        for path in listed
+        if path.endswith((".py", ".jac")) and _reads_environment(ROOT / path)
+    }
+    assert readers - STARTERS == {"py_bridge/contextrender_bridge/base/settings.py"}
+
+
+def _reads_environment(path: Path) -> bool:
+    text = path.read_text()
+    if path.suffix == ".jac":
+        return bool(re.search(r"\bos\.(environ|getenv)\b", text))
+    return any(
+        (isinstance(found, ast.Attribute) and found.attr in ("environ", "getenv"))
+        or (
+            isinstance(found, ast.ImportFrom)
+            and found.module == "os"
+            and any(name.name in ("environ", "getenv") for name in found.names)
+        )
+        for found in ast.walk(ast.parse(text))
+    )
+
+
+def test_the_policies_are_the_engines() -> None:
+    assert set(engine.policies.POLICIES) == set(setting_kinds.POLICIES)
+    with pytest.raises(InvalidRequest):
+        check_budget(setting_kinds.SMALLEST_BUDGET - 1)
+    assert check_budget(setting_kinds.SMALLEST_BUDGET) == setting_kinds.SMALLEST_BUDGET
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["proxy", "--policy", "nope"], "--policy must be one of contextrender, "),
+        (
+            ["proxy", "--budget", "5"],
+            "--budget must be auto, or a whole number of tokens, at least",
+        ),
+        (["proxy", "--budget", "9" * 5000], "--budget must be auto, or a whole number of tokens"),
+    ],
+)
+def test_wrong_options_stop_a_start(
+    capsys: pytest.CaptureFixture[str], options: list[str], sentence: str
+) -> None:
+    assert main(options) == 1
+    assert sentence in capsys.readouterr().err
+
+
+def test_an_unknown_embedder_stops_a_start() -> None:
+    check_model("CONTEXTRENDER_EMBED_MODEL", "text-embedding-3-small")
+    with pytest.raises(CommandError, match="CONTEXTRENDER_EMBED_MODEL 'nope' is no model"):
+        check_model("CONTEXTRENDER_EMBED_MODEL", "nope")

@@ -1,0 +1,333 @@
+"""The Python client against a real server."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from contextrender_bridge import (
+    ContextRender,
+    ContextRenderError,
+    Credentials,
+    Fitted,
+    NoCredentials,
+)
+from contextrender_bridge.adapters.planning import Planner
+from contextrender_bridge.base import settings
+from contextrender_bridge.base.errors import (
+    Conflict,
+    HistoryDiverged,
+    InvalidRequest,
+    NotFound,
+    ServerError,
+    Unauthorized,
+    Unreachable,
+)
+from contextrender_bridge.base.wire import Json
+
+from tests.client.conftest import history
+
+
+@pytest.fixture
+def client(service: Credentials) -> Iterator[ContextRender]:
+    with ContextRender(service.url, service.token) as client:
+        yield client
+
+
+@pytest.fixture
+def bodies(client: ContextRender) -> list[Json]:
+    """The bodies of the requests the client sends from now on."""
+    seen: list[Json] = []
+    hook = client._http.event_hooks["request"]
+    hook.append(lambda request: seen.append(json.loads(request.content)))
+    client._http.event_hooks = {"request": hook}
+    return seen
+
+
+def test_only_new_messages_are_sent(
+    client: ContextRender, bodies: list[Json], session: str
+) -> None:
+    messages = history(1)
+    first = client.render(session, messages)
+    messages += history(2)[3:]
+    second = client.render(session, messages)
+    again = client.render(session, messages)
+    assert [len(body["messages"]) for body in bodies] == [3, 2, 0]
+    assert [(body["offset"], body["prefix"]) for body in bodies] == [
+        (0, ""),
+        (3, first["digest"]),
+        (5, second["digest"]),
+    ]
+    assert again == second
+    assert second["messages"] == messages
+
+
+def test_the_answer_is_that_of_sending_everything(client: ContextRender, session: str) -> None:
+    messages = history(12)
+    for end in range(1, len(messages) + 1, 2):
+        step = client.render(session, messages[:end], budget=900)
+    whole = client.render(f"{session} at once", messages, budget=900)
+    assert {**step, "session": "", "usage": None} == {**whole, "session": "", "usage": None}
+    assert step["omitted"]
+
+
+def test_a_plan_leaves_out_the_messages(client: ContextRender, session: str) -> None:
+    reply = client.render(session, history(), want="plan")
+    assert not reply["messages"]
+    assert [shown["message"] for shown in reply["plan"] or ()] == list(range(7))
+
+
+def test_a_past_rewritten_in_place_is_sent_again(
+    client: ContextRender, bodies: list[Json], session: str
+) -> None:
+    messages = history()
+    client.render(session, messages)
+    messages[2]["content"] = "The tool was wrong."
+    reply = client.render(session, messages)
+    assert (bodies[-1]["offset"], len(bodies[-1]["messages"])) == (0, 7)
+    assert reply["branch"] == 1
+    assert reply["messages"] == messages
+
+
+def test_a_shorter_past_is_sent_again(
+    client: ContextRender, bodies: list[Json], session: str
+) -> None:
+    client.render(session, history())
+    reply = client.render(session, history(1))
+    assert bodies[-1]["offset"] == 0
+    assert reply["messages"] == history(1)
+
+
+def test_a_server_that_lost_the_session_gets_all_of_it(
+    client: ContextRender, bodies: list[Json], session: str, service: Credentials
+) -> None:
+    client.render(session, history(1))
+    with ContextRender(service.url, service.token) as other:
+        other.delete_session(session)
+    reply = client.render(session, history(2))
+    assert [body.get("offset", 0) for body in bodies] == [0, 3, 0]
+    assert reply["messages"] == history(2)
+
+
+def test_sync_records_and_render_goes_on_from_there(
+    client: ContextRender, bodies: list[Json], session: str
+) -> None:
+    assert client.sync(session, history(1), settings={"budget": 900})["recorded"] == 3
+    assert client.sync(session, history(1))["recorded"] == 0
+    assert client.render(session, history(9))["budget"] == 900
+    assert bodies[-1]["offset"] == 3
+
+
+def test_the_other_endpoints(client: ContextRender, session: str) -> None:
+    copy = f"{session} copy"
+    client.render(session, history(), model="gpt-4o")
+    explained = client.explain(session, turn=2, policy="prune", budget=500)
+    assert [result["position"] for result in explained["results"]] == [2]
+    recalled = client.recall(session, results=[4])["results"]
+    assert [result["message"] for result in recalled] == [history()[4]]
+    assert len(client.recall(session, query="next host", limit=2)["results"]) == 2
+    assert client.inspect_session(session)["session"]["results"] == 3
+    data = client.export_session(session)
+    assert data["branches"][0]["messages"] == history()
+    assert client.import_session(data, session=copy)["offset"] == 7
+    newest = client.list_sessions(limit=1)
+    assert [listed["session"] for listed in newest["sessions"]] == [copy]
+    older = client.list_sessions(limit=1, cursor=newest["next"])
+    assert [listed["session"] for listed in older["sessions"]] == [session]
+    with pytest.raises(Conflict, match="already"):
+        client.import_session(data)
+    client.delete_session(session)
+    with pytest.raises(NotFound, match="no session"):
+        client.inspect_session(session)
+
+
+def test_each_refusal_has_its_error(client: ContextRender, service: Credentials) -> None:
+    with pytest.raises(InvalidRequest, match="role must be") as refused:
+        client.render("bad", [{"role": "nobody"}])
+    assert (refused.value.code, refused.value.status) == ("invalid_request", 422)
+    with pytest.raises(InvalidRequest, match="JSON"):
+        client.render("bad", [{"role": "user", "content": "cut \ud83d"}])
+    with pytest.raises(NotFound):
+        client.explain("bad")
+    with ContextRender(service.url, "wrong") as stranger, pytest.raises(Unauthorized):
+        stranger.list_sessions()
+    with ContextRender("http://127.0.0.1:9", "t") as nowhere, pytest.raises(Unreachable) as lost:
+        nowhere.list_sessions()
+    assert lost.value.status == 0
+    for kind in (InvalidRequest, NotFound, Unauthorized, Unreachable, HistoryDiverged, ServerError):
+        assert issubclass(kind, ContextRenderError)
+
+
+def test_a_refused_message_does_not_disturb_the_session(
+    client: ContextRender, bodies: list[Json], session: str
+) -> None:
+    client.render(session, history(1))
+    with pytest.raises(InvalidRequest):
+        client.render(session, [*history(1), {"role": "nobody"}])
+    client.render(session, history(2))
+    assert [body["offset"] for body in bodies] == [0, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b"<html>", ServerError),
+        (b"[]", ServerError),
+        (b'{"reports": []}', ServerError),
+        (b'{"error": {"code": "busy", "message": "Try again."}}', ServerError),
+    ],
+)
+def test_an_answer_of_something_else_is_an_error(
+    client: ContextRender, body: bytes, kind: type[ContextRenderError]
+) -> None:
+    status = 503 if b"error" in body else 200
+    client._http._transport = httpx.MockTransport(lambda _: httpx.Response(status, content=body))
+    with pytest.raises(kind):
+        client.list_sessions()
+
+
+def test_address_and_token_come_from_arguments_environment_or_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: Credentials
+) -> None:
+    for name in ("CONTEXTRENDER_URL", "CONTEXTRENDER_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CONTEXTRENDER_DATA", str(tmp_path))
+    with ContextRender() as client, pytest.raises(NoCredentials):
+        client.list_sessions()
+    service.save(tmp_path)
+    with ContextRender() as client:
+        assert client.url == service.url
+        client.list_sessions()
+    with ContextRender("http://localhost:1/") as client:
+        assert client.url == "http://localhost:1"
+        assert client._core.token == service.token
+    monkeypatch.setenv("CONTEXTRENDER_TOKEN", "theirs")
+    with ContextRender("https://elsewhere.example") as client:
+        assert client._core.token == "theirs"
+
+
+def test_without_a_service_fit_gives_the_history_back_and_says_so_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    service: Credentials,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for name in ("CONTEXTRENDER_URL", "CONTEXTRENDER_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CONTEXTRENDER_DATA", str(tmp_path))
+    messages = [{"role": "user", "content": "hunter2"}]
+    with ContextRender() as client:
+        for _ in range(3):
+            assert client.fit("s", messages).messages == messages
+        assert client.failures.counts() == {"no_credentials": 3}
+        assert len(caplog.records) == 1
+        assert "contextrender serve" in caplog.text
+
+        # It finds a service that starts later, and one that has gone on elsewhere.
+        Credentials("http://127.0.0.1:9", service.token).save(tmp_path)
+        assert client.fit("s", messages).failure == "unreachable"
+        assert "No answer from http://127.0.0.1:9" in caplog.text
+        service.save(tmp_path)
+        assert client.fit("s", messages).failure == ""
+        assert client.url == service.url
+
+
+def test_the_budget_of_the_environment_counts(
+    monkeypatch: pytest.MonkeyPatch, service: Credentials, session: str
+) -> None:
+    monkeypatch.setenv("CONTEXTRENDER_BUDGET", "1500")
+    monkeypatch.setenv("CONTEXTRENDER_POLICY", "prune")
+    settings.read_again()
+    try:
+        with ContextRender(service.url, service.token) as client:
+            made = client.fit(session, history(12))
+            given = client.fit(session, history(12), budget=2000)
+    finally:
+        monkeypatch.undo()
+        settings.read_again()
+    assert made.reply is not None
+    assert given.reply is not None
+    assert (made.reply["budget"], made.reply["policy"]) == (1500, "prune")
+    assert given.reply["budget"] == 2000
+
+
+def test_the_local_token_goes_to_no_other_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: Credentials
+) -> None:
+    for name in ("CONTEXTRENDER_URL", "CONTEXTRENDER_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CONTEXTRENDER_DATA", str(tmp_path))
+    service.save(tmp_path)
+    with pytest.raises(NoCredentials, match="not for"):
+        ContextRender("https://elsewhere.example")
+
+
+def test_a_proxy_does_not_see_local_traffic(
+    monkeypatch: pytest.MonkeyPatch, service: Credentials
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    with ContextRender(service.url, service.token) as client:
+        client.list_sessions()
+
+
+def test_the_client_needs_httpx_alone() -> None:
+    program = (
+        "import sys; before = set(sys.modules); from contextrender_bridge import ContextRender; "
+        "print(*{m.partition('.')[0] for m in set(sys.modules) - before})"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    loaded = set(found.stdout.split())
+    assert "httpx" in loaded
+    assert not loaded & {"engine", "numpy", "tiktoken", "pydantic", "starlette", "uvicorn"}
+
+
+def test_what_must_stay_is_in_the_request(client: ContextRender, session: str) -> None:
+    messages = history(12)
+    plain = client.fit(session, messages, budget=1_500, fail_open=False)
+    kept = client.fit(session, messages, budget=1_500, keep=["c0"], fail_open=False)
+    assert messages[2] not in plain.messages
+    assert messages[2] in kept.messages
+    assert kept.reply is not None
+    assert kept.reply["kept"] == [{"position": 2, "shown": "complete"}]
+    with pytest.raises(InvalidRequest, match="keep_tools"):
+        client.fit(session, messages, keep_tools="get_*")
+
+
+def test_results_of_bypassed_tools_stay_on_top_of_the_budget(
+    client: ContextRender, session: str
+) -> None:
+    messages = history(12)
+    left = client.fit(session, messages, budget=1_500, fail_open=False)
+    assert left.changed
+    whole = client.fit(session, messages, budget=1_500, bypass_tools=["*"], fail_open=False)
+    assert [one for one in whole.messages if one["role"] == "tool"] == [
+        one for one in messages if one["role"] == "tool"
+    ]
+    with pytest.raises(InvalidRequest, match="bypass_tools"):
+        client.fit(session, messages, bypass_tools="get_*")
+    # As adapters ask.
+    with_pin = Planner(client, session=session, budget=1_500, keep=["c0"]).fit(messages)
+    assert messages[2] in with_pin.messages
+    around = Planner(client, session=session, budget=1_500, bypass_tools=["*"]).fit(messages)
+    assert around.messages == whole.messages
+
+
+def test_an_excerpts_line_names_what_its_reader_can_do(client: ContextRender, session: str) -> None:
+    log = "\n".join(f"line {number} FATAL disk_full_{number}" for number in range(1500))
+    messages = [*history(1)[:2], {**history(1)[2], "content": log}]
+    recall = [{"type": "function", "function": {"name": "mcp__contextrender__recall"}}]
+    asked: dict[str, Any] = {"budget": 1_500, "fail_open": False}
+    plain = client.fit(session, messages, **asked)
+    named = client.fit(session, messages, recalls=True, **asked)
+    seen = client.fit(session, {"messages": messages, "tools": recall}, **asked)
+
+    def line(made: Fitted) -> str:
+        return str(made.messages[2]["content"]).partition("\n")[0]
+
+    assert line(plain).endswith("; call its tool again for all of it]")
+    assert line(named).endswith("; recall result 2 for all of it]")
+    assert line(seen) == line(named)

@@ -1,0 +1,308 @@
+"""Both clients against a real service: what they send, retry, refresh, and let through."""
+
+import asyncio
+import json
+import logging
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from contextrender_bridge import AsyncContextRender, ContextRender, Credentials
+from contextrender_bridge.base.errors import InvalidRequest, NotFound, ServerError, Unauthorized
+from contextrender_bridge.base.wire import Json
+
+from tests.client.conftest import history
+
+Talk = Callable[[AsyncContextRender], Awaitable[Any]]
+
+
+def run(service: Credentials, talk: Talk, **options: Any) -> Any:
+    async def main() -> Any:
+        async with AsyncContextRender(service.url, service.token, **options) as client:
+            return await talk(client)
+
+    return asyncio.run(main())
+
+
+class Watched(httpx.AsyncBaseTransport):
+    """Keeps the bodies; answers as `first` says before it lets anything through."""
+
+    def __init__(self, first: list[httpx.Response | Exception] | None = None) -> None:
+        self.bodies: list[Json] = []
+        self.sessions: list[str | None] = []
+        self.first = first or []
+        self._inner = httpx.AsyncHTTPTransport()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.bodies.append(json.loads(request.content or b"{}"))
+        self.sessions.append(request.headers.get("x-contextrender-session"))
+        if self.first:
+            answer = self.first.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+        return await self._inner.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def test_the_async_client_sends_what_is_new(service: Credentials, session: str) -> None:
+    watched = Watched()
+
+    async def talk(client: AsyncContextRender) -> Any:
+        messages = history(1)
+        await client.render(session, messages)
+        messages += history(2)[3:]
+        await client.render(session, messages)
+        changed = [*messages[:2], {**messages[2], "content": "Changed."}, *messages[3:]]
+        await client.render(session, changed)
+        await client.delete_session(session)
+        return await client.render(session, changed)
+
+    reply = run(service, talk, transport=watched)
+    sent = [(body.get("offset"), len(body.get("messages", ()))) for body in watched.bodies]
+    assert sent == [(0, 3), (3, 2), (0, 5), (None, 0), (0, 5)]
+    assert reply["offset"] == 5
+
+
+def test_a_header_names_the_session_to_balancers(service: Credentials) -> None:
+    watched = Watched()
+
+    async def talk(client: AsyncContextRender) -> Any:
+        await client.render("ein Gespräch", history(1))
+        await client.list_sessions()
+
+    run(service, talk, transport=watched)
+    assert watched.sessions == ["ein%20Gespr%C3%A4ch", None]
+
+
+def test_both_clients_give_the_same(service: Credentials, session: str) -> None:
+    messages = history(12)
+
+    async def talk(client: AsyncContextRender) -> list[Any]:
+        rendered = await client.render(session, messages, budget=900)
+        explained = await client.explain(session, budget=900)
+        recalled = await client.recall(session, results=[2])
+        listed = await client.list_sessions(limit=1)
+        return [rendered, explained, recalled, listed, await client.inspect_session(session)]
+
+    found = run(service, talk)
+    with ContextRender(service.url, service.token) as client:
+        # The first call made the vectors, so that the second one has less to embed.
+        found[0]["usage"] = client.render(session, messages, budget=900)["usage"]
+        assert found == [
+            client.render(session, messages, budget=900),
+            client.explain(session, budget=900),
+            client.recall(session, results=[2]),
+            client.list_sessions(limit=1),
+            client.inspect_session(session),
+        ]
+
+
+def test_a_session_comes_and_goes_whole(service: Credentials, session: str) -> None:
+    async def talk(client: AsyncContextRender) -> Any:
+        await client.sync(session, history(2), settings={"budget": 700})
+        kept = await client.export_session(session)
+        await client.delete_session(session)
+        with pytest.raises(NotFound):
+            await client.inspect_session(session)
+        return await client.import_session(kept)
+
+    assert run(service, talk)["offset"] == 5
+
+
+BUSY = {"error": {"code": "busy", "message": "Try again."}}
+
+
+def test_failures_to_connect_are_tried_again(service: Credentials, session: str) -> None:
+    broken: list[httpx.Response | Exception] = [
+        httpx.ConnectError("no"),
+        httpx.Response(503, json=BUSY),
+    ]
+    watched = Watched(broken)
+    reply = run(service, lambda client: client.render(session, history(1)), transport=watched)
+    assert reply["offset"] == 3
+    assert len(watched.bodies) == 3
+
+
+def test_tries_are_bounded(service: Credentials) -> None:
+    watched = Watched([httpx.Response(503, json=BUSY) for _ in range(9)])
+    with pytest.raises(ServerError):
+        run(service, lambda client: client.list_sessions(), transport=watched, retries=1)
+    assert len(watched.bodies) == 2
+    watched = Watched([httpx.Response(503, json=BUSY) for _ in range(9)])
+    with pytest.raises(ServerError):
+        run(service, lambda client: client.import_session({}), transport=watched)
+    assert len(watched.bodies) == 1
+
+
+def test_a_login_gets_tokens_and_gets_them_again() -> None:
+    expired = {"error": {"code": "unauthorized", "message": "x"}}
+    listed: Json = {"reports": [{"sessions": []}]}
+    answers = [
+        (401, expired),
+        (200, {"token": "one"}),
+        (200, listed),
+        (401, expired),
+        (200, {"token": "two"}),
+        (200, listed),
+    ]
+    asked: list[tuple[str, str | None]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append((request.url.path, request.headers.get("authorization")))
+        status, body = answers[len(asked) - 1]
+        return httpx.Response(status, json=body)
+
+    expected = [
+        ("/walker/list_sessions", "Bearer none yet"),
+        ("/user/login", None),
+        ("/walker/list_sessions", "Bearer one"),
+        ("/walker/list_sessions", "Bearer one"),
+        ("/user/login", None),
+        ("/walker/list_sessions", "Bearer two"),
+    ]
+
+    async def main() -> None:
+        transport = httpx.MockTransport(answer)
+        login = ("ann", "password")
+        async with AsyncContextRender("http://x", login=login, transport=transport) as client:
+            await client.list_sessions()
+            await client.list_sessions()
+
+    asyncio.run(main())
+    assert asked == expected
+    asked.clear()
+    transport = httpx.MockTransport(answer)
+    with ContextRender("http://x", login=("ann", "password"), transport=transport) as client:
+        client.list_sessions()
+        client.list_sessions()
+    assert asked == expected
+
+
+def test_a_token_that_is_not_good_is_said_so(service: Credentials) -> None:
+    with pytest.raises(Unauthorized):
+        run(Credentials(service.url, "wrong"), lambda client: client.list_sessions())
+
+
+def test_what_is_not_json_is_refused_before_it_is_sent(service: Credentials) -> None:
+    messages = [{"role": "user", "content": object()}]
+    with pytest.raises(InvalidRequest):
+        run(service, lambda client: client.render("x", messages))
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+def test_fit_keeps_the_callers_own_messages(service: Credentials, session: str, kind: str) -> None:
+    messages = history(12)
+    asked: dict[str, Any] = {"budget": 900, "policy": "contextrender"}
+    if kind == "async":
+        made = run(service, lambda client: client.fit(session, messages, **asked))
+    else:
+        with ContextRender(service.url, service.token) as client:
+            made = client.fit(session, messages, **asked)
+    assert made.changed
+    assert not made.failure
+    assert len(made.messages) < len(messages)
+    assert all(any(one is own for own in messages) for one in made.messages)
+    assert made.reply["tokens"]["after"] <= 900
+
+
+@pytest.mark.parametrize("wrong", [{"policy": "nope"}, {"budget": 5}, {"parameters": {"x": 1}}])
+def test_fit_says_what_cannot_be(service: Credentials, session: str, wrong: dict[str, Any]) -> None:
+    """It would never shorten anything: that is no failure to go on in spite of."""
+    with ContextRender(service.url, service.token) as client:
+        with pytest.raises(InvalidRequest):
+            client.fit(session, history(3), **wrong)
+        assert client.fit(session, [{"role": "tool"}, {"role": "user"}]).messages
+
+
+def test_fit_renders_for_a_live_agent_unless_told(service: Credentials, session: str) -> None:
+    with ContextRender(service.url, service.token) as client:
+        made = client.fit(session, history(3))
+        assert made.reply is not None
+        assert (made.reply["policy"], made.reply["budget"]) == ("contextrender_frozen", 24_000)
+        client.sync(session, history(3), settings={"budget": 900})
+        own = client.fit(session, history(3)).reply
+        assert own is not None and own["budget"] == 900
+        assert client.render(session, history(3))["policy"] == "contextrender"
+
+
+def test_fit_takes_whole_bodies(service: Credentials, session: str) -> None:
+    body = {"model": "m", "instructions": "Help.", "input": "hello"}
+    with ContextRender(service.url, service.token) as client:
+        made = client.fit(session, body, dialect="responses")
+        assert made.body == body
+        assert not made.changed
+        assert client.inspect_session(session)["session"]["messages"] == 2
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+def test_fit_lets_the_original_through(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    messages = [{"role": "user", "content": "hunter2"}]
+    nowhere = Credentials("http://127.0.0.1:9", "t")
+    begun = time.monotonic()
+    with caplog.at_level(logging.WARNING, "contextrender"):
+        if kind == "async":
+            made = run(nowhere, lambda client: client.fit("s", messages))
+        else:
+            with ContextRender(nowhere.url, nowhere.token) as client:
+                made = client.fit("s", messages)
+                assert client.failures.counts() == {"unreachable": 1}
+    assert time.monotonic() - begun < 20  # it waits for no retry
+    assert made.messages == messages
+    assert (made.failure, made.changed) == ("unreachable", False)
+    assert "hunter2" not in caplog.text
+    assert "history sent unchanged (unreachable)" in caplog.text
+
+
+def test_fit_can_be_told_to_fail(service: Credentials) -> None:
+    with ContextRender(service.url, service.token) as client, pytest.raises(InvalidRequest):
+        client.fit("s", history(1), policy="nonsense", fail_open=False)
+
+
+EMBEDDED = """
+import asyncio, sys
+from pathlib import Path
+from contextrender_bridge import embedded, embedded_async
+
+messages = [{"role": "user", "content": "hello"}]
+with embedded(sys.argv[1]) as service, service.client() as client:
+    client.fit("s", messages, deadline=0.000_1)  # given up: nobody waits for its task
+    print(client.render("s", messages)["offset"], client.fit("s", messages).failure)
+
+async def main():
+    async with embedded_async(Path(sys.argv[1])) as client:
+        return await client.inspect_session("s")
+
+print(asyncio.run(main())["session"]["messages"])
+"""
+
+
+@pytest.mark.slow
+def test_the_service_in_this_process(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", EMBEDDED, str(tmp_path / "data")]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert ran.stdout.split() == ["1", "1"], ran.stderr
+    told = [line for line in ran.stderr.splitlines() if not line.startswith("Loading")]
+    assert told == ["history sent unchanged (late)"], "the program's logging is its own"
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+def test_a_deadline_that_passes_is_late(kind: str) -> None:
+    """A listener that accepts and says nothing."""
+    messages = [{"role": "user", "content": "hello"}]
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        mute = Credentials(f"http://127.0.0.1:{silent.getsockname()[1]}", "t")
+        if kind == "async":
+            made = run(mute, lambda client: client.fit("s", messages, deadline=0.2))
+        else:
+            with ContextRender(mute.url, mute.token) as client:
+                made = client.fit("s", messages, deadline=0.2)
+    assert (made.failure, made.messages) == ("late", messages)

@@ -1,0 +1,198 @@
+"""What was read of a history is not read again, and what was changed in it is noticed."""
+
+import copy
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from contextrender_bridge import ContextRender, Credentials
+from contextrender_bridge.base.wire import Json, loads
+from contextrender_bridge.client import sent
+from contextrender_bridge.client.unchanged import Unchanged, held_by
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.client.conftest import history
+from tests.dialects.bodies import MAKERS, bodies
+from tests.support.strategies import modest
+
+Change = Callable[[list[Json]], object]
+
+CHANGES: dict[str, Change] = {
+    "a content": lambda messages: messages[2].update(content="Nothing is well."),
+    "an argument": lambda messages: messages[1]["tool_calls"][0]["function"].update(arguments="{}"),
+    "a name": lambda messages: messages[1]["tool_calls"][0]["function"].update(name="look"),
+    "a field more": lambda messages: messages[0].update(name="Ada"),
+    "a message less": lambda messages: messages.__delitem__(slice(1, 3)),
+    "a message more": lambda messages: messages.insert(1, {"role": "user", "content": "And?"}),
+    "another order": lambda messages: messages.__setitem__(slice(1, 5), messages[3:5] * 2),
+}
+
+
+@pytest.fixture
+def client(service: Credentials) -> Iterator[ContextRender]:
+    with ContextRender(service.url, service.token) as client:
+        yield client
+
+
+@pytest.fixture
+def offsets(client: ContextRender) -> list[int]:
+    """Those of the requests that the client sends from now on."""
+    seen: list[int] = []
+    hooks = {"request": [lambda request: seen.append(loads(request.content)["offset"])]}
+    client._http.event_hooks = hooks
+    return seen
+
+
+def holders(value: Any) -> Iterator[Any]:
+    """Every dict and list with something in it."""
+    if isinstance(value, (dict, list)) and value:
+        yield value
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from holders(each)
+
+
+@given(data=st.data())
+@modest
+def test_any_value_put_in_anothers_place_is_noticed(data: st.DataObject) -> None:
+    dialect = data.draw(st.sampled_from(sorted(MAKERS)))
+    items = data.draw(bodies(dialect))[MAKERS[dialect][1]]
+    cut = data.draw(st.integers(0, len(items)))
+    unchanged = Unchanged()
+    for part in (items[:cut], items[cut:]):
+        held = held_by(part)
+        assert held is not None
+        unchanged.add(part, held)
+    assert unchanged.begins(items)
+    assert unchanged.begins([*copy.deepcopy(items), {"role": "user", "content": "More."}])
+    places = list(holders(items))
+    if not places:
+        return
+    place = data.draw(st.sampled_from(places))
+    at = data.draw(st.sampled_from(list(place) if isinstance(place, dict) else range(len(place))))
+    as_it_was = copy.deepcopy(items)
+    match data.draw(st.sampled_from(("put", "take"))):
+        case "put":
+            place[at] = "another value"
+        case "take":
+            del place[at]
+    assert unchanged.begins(items) is (items == as_it_was)
+
+
+@pytest.mark.parametrize("odd", [object(), {1, 2}, bytearray(b"x"), type("D", (dict,), {})(a=1)])
+def test_what_may_change_unseen_is_not_vouched_for(odd: object) -> None:
+    assert held_by([{"role": "user", "content": [odd]}]) is None
+    loop: list[Any] = []
+    loop.append(loop)
+    assert held_by([loop]) is None
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("method", ["fit", "render"])
+def test_a_history_changed_in_place_is_sent_again(
+    client: ContextRender, offsets: list[int], session: str, method: str, change: str
+) -> None:
+    messages = history(3)
+
+    def call(name: str) -> Any:
+        if method == "render":
+            return client.render(name, messages)["digest"]
+        fit = client.fit(name, messages, fail_open=False, deadline=60)
+        assert fit.reply is not None
+        return fit.reply["digest"]
+
+    call(session)
+    messages += history(4)[-2:]
+    call(session)
+    assert offsets == [0, 7]
+    CHANGES[change](messages)
+    changed = call(session)
+    assert offsets[2] == 0
+    assert call(f"{session} anew") == changed
+    assert call(session) == changed
+    assert offsets[-1] == len(messages)
+
+
+def test_items_made_anew_and_a_session_without_a_name_go_on(
+    client: ContextRender, offsets: list[int], session: str
+) -> None:
+    messages = history(3)
+    messages[0]["content"] = session
+    for _ in range(3):
+        assert client.fit(None, copy.deepcopy(messages), fail_open=False, deadline=60).reply
+        messages += history(len(messages) // 2 + 1)[-2:]
+    assert offsets == [0, 7, 9]
+
+
+def test_what_fit_read_is_not_what_render_is_given(
+    client: ContextRender, offsets: list[int], session: str
+) -> None:
+    marked = [{"role": "user", "content": "Hi", "cache_control": {"type": "ephemeral"}}]
+    fit = client.fit(session, marked, fail_open=False, deadline=60)
+    plain = client.render(session, [{"role": "user", "content": "Hi"}])
+    assert fit.reply is not None
+    assert fit.reply["digest"] == plain["digest"]
+    assert offsets == [0, 1]
+
+
+def test_texts_are_kept_alive_up_to_a_limit(
+    client: ContextRender,
+    offsets: list[int],
+    session: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sent, "MOST_CHARACTERS", 3 * sum(map(len, map(str, history(3)))))
+    runs = {f"{session} {n}": history(3) for n in range(6)}
+    for name, messages in runs.items():
+        client.fit(name, messages, fail_open=False, deadline=60)
+    kept = [past.items for past in client._core._sent._pasts.values()]
+    assert 0 < sum(map(bool, kept)) < 6
+    assert kept == sorted(kept)  # the newest
+    assert client._core._sent._characters == sum(
+        past.unchanged.characters for past in client._core._sent._pasts.values()
+    )
+    for name, messages in runs.items():
+        messages += history(4)[-2:]
+        client.fit(name, messages, fail_open=False, deadline=60)
+    assert offsets == [0] * 6 + [7] * 6
+
+
+@pytest.mark.parametrize("dialect", sorted(MAKERS))
+def test_what_is_old_is_not_read_again(client: ContextRender, session: str, dialect: str) -> None:
+    """Python's calls that a call makes are as many for a long history as for a short one."""
+
+    def made(results: int) -> int:
+        name = f"{session} {results}"
+        maker, key = MAKERS[dialect]
+        messages = history(results + 2)
+        if dialect == "observations":
+            for message in messages:
+                message.pop("tool_calls", None)
+                if message.pop("tool_call_id", None):
+                    message.update(role="user", content=f"Output: {message['content']}")
+                elif message["role"] == "assistant":
+                    message["content"] = "I look."
+        body = maker(messages)
+        items = body[key]
+        ends = len(items) - 4, len(items) - 2, len(items)
+        assert client.fit(name, {**body, key: items[: ends[0]]}, dialect=dialect, deadline=60).reply
+        assert client.fit(name, {**body, key: items[: ends[1]]}, dialect=dialect, deadline=60).reply
+        calls = 0
+
+        def count(frame: Any, event: str, _: object) -> None:
+            nonlocal calls
+            calls += event == "call" and "/contextrender_bridge/" in frame.f_code.co_filename
+
+        gc.disable()
+        sys.setprofile(count)
+        fit = client.fit(name, {**body, key: items}, dialect=dialect, budget=600, deadline=60)
+        sys.setprofile(None)
+        gc.enable()
+        assert fit.reply
+        assert fit.reply["omitted"]
+        return calls
+
+    few, many = made(100), made(400)
+    assert many < 1.3 * few, (few, many)

@@ -1,0 +1,177 @@
+"""Generated request bodies of every dialect: chat transcripts, rewritten, with strange items in."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from contextrender_bridge.base.wire import Json
+from hypothesis import strategies as st
+
+from tests.support.strategies import transcripts
+
+MARK = {"type": "ephemeral"}
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+USERS_CALL = {"type": "tool_use", "id": "u1", "name": "web", "input": {}}
+INTERNAL = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>> now it is 12:00"
+
+
+def chat_body(messages: list[Json]) -> Json:
+    """A chat completions request."""
+    return {"model": "m", "messages": messages, "temperature": 0.5}
+
+
+def messages_body(messages: list[Json]) -> Json:
+    """A Messages request with the same history."""
+    items: list[Json] = []
+    body: Json = {"model": "m", "max_tokens": 5, "messages": items}
+    for message in messages:
+        role, text = message["role"], _blocks(message["content"])
+        if role in ("system", "developer"):
+            body["system"] = [*body.get("system", []), *text]
+        elif role == "tool":
+            block = {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": text}
+            if items and items[-1]["role"] == "user" and isinstance(items[-1]["content"], list):
+                items[-1]["content"].append(block)
+            else:
+                items.append({"role": "user", "content": [block]})
+        elif role == "user":
+            items.append({"role": "user", "content": text})
+        else:
+            calls = [_tool_use(call) for call in message.get("tool_calls") or ()]
+            items.append({"role": "assistant", "content": [*text, *calls]})
+    return body
+
+
+def responses_body(messages: list[Json]) -> Json:
+    """A Responses request with the same history."""
+    items: list[Json] = []
+    for message in messages:
+        text = [{**part, "type": "input_text"} for part in _blocks(message["content"])]
+        if message["role"] == "tool":
+            call_id = message["tool_call_id"]
+            items.append({"type": "function_call_output", "call_id": call_id, "output": text})
+        elif message["role"] == "assistant":
+            if text:
+                items.append({"type": "message", "role": "assistant", "content": text})
+            for call in message.get("tool_calls") or ():
+                made = _tool_use(call)
+                given = json.dumps(made["input"])
+                head = {"type": "function_call", "call_id": made["id"], "name": made["name"]}
+                items.append({**head, "arguments": given})
+        else:
+            items.append({"role": message["role"], "content": text})
+    return {"model": "m", "input": items, "instructions": "Help."}
+
+
+def observations_body(messages: list[Json]) -> Json:
+    """A chat request with results as the user's text."""
+    items: list[Json] = []
+    for message in messages:
+        text = "\n".join(part["text"] for part in _blocks(message["content"]))
+        if message["role"] == "tool":
+            items.append({"role": "user", "content": f"Observation:\n{text}"})
+        else:
+            items.append({"role": message["role"], "content": text})
+    return {"model": "m", "messages": items}
+
+
+STRANGE: dict[str, list[Any]] = {
+    "chat": [
+        {"role": "function", "name": "old", "content": "x"},
+        {"role": "tool", "content": "no id"},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "", "function": {}}]},
+        {"role": "user", "content": [{"type": "text", "text": "marked", "cache_control": MARK}]},
+        {"role": "user", "content": "cut \ud83d"},
+        {"role": "assistant", "content": "said", "reasoning_content": "thought"},
+        {"role": "user", "content": 7},
+        "text",
+    ],
+    "messages": [
+        {"role": "user", "content": [{"type": "search_result", "source": "x"}, IMAGE]},
+        {"role": "user", "content": [USERS_CALL, {"type": "text", "text": "now"}]},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "", "signature": "s"}]},
+        {"role": "assistant", "content": [{"type": "server_tool_use", "id": "s1", "name": "web"}]},
+        {"role": "user", "content": [{"type": "text", "text": "marked", "cache_control": MARK}]},
+        {"role": "user", "content": "plain"},
+        {"role": "user", "content": []},
+        {"role": "robot", "content": "x"},
+        {"role": "user", "content": [3, None]},
+        7,
+    ],
+    "responses": [
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "e"},
+        {"type": "item_reference", "id": "msg_1"},
+        {"type": "web_search_call", "id": "ws_1", "status": "completed"},
+        {"type": "custom_tool_call", "call_id": "k1", "name": "patch", "input": "*** begin"},
+        {"type": "custom_tool_call_output", "call_id": "k1", "output": "done REQ-88121"},
+        {"role": "user", "content": "plain"},
+        {"role": "user", "content": 7},
+        {"type": "function_call", "call_id": "k2"},
+        None,
+    ],
+    "observations": [
+        {"role": "user", "content": "[OUTPUT OF STEP 3] Observation:\n***\nx\n***"},
+        {"role": "tool-response", "content": [{"type": "text", "text": "Observation:\nREQ-88121"}]},
+        {"role": "tool-call", "content": "Calling tools:"},
+        {"role": "robot", "content": "x"},
+        None,
+    ],
+}
+
+MAKERS: dict[str, tuple[Callable[[list[Json]], Json], str]] = {
+    "chat": (chat_body, "messages"),
+    "messages": (messages_body, "messages"),
+    "responses": (responses_body, "input"),
+    "observations": (observations_body, "messages"),
+}
+
+
+def body_with_users_call() -> Json:
+    """A Messages request in which a user's message holds a call: a history that was edited."""
+    asked = [{"type": "text", "text": "Look."}, USERS_CALL]
+    return {
+        "model": "m",
+        "messages": [
+            {"role": "user", "content": "Why?"},
+            {"role": "assistant", "content": "Ask."},
+            {"role": "user", "content": asked},
+            {"role": "assistant", "content": "Seen."},
+        ],
+    }
+
+
+@st.composite
+def bodies(draw: st.DrawFn, dialect: str, *, strange: bool = True) -> Json:
+    """A request of that dialect. `strange`: with items in it that are not of the usual kinds."""
+    make, key = MAKERS[dialect]
+    body = make(draw(transcripts(longest=40)))
+    if strange:
+        for item in draw(st.lists(st.sampled_from(STRANGE[dialect]), max_size=4)):
+            body[key].insert(draw(st.integers(0, len(body[key]))), item)
+        if draw(st.booleans()):
+            body[key].append({"role": "user", "content": INTERNAL})
+    return body
+
+
+def _blocks(content: Any) -> list[Json]:
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    texts = [part if isinstance(part, str) else part.get("text", "part") for part in content]
+    return [{"type": "text", "text": text} for text in texts]
+
+
+def _tool_use(call: Json) -> Json:
+    body = call.get("function") or call["custom"]
+    given = body.get("arguments", body.get("input"))
+    return {"type": "tool_use", "id": call["id"], "name": body["name"], "input": _object(given)}
+
+
+def _object(given: Any) -> Json:
+    """The arguments where they are an object as JSON, else an object that has them."""
+    try:
+        parsed = json.loads(given)
+    except (TypeError, ValueError):
+        parsed = None
+    return parsed if isinstance(parsed, dict) else {"value": given}

@@ -1,0 +1,140 @@
+"""Breakpoints that the service tells, as marks in a Messages request."""
+
+import copy
+from typing import Any
+
+import pytest
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.dialects import MESSAGES, MessagePlan
+from contextrender_bridge.dialects.cache_marks import cache_minutes
+
+MARK = {"type": "ephemeral"}
+LONG = {"type": "ephemeral", "ttl": "1h"}
+
+
+def conversation(turns: int) -> Json:
+    """A task, then of each turn thinking, a call (message 2n + 2) and its result (2n + 3)."""
+    items: list[Json] = [{"role": "user", "content": "Look around."}]
+    for number in range(turns):
+        thought = {"type": "thinking", "thinking": "Hm.", "signature": f"s{number}"}
+        call = {"type": "tool_use", "id": f"t{number}", "name": "look", "input": {}}
+        result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": f"n{number}"}
+        items += [
+            {"role": "assistant", "content": [thought, call]},
+            {"role": "user", "content": [result]},
+        ]
+    items[-1]["content"][-1]["cache_control"] = MARK
+    return {"model": "m", "system": [{"type": "text", "text": "Be brief."}], "messages": items}
+
+
+def applied(body: Json, breakpoints: list[int], left_out: int | None = None) -> Json:
+    """What a plan with these breakpoints makes of a request; one result and its call may leave."""
+    transcript = MESSAGES.read(body)
+    gone = {left_out} if left_out is None else {left_out, left_out - 1}
+    shown = [
+        {"message": position, "calls": list(range(len(message.get("tool_calls") or ())))}
+        for position, message in enumerate(transcript.messages)
+        if position not in gone
+    ]
+    before = copy.deepcopy(body)
+    made = transcript.apply(MessagePlan(transcript.messages, shown, breakpoints))
+    assert body == before
+    return made
+
+
+def marks(part: Any) -> list[Json]:
+    if isinstance(part, dict):
+        own = [part["cache_control"]] if "cache_control" in part else []
+        return [mark for value in part.values() for mark in marks(value)] + own
+    return [mark for each in part for mark in marks(each)] if isinstance(part, list) else []
+
+
+def marked(body: Json) -> list[int]:
+    """The items with marks."""
+    return [number for number, item in enumerate(body["messages"]) if marks(item)]
+
+
+def test_a_breakpoint_is_on_the_last_block_of_its_message() -> None:
+    body = conversation(4)
+    made = applied(body, [1, 4, 5])
+    assert made["messages"][0]["content"] == [
+        {"type": "text", "text": "Look around.", "cache_control": MARK}
+    ]
+    assert made["messages"][3]["content"][0] == body["messages"][3]["content"][0]
+    assert made["messages"][3]["content"][1]["cache_control"] == MARK
+    assert marked(made) == [0, 3, 4, 8]
+
+
+def test_no_marks_where_the_agent_has_none() -> None:
+    body = conversation(4)
+    del body["messages"][-1]["content"][-1]["cache_control"]
+    assert applied(body, [1, 4, 5]) == body
+
+
+@pytest.mark.parametrize("own", [1, 2, 3, 4])
+def test_a_request_never_has_more_than_four(own: int) -> None:
+    body = conversation(4)
+    body["tools"] = [{"name": "look", "input_schema": {}}]
+    spots: list[Json] = [body["tools"][0], body["system"][0], body["messages"][6]["content"][0]]
+    for spot in spots[: own - 1]:
+        spot["cache_control"] = MARK
+    made = applied(body, [1, 4, 5])
+    assert len(marks(made)) == 4
+    theirs = marked(body)
+    assert marked(made) == sorted([*theirs, *[0, 3, 4][: 4 - own]])
+
+
+def test_marks_inside_a_result_and_the_requests_own_count() -> None:
+    body = conversation(4)
+    inner = {"type": "text", "text": "n0", "cache_control": MARK}
+    body["messages"][2]["content"][0]["content"] = [inner]
+    body["cache_control"] = MARK
+    assert marked(applied(body, [1, 4, 5])) == [0, 2, 8]
+
+
+def test_long_lived_marks_come_before_short_lived_ones() -> None:
+    body = conversation(4)
+    body["system"][0]["cache_control"] = LONG
+    body["messages"][4]["content"][0]["cache_control"] = LONG
+    made = applied(body, [1, 6])
+    assert [mark.get("ttl") for mark in marks(made["messages"])] == ["1h", "1h", None]
+    made = applied(body, [6])
+    assert [mark.get("ttl") for mark in marks(made["messages"])] == ["1h", None, None]
+
+
+def test_a_message_marked_by_the_agent_is_not_marked_again() -> None:
+    body = conversation(4)
+    assert applied(body, [9]) == body
+
+
+def test_where_the_message_has_left_the_block_before_it_is_marked() -> None:
+    made = applied(conversation(4), [5], left_out=5)
+    assert marked(made)[0] == 2
+    assert "t1" not in str(made)
+
+
+def test_empty_text_and_thinking_are_never_marked() -> None:
+    body = conversation(2)
+    body["messages"].insert(0, {"role": "user", "content": [{"type": "text", "text": " "}]})
+    made = applied(body, [1])
+    assert made == body
+
+
+@pytest.mark.parametrize(
+    ("dialect", "body", "minutes"),
+    [
+        ("messages", {"messages": []}, 5),
+        ("messages", {"system": [{"type": "text", "text": "s", "cache_control": {}}]}, 5),
+        ("messages", {"cache_control": {"type": "ephemeral", "ttl": "1h"}, "messages": []}, 60),
+        ("messages", {"tools": [{"name": "t", "cache_control": {"ttl": "1h"}}]}, 60),
+        (
+            "messages",
+            {"messages": [{"content": [{"type": "text", "cache_control": {"ttl": "5m"}}]}]},
+            5,
+        ),
+        ("chat", {"messages": [], "prompt_cache_retention": "24h"}, 1_000),
+        ("responses", {"input": []}, 5),
+    ],
+)
+def test_a_cache_lives_as_long_as_a_request_asks(dialect: str, body: Json, minutes: int) -> None:
+    assert cache_minutes(dialect, body) == minutes

@@ -1,0 +1,154 @@
+"""Results of tools that the provider runs, texts that are documents, and messages left adjacent."""
+
+from typing import Any
+
+import pytest
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.dialects import DIALECTS, MessagePlan
+
+from tests.dialects.bodies import body_with_users_call
+
+
+def said(*blocks: Json) -> Json:
+    return {"role": "assistant", "content": list(blocks)}
+
+
+def text(value: str) -> Json:
+    return {"type": "text", "text": value}
+
+
+SEARCHED: list[Json] = [
+    {"type": "server_tool_use", "id": "srv1", "name": "web_search", "input": {"query": "q"}},
+    {
+        "type": "web_search_tool_result",
+        "tool_use_id": "srv1",
+        "content": [{"type": "web_search_result", "url": "u", "encrypted_content": "e" * 99}],
+    },
+]
+POINTER: Json = {"type": "web_search_result_location", "encrypted_index": "i", "cited_text": "c"}
+MESSAGES: Json = {
+    "messages": [
+        {"role": "user", "content": "Find out."},
+        said(text("I search."), *SEARCHED, {**text("It is 5."), "citations": [POINTER]}),
+        {"role": "user", "content": "And now?"},
+    ]
+}
+MCP: Json = {
+    "type": "mcp_call",
+    "id": "mcp1",
+    "name": "look",
+    "arguments": "{}",
+    "output": "found 5",
+}
+SHELL = {"type": "shell_call", "call_id": "s1", "action": {"commands": ["ls"]}}
+LISTED: Json = {
+    "type": "shell_call_output",
+    "call_id": "s1",
+    "output": [{"stdout": "a b c", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}],
+}
+RESPONSES: Json = {"input": [{"role": "user", "content": "Find out."}, MCP, SHELL, LISTED]}
+
+
+def plan_without(messages: list[Json], *results: int) -> MessagePlan:
+    shown = []
+    for position, message in enumerate(messages):
+        ids = [call["id"] for call in message.get("tool_calls", ())]
+        gone = {messages[result]["tool_call_id"] for result in results}
+        calls = [number for number, id in enumerate(ids) if id not in gone]
+        if position not in results:
+            shown.append({"message": position, "calls": calls})
+    return MessagePlan(messages, shown)
+
+
+def test_anthropics_own_searches_are_results_and_leave_as_others_do() -> None:
+    transcript = DIALECTS["messages"].read(MESSAGES)
+    roles = [message["role"] for message in transcript.messages]
+    assert roles == ["user", "assistant", "tool", "assistant", "user"]
+    assert "e" * 99 in transcript.result(2)
+    assert transcript.apply(MessagePlan.everything(transcript.messages)) == MESSAGES
+    left = transcript.apply(plan_without(transcript.messages, 2))["messages"]
+    # A citation points into the search that has left: the provider would refuse it.
+    assert left[1] == said(text("I search."), text("It is 5."))
+    shortened = MessagePlan.everything(transcript.messages)
+    shortened.replace(2, "[shortened]")
+    assert transcript.apply(shortened) == MESSAGES
+
+
+def test_responses_own_tools_are_results_and_leave_as_others_do() -> None:
+    transcript = DIALECTS["responses"].read(RESPONSES)
+    roles = [message["role"] for message in transcript.messages]
+    assert roles == ["user", "assistant", "tool", "assistant", "tool"]
+    assert transcript.messages[2]["content"] == "found 5"
+    assert "a b c" in transcript.result(4)
+    assert transcript.apply(MessagePlan.everything(transcript.messages)) == RESPONSES
+    assert transcript.apply(plan_without(transcript.messages, 2, 4))["input"] == [
+        RESPONSES["input"][0]
+    ]
+    shortened = MessagePlan.everything(transcript.messages)
+    shortened.replace(2, "found ...")
+    shortened.replace(4, "a ...")
+    mcp, _, listed = transcript.apply(shortened)["input"][1:]
+    assert mcp == {**MCP, "output": "found ..."}
+    assert listed["output"] == [{**LISTED["output"][0], "stdout": "a ..."}]
+
+
+def document(value: str) -> Json:
+    source = {"type": "text", "media_type": "text/plain", "data": value}
+    return {"type": "document", "source": source}
+
+
+def test_a_shortened_text_has_its_document_once() -> None:
+    body = {"messages": [{"role": "user", "content": [text("Read:"), document("long " * 500)]}]}
+    transcript = DIALECTS["messages"].read(body)
+    shortened = MessagePlan.everything(transcript.messages)
+    shortened.replace(0, "Read: long [shortened]")
+    (left,) = transcript.apply(shortened)["messages"]
+    assert left["content"] == [text("Read: long [shortened]")]
+
+
+def call(number: int) -> Json:
+    function = {"name": "look", "arguments": "{}"}
+    return {"id": f"c{number}", "type": "function", "function": function}
+
+
+def chat(number: int) -> list[Json]:
+    return [
+        {"role": "assistant", "content": f"Step {number}.", "tool_calls": [call(number)]},
+        {"role": "tool", "tool_call_id": f"c{number}", "content": "x"},
+    ]
+
+
+def blocks(number: int) -> list[Json]:
+    used = {"type": "tool_use", "id": f"c{number}", "name": "look", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": "x"}
+    return [said(text(f"Step {number}."), used), {"role": "user", "content": [result]}]
+
+
+@pytest.mark.parametrize(("dialect", "step"), [("chat", chat), ("messages", blocks)])
+def test_messages_that_come_to_stand_side_by_side_are_one(dialect: str, step: Any) -> None:
+    items = [{"role": "user", "content": "Go."}, *step(0), *step(1), *step(2)]
+    transcript = DIALECTS[dialect].read({"messages": items})
+    left = transcript.apply(plan_without(transcript.messages, 2, 4))["messages"]
+    assert [item["role"] for item in left] == ["user", "assistant", items[-1]["role"]]
+    if dialect == "chat":
+        assert left[1] == {**items[5], "content": "Step 0.\n\nStep 1.\n\nStep 2."}
+    else:
+        texts = [text(f"Step {number}.") for number in range(3)]
+        assert left[1]["content"] == [*texts, items[5]["content"][-1]]
+    assert left[-1] == items[-1]
+
+
+@pytest.mark.parametrize("dialect", ["chat", "messages"])
+def test_messages_that_the_agent_sent_side_by_side_stay_so(dialect: str) -> None:
+    items = [{"role": "user", "content": "Go."}]
+    items += [{"role": "assistant", "content": f"{number}"} for number in range(3)]
+    transcript = DIALECTS[dialect].read({"messages": items})
+    assert transcript.apply(MessagePlan.everything(transcript.messages))["messages"] == items
+
+
+def test_a_call_in_a_users_message_stays() -> None:
+    body = body_with_users_call()
+    transcript = DIALECTS["messages"].read(body)
+    first_left_out: list[Any] = [{"message": position, "calls": []} for position in (2, 3)]
+    left = transcript.apply(MessagePlan(transcript.messages, first_left_out))
+    assert left["messages"] == body["messages"][2:]

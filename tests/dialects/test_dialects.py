@@ -1,0 +1,201 @@
+"""Dialects: what is left in is what came, and no call or result is left without the other."""
+
+import copy
+from typing import Any
+
+import pytest
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, MessagePlan
+from contextrender_bridge.dialects.message_plan import Pairs
+from contextrender_bridge.dialects.observations import has_observations
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.plan.plan import shown_items
+from engine.plan.view import everything
+from engine.text.transcript import check_messages
+from tests.dialects.bodies import INTERNAL, MAKERS, STRANGE, bodies
+from tests.support.strategies import BUDGETS, modest, render
+
+pytestmark = pytest.mark.parametrize("dialect", DIALECTS)
+
+
+def plan_of(messages: list[Json], budget: int) -> MessagePlan:
+    """What the engine shows of canonical messages."""
+    rendered, _ = render(messages, budget)
+    items = rendered.items
+    return MessagePlan(
+        messages,
+        [{"message": item.message, "calls": item.calls, "text": item.text} for item in items],
+    )
+
+
+def ends(body: Json) -> tuple[list[str], list[str]]:
+    """The ids of the calls and of the results anywhere in a body."""
+    calls: list[str] = []
+    results: list[str] = []
+
+    def look(value: Any) -> None:
+        if isinstance(value, list):
+            for item in value:
+                look(item)
+        if not isinstance(value, dict):
+            return
+        kind = value.get("type")
+        if value.get("role") == "tool":
+            results.append(str(value.get("tool_call_id")))
+        elif kind in ("function_call_output", "custom_tool_call_output"):
+            results.append(value["call_id"])
+        elif kind == "tool_result":
+            results.append(value["tool_use_id"])
+        elif kind == "tool_use":
+            calls.append(value["id"])
+        elif kind in ("function_call", "custom_tool_call"):
+            calls.append(value["call_id"])
+        calls.extend(call["id"] for call in value.get("tool_calls") or ())
+        if kind != "tool_result":
+            look(value.get("content"))
+
+    look(body.get("messages", body.get("input")))
+    return calls, results
+
+
+@given(data=st.data())
+@modest
+def test_showing_everything_changes_nothing(dialect: str, data: st.DataObject) -> None:
+    body = data.draw(bodies(dialect))
+    before = copy.deepcopy(body)
+    transcript = DIALECTS[dialect].read(body)
+    check_messages(transcript.messages, 0)
+    left = transcript.apply(MessagePlan.everything(transcript.messages))
+    key = MAKERS[dialect][1]
+    assert left == before
+    assert body == before
+    assert all(a is b for a, b in zip(left[key], body[key], strict=True))
+
+
+@given(data=st.data(), budget=BUDGETS)
+@modest
+def test_no_call_or_result_loses_its_other_half(
+    dialect: str, data: st.DataObject, budget: int
+) -> None:
+    body = data.draw(bodies(dialect, strange=False))
+    transcript = DIALECTS[dialect].read(body)
+    if not transcript.messages:
+        return
+    answered = Pairs(transcript.messages).answered
+    left = transcript.apply(plan_of(transcript.messages, budget))
+    calls, results = ends(left)
+    calls_before, results_before = ends(body)
+    stray_results = len(results_before) - (len(answered) if dialect != "observations" else 0)
+    stray_calls = len(calls_before) - (len(answered) if dialect != "observations" else 0)
+    assert len(calls) - stray_calls == len(results) - stray_results
+
+
+@given(data=st.data(), budget=BUDGETS)
+@modest
+def test_what_is_not_understood_stays(dialect: str, data: st.DataObject, budget: int) -> None:
+    body = data.draw(bodies(dialect))
+    transcript = DIALECTS[dialect].read(body)
+    if not transcript.messages:
+        return
+    key = MAKERS[dialect][1]
+    left = transcript.apply(plan_of(transcript.messages, budget))
+    unknown = [item for item in body[key] if item in STRANGE[dialect] and is_unknown(dialect, item)]
+    assert [
+        item for item in left[key] if item in STRANGE[dialect] and is_unknown(dialect, item)
+    ] == (unknown)
+    volatile = [item for item in body[key] if item == {"role": "user", "content": INTERNAL}]
+    assert left[key][len(left[key]) - len(volatile) :] == volatile
+    assert {name: left[name] for name in left if name != key} == {
+        name: body[name] for name in body if name != key
+    }
+
+
+def is_unknown(dialect: str, item: Any) -> bool:
+    """Whether the dialect has no idea what that strange item is."""
+    return (
+        not DIALECTS[dialect].read({MAKERS[dialect][1]: [item]}).messages
+        and item != (STRANGE["responses"][0])
+    )
+
+
+@given(data=st.data())
+@modest
+def test_a_longer_history_begins_as_the_shorter_one(dialect: str, data: st.DataObject) -> None:
+    body = data.draw(bodies(dialect, strange=False))
+    key = MAKERS[dialect][1]
+    whole = DIALECTS[dialect].read(body).messages
+    for end, item in enumerate(body[key]):
+        model_speaks = item.get("role") == "assistant" or item.get("type") == "function_call"
+        goes_on = end and body[key][end - 1].get("role") == "user" and item.get("role") == "user"
+        if model_speaks and not goes_on:
+            shorter = DIALECTS[dialect].read({**body, key: body[key][:end]}).messages
+            last = body[key][end - 1] if end else {}
+            if last.get("role") != "assistant" and last.get("type") != "function_call":
+                assert shorter == whole[: len(shorter)]
+
+
+@given(data=st.data(), budget=BUDGETS)
+@modest
+def test_reading_on_is_reading_anew(dialect: str, data: st.DataObject, budget: int) -> None:
+    body = data.draw(bodies(dialect))
+    key = MAKERS[dialect][1]
+    assert DIALECTS[dialect].key == key
+    begun = None
+    for end in sorted(data.draw(st.sets(st.integers(0, len(body[key])), max_size=3))):
+        begun = DIALECTS[dialect].read({**body, key: body[key][:end]}, begun)
+        assert begun.pairs
+    anew, read_on = DIALECTS[dialect].read(body), DIALECTS[dialect].read(body, begun)
+    assert read_on.messages == anew.messages
+    assert read_on.pairs.answered == Pairs(anew.messages).answered
+    for plan in (plan_of(anew.messages, budget), MessagePlan(anew.messages, [])):
+        assert read_on.apply(plan) == anew.apply(plan)
+    for result in read_on.pairs.answered:
+        assert read_on.result(result) == anew.result(result)
+
+
+@given(data=st.data())
+@modest
+def test_with_another_system_prompt_all_is_read_anew(dialect: str, data: st.DataObject) -> None:
+    body = data.draw(bodies(dialect))
+    begun = DIALECTS[dialect].read(body)
+    other = {**body, "system": "Another.", "instructions": "Another."}
+    assert DIALECTS[dialect].read(other, begun).messages == DIALECTS[dialect].read(other).messages
+
+
+@given(data=st.data())
+@modest
+def test_a_result_shown_again_brings_its_call(dialect: str, data: st.DataObject) -> None:
+    body = data.draw(bodies(dialect, strange=False))
+    transcript = DIALECTS[dialect].read(body)
+    answered = Pairs(transcript.messages).answered
+    plan = MessagePlan(transcript.messages, [])
+    for result in answered:
+        transcript.result(result)
+        assert plan.show_result(result)
+    assert plan.hidden() == []
+    left = transcript.apply(plan)
+    assert sorted(ends(left)[0]) == sorted(ends(body)[0])
+
+
+@given(data=st.data())
+@modest
+def test_the_engines_everything_is_everything(dialect: str, data: st.DataObject) -> None:
+    body = data.draw(bodies(dialect))
+    transcript = DIALECTS[dialect].read(body)
+    rendered, _ = render(transcript.messages, 10**7)
+    if not transcript.messages:
+        return
+    shown = shown_items(rendered.view.history, everything(rendered.view))
+    items = [{"message": i.message, "calls": i.calls, "text": i.text} for i in shown]
+    assert transcript.apply(MessagePlan(transcript.messages, items)) == body
+
+
+@given(data=st.data())
+@modest
+def test_text_observations_are_told_from_tool_calls(dialect: str, data: st.DataObject) -> None:
+    body = data.draw(bodies(dialect, strange=False))
+    found = "messages" in body and has_observations(body)
+    results = any(m["role"] == "tool" for m in OBSERVATIONS.read(body).messages)
+    assert found == (dialect == "observations" and results)

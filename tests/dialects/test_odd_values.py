@@ -1,0 +1,147 @@
+"""A value that is not what its place is for, anywhere in a request: it is kept, nothing raises."""
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.dialects import DIALECTS, MessagePlan
+from contextrender_bridge.dialects.observations import has_observations
+
+from engine.text.transcript import check_messages
+
+MARK = {"type": "ephemeral"}
+DOCUMENT = {"type": "document", "source": {"type": "text", "data": "d", "media_type": "text/plain"}}
+CITED = {"type": "search_result_location", "search_result_index": 0}
+
+BODIES: dict[str, Json] = {
+    "chat": {
+        "messages": [
+            {"role": "system", "content": "Help."},
+            {"role": "user", "content": "Go.", "name": "ann", "tool_calls": []},
+            {"role": "user", "content": [{"type": "text", "text": "é"}, {"type": "image_url"}]},
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [
+                    {"id": "c1", "type": "function", "function": {"name": "a", "arguments": "{}"}},
+                    {"id": "c2", "type": "custom", "custom": {"name": "b", "input": "x"}},
+                ],
+            },
+            {"role": "tool", "tool_call_id": "c1", "content": "found REQ-1"},
+            {"role": "tool", "tool_call_id": "c2", "content": [{"type": "text", "text": "é"}]},
+        ]
+    },
+    "messages": {
+        "system": [{"type": "text", "text": "Help.", "cache_control": MARK}],
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "Go."}, DOCUMENT]},
+            {"role": "system", "content": "Now it is noon."},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "t", "signature": "s"},
+                    {"type": "text", "text": "So.", "citations": [CITED]},
+                    {"type": "server_tool_use", "id": "s1", "name": "web", "input": {}},
+                    {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []},
+                    {"type": "tool_use", "id": "t1", "name": "a", "input": {"at": 1}},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": "t1", "content": [DOCUMENT]},
+                    {"type": "text", "text": "On.", "cache_control": MARK},
+                ],
+            },
+        ],
+    },
+    "responses": {
+        "instructions": "Help.",
+        "input": [
+            {"role": "user", "content": [{"type": "input_text", "text": "Go."}]},
+            {"type": "reasoning", "id": "r1", "summary": []},
+            {"type": "function_call", "call_id": "k1", "name": "a", "arguments": "{}"},
+            {"type": "custom_tool_call", "call_id": "k2", "name": "b", "input": "x"},
+            {"type": "function_call_output", "call_id": "k1", "output": "found REQ-1"},
+            {"type": "custom_tool_call_output", "call_id": "k2", "output": "done"},
+            {"type": "mcp_call", "id": "m1", "name": "c", "arguments": "{}", "output": "o"},
+            {"type": "shell_call", "call_id": "k3", "action": {"commands": ["ls"]}},
+            {"type": "shell_call_output", "call_id": "k3", "output": [{"stdout": "x"}]},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text"}]},
+        ],
+    },
+    "observations": {
+        "messages": [
+            {"role": "user", "content": "Go."},
+            {"role": "assistant", "content": [{"type": "text", "text": "Action: look"}]},
+            {"role": "user", "content": "Observation:\nfound REQ-1"},
+            {"role": "tool-call", "content": "Calling tools:"},
+            {"role": "tool-response", "content": [{"type": "text", "text": "é"}]},
+        ]
+    },
+}
+ODD: list[Any] = [
+    [],
+    {},
+    None,
+    7,
+    True,
+    "",
+    "é\ud83d",
+    [[]],
+    [{}],
+    [None],
+    [{"type": []}],
+    {"a": 1},
+]
+
+
+def spoilt(whole: Any, part: Any) -> Iterator[Any]:
+    """`whole`, a copy of it for each value in `part` and each odd one in its place."""
+    for key in part if isinstance(part, dict) else range(len(part)):
+        was = part[key]
+        for value in ODD:
+            part[key] = value
+            yield copy.deepcopy(whole)
+        part[key] = was
+        if isinstance(was, (dict, list)):
+            yield from spoilt(whole, was)
+
+
+def plans(messages: list[Json]) -> Iterator[MessagePlan]:
+    """All of it in other words, and none of it."""
+    numbers = [range(len(message.get("tool_calls") or ())) for message in messages]
+    breakpoints = range(len(messages))
+    short = [
+        {"message": n, "calls": calls, "text": "cut", "arguments": ['{"cut": true}' for _ in calls]}
+        for n, calls in enumerate(numbers)
+    ]
+    kept = [{"message": n, "calls": calls} for n, calls in enumerate(numbers)]
+    yield MessagePlan(messages, kept, breakpoints)
+    yield MessagePlan(messages, short, breakpoints)
+    yield MessagePlan(messages, kept[::2], breakpoints)
+    yield MessagePlan(messages, [])
+
+
+@pytest.mark.parametrize("dialect", BODIES)
+def test_an_odd_value_is_kept(dialect: str) -> None:
+    body = copy.deepcopy(BODIES[dialect])
+    for odd in spoilt(body, body):
+        before = json.dumps(odd)
+        transcript = DIALECTS[dialect].read(odd)
+        has_observations(odd)
+        if transcript.messages:
+            check_messages(transcript.messages, 0)
+        json.dumps(transcript.messages).encode()
+        assert transcript.apply(MessagePlan.everything(transcript.messages)) == odd
+        for plan in plans(transcript.messages):
+            json.dumps(transcript.apply(plan))
+            plan.results_of(["*"])
+        for position, message in enumerate(transcript.messages):
+            if message["role"] == "tool":
+                transcript.result(position)
+        assert json.dumps(odd) == before
+    assert body == BODIES[dialect]

@@ -1,0 +1,61 @@
+"""What of a newest result is left out, in its tool's own terms."""
+
+import pytest
+
+from engine.plan.left_lines import left_out
+from engine.text.transcript import Json
+from tests.api.transcripts import assistant, call, result
+from tests.support.strategies import render
+
+PLAIN = "".join(f"word {n}\n" for n in range(1, 101))
+CLAUDE = "".join(f"{n:6}→word {n}\n" for n in range(201, 301))
+OPENCODE = "".join(f"{n:05}| word {n}\n" for n in range(201, 301))
+
+
+def shown(text: str, *lines: tuple[int, int]) -> list[tuple[int, int]]:
+    """Where these ranges of a text's lines stand."""
+    starts = [0]
+    for line in text.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    return [(starts[first - 1], starts[last]) for first, last in lines]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines", "tool", "arguments", "expected"),
+    [
+        (PLAIN, [(1, 20), (81, 100)], "exec", "{}", "lines 21-80"),
+        (PLAIN, [(1, 20), (41, 60)], "exec", "{}", "lines 21-40, 61-100"),
+        (CLAUDE, [(1, 20), (81, 100)], "exec", "{}", "lines 221-280"),
+        (CLAUDE, [(1, 20)], "Read", "{}", "lines 221-300 (read on with offset 221)"),
+        (OPENCODE, [(1, 20)], "read", "{}", "lines 221-300 (read on with offset 221)"),
+        (
+            CLAUDE,
+            [(1, 20), (31, 40)],
+            "read_file",
+            '{"start_line": 200}',
+            "lines 221-230, 241-300 (read on with start_line 241)",
+        ),
+        (PLAIN, [(1, 20)], "Read", "{}", "lines 21-100"),
+        (PLAIN, [(1, 100)], "Read", "{}", ""),
+        ("one line " * 500, [], "Read", "{}", ""),
+        (PLAIN, [], "Read", "not JSON", "lines 1-100"),
+    ],
+)
+def test_what_is_missing_is_told_in_lines(
+    text: str, lines: list[tuple[int, int]], tool: str, arguments: str, expected: str
+) -> None:
+    assert left_out(text, shown(text, *lines), tool, arguments) == expected
+
+
+def read_of_a_large_file() -> list[Json]:
+    text = "".join(f"{n:6}→def function_{n}(argument): return {n}\n" for n in range(1, 900))
+    asked = assistant(None, call("r", "Read", '{"file_path": "a.py"}'))
+    return [{"role": "user", "content": "read it"}, asked, result("r", text)]
+
+
+def test_a_newest_result_that_is_cut_says_which_lines_to_read_on_with() -> None:
+    _, messages = render(read_of_a_large_file(), 6_000, "contextrender_frozen")
+    opening = str(messages[-1]["content"]).partition("\n")[0]
+    assert opening.startswith("[Excerpt: ")
+    assert " (read on with offset " in opening
+    assert opening.endswith("recall result 2 for all of it]")

@@ -1,0 +1,222 @@
+"""The budget that finds itself, and what comes back behind the newest result."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from contextrender_bridge.base.errors import InvalidRequest
+
+from engine.call.explain import explain_results
+from engine.call.facts import Caller, CallFact, fact_of
+from engine.call.request import LIVE, RenderSettings
+from engine.call.rows import Standing
+from engine.history.frozen import NOTHING_YET, Frozen, FrozenTrail
+from engine.history.history import History
+from engine.parameters import AUTO, check_budget
+from engine.plan import appending, in_parts, late, returning, sizing
+from engine.plan.moment import present
+from engine.policies.contextrender_frozen import contextrender_frozen
+from engine.text.transcript import Json
+from tests.api.transcripts import assistant, call, result
+from tests.support.strategies import COUNTER, render
+
+POLICY = "contextrender_frozen"
+STEP_DOWN = 1 - sizing.GROWTH * sizing.RATE / (1 - sizing.RATE)
+
+
+def lines_of(file: int, lines: int) -> str:
+    return "".join(f"def function_{file}_{n}(argument): return {n}\n" for n in range(lines))
+
+
+def reading(steps: int, lines: int = 120, said: dict[int, str] | None = None) -> list[Json]:
+    """An agent that reads a file a step; `said` are its words at some of them."""
+    messages: list[Json] = [{"role": "user", "content": "read them all"}]
+    for step in range(steps):
+        words = (said or {}).get(step, "next")
+        asked = call(f"c{step}", "read", json.dumps({"file": step}))
+        messages += [assistant(words, asked), result(f"c{step}", lines_of(step, lines))]
+    return messages
+
+
+def trail_of(messages: list[Json], most: int, start: int) -> Frozen:
+    history = History()
+    history.extend(messages, COUNTER)
+    return stepped(history, messages, most, start)
+
+
+def stepped(history: History, messages: list[Json], most: int, start: int) -> Frozen:
+    rendered, _ = render(messages, AUTO, POLICY, history=history)
+    view = replace(rendered.view, budget=most, start=start)
+    contextrender_frozen(view)
+    return next(reversed(history.frozen.values())).latest
+
+
+def calls_of(messages: list[Json]) -> list[tuple[Any, list[Json]]]:
+    """Every call of a run under the budget that finds itself."""
+    history = History()
+    made = []
+    for size in [n for n, message in enumerate(messages) if message["role"] == "assistant" and n]:
+        history.extend(messages[len(history) : size], COUNTER)
+        made.append(render(messages[:size], AUTO, POLICY, history=history))
+    return made
+
+
+def test_it_starts_at_24000_and_sinks_a_little_with_every_turn_that_misses_nothing() -> None:
+    made = calls_of(reading(26))
+    budgets = [rendered.budget for rendered, _ in made]
+    over = next(n for n, (rendered, _) in enumerate(made) if rendered.texts)
+    assert set(budgets[: over + 1]) == {24_000}
+    for number, budget in enumerate(budgets[over:]):
+        assert budget == int(24_000 * STEP_DOWN**number)
+    assert all(rendered.tokens_after <= rendered.budget for rendered, _ in made)
+
+
+def test_a_turn_that_says_what_its_prompt_did_not_show_makes_it_grow() -> None:
+    quiet = reading(30)
+    rendered, shown = calls_of(quiet)[-1]
+    text = json.dumps(shown)
+    hidden = next(
+        name for n in range(120) if (name := f"function_2_{n}") not in text and len(name) > 12
+    )
+    seen = next(name for n in range(120) if (name := f"function_28_{n}") in text)
+    for name, faulted in ((hidden, True), (seen, False)):
+        now = reading(31, said={29: f"now {name}"})
+        after, _ = calls_of(now)[-1]
+        assert after.plan.faulted is faulted
+        expected = 1 + sizing.GROWTH if faulted else STEP_DOWN
+        assert after.budget == pytest.approx(rendered.budget * expected, abs=2)
+
+
+def test_a_value_of_a_result_that_came_after_the_call_is_no_fault() -> None:
+    made = calls_of(reading(31, said={29: "function_30_1 comes next"}))
+    assert not made[-1][0].plan.faulted
+
+
+@pytest.mark.parametrize(
+    ("most", "start", "last", "faulted", "expected"),
+    [
+        (160_000, 24_000, 150_000.0, True, 160_000.0),
+        (160_000, 24_000, 8_010.0, False, 8_000.0),
+        (6_000, 6_000, 6_000.0, False, 6_000.0),
+        (30_000, 30_000, 29_000.0, True, 30_000.0),
+        (160_000, 24_000, 40_000.0, True, 50_000.0),
+    ],
+)
+def test_it_stays_between_least_and_most(
+    monkeypatch: pytest.MonkeyPatch,
+    most: int,
+    start: int,
+    last: float,
+    faulted: bool,
+    expected: float,
+) -> None:
+    monkeypatch.setattr(sizing, "missed", lambda *_: [1] * faulted)
+    rendered, _ = render(reading(3), 1_000, POLICY)
+    moment = present(replace(rendered.view, budget=most, start=start))
+    assert sizing.sized(moment, Frozen(2, over=True, budget=last)) == (expected, faulted)
+    assert sizing.sized(moment, NOTHING_YET) == (float(start), False)
+
+
+def test_a_budget_that_is_given_is_a_most_and_auto_keeps_to_the_models_window() -> None:
+    assert sizing.limits_of(30_000, None) == (30_000, 30_000)
+    assert sizing.limits_of(AUTO, None) == (160_000, 24_000)
+    assert sizing.limits_of(AUTO, 1_000_000) == (160_000, 24_000)
+    assert sizing.limits_of(AUTO, 100_000) == (80_000, 24_000)
+    assert sizing.limits_of(AUTO, 16_000) == (12_800, 12_800)
+
+
+def test_auto_is_a_budget_and_what_serves_a_live_agent() -> None:
+    assert check_budget("auto") == AUTO == LIVE.budget
+    assert RenderSettings().updated({"budget": "auto"}).budget == AUTO
+    assert RenderSettings().budget == 6_000
+    for wrong in ("Auto", "", 0, 10, 1.5, True, None):
+        with pytest.raises(InvalidRequest):
+            check_budget(wrong)
+
+
+def test_it_follows_from_the_messages_alone() -> None:
+    messages = reading(40, said={35: "function_1_17 function_2_3", 37: "function_3_90"})
+    live = calls_of(messages)[-1]
+    size = len(messages) - 2
+    alone = render(messages[:size], AUTO, POLICY)
+    assert live[1] == alone[1]
+    assert live[0].budget == alone[0].budget
+    trail = FrozenTrail(NOTHING_YET, trail_of(messages, 160_000, 24_000))
+    assert FrozenTrail.from_json(json.loads(json.dumps(trail.to_json()))) == trail
+
+
+def back_in(shown: list[Json], position: int) -> list[int]:
+    """Numbers of the messages behind which something of a result stands."""
+    opens = (f"[Result {position}, which", f"[Parts of result {position}, which")
+    return [
+        n for n, message in enumerate(shown) if any(o in str(message["content"]) for o in opens)
+    ]
+
+
+def test_what_is_needed_again_comes_back_and_stays_until_something_leaves() -> None:
+    made = calls_of(reading(34, said={29: "function_2_77 again"}))
+    back = [n for n, (rendered, _) in enumerate(made) if rendered.plan.added]
+    assert back
+    rendered, shown = made[back[0]]
+    ((host, added),) = rendered.plan.added.items()
+    assert 2 in added.results
+    assert added.tokens <= 0.03 * rendered.budget
+    assert "def function_2_" in added.text
+    assert host == max(rendered.plan.taken)
+    position = rendered.view.history.results.message[2]
+    assert back_in(shown, position) == [len(shown) - 1]
+    assert rendered.view.history.results.message[host] in rendered.visible
+    assert rendered.tokens_after <= rendered.budget
+    for later, then in made[back[0] + 1 :]:
+        if later.plan.added:
+            assert then[: len(shown)] == shown
+    row = explain_results(rendered)[2]
+    if 2 not in {*rendered.plan.taken, *rendered.plan.replaced}:
+        assert row.verdict.shown == "excerpt"
+        assert "stands behind result" in row.verdict.reason
+
+
+def test_the_note_of_a_call_tells_its_budget_and_what_came_back() -> None:
+    made = calls_of(reading(34, said={29: "function_2_77 again"}))
+    rendered = next(rendered for rendered, _ in made if rendered.plan.added)
+    fact = fact_of(rendered, LIVE, 1, 0, Caller())
+    assert CallFact.from_json(json.loads(json.dumps(fact.to_json()))) == fact
+    assert fact.budget == rendered.budget
+    assert fact.to_json()["budget"] == "auto"
+    assert Standing.noted(fact) == Standing.of(rendered)
+    assert 2 in Standing.noted(fact).replaced
+
+
+def large_newcomer(tokens: int, steps: int = 25) -> tuple[str, str]:
+    messages = reading(steps)
+    whole = "".join(f"row_{n}_A " for n in range(tokens // 5))
+    messages += [assistant("more", call("big", "read", "{}")), result("big", whole)]
+    _, shown = render(messages, 24_000, POLICY)
+    return str(shown[-1]["content"]), whole
+
+
+def test_a_newcomer_is_complete_up_to_2000_tokens_a_larger_one_where_there_is_room() -> None:
+    shown, whole = large_newcomer(1_900)
+    assert shown == whole
+    shown, whole = large_newcomer(9_000)
+    assert shown.startswith("[Excerpt: ")
+    assert COUNTER.text(shown) <= 24_000 / 12
+
+
+def test_when_something_must_leave_complete_results_take_three_tenths(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shares: list[float] = []
+    select = in_parts.select_in_parts
+
+    def noted(*args: Any, **options: Any) -> Any:
+        shares.append(options["complete_share"])
+        return select(*args, **options)
+
+    monkeypatch.setattr(late, "select_in_parts", noted)
+    rendered, _ = render(reading(40), 12_000, POLICY)
+    assert set(shares) == {0.3}
+    assert rendered.plan.replaced
+    assert appending.THRIFTY_FROM == 2_000
+    assert returning.RECENT == 5

@@ -1,0 +1,128 @@
+"""What compactions lost, on sessions where it can be counted by hand."""
+
+import json
+from pathlib import Path
+
+import pytest
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.cli import main
+
+from evaluation.cases import Case
+from evaluation.compacted import compactions_of
+from evaluation.compactions import CompactionScore, measure
+from evaluation.runs import Run
+
+FROZEN = [Case("contextrender_frozen", size, live=True) for size in (400, 24_000)]
+
+
+def asks(id: str, text: str = "", **arguments: str) -> Json:
+    words = ", ".join(f'"{name}": "{value}"' for name, value in arguments.items())
+    call = {"id": id, "type": "function", "function": {"name": "read", "arguments": f"{{{words}}}"}}
+    return {"role": "assistant", "content": text, "tool_calls": [call]}
+
+
+def result(id: str, text: str) -> Json:
+    return {"role": "tool", "tool_call_id": id, "content": text}
+
+
+def user(text: str) -> Json:
+    return {"role": "user", "content": text}
+
+
+def says(text: str) -> Json:
+    return {"role": "assistant", "content": text}
+
+
+FILLER = " ".join(f"plain words and OTHER_{n}" for n in range(300))
+BEFORE = [
+    user("Fix the build."),
+    asks("1", path="a"),
+    result("1", FILLER + " TOKEN_ALPHA and TOKEN_BETA. " + FILLER),
+    asks("2", path="b"),
+    result("2", FILLER + " TOKEN_GAMMA. " + FILLER),
+    says("Half done."),
+]
+AFTER = [
+    user("Summary: TOKEN_ALPHA matters."),
+    says("I set TOKEN_ALPHA."),
+    asks("3", path="b"),
+    result("3", FILLER + " TOKEN_GAMMA. " + FILLER),
+    says("Now TOKEN_GAMMA."),
+    says("TOKEN_BETA too."),
+    says("Done."),
+]
+
+
+def measured(*parts: Run) -> CompactionScore:
+    return measure(compactions_of(parts), FROZEN)
+
+
+def test_steps_are_those_that_drew_on_results_from_before() -> None:
+    score = measured(Run("s#1", "", "", BEFORE), Run("s#2", "", "", AFTER, continues="s#1"))
+    told = score.to_json()
+    assert (told["count"], told["steps"]) == (1, 3)
+    assert told["summary_had_all"] == 1 / 3
+    assert told["read_again"] == 2 / 3
+    assert told["shown"]["24000"] == 1
+    assert told["shown"]["400"] < 1
+    assert told["read_again_calls"] == 1
+    assert 0 < told["read_again_tokens"] < 10_000
+
+
+def test_a_second_compaction_loses_of_both_parts_before() -> None:
+    third = [user("Summary: nothing."), says("TOKEN_ALPHA again, TOKEN_GAMMA again.")]
+    parts = [
+        Run("s#1", "", "", BEFORE),
+        Run("s#2", "", "", AFTER, continues="s#1"),
+        Run("s#3", "", "", third, continues="s#2"),
+    ]
+    first, second = compactions_of(parts)
+    assert second.before == BEFORE + AFTER[1:]
+    assert measure([second], FROZEN).to_json()["summary_had_all"] == 0
+    assert compactions_of(parts[::-1]) == [first, second]
+
+
+def test_messages_kept_over_a_compaction_belong_to_what_it_left() -> None:
+    (found,) = compactions_of(
+        [
+            Run("s#1", "", "", BEFORE),
+            Run("s#2", "", "", [*BEFORE[3:], *AFTER], continues="s#1"),
+        ]
+    )
+    assert found.summary == [*BEFORE[3:], AFTER[0]]
+
+
+def test_a_copied_session_counts_once() -> None:
+    copies = [Run("t#1", "", "", BEFORE), Run("t#2", "", "", AFTER, continues="t#1")]
+    parts = [Run("s#1", "", "", BEFORE), Run("s#2", "", "", AFTER, continues="s#1"), *copies]
+    assert len(compactions_of(parts)) == 1
+
+
+def test_where_nothing_was_drawn_on_there_is_no_share() -> None:
+    score = measured(
+        Run("s#1", "", "", BEFORE),
+        Run("s#2", "", "", [user("Summary."), says("Done.")], continues="s#1"),
+    )
+    told = score.to_json()
+    assert told["count"] == 1 and told["steps"] == 0
+    assert told["summary_had_all"] is None and told["shown"] == {"400": None, "24000": None}
+
+
+def test_sessions_without_compaction_have_none() -> None:
+    assert measured(Run("s", "", "", BEFORE)).count == 0
+
+
+def test_replay_tells_of_sessions_with_compactions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [
+        {"id": "s#1", "source": "", "model": "", "messages": BEFORE},
+        {"id": "s#2", "source": "", "model": "", "messages": AFTER, "continues": "s#1"},
+    ]
+    file, figures = tmp_path / "runs.jsonl", tmp_path / "figures.json"
+    file.write_text("".join(json.dumps(run) + "\n" for run in runs))
+    words = ["replay", str(file), "--policy", "prune", "--workers", "1", "--json", str(figures)]
+    assert main(words) == 0
+    assert "After 1 compaction by the agent: 3 steps" in capsys.readouterr().out
+    told = json.loads(figures.read_text())["compactions"]
+    assert told["summary_had_all"] == 1 / 3 and told["shown"]["24000"] == 1

@@ -1,0 +1,41 @@
+"""Every store there is: SQLite always, PostgreSQL where it can be had."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from contextrender_bridge.base.paths import app_dir
+from contextrender_bridge.base.settings import Settings
+from contextrender_bridge.server.runtime import load_app
+
+from graph.store.base import Store
+from graph.store.postgres import PostgresStore
+from graph.store.sqlite import SqliteStore
+from tests.support import postgres as postgres_support
+from tests.support.postgres import cluster, missing
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    if (reason := missing()) is not None:
+        pytest.skip(reason)
+    with cluster() as address:
+        yield address
+
+
+@pytest.fixture
+def new_database(postgres: str) -> str:
+    """The address of an empty one."""
+    return postgres_support.new_database(postgres)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """An empty store that knows the app's types."""
+    load_app(app_dir())
+    if request.param == "sqlite":
+        made: Store = SqliteStore(tmp_path / "store.db")
+    else:
+        made = PostgresStore(request.getfixturevalue("new_database"), Settings())
+    yield made
+    made.close()

@@ -1,0 +1,80 @@
+"""A node's edges say what is stored to whatever is asked of them first."""
+
+import copy
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from graph.runtime.edges import StoredEdges
+
+
+@dataclass(frozen=True)
+class Edge:
+    """As far as a list of them looks."""
+
+    id: int
+
+
+STORED = [Edge(1), Edge(2)]
+ASKED: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "list": (list, STORED),
+    "len": (len, 2),
+    "bool": (bool, True),
+    "copy": (lambda edges: edges.copy(), STORED),
+    "copy.copy": (lambda edges: list(copy.copy(edges)), STORED),
+    "reversed": (lambda edges: list(reversed(edges)), STORED[::-1]),
+    "plus": (lambda edges: operator.add(edges, [Edge(3)]), [*STORED, Edge(3)]),
+    "after": (lambda edges: operator.add([Edge(3)], edges), [Edge(3), *STORED]),
+    "equal": (lambda edges: edges == STORED, True),
+    "not equal": (lambda edges: edges != [], True),
+    "less": (lambda edges: edges > [], True),
+    "times": (lambda edges: list(edges * 2), STORED * 2),
+    "slice": (lambda edges: edges[:1], STORED[:1]),
+    "index": (lambda edges: edges.index(Edge(2)), 1),
+    "count": (lambda edges: edges.count(Edge(2)), 1),
+    "unpacked": (lambda edges: [*edges], STORED),
+    "in": (lambda edges: Edge(2) in edges, True),
+    "repr": (lambda edges: repr(edges), repr(STORED)),
+    "pop": (lambda edges: edges.pop(), Edge(2)),
+}
+
+
+def unread(stored: list[Edge] | None = None) -> StoredEdges:
+    edges = StoredEdges(lambda: edges.fill(STORED if stored is None else stored))
+    return edges
+
+
+@pytest.mark.parametrize("how", ASKED)
+def test_whatever_is_asked_first_reads_them(how: str) -> None:
+    ask, answer = ASKED[how]
+    assert ask(unread()) == answer
+
+
+def test_joining_reads_nothing_and_is_kept() -> None:
+    edges = unread()
+    edges.append(Edge(2))
+    edges.append(Edge(3))
+    assert edges.waiting
+    assert list(edges) == [Edge(1), Edge(2), Edge(3)] and not edges.waiting
+
+
+def test_what_is_changed_first_changes_what_is_stored() -> None:
+    changes: list[Callable[[StoredEdges], Any]] = [
+        lambda edges: edges.remove(Edge(1)),
+        lambda edges: edges.__delitem__(0),
+        lambda edges: edges.pop(0),
+    ]
+    for change in changes:
+        edges = unread()
+        change(edges)
+        assert list(edges) == [Edge(2)]
+    edges = unread()
+    edges.clear()
+    assert list(edges) == []
+    edges = unread()
+    edges += [Edge(3)]
+    edges.extend([Edge(4)])
+    assert list(edges) == [*STORED, Edge(3), Edge(4)]

@@ -1,0 +1,213 @@
+"""A backup taken while others write holds what was acknowledged, and restores into either store."""
+
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.paths import app_dir
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.cli import main
+from contextrender_bridge.server.accounts.users import Accounts
+from contextrender_bridge.server.runtime import Runtime
+
+from graph.runtime.identities import Identities
+from graph.store.backup import back_up, restore
+from graph.store.copying import TABLES
+from graph.store.sqlite import SqliteStore
+from tests.support.postgres import new_database
+
+Call = Callable[..., Json]
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+def database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What `CONTEXTRENDER_DATABASE` is: nothing, or an empty database."""
+    name = ""
+    if request.param == "postgres":
+        name = new_database(request.getfixturevalue("postgres"))
+    use(monkeypatch, name)
+    return name
+
+
+def use(monkeypatch: pytest.MonkeyPatch, database: str) -> None:
+    monkeypatch.setenv("CONTEXTRENDER_DATABASE", database)
+
+
+def caller(runtime: Runtime, data: Path, token: str = "") -> Call:
+    """Walkers for the local user, or the bearer of a token."""
+    accounts = Accounts(runtime, data)
+    found = accounts.caller(token or accounts.local_token())
+    assert found is not None
+
+    def call(walker: str, **fields: Any) -> Json:
+        reply = runtime.call(walker, lambda: dict(fields), found.root)
+        return dict(json.loads(reply)["reports"][0])
+
+    return call
+
+
+def exported(call: Call, session: str) -> list[Json]:
+    return list(call("export_session", session=session)["branches"])
+
+
+def message(number: int) -> Json:
+    return {"role": "user", "content": f"Item ITEM_{number}, please."}
+
+
+@pytest.mark.usefixtures("database")
+def test_taken_under_load_it_restores_into_an_empty_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    data, backup = tmp_path / "data", tmp_path / "backup"
+    data.mkdir()
+    runtime = Runtime(app_dir(), data)
+    token = Accounts(runtime, data).local_token()
+    call = caller(runtime, data, token)
+    call("sync", session="done", messages=[message(n) for n in range(30)])
+    before = exported(call, "done")
+    acknowledged, ended = [0] * 3, threading.Event()
+
+    def write(writer: int) -> None:
+        while not ended.is_set():
+            grown = [message(n) for n in range(acknowledged[writer] + 1)]
+            call("sync", session=f"w{writer}", messages=grown)
+            acknowledged[writer] += 1
+
+    with ThreadPoolExecutor(3) as threads:
+        writing = [threads.submit(write, writer) for writer in range(3)]
+        while min(acknowledged) < 3:
+            assert not any(one.done() for one in writing)
+        at_least = list(acknowledged)
+        held = back_up(runtime.store, data, backup)
+        at_most = [count + 1 for count in acknowledged]
+        ended.set()
+        [one.result() for one in writing]
+    after = [exported(call, f"w{writer}")[0]["messages"] for writer in range(3)]
+    runtime.close()
+    assert held["users"] == 1 and held["nodes"] > 40
+
+    to = tmp_path / "restored"
+    if os.environ["CONTEXTRENDER_DATABASE"]:
+        use(monkeypatch, new_database(request.getfixturevalue("postgres")))
+    assert main(["restore", str(backup), "--data", str(to)]) == 0
+    with pytest.raises(CommandError, match=r"is not empty|already"):
+        again(backup, to)
+    runtime = Runtime(app_dir(), to)
+    call = caller(runtime, to, token)  # it is good still
+    assert exported(call, "done") == before
+    for writer in range(3):
+        messages = exported(call, f"w{writer}")[0]["messages"]
+        assert at_least[writer] <= len(messages) <= at_most[writer]
+        assert messages == after[writer][: len(messages)]
+        call("sync", session=f"w{writer}", messages=after[writer])
+    runtime.close()
+
+
+def again(backup: Path, to: Path) -> None:
+    from contextrender_bridge.cli import restore as command
+
+    parsed = type("Args", (), {"source": backup, "data": to})
+    command.run(parsed)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of one session in a file."""
+    use(monkeypatch, "")
+    data = tmp_path / "data"
+    data.mkdir()
+    runtime = Runtime(app_dir(), data)
+    caller(runtime, data)("sync", session="s", messages=[message(1)])
+    runtime.close()
+    assert main(["backup", str(tmp_path / "backup"), "--data", str(data)]) == 0
+    return tmp_path / "backup"
+
+
+def test_it_moves_a_store_into_a_database_and_back(
+    backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres: str
+) -> None:
+    use(monkeypatch, new_database(postgres))
+    moved, back, home = (tmp_path / name for name in ("moved", "back", "home"))
+    assert main(["restore", str(backup), "--data", str(moved)]) == 0
+    assert main(["backup", str(back), "--data", str(moved)]) == 0
+    use(monkeypatch, "")
+    assert main(["restore", str(back), "--data", str(home)]) == 0
+    before, after = SqliteStore(backup / "store.db"), SqliteStore(home / "store.db")
+    for table in tables(before):
+        rows = f"SELECT * FROM {table}"
+        assert sorted(map(plain, after.read(rows))) == sorted(map(plain, before.read(rows)))
+    before.close()
+    after.close()
+    runtime = Runtime(app_dir(), home)
+    assert exported(caller(runtime, home), "s")[0]["messages"] == [message(1)]
+    runtime.close()
+
+
+def plain(row: tuple[Any, ...]) -> list[str]:
+    """Values that can be compared, JSON without its spaces."""
+    return [str(value).replace(" ", "") for value in row]
+
+
+def tables(store: SqliteStore) -> set[str]:
+    """Those whose rows are copied as they are."""
+    found = store.read("SELECT name FROM sqlite_master WHERE type = 'table'")
+    return {name for (name,) in found} - {"meta", "kinds", "sqlite_sequence"}
+
+
+def test_every_column_is_copied_and_accounts_are_as_jac_scale_lays_them_out(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+    laid_out = Identities(store)._table.metadata.tables
+    assert tables(store) == set(TABLES)
+    for table in tables(store):
+        columns = [row[1] for row in store.read(f"PRAGMA table_info({table})")]
+        assert columns == list(TABLES[table])
+        assert table not in laid_out or columns == list(laid_out[table].columns.keys())
+    assert laid_out.keys() <= tables(store)
+    store.close()
+
+
+def test_it_is_private_and_refuses_a_folder_in_use(backup: Path, tmp_path: Path) -> None:
+    assert backup.stat().st_mode & 0o777 == 0o700
+    assert {file.name for file in backup.iterdir()} == {"store.db", "jwt_secret", "audit.log"}
+    assert all(file.stat().st_mode & 0o777 == 0o600 for file in backup.iterdir())
+    assert main(["backup", str(backup), "--data", str(tmp_path / "data")]) == 1
+    assert main(["backup", str(tmp_path / "new"), "--data", str(tmp_path / "none")]) == 1
+    assert not (tmp_path / "none").exists()
+
+
+def change(backup: Path, statement: str) -> None:
+    with closing(sqlite3.connect(backup / "store.db")) as store:
+        store.execute(statement)
+        store.commit()
+
+
+def test_a_later_layout_is_refused_and_nothing_is_left(backup: Path, tmp_path: Path) -> None:
+    change(backup, "UPDATE meta SET value = '99' WHERE name = 'layout'")
+    with pytest.raises(CommandError, match="99"):
+        restore(backup, tmp_path / "to")
+    assert not list((tmp_path / "to").glob("store*"))
+
+
+@pytest.mark.parametrize("damage", ["cut", "no store"])
+def test_a_damaged_backup_is_refused(backup: Path, tmp_path: Path, damage: str) -> None:
+    file = backup / "store.db"
+    if damage == "cut":
+        file.write_bytes(file.read_bytes()[:30_000])
+    else:
+        change(backup, "DROP TABLE meta")
+    with pytest.raises(CommandError, match=r"whole|read"):
+        restore(backup, tmp_path / "to")
+    assert not list((tmp_path / "to").glob("store*"))
+
+
+def test_what_is_no_backup_is_told(tmp_path: Path) -> None:
+    assert main(["restore", str(tmp_path), "--data", str(tmp_path / "to")]) == 1
+    assert not (tmp_path / "to").exists()

@@ -1,0 +1,101 @@
+"""What only a database on a network does: go away, come back, sit behind a pooler."""
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from contextrender_bridge.base.settings import Settings
+
+from graph.store.postgres import PostgresStore
+from graph.store.writes import StoreUnavailable, Unit
+from tests.graph.store.test_store import OWNER, row
+from tests.support.postgres import Cluster, missing
+from tests.support.waiting import until
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(missing() is not None, reason=missing() or ""),
+]
+# The limit is 2 s; a busy machine may take as long again to notice.
+SOON = 20.0
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster.running() as made:
+        yield made
+
+
+def unit(store: PostgresStore) -> Unit:
+    kind = store.kinds.number("nodes.session", "Session")
+    return Unit(insert=[(OWNER, uuid4(), kind, None, row(key="k"))])
+
+
+def test_away_it_is_told_soon_and_back_it_goes_on(cluster: Cluster) -> None:
+    store = PostgresStore(cluster.address, Settings())
+    store.write(unit(store))
+    cluster.stop()
+    for call in (lambda: store.write(unit(store)), lambda: store.read("SELECT 1")):
+        started = time.monotonic()
+        with pytest.raises(StoreUnavailable):
+            call()
+        assert time.monotonic() - started < SOON
+    cluster.start()
+
+    def writes() -> bool:
+        with suppress(StoreUnavailable):
+            store.write(unit(store))
+            return True
+        return False
+
+    until(writes)
+    assert store.read("SELECT count(*) FROM nodes") == [(2,)]
+    store.close()
+
+
+def test_an_address_without_a_server_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable, match="postgresql://"):
+        PostgresStore(f"postgresql://postgres@/x?host={tmp_path}", Settings())
+
+
+def test_of_several_hosts_the_one_that_takes_writes_is_used(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    address = cluster.address.replace("host=", f"host={tmp_path},")
+    store = PostgresStore(address, Settings())
+    store.write(unit(store))
+    store.close()
+
+
+def test_its_limits_are_the_settings(cluster: Cluster) -> None:
+    store = PostgresStore(cluster.address, Settings(database_statement_timeout=0.05))
+    with pytest.raises(StoreUnavailable):
+        store.read("SELECT pg_sleep(5)")
+    store.close()
+
+
+def test_tables_can_be_spread_by_owner(cluster: Cluster) -> None:
+    """Every key begins with the owner, so the tables take partitions by its hash."""
+    store = PostgresStore(cluster.address, Settings())
+    with store.transaction() as cursor:
+        cursor.execute("DROP TABLE nodes")
+        cursor.execute(
+            "CREATE TABLE nodes (owner UUID, id UUID, rev BIGINT, kind SMALLINT, "
+            "listed DOUBLE PRECISION, data BYTEA, PRIMARY KEY (owner, id)) "
+            "PARTITION BY HASH (owner)"
+        )
+        for part in range(4):
+            cursor.execute(
+                f"CREATE TABLE nodes_{part} PARTITION OF nodes "
+                f"FOR VALUES WITH (MODULUS 4, REMAINDER {part})"
+            )
+    made = unit(store)
+    store.write(made)
+    id = made.insert[0][1]
+    assert [found[0] for found in store.nodes(OWNER, [id])] == [id]
+    plan = store.read("EXPLAIN SELECT data FROM nodes WHERE owner = ? AND id IN (?)", (OWNER, id))
+    assert len({name for (line,) in plan for name in line.split() if name[:6] == "nodes_"}) <= 2
+    store.close()

@@ -1,0 +1,170 @@
+"""Both databases do the same: whole units or nothing, and never over what somebody else wrote."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from graph.runtime.jac_db import OperatorMemory
+from graph.store import rows
+from graph.store.base import OtherLayout, Store
+from graph.store.quarantine import put_aside
+from graph.store.writes import Raced, Unit
+
+OWNER, STRANGER = uuid4(), uuid4()
+
+
+def row(**fields: object) -> bytes:
+    return rows.pack(rows.encode(fields))
+
+
+def insert(store: Store, id: UUID, owner: UUID = OWNER, listed: float | None = None) -> None:
+    kind = store.kinds.number("nodes.session", "Session")
+    store.write(Unit(insert=[(owner, id, kind, listed, row(key=str(id)))]))
+
+
+def update(id: UUID, rev: int, **fields: object) -> Unit:
+    return Unit(update=[(None, row(**fields), OWNER, id, rev)])
+
+
+def fields_of(store: Store, id: UUID, owner: UUID = OWNER) -> dict[str, object] | None:
+    found = [rows.parse(rows.unpack(data))[0] for _, _, _, data in store.nodes(owner, [id])]
+    return found[0] if found else None
+
+
+def test_what_is_written_is_read_by_its_owner_alone(store: Store) -> None:
+    id = uuid4()
+    insert(store, id)
+    assert fields_of(store, id) == {"key": str(id)}
+    assert fields_of(store, id, STRANGER) is None
+
+
+def test_of_two_that_read_the_same_one_is_told(store: Store) -> None:
+    id = uuid4()
+    insert(store, id)
+    store.write(update(id, 1, key="first"))
+    for late in (update(id, 1, key="second"), Unit(remove=[(OWNER, id, 1)])):
+        with pytest.raises(Raced):
+            store.write(late)
+    with pytest.raises(Raced):
+        insert(store, id)
+    assert fields_of(store, id) == {"key": "first"}
+
+
+def test_a_fence_keeps_out_what_was_made_on_something_older(store: Store) -> None:
+    session, fresh = uuid4(), uuid4()
+    insert(store, session)
+    store.write(update(session, 1, key="newer"))
+    kind = store.kinds.number("nodes.events", "Message")
+    unit = Unit(insert=[(OWNER, fresh, kind, None, row(text="late"))], fence=[(OWNER, session, 1)])
+    with pytest.raises(Raced):
+        store.write(unit)
+    assert fields_of(store, fresh) is None
+
+
+def test_nobody_is_lost_when_many_count_at_once(store: Store) -> None:
+    id = uuid4()
+    insert(store, id)
+
+    def count(turn: int) -> None:
+        while True:
+            ((_, rev, _, data),) = store.nodes(OWNER, [id])
+            number = int(rows.parse(rows.unpack(data))[0].get("n", 0))
+            try:
+                return store.write(update(id, rev, n=number + 1))
+            except Raced:
+                continue
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(count, range(40)))
+    assert fields_of(store, id) == {"n": 40}
+
+
+def test_a_node_takes_its_edges_with_it(store: Store) -> None:
+    ids = [uuid4() for _ in range(3)]
+    for id in ids:
+        insert(store, id)
+    kind = store.kinds.number("nodes.edges", "Next")
+    pairs = [(ids[0], ids[1]), (ids[1], ids[2]), (ids[0], ids[2])]
+    edges: list[Any] = [(OWNER, a, kind, b, None) for a, b in pairs]
+    for _ in range(2):  # a repeated write is harmless
+        store.write(Unit(join=edges))
+    assert len(list(store.edges(OWNER, [ids[0]]))) == 2
+    store.write(Unit(remove=[(OWNER, ids[1], 1)]))
+    assert [edge[::2][:2] for edge in store.edges(OWNER, [ids[0]])] == [(ids[0], ids[2])]
+
+
+def test_the_newest_come_first_page_by_page(store: Store) -> None:
+    ids = [uuid4() for _ in range(5)]
+    for place, id in enumerate(ids):
+        insert(store, id, listed=float(place // 2))
+    insert(store, uuid4(), owner=STRANGER, listed=9.0)
+    kind = store.kinds.number("nodes.session", "Session")
+    seen: list[UUID] = []
+    before = None
+    while page := store.listed(OWNER, kind, before, 2):
+        seen += page
+        before = (float(ids.index(page[-1]) // 2), page[-1])
+    assert sorted(seen) == sorted(ids)
+    assert [ids.index(id) // 2 for id in seen] == [2, 1, 1, 0, 0]
+
+
+def test_another_layout_is_refused(store: Store) -> None:
+    with store.transaction() as cursor:
+        cursor.execute("UPDATE meta SET value = '99' WHERE name = 'layout'")
+    with pytest.raises(OtherLayout, match="99"), store.transaction() as cursor:
+        store.make_tables(cursor, ["SELECT 1"])
+
+
+def test_what_does_not_load_stays_until_it_is_put_aside_and_comes_back(store: Store) -> None:
+    operator, id = OperatorMemory(store), uuid4()
+    kind = store.kinds.number("nodes.gone", "Renamed")
+    data = row(key="kept", created_at=1.0)
+    store.write(Unit(insert=[(OWNER, id, kind, None, data)]))
+    assert operator.get(id) is None
+    assert fields_of(store, id) == {"key": "kept", "created_at": 1.0}
+    put_aside(store, OWNER, id, "no such type")
+    assert fields_of(store, id) is None
+    assert [entry["id"] for entry in operator.list_quarantined()] == [str(id)]
+    assert operator.inspect_summary()["quarantine_by_type"] == [("Renamed", 1)]
+    assert operator.recover_one(str(id)[:8]) == (False, "there is no such type")
+    operator.add_alias("nodes.gone.Renamed", "nodes.session.Session")
+    assert operator.recover_all() == (1, [])
+    assert operator.get(id).archetype.key == "kept"
+    assert operator.remove_alias("nodes.gone.Renamed")
+
+
+def test_fsck_finds_edges_without_an_end(store: Store) -> None:
+    operator, id = OperatorMemory(store), uuid4()
+    insert(store, OWNER)
+    insert(store, id)
+    kind = store.kinds.number("nodes.edges", "Owns")
+    store.write(Unit(join=[(OWNER, OWNER, kind, id, None), (OWNER, id, kind, uuid4(), None)]))
+    assert len(operator.fsck()["dangling_edge_node"]) == 1
+    assert operator.fsck(repair=True)["repaired_counts"]["collected"] == 1
+    assert operator.fsck()["dangling_edge_node"] == operator.fsck()["orphan_nodes"] == []
+
+
+def test_some_nodes_and_the_edges_of_others_are_read_together(store: Store) -> None:
+    hub, near, far = uuid4(), uuid4(), uuid4()
+    for id in (hub, near, far):
+        insert(store, id)
+    kind = store.kinds.number("nodes.edges", "Next")
+    edges: list[Any] = [
+        (OWNER, far, kind, hub, None),
+        (OWNER, hub, kind, near, row(values=["V_1"])),
+    ]
+    store.write(Unit(join=edges))
+    nodes, found = store.nodes_with_edges(OWNER, [near, hub, uuid4()], [hub])
+    assert {id: rev for id, rev, _, _ in nodes} == {near: 1, hub: 1}
+    assert sorted(found) == sorted(edge[1:] for edge in edges)
+    assert store.nodes_with_edges(STRANGER, [near], [hub]) == ([], [])
+
+
+def test_of_many_that_ask_at_once_one_may(store: Store) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        claims = list(threads.map(lambda _: store.claim("work", 60), range(8)))
+    assert sorted(claims)[-2:] == [False, True]
+    assert not store.claim("work", 60)
+    assert store.claim("work", 0) and store.claim("other work", 60)

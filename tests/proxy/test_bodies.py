@@ -1,0 +1,108 @@
+"""Bodies of which only what is new is parsed: what is read is what the whole says."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from contextrender_bridge.base import wire
+from contextrender_bridge.dialects import DIALECTS
+from contextrender_bridge.proxy import bodies as module
+from contextrender_bridge.proxy.bodies import Bodies
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.dialects.bodies import MAKERS, bodies
+from tests.support.strategies import modest
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=8,
+)
+WRITERS: list[Callable[[Any], str]] = [
+    json.dumps,
+    lambda value: json.dumps(value, ensure_ascii=False, separators=(",", ":")),
+    lambda value: json.dumps(value, indent=1),
+]
+
+
+@given(
+    items=st.lists(VALUES, max_size=6),
+    before=st.dictionaries(st.text(max_size=4), VALUES, max_size=2),
+    behind=st.dictionaries(st.text(max_size=4), VALUES, max_size=2),
+    write=st.sampled_from(WRITERS),
+    data=st.data(),
+)
+@modest
+def test_what_is_read_is_what_the_whole_says(
+    items: list[Any], before: Any, behind: Any, write: Callable[[Any], str], data: st.DataObject
+) -> None:
+    read = Bodies()
+    for count in data.draw(st.lists(st.integers(0, len(items)), min_size=1, max_size=4)):
+        changed = [*items[:count], *data.draw(st.lists(VALUES, max_size=2))]
+        text = write({**before, "messages": changed, **behind})
+        assert read.read(text.encode("utf-8", "surrogatepass"), "messages").fields == json.loads(
+            text
+        )
+
+
+@given(dialect=st.sampled_from(sorted(MAKERS)), data=st.data())
+@modest
+def test_a_transcript_read_on_is_that_of_the_whole(dialect: str, data: st.DataObject) -> None:
+    body, key = data.draw(bodies(dialect)), MAKERS[dialect][1]
+    read, reader = Bodies(), DIALECTS[dialect]
+    for end in data.draw(st.lists(st.integers(0, len(body[key])), min_size=1, max_size=5)):
+        now = {**body, key: body[key][:end]}
+        made = read.read(wire.dumps(now), reader.key)
+        assert made.read(reader).messages == reader.read(now).messages
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        ' {"a" : [] , "messages":[ 1 , {"x":[2]} ] }\n',
+        '{"messages":[1],"messages":[2,3]}',
+        '{"messages":[1],"messages":5}',
+        '{"messages":"x","messages":[1,2]}',
+        '{"a":{"messages":[1]},"messages":[],"b":"]"}',
+        '{"messages":["\\ud800", 1e400, 12345678901234567890123]}',
+    ],
+)
+def test_odd_bodies_are_read_as_they_are(text: str) -> None:
+    read = Bodies()
+    for _ in range(2):
+        assert read.read(text.encode(), "messages").fields == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"messages":[1,]}', '{"messages":[1}', '{"messages":[1]} x', '{"messages":[1', "{,}", ""],
+)
+def test_what_is_no_json_is_refused_behind_a_known_beginning_too(text: str) -> None:
+    read = Bodies()
+    read.read(b'{"messages":[1]}', "messages")
+    with pytest.raises(ValueError):
+        read.read(text.encode(), "messages")
+
+
+def test_items_that_came_before_are_not_parsed_again() -> None:
+    read = Bodies()
+    first = [{"role": "user", "content": str(n)} for n in range(9)]
+    marked = {**first[-1], "cache_control": {"type": "ephemeral"}}
+    one = read.read(wire.dumps({"model": "m", "messages": [*first[:-1], marked]}), "messages")
+    two = read.read(wire.dumps({"model": "m", "messages": [*first, *first]}), "messages")
+    assert (two.old, len(two.items)) == (8, 18)
+    assert all(a is b for a, b in zip(one.items[:8], two.items[:8], strict=True))
+    other = read.read(wire.dumps({"model": "n", "messages": first}), "messages")
+    assert other.old == 0
+
+
+def test_texts_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_CHARACTERS", 300)
+    read = Bodies()
+    raws = [wire.dumps({"messages": [str(n) * 100, "x"]}) for n in range(5)]
+    for raw in raws:
+        read.read(raw, "messages")
+    assert [read.read(raw, "messages").old for raw in reversed(raws)] == [2, 2, 0, 0, 0]

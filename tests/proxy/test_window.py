@@ -1,0 +1,134 @@
+"""A history that has outgrown the model's window: a model that refuses what is too long."""
+
+import json
+import re
+import uuid
+from typing import Any
+
+import pytest
+from contextrender_bridge.base.wire import Json
+
+from tests.proxy import agents
+from tests.proxy.agents import AGENTS, FILLER, Agent
+from tests.proxy.conftest import Setup, Start
+from tests.support.scripted_model import Asked, Reply, whole
+
+WINDOW = 8_000
+BYTES = 4
+SAYS = [
+    "This model's maximum context length is {most} tokens. However, your messages resulted in "
+    "{count} tokens.",
+    "prompt is too long: {count} tokens > {most} maximum",
+    "Your input exceeds the context window of this model.",
+]
+
+
+class Refusing:
+    """A labelled double: a model that takes no more than a window, four bytes a token."""
+
+    def __init__(self, setup: Setup, says: str) -> None:
+        self.taken: list[Json] = []
+        self.refused = 0
+        self.says = says
+        self._answer = whole({"id": "1", "usage": {}})
+        setup.model.answer = self
+
+    def __call__(self, asked: Asked) -> Reply:
+        body, count = asked.json, len(asked.body) // BYTES
+        if count > WINDOW:
+            self.refused += 1
+            said = self.says.format(most=WINDOW, count=count)
+            error = {"type": "invalid_request_error", "message": said}
+            return whole({"error": error}, 400)
+        self.taken.append(body)
+        return self._answer
+
+
+def grown(kind: type[Agent], setup: Setup, turns: int) -> Agent:
+    """An agent whose history has some turns, of which the service has not heard."""
+    agent = kind(setup, uuid.uuid4().hex)
+    for number in range(turns):
+        agent.take(number, number)
+    return agent
+
+
+def ask(agent: Agent, setup: Setup, **headers: str) -> Any:
+    body = {"model": "own-model", **agent.extra, agent.key: agent.items}
+    return setup.post(agent.prefix + agent.path, body, **headers)
+
+
+@pytest.fixture
+def away(start: Start, monkeypatch: pytest.MonkeyPatch) -> Setup:
+    """A proxy whose service is not there; a result has some 450 tokens."""
+    monkeypatch.setattr(agents, "FILLER", FILLER * 3)
+    return start(url="http://127.0.0.1:9")
+
+
+@pytest.mark.parametrize("says", SAYS)
+@pytest.mark.parametrize("kind", AGENTS)
+def test_without_the_service_what_is_too_long_is_shortened(
+    away: Setup, kind: type[Agent], says: str
+) -> None:
+    agent = grown(kind, away, 60)
+    all_of_it = agent.results(agent.items)
+    model = Refusing(away, says)
+    assert len(json.dumps(agent.items)) // BYTES > 1.5 * WINDOW
+    got = ask(agent, away)
+    assert got.status_code == 200, got.text
+    assert "x-contextrender-window" in got.headers
+    shown = agent.results(model.taken[-1][agent.key])
+    assert shown == all_of_it[-len(shown) :]
+    assert len(json.dumps(model.taken[-1])) // BYTES > WINDOW / 2
+    assert agents.TASK in json.dumps(model.taken[-1])
+    check_pairs(model.taken[-1])
+    # The refusal is remembered.
+    refused = model.refused
+    assert ask(agent, away).status_code == 200
+    assert model.refused == refused
+
+
+def check_pairs(body: Json) -> None:
+    text = json.dumps(body)
+    names = r'"(?:tool_call_id|tool_use_id)": "(\w+)"'
+    answered = re.findall(names, text)
+    assert all(text.count(f'"{name}"') >= 2 for name in answered)
+
+
+@pytest.mark.parametrize("kind", AGENTS)
+def test_a_compaction_gets_the_largest_history_that_fits(
+    start: Start, monkeypatch: pytest.MonkeyPatch, kind: type[Agent]
+) -> None:
+    monkeypatch.setattr(agents, "FILLER", FILLER * 3)
+    setup = start()
+    agent = grown(kind, setup, 60)
+    model = Refusing(setup, SAYS[0])
+    got = ask(agent, setup, x_contextrender_compaction="on")
+    assert got.status_code == 200, got.text
+    assert got.headers["x-contextrender-whole"] == "compaction"
+    assert len(json.dumps(model.taken[-1])) // BYTES > 0.75 * WINDOW
+
+
+def test_what_is_refused_for_another_reason_is_told(away: Setup) -> None:
+    agent = grown(AGENTS[0], away, 3)
+    away.model.script = [whole({"error": {"message": "no such model"}}, 400)]
+    got = ask(agent, away)
+    assert (got.status_code, got.json()["error"]["message"]) == (400, "no such model")
+    assert len(away.model.asked) == 1
+    assert away.model.asked[0].json[agent.key] == agent.items
+
+
+def test_an_observed_history_is_never_shortened(away: Setup) -> None:
+    agent = grown(AGENTS[0], away, 60)
+    Refusing(away, SAYS[0])
+    assert ask(agent, away, x_contextrender_mode="observe").status_code == 400
+
+
+def test_a_result_that_does_not_fit_alone_is_cut(
+    away: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agents, "FILLER", FILLER * 200)
+    agent = grown(AGENTS[0], away, 2)
+    model = Refusing(away, SAYS[0])
+    assert ask(agent, away).status_code == 200
+    (shown,) = agent.results(model.taken[-1][agent.key])
+    assert "cut to fit" in shown

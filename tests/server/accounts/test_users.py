@@ -1,0 +1,185 @@
+"""`contextrender user`, beside a server that runs: what a command did counts at once."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jwt
+import pytest
+from contextrender_bridge.base.errors import Unauthorized
+from contextrender_bridge.client import ContextRender
+from contextrender_bridge.client.credentials import load_credentials
+
+from tests.server.accounts.test_accounts import noop
+from tests.server.conftest import NewStore
+from tests.server.http.test_replies import error
+from tests.server.servers import BIN, DATABASE, Server, running
+from tests.support.waiting import until
+
+MESSAGES = [{"role": "user", "content": "find the SECRET_of_alice"}]
+
+
+@pytest.fixture(scope="module")
+def service(new_store: NewStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    data = tmp_path_factory.mktemp("users") / "data"
+    command = [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data)]
+    with running(command, data, **new_store()) as service:
+        yield service
+
+
+def user(service: Server, *words: str, input: str = "", status: int = 0) -> str:
+    """What the command prints, or says of its failure."""
+    done = service.command("user", *words, input=input)
+    assert done.returncode == status, done.stderr
+    return (done.stderr if status else done.stdout).strip()
+
+
+def ask(service: Server, token: str, walker: str, **fields: Any) -> httpx.Response:
+    with service.client(token) as client:
+        return client.post(f"/walker/{walker}", json=fields)
+
+
+def audited(service: Server) -> list[dict[str, Any]]:
+    lines = (service.data / "audit.log").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def sessions(service: Server, token: str) -> set[str]:
+    listed = ask(service, token, "list_sessions").json()["reports"][0]["sessions"]
+    return {one["session"] for one in listed}
+
+
+def test_tokens_are_taken_back_at_once(service: Server) -> None:
+    first = user(service, "add", "carol", "--password-stdin", input="first password\n")
+    second = user(service, "token", "carol", "--days", "2")
+    assert [ask(service, one, "list_sessions").status_code for one in (first, second)] == [200] * 2
+    user(service, "token", "carol", "--revoke")
+    assert [ask(service, one, "list_sessions").status_code for one in (first, second)] == [401] * 2
+    headers = {"x-contextrender-token": first}
+    model_call = {"model": "m", "messages": MESSAGES}
+    url = service.url + "/v1/chat/completions"
+    assert httpx.post(url, json=model_call, headers=headers).status_code == 401
+    third = user(service, "token", "carol")
+    assert ask(service, third, "list_sessions").status_code == 200
+    user(service, "password", "carol", input="other password\n")
+    assert ask(service, third, "list_sessions").status_code == 401
+    for password, status in (("first password", 401), ("other password", 200)):
+        form = {"username": "carol", "password": password}
+        assert httpx.post(service.url + "/user/login", json=form).status_code == status
+
+
+def test_a_removed_users_sessions_are_deleted_or_handed_over(service: Server) -> None:
+    heir = user(service, "add", "bob")
+    assert "one of the arguments" in user(service, "remove", "bob", status=2)
+    for fate in (["--hand-over", "bob"], ["--delete-sessions"]):
+        token = user(service, "add", "alice")
+        for name in ("one", "two"):
+            assert ask(service, token, "sync", session=name, messages=MESSAGES).status_code == 200
+        if fate[0] == "--hand-over":
+            assert ask(service, heir, "sync", session="two", messages=MESSAGES).status_code == 200
+        assert user(service, "remove", "alice", *fate).endswith(": 2.")
+        assert ask(service, token, "list_sessions").status_code == 401
+        assert sessions(service, heir) == {"one", "two", "two (alice)"}
+        assert "alice" not in user(service, "list").split()
+    exported = ask(service, heir, "export_session", session="one").json()["reports"][0]
+    assert exported["branches"][0]["messages"] == MESSAGES
+    assert "cannot be removed" in user(service, "remove", "local", "--delete-sessions", status=1)
+    assert "no user" in user(service, "remove", "nobody", "--delete-sessions", status=1)
+
+
+def test_clients_of_the_local_server_find_the_next_token(
+    service: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONTEXTRENDER_DATA", str(service.data))
+    with ContextRender(service.url) as client:
+        assert client.list_sessions()
+        old = load_credentials(service.data).token
+        user(service, "token", "local", "--revoke")
+        assert ask(service, old, "list_sessions").status_code == 401
+        until(lambda: load_credentials(service.data).token != old)  # the server looks after it
+        assert client.list_sessions()
+    with ContextRender(service.url, old) as client, pytest.raises(Unauthorized):
+        client.list_sessions()
+
+
+def test_the_local_servers_token_is_renewed_before_it_ends(
+    tmp_path: Path, new_store: NewStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that finds one whose time is half over writes another; a fresh one it keeps."""
+    from contextrender_bridge.server.accounts.users import Accounts
+    from contextrender_bridge.server.runtime import Runtime
+
+    monkeypatch.setenv(DATABASE, new_store().get(DATABASE, ""))
+    runtime = Runtime(Path(__file__).parents[1] / "app", tmp_path)
+    accounts = Accounts(runtime, tmp_path)
+    fresh = accounts.local_token()
+    assert accounts.local_token(fresh) == fresh
+    claims = jwt.decode(fresh, options={"verify_signature": False})
+    secret = (tmp_path / "jwt_secret").read_text()
+    old = jwt.encode({**claims, "iat": claims["iat"] - 31 * 86400}, secret)
+    assert accounts.caller(old) is not None
+    assert accounts.local_token(old) != old
+    other = accounts.token(accounts.add("somebody"))
+    assert accounts.local_token(other) != other
+    runtime.close()
+
+
+def test_a_token_ends_and_clocks_may_be_a_minute_apart(server: Server) -> None:
+    claims = jwt.decode(load_credentials(server.data).token, options={"verify_signature": False})
+    secret = (server.data / "jwt_secret").read_text()
+    now = int(time.time())
+    assert claims["exp"] - claims["iat"] == 30 * 86400
+
+    def status(**times: int) -> int:
+        return noop(server, "Bearer " + jwt.encode({"sub": claims["sub"], **times}, secret))
+
+    assert status() == 401
+    assert status(iat=now) == 401
+    assert status(iat=now + 30, exp=now + 90) == 200
+    assert status(iat=now - 90, exp=now - 30) == 200
+    assert status(iat=now + 300, exp=now + 900) == 401
+    assert status(iat=now - 900, exp=now - 90) == 401
+
+
+def test_failed_logins_are_limited(service: Server) -> None:
+    form = {"username": "Dave", "password": "not the password"}
+    user(service, "add", "dave", "--password-stdin", input="correct horse\n")
+    url = service.url + "/user/login"
+    answers = [httpx.post(url, json=form) for _ in range(11)]
+    assert answers[0].status_code == 401 and answers[-1].status_code == 429
+    assert error(answers[-1])["code"] == "too_many_logins"
+    assert 0 < int(answers[-1].headers["retry-after"]) <= 300
+    form["password"] = "correct horse"
+    assert httpx.post(url, json=form).status_code == 429
+
+
+def test_the_audit_log_says_what_was_done_and_no_contents(service: Server) -> None:
+    token = user(service, "add", "erin")
+    ask(service, token, "sync", session="kept", messages=MESSAGES)
+    exported = ask(service, token, "export_session", session="kept").json()["reports"][0]
+    ask(service, token, "delete_session", session="kept")
+    ask(service, token, "delete_session", session="kept")  # 404: nothing was done
+    ask(service, token, "import_session", data=exported, session="again")
+    form = {"username": "MY_SECRET_typed_here", "password": "PASSWORD_typed_here"}
+    httpx.post(service.url + "/user/login", json=form)
+    user(service, "remove", "erin", "--delete-sessions")
+    of_erin = [
+        (one["event"], one.get("session")) for one in audited(service) if one["user"] == "erin"
+    ]
+    assert of_erin == [
+        ("user_added", None),
+        ("token_made", None),
+        ("session_exported", "kept"),
+        ("session_deleted", "kept"),
+        ("session_imported", "again"),
+        ("tokens_revoked", None),
+        ("session_deleted", "again"),
+        ("user_removed", None),
+    ]
+    text = (service.data / "audit.log").read_text()
+    assert (service.data / "audit.log").stat().st_mode & 0o777 == 0o600
+    for secret in ("SECRET", "PASSWORD", token, service.client().headers["authorization"][7:]):
+        assert secret not in text

@@ -1,0 +1,100 @@
+"""What a client is told: one shape for reports, one for errors, and nothing it did not ask for."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.server.servers import Server
+
+CANARY = "CANARY_7391"
+RUNTIME_ROUTES = [
+    *("/docs", "/redoc", "/openapi.json", "/admin", "/admin/users"),
+    *("/cl/app", "/static/a.js", "/user/me", "/user/info", "/walkers", "/functions"),
+]
+
+
+def error(response: httpx.Response) -> dict[str, Any]:
+    """The error, after checking that nothing else is in the reply."""
+    body = response.json()
+    assert set(body) == {"error"}
+    assert body["error"]["message"].endswith(".")
+    told: dict[str, Any] = body["error"]
+    return told
+
+
+def test_success_is_the_reports_alone(client: httpx.Client) -> None:
+    reply = client.post("/walker/append", json={"key": "shape", "texts": ["a", "b"]})
+    assert reply.status_code == 200
+    assert reply.headers["content-type"] == "application/json"
+    (page,) = reply.json()["reports"]
+    shown = client.post("/walker/show", json={"key": "shape"}).json()
+    lines = [{"number": 0, "text": "a"}, {"number": 1, "text": "b"}]
+    shown["reports"][0]["lines"].sort(key=lambda line: line["number"])
+    assert shown == {"reports": [{"key": "shape", "id": page["id"], "lines": lines}]}
+
+
+def test_a_walker_without_fields_takes_an_empty_body(client: httpx.Client) -> None:
+    assert client.post("/walker/noop").json() == {"reports": [None]}
+
+
+def test_the_apps_own_errors_are_told_with_their_details(client: httpx.Client) -> None:
+    reply = client.post("/walker/append", json={"key": "p", "texts": [], "end": "raise"})
+    assert reply.status_code == 409
+    assert error(reply) == {"code": "history_diverged", "message": "Send all.", "recorded": 3}
+
+
+def test_an_unexpected_exception_tells_nothing(client: httpx.Client, server: Server) -> None:
+    reply = client.post("/walker/append", json={"key": "p", "texts": [CANARY], "end": "crash"})
+    assert reply.status_code == 500
+    assert error(reply)["code"] == "internal"
+    assert CANARY not in reply.text
+    assert "walker append failed: ValueError at contextrender.jac" in server.err
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/walker/nothing", 404),
+        ("POST", "/walker/noop/", 404),
+        ("POST", "/walker/noop/abc", 404),
+        ("POST", "/function/append", 404),
+        ("GET", "/walker/noop", 405),
+        ("PUT", "/walker/noop", 405),
+        ("OPTIONS", "/walker/noop", 405),
+        ("POST", "/healthz", 405),
+    ],
+)
+def test_wrong_paths_and_methods(client: httpx.Client, method: str, path: str, status: int) -> None:
+    reply = client.request(method, path)
+    assert reply.status_code == status
+    error(reply)
+
+
+@pytest.mark.parametrize("path", RUNTIME_ROUTES)
+def test_no_route_of_the_runtime_is_left(server: Server, path: str) -> None:
+    assert httpx.get(server.url + path).status_code == 404
+    assert httpx.post(server.url + path, json={}).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/user/register", "/user/create", "/user/refresh-token"])
+def test_nobody_can_register(server: Server, path: str) -> None:
+    form = {"username": "eve", "password": "12345678"}
+    assert httpx.post(server.url + path, json=form).status_code == 404
+
+
+def test_other_origins_get_no_permission(server: Server) -> None:
+    reply = httpx.get(server.url + "/healthz", headers={"origin": "http://evil.example"})
+    assert (reply.status_code, error(reply)["code"]) == (403, "foreign_origin")
+    assert not [name for name in reply.headers if name.startswith("access-control")]
+    assert "server" not in reply.headers
+
+
+def test_nothing_sent_or_reported_is_printed(client: httpx.Client, server: Server) -> None:
+    message = {"role": "user", "content": CANARY}
+    assert client.post("/walker/echo", json={"messages": [message]}).status_code == 200
+    client.post("/walker/append", json={"key": CANARY, "texts": [CANARY], "end": "crash"})
+    client.post("/walker/echo?q=" + CANARY, json={CANARY: CANARY})
+    client.post("/walker/" + CANARY)
+    assert server.out.count("\n") == 1
+    assert CANARY not in server.out + server.err

@@ -1,0 +1,98 @@
+"""A success is on disk; anything else wrote nothing; nobody reaches another user's nodes."""
+
+import signal
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.server.servers import TEST_APP, Server, running
+
+
+def append(client: httpx.Client, key: str, *texts: str, end: str = "") -> httpx.Response:
+    return client.post("/walker/append", json={"key": key, "texts": texts, "end": end})
+
+
+def shown(client: httpx.Client, key: str) -> list[str]:
+    reports = client.post("/walker/show", json={"key": key}).json()["reports"]
+    lines = [line for page in reports for line in page["lines"]]
+    return [line["text"] for line in sorted(lines, key=lambda line: line["number"])]
+
+
+def stored_bytes(data: Path) -> int:
+    return sum((data / name).stat().st_size for name in ("store.db", "store.db-wal"))
+
+
+@pytest.mark.parametrize("end", ["crash", "raise"])
+def test_a_request_that_fails_writes_nothing(client: httpx.Client, end: str) -> None:
+    assert append(client, f"fails by {end}", "a", end=end).status_code >= 400
+    assert shown(client, f"fails by {end}") == []
+
+
+def test_commit_now_writes_at_once(client: httpx.Client) -> None:
+    assert append(client, "early", "a", end="commit and crash").status_code == 500
+    assert shown(client, "early") == ["a"]
+
+
+def test_a_commit_that_fails_is_an_error(server: Server, client: httpx.Client) -> None:
+    append(client, "locked", "before")
+    other = sqlite3.connect(server.data / "store.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        reply = append(client, "locked", "during")
+        assert reply.status_code == 503
+        assert reply.json()["error"]["code"] == "storage"
+        assert shown(client, "locked") == ["before"]
+    finally:
+        other.execute("ROLLBACK")
+        other.close()
+    assert shown(client, "locked") == ["before"]
+    assert append(client, "locked", "after").status_code == 200
+    assert shown(client, "locked") == ["before", "after"]
+
+
+def test_requests_that_collide_run_again(server: Server) -> None:
+    def make(number: int) -> int:
+        with server.client() as client:
+            return append(client, f"new {number}", "a").status_code
+
+    with ThreadPoolExecutor(8) as threads:
+        assert set(threads.map(make, range(24))) == {200}
+    with server.client() as client:
+        assert all(shown(client, f"new {number}") == ["a"] for number in range(24))
+
+
+@pytest.mark.slow
+def test_killed_right_after_the_reply_it_is_still_there(data: Path) -> None:
+    command = [*TEST_APP, "0", str(data)]
+    with running(command, data) as server, server.client() as client:
+        assert append(client, "kept", "a").status_code == 200
+        assert server.stop(signal.SIGKILL) == -signal.SIGKILL
+    with running(command, data) as server, server.client() as client:
+        assert shown(client, "kept") == ["a"]
+
+
+@pytest.mark.slow
+def test_what_is_deleted_is_gone_from_the_disk(data: Path) -> None:
+    with running([*TEST_APP, "0", str(data)], data) as server, server.client() as client:
+        append(client, "kept", "a")
+        before = stored_bytes(data)
+        append(client, "deleted", *(f"GONE_{number} " * 200 for number in range(300)))
+        full = stored_bytes(data)
+        assert client.post("/walker/forget", json={"key": "deleted"}).status_code == 200
+        assert stored_bytes(data) - before < (full - before) / 5
+        assert not [path for path in data.glob("store.db*") if b"GONE_" in path.read_bytes()]
+        assert shown(client, "kept") == ["a"]
+
+
+def test_a_node_is_its_owners_alone(server: Server, client: httpx.Client) -> None:
+    (page,) = append(client, "mine", "a").json()["reports"]
+    mine = {"count": 1, "key": "mine"}
+    seen = client.post("/walker/peek", json={"id": page["id"]}).json()["reports"]
+    assert seen == [True, [mine]]
+    with server.client(server.add_user("mallory")) as other:
+        seen = other.post("/walker/peek", json={"id": page["id"]}).json()["reports"]
+        assert seen == [False, []]
+        assert shown(other, "mine") == []

@@ -1,0 +1,133 @@
+"""Bodies that are not what a walker declares: each a 4xx with a sentence, never an echo."""
+
+import asyncio
+import gc
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from contextrender_bridge.in_process import URL, Embedded, embedded
+
+from tests.server.http.test_replies import error
+from tests.server.servers import Server
+
+NOT_JSON = {
+    "half": b'{"messages": [',
+    "empty text": b'""x',
+    "NaN": b'{"messages": [{"a": NaN}]}',
+    "infinity": b'{"messages": [{"a": -Infinity}]}',
+    "overflowing number": b'{"messages": [{"a": 1e999}]}',
+    "lone surrogate": b'{"messages": [{"a": "\\ud800"}]}',
+    "Latin-1": b'{"messages": [{"a": "\xe9"}]}',
+    "UTF-16": '{"messages": []}'.encode("utf-16"),
+    "too deep": b'{"messages": ' + b"[" * 9999 + b"]" * 9999 + b"}",
+    "a form": b"messages=1",
+}
+
+INVALID = {
+    "array": ("[]", "The body must be a JSON object."),
+    "null": ("null", "The body must be a JSON object."),
+    "missing field": ("{}", "Field 'messages' is required."),
+    "unknown field": (
+        '{"messages": [], "bugdet": 1}',
+        "There is no field 'bugdet'; the fields are: budget, messages, weight.",
+    ),
+    "text for a number": (
+        '{"messages": [], "budget": "12"}',
+        "Field 'budget': input should be a valid integer.",
+    ),
+    "true for a number": (
+        '{"messages": [], "budget": true}',
+        "Field 'budget': input should be a valid integer.",
+    ),
+    "null for a list": ('{"messages": null}', "Field 'messages': input should be a valid list."),
+    "text in a list of objects": (
+        '{"messages": [{}, "secret"]}',
+        "Field 'messages.1': input should be a valid dictionary.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NOT_JSON)
+def test_what_is_not_json_is_400(client: httpx.Client, case: str) -> None:
+    reply = client.post("/walker/echo", content=NOT_JSON[case])
+    assert reply.status_code == 400
+    assert error(reply)["code"] == "invalid_json"
+
+
+@pytest.mark.parametrize("case", INVALID)
+def test_what_is_not_declared_is_422(client: httpx.Client, case: str) -> None:
+    body, sentence = INVALID[case]
+    reply = client.post("/walker/echo", content=body)
+    assert reply.status_code == 422
+    assert error(reply) == {"code": "invalid_request", "message": sentence}
+
+
+def test_a_whole_number_is_a_number(client: httpx.Client) -> None:
+    assert client.post("/walker/echo", json={"messages": [], "weight": 1}).status_code == 200
+
+
+def test_an_objects_type_key_means_nothing(client: httpx.Client) -> None:
+    messages = [
+        {"__type__": "Page", "__module__": "contextrender", "code": "x", "message": "y"},
+        {"a": {"__type__": "NodeAnchor", "id": "0"}, "$ref": "0", "_jac_spawn_node": "0"},
+    ]
+    reply = client.post("/walker/echo", json={"messages": messages})
+    assert reply.json() == {"reports": [messages]}
+
+
+def test_an_announced_body_over_the_limit_is_refused_unread(server: Server) -> None:
+    reply = httpx.post(server.url + "/walker/echo", content=b" " * (2 * 2**20 + 1))
+    assert reply.status_code == 413
+    assert error(reply) == {"code": "body_too_large", "message": "A body may have up to 2 MB."}
+
+
+def test_a_streamed_body_over_the_limit_is_refused(client: httpx.Client) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b'{"messages": [{"a": "'
+        for _ in range(5):
+            yield b"x" * 2**19
+        yield b'"}]}'
+
+    assert client.post("/walker/echo", content=chunks()).status_code == 413
+
+
+def test_a_streamed_body_within_the_limit_is_taken(client: httpx.Client) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b'{"messages": '
+        yield b"[]}"
+
+    assert client.post("/walker/echo", content=chunks()).json() == {"reports": [[]]}
+
+
+def test_many_names_are_refused_by_the_first_that_is_none(client: httpx.Client) -> None:
+    """Before each of them is looked at."""
+    reply = client.post("/walker/echo", json={f"n{number}": 0 for number in range(100_000)})
+    assert error(reply)["message"].startswith("There is no field 'n0'; ")
+    reply = client.post("/walker/echo", json={"messages": [0] * 30_000})
+    assert error(reply)["code"] == "too_many_messages"
+
+
+def test_nothing_of_a_refused_body_is_kept(tmp_path: Path) -> None:
+    """Without the collector's help."""
+    body = json.dumps({"messages": [{"unlike_any": [n]} for n in range(30_000)]})
+
+    async def refused(service: Embedded) -> None:
+        transport, token = httpx.ASGITransport(service.app), f"Bearer {service.token}"
+        async with httpx.AsyncClient(transport=transport, base_url=URL) as client:
+            for _ in range(3):
+                answer = await client.post(
+                    "/walker/sync", content=body, headers={"authorization": token}
+                )
+                assert answer.status_code == 413
+        found = (one for one in gc.get_objects() if isinstance(one, dict))
+        assert not [one for one in found if "unlike_any" in one]
+
+    with embedded(tmp_path) as service:
+        gc.disable()
+        try:
+            asyncio.run(refused(service))
+        finally:
+            gc.enable()

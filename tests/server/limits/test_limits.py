@@ -1,0 +1,212 @@
+"""What strangers may take of a server before anybody knows who they are."""
+
+import asyncio
+import json
+import select
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+import uvicorn
+from contextrender_bridge.base.errors import ContextRenderError
+from contextrender_bridge.base.settings import Settings
+from contextrender_bridge.server.http.replies import error_response
+from contextrender_bridge.server.limits.bodies import Bodies
+from contextrender_bridge.server.logs import Asked
+from contextrender_bridge.workers.connections import guarded
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tests.server.http.test_replies import error
+from tests.server.servers import Server
+from tests.support.waiting import until
+
+
+async def read(request: Request) -> Response:
+    return Response(str(len(await request.body())))
+
+
+async def refused(_: Request, failure: Exception) -> Response:
+    assert isinstance(failure, ContextRenderError)
+    return error_response(failure)
+
+
+def app(silence: float = 30.0, **limits: Any) -> Any:
+    """Reads bodies under limits."""
+    inner = Starlette(
+        routes=[Route("/", read, methods=["GET", "POST"])],
+        exception_handlers={ContextRenderError: refused},
+    )
+    bodies = Bodies(Settings(max_body_mb=1, **limits), {}, silence)
+
+    async def limited(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await inner(scope, receive, send)
+            return
+        with bodies.reading(scope, receive, Asked("one")) as body:
+            await inner(scope, body, send)
+
+    return limited
+
+
+@contextmanager
+def listening(
+    most: int = 100, head_seconds: float = 60, idle: float = 60, **limits: Any
+) -> Iterator[int]:
+    """A real server with these limits; its port."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        app(**limits),
+        http=guarded(most, head_seconds),
+        timeout_keep_alive=idle,  # type: ignore[arg-type]
+        log_config=None,
+        ws="none",
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=asyncio.run, args=(server.serve(sockets=[listener]),))
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+
+
+def all_of(connection: socket.socket) -> bytes:
+    """Everything until the other side closes."""
+    connection.settimeout(30)
+    return b"".join(iter(lambda: connection.recv(4096), b""))
+
+
+def one_answer(connection: socket.socket) -> bytes:
+    """One answer with a body, from a connection that stays open."""
+    connection.settimeout(30)
+    answer = b""
+    while not answer.endswith(b"}}"):
+        part = connection.recv(4096)
+        assert part, answer
+        answer += part
+    return answer
+
+
+def code(answer: bytes) -> tuple[int, str]:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)["error"]["code"]
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nhost: a\r\nx-slow: "])
+def test_a_head_that_does_not_come_is_not_waited_for(said: bytes) -> None:
+    with (
+        listening(head_seconds=0.2) as port,
+        socket.create_connection(("127.0.0.1", port)) as slow,
+    ):
+        slow.sendall(said)
+        assert code(all_of(slow)) == (408, "too_slow")
+
+
+def test_a_connection_that_rests_too_long_is_closed() -> None:
+    with listening(idle=0.2) as port, socket.create_connection(("127.0.0.1", port)) as idle:
+        idle.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+        assert all_of(idle).startswith(b"HTTP/1.1 200")
+
+
+def test_a_body_that_stops_is_not_waited_for() -> None:
+    with listening(silence=0.2) as port, socket.create_connection(("127.0.0.1", port)) as slow:
+        slow.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 50\r\n\r\nhalf")
+        assert code(one_answer(slow)) == (408, "too_slow")
+
+
+def test_a_body_that_trickles_on_is_not_waited_for() -> None:
+    with listening(body_seconds=0.3) as port, socket.create_connection(("127.0.0.1", port)) as slow:
+        slow.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 90\r\n\r\nhalf")
+        assert code(one_answer(slow)) == (408, "too_slow")
+
+
+def test_bodies_that_are_held_at_once_are_limited_together() -> None:
+    """A user's to twice the largest, of which nothing is left when they have gone."""
+    head = b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1048576\r\n\r\n"
+    with listening() as port:
+        held = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
+        for connection in held:
+            connection.sendall(head + b"x" * 900_000)
+        ready, _, _ = select.select(held, [], [], 30)
+        assert code(one_answer(ready[0])) == (503, "too_much_at_once")
+        for connection in held:
+            connection.close()
+        whole = b"x" * 2**20
+        until(lambda: httpx.post(f"http://127.0.0.1:{port}/", content=whole).text == "1048576")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"GET http://elsewhere/ HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"GET http://elsewhere/ HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_anothers_address_in_the_first_line_is_refused(said: bytes) -> None:
+    with listening() as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(said)
+        assert code(all_of(connection)) == (400, "unknown_host")
+    with listening() as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"GET /x?y#z HTTP/1.1\r\nhost: a\r\n\r\n")
+        assert code(all_of(connection)) == (400, "invalid_path")
+    with listening() as port, socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"GET http://A/ HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+        assert all_of(connection).startswith(b"HTTP/1.1 200")
+
+
+def test_a_request_names_one_host(server: Server) -> None:
+    place = urlsplit(server.url)
+    with socket.create_connection((place.hostname, place.port)) as connection:
+        lines = f"host: {place.netloc}\r\nhost: elsewhere\r\nconnection: close\r\n\r\n"
+        connection.sendall(f"GET /healthz HTTP/1.1\r\n{lines}".encode())
+        assert code(all_of(connection)) == (400, "several_hosts")
+
+
+def test_one_connection_too_many_is_told_so_and_others_go_on() -> None:
+    with listening(most=2) as port:
+        held = [socket.create_connection(("127.0.0.1", port)) for _ in range(2)]
+        for connection in held:  # a round trip each: they are counted by now
+            connection.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
+            assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+        with socket.create_connection(("127.0.0.1", port)) as third:
+            assert code(all_of(third)) == (429, "too_many_connections")
+        held.pop().close()
+        while True:  # until the server has noticed
+            with socket.create_connection(("127.0.0.1", port)) as fourth:
+                fourth.sendall(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+                try:
+                    if all_of(fourth).startswith(b"HTTP/1.1 200"):
+                        break
+                except ConnectionError:
+                    pass
+        held.pop().close()
+
+
+def test_a_connection_is_used_again() -> None:
+    with listening(head_seconds=60) as port, httpx.Client() as client:
+        for size in (0, 99, 1):
+            assert client.post(f"http://127.0.0.1:{port}/", content=b"x" * size).text == str(size)
+
+
+def test_a_login_is_small(server: Server) -> None:
+    body = json.dumps({"username": "local", "password": "x" * 5000})
+    reply = httpx.post(server.url + "/user/login", content=body)
+    assert reply.status_code == 413
+    assert error(reply)["message"] == "A body may have up to 4096 bytes."
+
+
+def test_a_request_brings_a_limited_number_of_messages(client: httpx.Client) -> None:
+    reply = client.post("/walker/echo", json={"messages": [{}] * 20_001})
+    assert reply.status_code == 413
+    assert error(reply)["code"] == "too_many_messages"
+    assert client.post("/walker/echo", json={"messages": [{}] * 20_000}).status_code == 200

@@ -1,0 +1,93 @@
+"""What one user may take, of a server with limits."""
+
+import random
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from contextrender_bridge.base.errors import InvalidRequest
+from contextrender_bridge.base.settings import Settings
+from contextrender_bridge.server.accounts.counting import Counts
+from contextrender_bridge.server.limits.quotas import Quotas
+
+from tests.server.conftest import NewStore
+from tests.server.http.test_replies import error
+from tests.server.servers import BIN, running
+
+
+def test_a_minute_has_so_many_calls_in_all_processes_of_a_folder(tmp_path: Path) -> None:
+    now = 0.0
+    nothing: Any = None
+    settings = Settings(user_calls=30)
+    quotas, others = (
+        Quotas(settings, nothing, Counts(tmp_path), clock=lambda: now) for _ in range(2)
+    )
+    one: Any = SimpleNamespace(user="one")
+    for _ in range(15):
+        quotas.check_call(one)
+        others.check_call(one)
+    with pytest.raises(InvalidRequest) as refused:
+        quotas.check_call(one)
+    assert (refused.value.status, refused.value.details) == (429, {"retry_after": 2})
+    quotas.check_call(SimpleNamespace(user="other"))  # type: ignore[arg-type]
+    now = 2.0
+    quotas.check_call(one)
+    with pytest.raises(InvalidRequest):
+        quotas.check_call(one)
+
+
+def test_limits_are_off_unless_set(tmp_path: Path) -> None:
+    nothing: Any = None
+    quotas = Quotas(Settings(), nothing, Counts(tmp_path))
+    for _ in range(1000):
+        quotas.check_call(nothing)
+    quotas.check_write(nothing, {"messages": []}, 2**40)
+
+
+@pytest.mark.slow
+def test_sessions_bytes_and_calls_of_a_user_are_limited(
+    tmp_path: Path, new_store: NewStore
+) -> None:
+    data = tmp_path / "data"
+    command = [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data)]
+    limited = running(
+        command,
+        data,
+        CONTEXTRENDER_USER_SESSIONS="2",
+        CONTEXTRENDER_USER_MB="1",
+        CONTEXTRENDER_USER_CALLS="30",
+        CONTEXTRENDER_UPSTREAM="http://127.0.0.1:9",
+        **new_store(),
+    )
+    with limited as server, server.client() as client:
+
+        def sync(session: str, text: str = "hello") -> httpx.Response:
+            messages = [{"role": "user", "content": text}]
+            return client.post("/walker/sync", json={"session": session, "messages": messages})
+
+        assert [sync(name).status_code for name in ("a", "b", "c")] == [200, 200, 429]
+        assert error(sync("c"))["code"] == "too_many_sessions"
+        assert sync("a").status_code == 200
+        client.post("/walker/delete_session", json={"session": "a"})
+        noise = random.Random(1).randbytes(2 * 2**20).hex()  # compresses to no less than half
+        assert sync("c", noise).status_code == 200
+        full = sync("b", "more")
+        assert (full.status_code, error(full)["code"]) == (429, "too_much_stored")
+        assert full.headers["retry-after"] == "60"
+        assert client.post("/walker/delete_session", json={"session": "c"}).status_code == 200
+        assert sync("d").status_code == 200
+
+        reply = client.post("/walker/list_sessions", json={})
+        assert reply.status_code == 200
+        while reply.status_code != 429:  # calls become free meanwhile
+            reply = client.post("/walker/list_sessions", json={})
+        assert error(reply)["code"] == "too_many_calls"
+        assert reply.headers["retry-after"] in ("1", "2")
+        headers = {"x-contextrender-token": client.headers["authorization"][7:]}
+        call = {"model": "m", "messages": []}
+        proxied = client.post("/v1/chat/completions", json=call, headers=headers)
+        while proxied.status_code != 429:
+            proxied = client.post("/v1/chat/completions", json=call, headers=headers)
+        assert "retry-after" in proxied.headers

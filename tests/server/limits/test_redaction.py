@@ -1,0 +1,205 @@
+"""Rules take secrets out of messages before they are stored; over real HTTP and files."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.server.limits.redaction import RULES, Redaction, read_rules
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graph.store import rows
+from graph.store.sqlite import SqliteStore
+from tests.server.servers import BIN, Server, running
+
+KEY = "sk-canary7731canary7731canary"
+TICKET = "TICKET-99120"
+SERVE = [str(BIN / "contextrender"), "serve", "--port", "0", "--log-level", "debug", "--data"]
+
+
+def history(turns: int) -> list[dict[str, Any]]:
+    """Steps that name the key in texts, arguments, parts and results."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": f"Log in with {KEY}."}]
+    for turn in range(turns):
+        arguments = json.dumps({"key": KEY, "for": TICKET, "turn": turn})
+        function = {"name": "login", "arguments": arguments}
+        call = {"id": f"c{turn}", "type": "function", "function": function}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        parts = [{"type": "text", "text": f"in as item_{turn}: {KEY} {TICKET}"}]
+        messages.append({"role": "tool", "tool_call_id": f"c{turn}", "content": parts})
+    return messages
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("redaction")
+    (folder / "Rules").write_text("# ours\nticket TICKET-[0-9]+\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def redacting(place: Path) -> Iterator[Server]:
+    data = place / "data"
+    rules = f"keys, {place / 'Rules'}"
+    with running([*SERVE, str(data)], data, CONTEXTRENDER_REDACT=rules) as server:
+        yield server
+
+
+def asked(client: httpx.Client, walker: str, **fields: Any) -> dict[str, Any]:
+    reply = client.post(f"/walker/{walker}", json=fields)
+    assert reply.status_code == 200, reply.text
+    report: dict[str, Any] = reply.json()["reports"][0]
+    return report
+
+
+def test_it_is_never_stored_nor_logged_and_its_place_is_marked(redacting: Server) -> None:
+    with redacting.client() as client:
+        asked(client, "render", session="once", messages=history(3))
+        exported = asked(client, "export_session", session="once")
+        data = exported | {"session": "copy"}
+        text = json.dumps(data).replace("[redacted:keys]", KEY)
+        asked(client, "import_session", data=json.loads(text))
+        copied = json.dumps(asked(client, "export_session", session="copy"))
+        wrong = client.post("/walker/render", json={"session": "x", "messages": [{"role": KEY}]})
+        assert wrong.status_code == 422
+    for told in (json.dumps(exported), copied):
+        assert "[redacted:keys]" in told and "[redacted:ticket]" in told
+        assert KEY not in told and TICKET not in told
+    assert KEY not in redacting.out + redacting.err
+    store = SqliteStore(redacting.data / "store.db")
+    held = [rows.unpack(data) for (data,) in store.read("SELECT data FROM nodes")]
+    held += [rows.unpack(data) for (data,) in store.read("SELECT data FROM edges") if data]
+    store.close()
+    assert any(b"[redacted:keys]" in row for row in held)
+    assert not [row for row in held if b"canary7731" in row or b"99120" in row]
+
+
+def test_whoever_sends_the_unredacted_history_goes_on(redacting: Server) -> None:
+    """Whole each time, or what is new after the prefix: one branch, nothing recorded twice."""
+    with redacting.client() as client:
+        whole = history(6)
+        first = asked(client, "render", session="goes-on", messages=whole[:5], want="plan")
+        again = asked(client, "render", session="goes-on", messages=whole[:7], want="plan")
+        assert again["offset"] == 7
+        place = {"offset": again["offset"], "prefix": again["digest"]}
+        last = asked(client, "render", session="goes-on", messages=whole[7:], **place)
+        repeated = asked(client, "render", session="goes-on", messages=whole)
+        shape = asked(client, "inspect_session", session="goes-on")
+    assert first["digest"] != again["digest"]
+    assert repeated["digest"] == last["digest"]
+    assert [line["messages"] for line in shape["lines"]] == [len(whole)]
+
+
+def test_without_rules_everything_is_stored_as_it_is(client: httpx.Client) -> None:
+    messages = history(1)
+    assert Redaction({}).applied({"messages": messages}) == {"messages": messages}
+    assert not Redaction({})
+
+
+@pytest.mark.parametrize(
+    ("rule", "secret"),
+    [
+        ("keys", "sk-proj-abcdefghijklmnop"),
+        ("keys", "ghp_abcdefghijklmnopqrstuvwxyz0123456789"),
+        ("keys", "AKIAIOSFODNN7EXAMPLE"),
+        ("tokens", "Bearer abcdefghijklmnop.qrstuv"),
+        ("tokens", "eyJhbGciOi.eyJzdWIiOi.c2lnbmF0dXJl"),
+        ("private_keys", "-----BEGIN RSA PRIVATE KEY-----\nMIIabc\n-----END RSA PRIVATE KEY-----"),
+        ("emails", "ann.b+c@mail.example.org"),
+    ],
+)
+def test_rules_of_ours(rule: str, secret: str) -> None:
+    only = Redaction.of([rule])
+    assert only.text(f"It is {secret}, é.") == f"It is [redacted:{rule}], é."
+    assert (
+        only.text("Nothing of interest: skip, a-b, x@y.") == "Nothing of interest: skip, a-b, x@y."
+    )
+
+
+def test_what_a_message_is_stays_and_arguments_stay_json() -> None:
+    greedy = Redaction({"all": r"(?s)item.*|tool|call_1"})
+    call = {"id": "call_1", "type": "function", "function": {"name": "look"}}
+    call["function"] = {"name": "look", "arguments": '{"a": "item 7", "b": [1, "x"]}'}
+    message = {"role": "tool", "tool_call_id": "call_1", "content": "a tool", "tool_calls": [call]}
+    told = greedy.applied({"messages": [message]})["messages"][0]
+    assert (told["role"], told["tool_call_id"], told["content"]) == (
+        "tool",
+        "call_1",
+        "a [redacted:all]",
+    )
+    assert told["tool_calls"][0]["id"] == "call_1"
+    arguments = told["tool_calls"][0]["function"]["arguments"]
+    assert json.loads(arguments) == {"a": "[redacted:all]", "b": [1, "x"]}
+
+
+@given(st.text())
+def test_the_same_text_always_becomes_the_same(text: str) -> None:
+    every = Redaction.of(RULES)
+    once = every.text(text)
+    assert every.text(text) == once and every.text(once) == once
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("broken (a", "not an RE2 pattern: missing \\)"),
+        ("backwards (a)\\1", "not an RE2 pattern"),
+        ("empty x*", "matches an empty text"),
+        ("alone", "line 1 must be a name and a pattern"),
+    ],
+)
+def test_an_unfit_rule_is_refused_at_the_start(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "rules"
+    path.write_text(text)
+    with pytest.raises(CommandError, match=said):
+        Redaction.of([str(path)])
+    with pytest.raises(CommandError, match="neither a rule"):
+        read_rules(tmp_path / "nowhere")
+
+
+WRITTEN = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"aws_secret_access_key = {WRITTEN}", "[redacted:keys]"),
+        (f'{{"SecretAccessKey": "{WRITTEN}"}}', '{"[redacted:keys]"}'),
+        (f"export AWS_SECRET_ACCESS_KEY={WRITTEN}", "export [redacted:keys]"),
+        ("postgres://me:hunter22@db:5432/x", "postgres://me:[redacted:passwords]@db:5432/x"),
+        ("redis://:hunter22@cache/0", "redis://:[redacted:passwords]@cache/0"),
+        ("host=db password=hunter22 port=1", "host=db password=[redacted:passwords] port=1"),
+        ('{"password": "hunter22", "a": 1}', '{"password": "[redacted:passwords]", "a": 1}'),
+        ("DB_PASSWORD='hunter22'", "DB_PASSWORD='[redacted:passwords]'"),
+        ("http://host:8080/a?b=@c the password: see below", None),
+        ("commit 0123456789abcdef0123456789abcdef01234567 secret", None),
+    ],
+)
+def test_secrets_are_found_by_what_stands_before_them(text: str, left: str | None) -> None:
+    assert Redaction.of(["keys", "passwords"]).text(text) == (left or text)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        json.dumps({"env": {"k": KEY}}).replace("s", "\\u0073"),
+        json.dumps({"password": "hunter22"}).replace("u", "\\u0075"),
+        json.dumps({"k": KEY, "half": "\ud83d"}),
+    ],
+)
+def test_arguments_are_read_decoded(arguments: str) -> None:
+    call = {"id": "c", "function": {"name": "run", "arguments": arguments}}
+    redaction = Redaction.of(["keys", "passwords"])
+    changed = redaction.applied({"messages": [{"role": "assistant", "tool_calls": [call]}]})
+    left = changed["messages"][0]["tool_calls"][0]["function"]["arguments"]
+    assert json.loads(left).keys() == json.loads(arguments).keys()
+    left.encode()
+    assert "[redacted:" in left and KEY not in left and "hunter22" not in left
+    plain = json.dumps({"text": "f\u00fcr"})
+    call["function"] = {"name": "run", "arguments": plain}
+    kept = redaction.applied({"messages": [{"role": "assistant", "tool_calls": [call]}]})
+    assert kept["messages"][0]["tool_calls"][0]["function"]["arguments"] == plain

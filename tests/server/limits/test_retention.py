@@ -1,0 +1,171 @@
+"""What is not kept goes, longest unused first; what is in use stays, whatever the limits."""
+
+import json
+import random
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contextrender_bridge.base.paths import app_dir
+from contextrender_bridge.base.settings import read_settings
+from contextrender_bridge.cli import main
+from contextrender_bridge.server.accounts.users import Accounts
+from contextrender_bridge.server.limits import retention as module
+from contextrender_bridge.server.limits.retention import Retention
+from contextrender_bridge.server.runtime import Runtime
+from contextrender_bridge.server.watching.metrics import Metrics
+
+from graph.store.base import Store
+from graph.store.sqlite import SqliteStore
+
+
+@dataclass
+class Kit:
+    """A store with a clock of the test's."""
+
+    runtime: Runtime
+    accounts: Accounts
+    data: Path
+    root: str
+
+    def call(self, walker: str, **fields: Any) -> Any:
+        reply = self.runtime.call(walker, lambda: dict(fields), self.root)
+        return json.loads(reply)["reports"][0]
+
+    def sync(self, session: str, text: str = "Hello.") -> None:
+        self.call("sync", session=session, messages=[{"role": "user", "content": text}])
+
+    def names(self) -> set[str]:
+        return {one["session"] for one in self.call("list_sessions")["sessions"]}
+
+    def retention(self, **limits: Any) -> Retention:
+        return Retention(self.runtime, self.accounts, replace(read_settings(), **limits))
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> Iterator[Kit]:
+    data = tmp_path / "data"
+    data.mkdir()
+    runtime = Runtime(app_dir(), data)
+    accounts = Accounts(runtime, data)
+    caller = accounts.caller(accounts.local_token())
+    assert caller is not None
+    yield Kit(runtime, accounts, data, caller.root)
+    runtime.close()
+
+
+@pytest.fixture
+def later(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> Kit:
+    """Three sessions, and it is ten days later; the last two were used since."""
+    real = time.time
+    for session in ("a", "b", "c"):
+        kit.sync(session, f"{session} " * 40_000 + f"VALUE_{session}")
+    monkeypatch.setattr(time, "time", lambda: real() + 10 * module.DAY)
+    return kit
+
+
+def test_without_limits_everything_stays(later: Kit) -> None:
+    assert later.retention().collect() == []
+    assert later.names() == {"a", "b", "c"}
+
+
+def test_age(later: Kit) -> None:
+    assert later.retention(keep_days=11).collect() == []
+    gone = later.retention(keep_days=9).collect()
+    assert [(one.session.key, one.why) for one in gone] == [(n, "age") for n in "abc"]
+    assert later.names() == set()
+
+
+def test_number_of_sessions_longest_unused_first(later: Kit) -> None:
+    later.sync("a", "a branch: it is used again")
+    retention = later.retention(keep_sessions=2)
+    metrics = Metrics(later.runtime.store, later.data, [])
+    retention.on_collected = metrics.collected
+    assert [one.session.key for one in retention.due()] == ["b"]
+    assert later.names() == {"a", "b", "c"}  # only looked
+    assert [one.why for one in retention.collect()] == ["sessions"]
+    assert later.names() == {"a", "c"}
+    assert 'collected_sessions_total{why="sessions"} 1.0' in metrics.page().decode()
+    lines = [json.loads(line) for line in (later.data / "audit.log").read_text().splitlines()]
+    assert lines[-1] | {"time": ""} == {
+        "time": "",
+        "event": "session_collected",
+        "user": "local",
+        "session": "b",
+        "why": "sessions",
+    }
+
+
+def test_bytes_and_the_space_is_given_back(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+
+    draw = random.Random(1)
+    for session in ("a", "b", "c"):
+        kit.sync(session, "".join(chr(draw.randrange(33, 126)) for _ in range(700_000)))
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + module.DAY)
+    gone = kit.retention(keep_mb=1).collect()
+    assert [(one.session.key, one.why) for one in gone] == [("a", "bytes"), ("b", "bytes")]
+    assert all(500_000 < one.bytes < 800_000 for one in gone)
+    assert sum(file.stat().st_size for file in kit.data.glob("store.db*")) < 1_000_000
+
+
+def test_what_is_in_use_stays_and_it_is_said(kit: Kit, caplog: pytest.LogCaptureFixture) -> None:
+    for session in ("a", "b"):
+        kit.sync(session)
+    assert kit.retention(keep_sessions=1).collect() == []
+    assert kit.names() == {"a", "b"}
+    assert "in use" in caplog.text
+
+
+def test_the_command_says_what_would_go_and_what_went(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for session in ("a", "b", "c"):
+        kit.sync(session)
+    monkeypatch.setattr(module, "LIVE_SECONDS", 0.0)
+    monkeypatch.setenv("CONTEXTRENDER_KEEP_SESSIONS", "2")
+    words = ["gc", "--data", str(kit.data)]
+    assert main([*words, "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "local  a  sessions" in said and "Sessions would go: 1" in said
+    assert main(words) == 0
+    assert "Sessions deleted: 1" in capsys.readouterr().out
+    assert kit.names() == {"b", "c"}
+
+
+def test_of_several_processes_one_collects_an_interval(
+    later: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has a store and a retention of its own, over one data folder."""
+    others = [SqliteStore(later.data / "store.db") for _ in range(3)]
+    workers = []
+    for store in (later.runtime.store, *others):
+        worker = later.retention(keep_days=9, gc_minutes=60)
+        monkeypatch.setattr(worker, "_runtime", replace_store(later.runtime, store))
+        workers.append(worker)
+    with ThreadPoolExecutor(len(workers)) as threads:
+        gone = list(threads.map(lambda worker: worker.collect_in_turn(), workers))
+    assert sorted(len(one) for one in gone) == [0, 0, 0, 3]
+    later.sync("old")
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + 3600 + 10 * module.DAY)
+    assert [len(worker.collect_in_turn()) for worker in reversed(workers)] == [1, 0, 0, 0]
+    for store in others:
+        store.close()
+
+
+def test_other_limits_do_not_wait_for_their_turn(later: Kit) -> None:
+    assert later.retention(keep_days=11).collect_in_turn() == []
+    assert len(later.retention(keep_days=9).collect_in_turn()) == 3
+
+
+def replace_store(runtime: Runtime, store: Store) -> Runtime:
+    """The same walkers over another connection to the same file."""
+    made = copy(runtime)
+    made.store = store
+    return made

@@ -1,0 +1,104 @@
+"""Where the threads of a service run: on one processor that the system chose."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from contextrender_bridge.server import build_app
+from contextrender_bridge.server.process.processor import OneProcessor
+from starlette.testclient import TestClient
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
+    reason="needs Linux and two processors",
+)
+
+
+@contextmanager
+def thread(begin: Callable[[], None] = lambda: None) -> Iterator[ThreadPoolExecutor]:
+    """One, and it has begun."""
+    with ThreadPoolExecutor(1, initializer=begin) as made:
+        made.submit(int).result()
+        yield made
+
+
+def place(of: ThreadPoolExecutor) -> set[int]:
+    """Where its thread may run."""
+    return of.submit(os.sched_getaffinity, 0).result()
+
+
+def test_threads_share_one_processor_for_the_block_and_none_after() -> None:
+    everywhere, processor = os.sched_getaffinity(0), OneProcessor()
+    with thread(processor.join) as early, thread(processor.join) as late, thread() as other:
+        with processor.first():
+            assert os.sched_getaffinity(0) == everywhere
+            processor.choose()
+            chosen = os.sched_getaffinity(0)
+            assert len(chosen) == 1
+            assert place(early) == place(late) == chosen
+            assert place(other) == everywhere
+        assert os.sched_getaffinity(0) == place(early) == place(late) == everywhere
+
+
+def test_who_joins_later_is_where_the_others_are() -> None:
+    processor = OneProcessor()
+    with processor.first():
+        processor.choose()
+        with thread(processor.join) as later:
+            assert place(later) == os.sched_getaffinity(0)
+
+
+def test_who_leaves_may_run_anywhere_though_a_thread_begins_where_its_maker_is() -> None:
+    everywhere, processor = os.sched_getaffinity(0), OneProcessor()
+    with processor.first():
+        processor.choose()
+        with thread() as heir, thread(processor.leave) as left:
+            assert place(heir) == os.sched_getaffinity(0)
+            assert place(left) == everywhere
+
+
+def test_a_thread_that_has_ended_does_not_matter() -> None:
+    processor = OneProcessor()
+    with processor.first():
+        with thread(processor.join):
+            pass
+        processor.choose()
+        assert len(os.sched_getaffinity(0)) == 1
+
+
+def test_switched_off_it_moves_nothing() -> None:
+    everywhere, processor = os.sched_getaffinity(0), OneProcessor(on=False)
+    with processor.first(), thread(processor.join) as one:
+        processor.choose()
+        assert os.sched_getaffinity(0) == place(one) == everywhere
+
+
+@pytest.mark.parametrize("on", ["true", "false"])
+def test_walkers_run_where_the_loop_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on: str
+) -> None:
+    monkeypatch.setenv("CONTEXTRENDER_ONE_PROCESSOR", on)
+    app = build_app(tmp_path)
+    chosen, processor = threading.Event(), app.state.service.processor
+    choose = processor.choose
+
+    def told() -> None:
+        choose()
+        chosen.set()
+
+    processor.choose = told
+    others = set(threading.enumerate())
+    with closing(app.state.service), TestClient(app) as client:
+        assert chosen.wait(60)
+        for name in ("render", "timeline"):
+            client.post(f"/walker/{name}", headers={"authorization": "Bearer none"}, json={})
+        begun = set(threading.enumerate()) - others
+        walker, look = (
+            next(one for one in begun if one.name.startswith(pool)) for pool in ("walker", "look")
+        )
+        assert (len(os.sched_getaffinity(walker.native_id or 0)) == 1) == (on == "true")
+        assert os.sched_getaffinity(look.native_id or 0) == os.sched_getaffinity(0)

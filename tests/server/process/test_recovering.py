@@ -1,0 +1,95 @@
+"""What an app does by itself, it does while it is served, whenever its store could be opened."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from contextrender_bridge.server.process import recovering
+from contextrender_bridge.server.process.recovering import Recovering
+from contextrender_bridge.server.process.regularly import now_and_then
+from starlette.applications import Starlette
+
+from graph.store.writes import StoreUnavailable
+
+LONG = 1e6
+
+
+def served(build: Callable[[], Starlette], begun: threading.Event) -> list[str]:
+    """What is sent to a server that ends once something has begun."""
+    sent = []
+
+    async def run() -> None:
+        app = Recovering(build, lambda: None)
+        steps = iter(("lifespan.startup", "lifespan.shutdown"))
+
+        async def receive() -> dict[str, Any]:
+            step = next(steps)
+            if step == "lifespan.shutdown":
+                await asyncio.to_thread(begun.wait, 30)
+            return {"type": step}
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(str(message["type"]))
+
+        await app({"type": "lifespan"}, receive, send)
+
+    asyncio.run(run())
+    return sent
+
+
+@pytest.mark.parametrize("refusals", [0, 2])
+def test_an_app_works_by_itself_until_the_server_ends(
+    refusals: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovering, "AGAIN_SECONDS", 0.001)
+    worked, ended, tries = threading.Event(), threading.Event(), [None] * refusals
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with now_and_then("work", worked.set, LONG):
+            yield
+        ended.set()
+
+    def build() -> Starlette:
+        if tries:
+            tries.pop()
+            raise StoreUnavailable("Away.")
+        return Starlette(lifespan=lifespan)
+
+    sent = served(build, worked)
+    assert worked.is_set()
+    assert ended.is_set()
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+def test_a_server_without_a_store_ends_in_order() -> None:
+    begun = threading.Event()
+
+    def build() -> Starlette:
+        begun.set()
+        raise StoreUnavailable("Away.")
+
+    assert served(build, begun)[-1] == "lifespan.shutdown.complete"
+
+
+def test_what_fails_is_done_again() -> None:
+    turns = []
+
+    async def run() -> None:
+        done = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def work() -> None:
+            turns.append(1)
+            if len(turns) < 3:
+                raise StoreUnavailable("Away.")
+            loop.call_soon_threadsafe(done.set)
+
+        async with now_and_then("work", work, 0.001):
+            await done.wait()
+
+    asyncio.run(run())
+    assert len(turns) >= 3

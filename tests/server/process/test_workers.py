@@ -1,0 +1,138 @@
+"""`contextrender serve --workers 2`: one service, whichever of its processes answers."""
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.server.http.test_replies import error
+from tests.server.servers import BIN, Server, running
+from tests.server.watching.test_metrics import figures
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.slow
+
+Connect = Callable[..., httpx.Client]
+PATIENCE_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    data = tmp_path_factory.mktemp("workers") / "data"
+    command = [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data)]
+    with running([*command, "--workers", "2"], data, CONTEXTRENDER_USER_CALLS="6000") as server:
+        yield server
+        assert server.stop(signal.SIGTERM) == 0
+        assert not workers_of(server)
+
+
+@pytest.fixture
+def connect(server: Server) -> Iterator[Callable[..., httpx.Client]]:
+    """Makes clients, each with connections of its own."""
+    with ExitStack() as open_ones:
+        yield lambda *token: open_ones.enter_context(server.client(*token))
+
+
+def workers_of(server: Server) -> list[int]:
+    """The worker processes that are alive."""
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+    return [int(pid) for pid in children.read_text().split()] if children.exists() else []
+
+
+def sync(client: httpx.Client, session: str, count: int) -> httpx.Response:
+    """Records a history of so many messages, from its beginning."""
+    messages = [{"role": "user", "content": f"message {number}"} for number in range(count)]
+    fields = {"session": session, "messages": messages}
+    return client.post("/walker/sync", json=fields)
+
+
+def test_a_session_goes_on_in_whichever_process_answers(connect: Connect) -> None:
+    clients = [connect() for _ in range(8)]
+    for count, client in enumerate(clients, 1):
+        reply = sync(client, "wandering", count).json()["reports"][0]
+        assert (reply["offset"], reply["recorded"], reply["branch"]) == (count, 1, 0)
+
+
+def test_figures_are_those_of_all_processes(connect: Connect) -> None:
+    clients = [connect() for _ in range(12)]
+    key = ("contextrender_calls_total", "", "sync", "200")
+    before = figures(clients[0])
+    for number, client in enumerate(clients):
+        assert sync(client, f"counted-{number}", 1).status_code == 200
+    pages = [figures(client) for client in clients]
+    assert {page[key] - before.get(key, 0) for page in pages} == {len(clients)}
+    assert all(page[("contextrender_calls_in_flight",)] >= 1 for page in pages)
+
+
+def test_a_token_taken_back_is_refused_by_every_process(server: Server, connect: Connect) -> None:
+    token = server.add_user("mallory")
+    clients = [connect(token) for _ in range(12)]
+    for number, client in enumerate(clients):
+        assert sync(client, f"s-{number}", 1).status_code == 200
+    assert server.command("user", "token", "mallory", "--revoke").returncode == 0
+    for number, client in enumerate(clients):
+        assert sync(client, f"s-{number}", 2).status_code == 401
+
+
+def test_failed_logins_are_counted_together(connect: Connect) -> None:
+    wrong = {"username": "nobody", "password": "not a password"}
+    answers = [connect().post("/user/login", json=wrong) for _ in range(11)]
+    assert [answer.status_code for answer in answers] == [401] * 10 + [429]
+    assert error(answers[-1])["code"] == "too_many_logins"
+
+
+def test_workers_are_replaced_while_calls_go_on(server: Server, connect: Connect) -> None:
+    """One is killed, then each is replaced by SIGHUP: what was acknowledged is there."""
+    ended = threading.Event()
+    recorded: dict[str, int] = {}
+    refused: list[object] = []
+
+    def agent(name: str) -> None:
+        count, client = 0, connect()
+        while not ended.is_set():
+            try:
+                answer = sync(client, name, count + 1)
+            except httpx.TransportError:  # its connection was with the one that was killed
+                client = connect()
+                continue
+            if answer.status_code != 200:
+                refused.append(answer.text)
+                return
+            count += 1
+            recorded[name] = count
+
+    agents = [threading.Thread(target=agent, args=(f"agent-{n}",)) for n in range(4)]
+    for thread in agents:
+        thread.start()
+    until(lambda: len(recorded) == 4)
+    old = workers_of(server)
+    os.kill(old[0], signal.SIGKILL)
+    until(lambda: len(workers_of(server)) == 2 and old[0] not in workers_of(server))
+    between = workers_of(server)
+    os.kill(server.process.pid, signal.SIGHUP)
+    until(lambda: len(now := workers_of(server)) == 2 and not set(now) & set(between))
+    ended.set()
+    for thread in agents:
+        thread.join(PATIENCE_SECONDS)
+    assert not refused
+    client = connect()
+    for name, count in recorded.items():
+        kept = sync(client, name, count).json()["reports"][0]
+        assert (kept["recorded"], kept["branch"]) == (0, 0)
+
+
+def test_while_used_is_for_one_process(tmp_path: Path) -> None:
+    command = [str(BIN / "contextrender"), "serve", "--workers", "2", "--while-used", "5"]
+    ran = subprocess.run(
+        [*command, "--port", "0", "--data", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ran.returncode == 1 and "--while-used" in ran.stderr

@@ -1,0 +1,346 @@
+"""Live and ready, over disks that are really full, read-only or damaged."""
+
+import asyncio
+import os
+import secrets
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+from contextrender_bridge.base.errors import ContextRenderError, NotReady
+from contextrender_bridge.base.paths import make_private
+from contextrender_bridge.base.settings import Settings
+from contextrender_bridge.client.credentials import load_credentials
+from contextrender_bridge.server import build_app
+from contextrender_bridge.server.watching import readiness as looks
+from contextrender_bridge.server.watching.readiness import Readiness
+from starlette.applications import Starlette
+
+from engine.models import embeddings
+from engine.models.breaker import CircuitBreaker
+from engine.models.litellm_embedder import LiteLLMEmbedder
+from graph.store.sqlite import SqliteStore
+from tests.api.client import error_of as error
+from tests.server.servers import BIN, Server, running
+from tests.support.disks import Disk, mounted
+from tests.support.waiting import until
+
+SERVE = [str(BIN / "contextrender"), "serve", "--port", "0", "--data"]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    with mounted(tmp_path / "disk", megabytes=12) as made:
+        yield made
+
+
+def ready(server: Server) -> httpx.Response:
+    return httpx.get(f"{server.url}/healthz/ready", timeout=20)
+
+
+def becomes(server: Server, status: int) -> httpx.Response:
+    seen: list[httpx.Response] = []
+
+    def reached() -> bool:
+        seen.append(ready(server))
+        return seen[-1].status_code == status
+
+    until(reached, why=lambda: seen[-1].text)
+    assert httpx.get(f"{server.url}/healthz/live").json() == {"status": "ok"}
+    return seen[-1]
+
+
+def sync(server: Server, session: str, text: str = "hello") -> httpx.Response:
+    with server.client() as client:
+        message = {"role": "user", "content": text}
+        return client.post("/walker/sync", json={"session": session, "messages": [message]})
+
+
+@contextmanager
+def unready(data: Path, **environment: str) -> Iterator[tuple[Server, str]]:
+    """A server whose store cannot be opened, and the sentence it prints."""
+    with (data.parent.parent / "err").open("w+b") as err:
+        command = [*SERVE, str(data)]
+        out = (data.parent.parent / "out").open("wb")
+        known = {**os.environ, "CONTEXTRENDER_MIN_FREE_MB": "1", **environment}
+        process = subprocess.Popen(command, env=known, stdout=out, stderr=err)
+        try:
+            url = _listens(process)
+            said = (data.parent.parent / "err").read_text
+            until(lambda: "trying on" in said(), alive=lambda: process.poll() is None, why=said)
+            yield Server(process, data, known, url), said()
+        finally:
+            process.kill()
+            process.wait()
+            out.close()
+
+
+def _listens(process: subprocess.Popen[bytes]) -> str:
+    """The address that a process listens at, as the kernel knows it."""
+
+    def address() -> str | None:
+        inodes = {
+            str(link.readlink())[8:-1]
+            for link in Path(f"/proc/{process.pid}/fd").iterdir()
+            if link.is_symlink() and str(link.readlink()).startswith("socket:")
+        }
+        for row in Path(f"/proc/{process.pid}/net/tcp").read_text().splitlines()[1:]:
+            words = row.split()
+            if words[3] == "0A" and words[9] in inodes:
+                return f"http://127.0.0.1:{int(words[1].split(':')[1], 16)}"
+        return None
+
+    return until(address, alive=lambda: process.poll() is None) or ""
+
+
+def test_a_healthy_server_is_live_and_ready(server: Server) -> None:
+    assert httpx.get(f"{server.url}/healthz").json() == {"status": "ok"}
+    assert httpx.get(f"{server.url}/healthz/live").json() == {"status": "ok"}
+    told = ready(server)
+    assert (told.status_code, told.json()["status"]) == (200, "ready")
+    assert told.json()["free_mb"] > 0
+    assert (told.json()["embedder"], told.json()["embedder_fails"]) == ("wordllama", False)
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_a_503_and_passes(disk: Disk) -> None:
+    data = disk.folder / "data"
+    with running([*SERVE, str(data)], data, CONTEXTRENDER_MIN_FREE_MB="1") as server:
+        assert sync(server, "before").status_code == 200
+        disk.fill()
+        error(sync(server, "during", "x" * 100_000), 503, "storage")
+        told = error(becomes(server, 503), 503, "not_ready")
+        assert "MB left" in told["message"]
+        with server.client() as client:
+            assert client.post("/walker/export_session", json={"session": "before"}).is_success
+        disk.empty()
+        becomes(server, 200)
+        assert sync(server, "after").status_code == 200
+        assert "Traceback" not in server.err
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_full_at_the_start(disk: Disk) -> None:
+    data = disk.folder / "data"
+    data.mkdir()
+    disk.fill()
+    with unready(data) as (server, said):
+        assert "Traceback" not in said
+        assert said.count("not ready") == 1
+        assert error(ready(server), 503, "not_ready")["message"].endswith(".")
+        error(httpx.post(f"{server.url}/walker/sync", json={}), 503, "not_ready")
+        assert httpx.get(f"{server.url}/healthz").json() == {"status": "ok"}
+        disk.empty()
+        becomes(server, 200)
+        server.url = _announced(data)
+        assert sync(server, "s").status_code == 200
+
+
+@pytest.mark.slow
+def test_a_read_only_disk_at_the_start(disk: Disk) -> None:
+    data = disk.folder / "data"
+    with running([*SERVE, str(data)], data, CONTEXTRENDER_MIN_FREE_MB="1") as first:
+        assert sync(first, "s").status_code == 200
+        first.stop()
+    disk.remount("ro")
+    with unready(data) as (server, said):
+        assert "Traceback" not in said
+        assert "cannot be written to" in error(ready(server), 503, "not_ready")["message"]
+        disk.remount("rw")
+        becomes(server, 200)
+        server.url = _announced(data)
+        with server.client() as client:
+            assert client.post("/walker/export_session", json={"session": "s"}).is_success
+
+
+def _announced(data: Path) -> str:
+    """Where clients find it: written up to two seconds after the store is there."""
+
+    def url() -> str | None:
+        with suppress(httpx.HTTPError, ContextRenderError):
+            if httpx.get(f"{(known := load_credentials(data)).url}/healthz").is_success:
+                return known.url
+        return None
+
+    return until(url) or ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "content", [b"no database at all " * 300, b"SQLite format 3\0" + b"\xff" * 4000]
+)
+def test_a_damaged_file_at_the_start(tmp_path: Path, content: bytes) -> None:
+    data = tmp_path / "in" / "data"
+    data.mkdir(parents=True)
+    (data / "store.db").write_bytes(content)
+    with unready(data) as (server, said):
+        assert "Traceback" not in said
+        assert "damaged" in error(ready(server), 503, "not_ready")["message"]
+        assert (data / "store.db").read_bytes() == content
+        (data / "store.db").unlink()
+        becomes(server, 200)
+    told = subprocess.run(
+        [str(BIN / "contextrender"), "user", "list", "--data", str(data)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert told.returncode == 0
+
+
+def test_commands_over_a_damaged_file_say_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "store.db").write_bytes(b"no database at all " * 300)
+    told = subprocess.run(
+        [str(BIN / "contextrender"), "user", "list", "--data", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (told.returncode, told.stderr.count("\n")) == (1, 1)
+    assert "damaged" in told.stderr
+
+
+def folded(file: Path) -> bytes:
+    """What the file holds once its log is folded into it."""
+    with closing(sqlite3.connect(file)) as other:
+        assert other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
+    return file.read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["emptied", "cut", "noise", "another's", "older"])
+def test_a_database_that_is_cut_or_overwritten_takes_no_write(tmp_path: Path, how: str) -> None:
+    data, other = tmp_path / "data", tmp_path / "other"
+    if how == "another's":
+        SqliteStore(make_private(other) / "store.db").close()
+    with running([*SERVE, str(data)], data) as server:
+        file = data / "store.db"
+        begun = folded(file)
+        for number in range(20):
+            assert sync(server, f"s{number}", secrets.token_hex(9_000)).status_code == 200
+        whole = folded(file)
+        assert len(whole) > len(begun)
+        assert sync(server, "last").status_code == 200
+        told = {
+            "emptied": b"",
+            "cut": whole[: len(whole) // 2],
+            "noise": secrets.token_bytes(len(whole)),
+            "another's": (other / "store.db").read_bytes() if other.exists() else b"",
+            "older": begun,
+        }[how]
+        with file.open("r+b") as open_file:  # in place: it is the same file
+            open_file.truncate()
+            open_file.write(told)
+            open_file.truncate()
+        refused = error(sync(server, "u"), 503, "storage")["message"]
+        assert "cut or overwritten" in refused and "nothing was written" in refused
+        error(becomes(server, 503), 503, "not_ready")
+        file.write_bytes(whole)
+        becomes(server, 200)
+        assert sync(server, "u").status_code == 200
+
+
+@pytest.mark.slow
+def test_a_database_that_is_gone_takes_no_write(tmp_path: Path) -> None:
+    data = tmp_path / "in" / "data"
+    with running([*SERVE, str(data)], data, CONTEXTRENDER_MIN_FREE_MB="1") as server:
+        assert sync(server, "s").status_code == 200
+        (data / "store.db").rename(data / "aside.db")
+        assert "nothing was written" in error(sync(server, "t"), 503, "storage")["message"]
+        error(becomes(server, 503), 503, "not_ready")
+        assert not (data / "store.db").exists()
+        (data / "aside.db").rename(data / "store.db")
+        becomes(server, 200)
+        assert sync(server, "t").status_code == 200
+
+
+@pytest.mark.slow
+def test_a_file_damaged_while_it_is_served(tmp_path: Path) -> None:
+    data = tmp_path / "in" / "data"
+    with running([*SERVE, str(data)], data, CONTEXTRENDER_MIN_FREE_MB="1") as server:
+        for number in range(30):
+            assert sync(server, f"s{number}", os.urandom(3000).hex()).status_code == 200
+        _overwrite_pages(data / "store.db")
+        statuses = set()
+        with server.client() as client:
+            for number in range(30):
+                reply = client.post("/walker/export_session", json={"session": f"s{number}"})
+                statuses.add(reply.status_code)
+        assert 503 in statuses | {sync(server, "s0", "more").status_code}
+        told = error(becomes(server, 503), 503, "not_ready")
+        assert told["message"].count(".") >= 1
+        assert "Traceback" not in server.err
+
+
+def _overwrite_pages(path: Path) -> None:
+    """Folds the log into the file and damages all of it but the first page."""
+    code = (
+        "import sqlite3,sys; c=sqlite3.connect(sys.argv[1]);"
+        "c.execute('PRAGMA wal_checkpoint(TRUNCATE)').fetchall()"
+    )
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True)
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(os.urandom(size - 4096))
+
+
+def asked_from(address: str, app: Starlette, token: str = "") -> httpx.Response:
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(app, client=(address, 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://10.1.1.1") as http:
+            headers = {"authorization": f"Bearer {token}"} if token else {}
+            return await http.get("/healthz/ready", headers=headers)
+
+    return asyncio.run(ask())
+
+
+def test_why_not_is_for_this_machine_and_the_local_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONTEXTRENDER_MIN_FREE_MB", str(10**9))
+    app = build_app(tmp_path)
+    try:
+        token = app.state.service.accounts.local_token()
+        told = error(asked_from("10.0.0.9", app), 503, "not_ready")
+        assert told["message"] == "The server is not ready."
+        for known in (asked_from("127.0.0.1", app), asked_from("10.0.0.9", app, token)):
+            assert "MIN_FREE_MB" in error(known, 503, "not_ready")["message"]
+    finally:
+        app.state.service.close()
+
+
+def test_an_embedder_that_fails_is_told_and_does_not_take_the_server_away(tmp_path: Path) -> None:
+    broken = CircuitBreaker()
+    broken.fail()
+    embeddings._embedders["no/model"] = LiteLLMEmbedder("no/model", breaker=broken)
+    store = SqliteStore(tmp_path / "store.db")
+    readiness = Readiness(store, tmp_path, Settings(embed_model="no/model", min_free_mb=1))
+    told = asyncio.run(readiness.look())
+    assert (told["status"], told["embedder"], told["embedder_fails"]) == ("ready", "no/model", True)
+    readiness.close()
+    store.close()
+
+
+def test_a_store_that_hangs_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A labelled double: a disk that hangs cannot be had here."""
+    monkeypatch.setattr(looks, "ANSWER_SECONDS", 0.05)
+    store, goes_on = SqliteStore(tmp_path / "store.db"), threading.Event()
+    monkeypatch.setattr(store, "probe", goes_on.wait)
+    readiness = Readiness(store, tmp_path, Settings(min_free_mb=1))
+    for _ in range(3):
+        with pytest.raises(NotReady, match="does not answer"):
+            asyncio.run(readiness.look())
+    goes_on.set()
+    monkeypatch.setattr(looks, "ANSWER_SECONDS", 30)
+    assert asyncio.run(readiness.look())["status"] == "ready"
+    readiness.close()
+    store.close()

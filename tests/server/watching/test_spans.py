@@ -1,0 +1,140 @@
+"""OpenTelemetry's spans, in the SDK's own exporter in memory, of a service in this process."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from contextrender_bridge.base import spans
+from contextrender_bridge.in_process import embedded
+from contextrender_bridge.server import build_app
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from engine.models.litellm_embedder import EmbeddingUnavailable, LiteLLMEmbedder
+from engine.models.providers import litellm
+from tests.api.test_oversized import RUN as OVERSIZED
+from tests.support.provider_double import chat_reply, provider
+from tests.support.scripted_model import Model, chat, serving, whole
+
+CANARY = "CANARY_7731"
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+@pytest.fixture
+def told() -> Iterator[InMemorySpanExporter]:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    spans.use_opentelemetry(provider)
+    yield exporter
+    spans.use_nothing()
+
+
+async def ask(app: Any, token: str, walker: str, fields: dict[str, Any]) -> httpx.Response:
+    headers = {"authorization": f"Bearer {token}", "traceparent": f"00-{TRACE}-b7ad6b7169203331-01"}
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        return await client.post(f"/walker/{walker}", json=fields, headers=headers)
+
+
+def by_name(made: tuple[ReadableSpan, ...], name: str) -> list[ReadableSpan]:
+    return [one for one in made if one.name == name]
+
+
+def test_a_requests_walker_and_storage_are_inside_each_other(
+    tmp_path: Path, told: InMemorySpanExporter
+) -> None:
+    message = {"role": "user", "content": CANARY}
+    with embedded(tmp_path / "data") as service:
+        told.clear()
+        fields = {"session": CANARY, "messages": [message]}
+        assert asyncio.run(ask(service.app, service.token, "render", fields)).status_code == 200
+        wrong = {"session": "none", "turn": 7}
+        assert asyncio.run(ask(service.app, service.token, "explain", wrong)).status_code == 404
+    made = told.get_finished_spans()
+    (request,), (walker,) = by_name(made, "POST render"), by_name(made, "walker render")
+    (write,) = by_name(made, "store write")
+    assert by_name(made, "store read")
+    assert f"{request.context.trace_id:032x}" == TRACE
+    assert walker.parent is not None and walker.parent.span_id == request.context.span_id
+    assert write.parent is not None and write.parent.span_id == walker.context.span_id
+    assert write.attributes == {"db.system.name": "sqlite"}
+    (failed,) = by_name(made, "walker explain")
+    assert failed.attributes == {"error.type": "NotFound"}
+    assert not failed.status.is_ok and not failed.events and failed.status.description is None
+    assert CANARY not in "".join(one.to_json() for one in made)
+
+
+def test_provider_calls_tell_the_model_and_no_contents(
+    told: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A labelled double stands for LiteLLM's call."""
+
+    def fail(**_: Any) -> None:
+        raise ConnectionError(CANARY)
+
+    monkeypatch.setattr(litellm(), "embedding", fail)
+    with pytest.raises(EmbeddingUnavailable):
+        LiteLLMEmbedder("text-embedding-3-small", retries=0).embed([CANARY])
+    (made,) = told.get_finished_spans()
+    attributes = {"gen_ai.request.model": "text-embedding-3-small", "error.type": "ConnectionError"}
+    assert (made.name, made.attributes) == ("provider embedding", attributes)
+    assert CANARY not in made.to_json()
+
+
+def test_a_completion_is_inside_the_request_that_needs_it(
+    tmp_path: Path, told: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model is a labelled double."""
+    notes = {"notes": CANARY, "quotes": []}
+    with provider(lambda body: (200, chat_reply(notes))) as double:
+        monkeypatch.setenv("CONTEXTRENDER_MODEL", "openai/scripted-compactor")
+        monkeypatch.setenv("OPENAI_API_BASE", double.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "scripted")
+        with embedded(tmp_path / "data") as service:
+            fields = {"session": "s", "messages": OVERSIZED, "budget": 3000}
+            reply = asyncio.run(ask(service.app, service.token, "render", fields))
+        assert CANARY in reply.text
+    made = told.get_finished_spans()
+    (request,) = by_name(made, "POST render")
+    asked = by_name(made, "provider completion")
+    assert len(asked) == len(double.requests) >= 1
+    for one in asked:
+        assert one.parent is not None and one.parent.span_id == request.context.span_id
+        assert one.attributes == {"gen_ai.request.model": "openai/scripted-compactor"}
+    # It was run once until it had to wait, and again with the answer.
+    assert len(by_name(made, "walker render")) == 2
+    assert CANARY not in "".join(one.to_json() for one in made)
+
+
+def test_a_model_call_through_the_proxy_tells_the_providers_host_and_no_contents(
+    tmp_path: Path, told: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The provider is a labelled double; the service's HTTP is real."""
+    model = Model()
+    model.script = [whole(chat(CANARY))]
+    with serving(model, lifespan="off") as url:
+        monkeypatch.setenv("CONTEXTRENDER_UPSTREAM", f"{url}/{CANARY}")
+        app = build_app(tmp_path / "data")
+        token = app.state.service.accounts.local_token()
+        with serving(app) as service:
+            got = httpx.post(
+                f"{service}/s/{CANARY}/v1/chat/completions",
+                json={"model": "m", "messages": [{"role": "user", "content": CANARY}]},
+                headers={"x-contextrender-token": token, "authorization": f"Bearer {CANARY}"},
+                timeout=60,
+            )
+            assert got.json() == chat(CANARY)
+    assert CANARY in model.asked[0].path
+    made = told.get_finished_spans()
+    (request,) = by_name(made, "POST s")
+    (asked,) = by_name(made, "provider request")
+    assert asked.attributes == {"server.address": "127.0.0.1"}
+    for one in (asked, *by_name(made, "walker render")):
+        assert one.parent is not None and one.parent.span_id == request.context.span_id
+    assert by_name(made, "walker render")
+    assert CANARY not in "".join(one.to_json() for one in made)

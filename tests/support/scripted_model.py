@@ -1,0 +1,287 @@
+"""A labelled double: a model server on loopback that keeps its requests and answers as it is told.
+
+One entry of `script` a request, or what `answer` makes of it, in a thread of its own.
+"""
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+from contextrender_bridge.base.wire import Json
+
+
+@dataclass
+class Asked:
+    """A request that came to the model."""
+
+    method: str
+    path: str
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def header(self, name: str) -> str | None:
+        return next((v.decode() for k, v in self.headers if k == name.encode()), None)
+
+
+@dataclass
+class Reply:
+    """What the model answers: `chunks` with a pause before each; `breaks` ends it half way.
+
+    With `late` the pause also comes before the reply's beginning. `until` must hold before the last
+    chunk is sent.
+    """
+
+    chunks: list[bytes]
+    status: int = 200
+    headers: list[tuple[bytes, bytes]] = field(
+        default_factory=lambda: [(b"content-type", b"application/json")]
+    )
+    pause: float = 0.0
+    breaks: bool = False
+    late: bool = False
+    until: Callable[[], bool] = lambda: True
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(self.chunks)
+
+
+class Model:
+    """A scripted model server."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.script: list[Reply] = []
+        self.answer: Callable[[Asked], Reply] | None = None
+        self.cancelled = 0
+        self.url = ""
+        self._threads = ThreadPoolExecutor(64)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        body = b""
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if not message.get("more_body"):
+                break
+        query = scope["query_string"].decode()
+        path = scope["raw_path"].decode() + (f"?{query}" if query else "")
+        asked = Asked(scope["method"], path, list(scope["headers"]), body)
+        self.asked.append(asked)
+        if self.answer:
+            made = asyncio.get_running_loop().run_in_executor(self._threads, self.answer, asked)
+            reply = await made
+        else:
+            reply = self.script.pop(0)
+        start = {"type": "http.response.start", "status": reply.status, "headers": reply.headers}
+        watcher = asyncio.create_task(receive())
+        if reply.late:
+            await asyncio.wait({watcher}, timeout=reply.pause)
+        await send(start)
+        for number, chunk in enumerate(reply.chunks, 1):
+            while number == len(reply.chunks) and not reply.until():
+                await asyncio.sleep(0.01)
+            if reply.pause:
+                await asyncio.wait({watcher}, timeout=reply.pause)
+                if watcher.done():
+                    self.cancelled += 1
+                    return
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        watcher.cancel()
+        if not reply.breaks:
+            await send({"type": "http.response.body", "body": b""})
+
+
+@contextmanager
+def serving(app: Any, **options: Any) -> Iterator[str]:
+    """Serves an ASGI app on a loopback port of this process until the block ends; its address."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=1, **options
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+
+
+def whole(value: Any, status: int = 200, **headers: str) -> Reply:
+    """A plain JSON reply."""
+    extra = [(name.replace("_", "-").encode(), text.encode()) for name, text in headers.items()]
+    body = json.dumps(value).encode()
+    length = (b"content-length", str(len(body)).encode())
+    return Reply([body], status, [(b"content-type", b"application/json"), length, *extra])
+
+
+def stream(events: list[Any], *, named: bool = False, pause: float = 0.0) -> Reply:
+    """A reply of server-sent events; `named` with an event line each."""
+    chunks = []
+    for event in events:
+        data = event if isinstance(event, str) else json.dumps(event, separators=(", ", " : "))
+        name = f"event: {event['type']}\n" if named else ""
+        chunks.append(f"{name}data: {data}\n\n".encode())
+    return Reply(chunks, 200, [(b"content-type", b"text/event-stream; charset=utf-8")], pause)
+
+
+def chat(text: str | None = None, calls: list[Json] | None = None) -> Json:
+    """A chat completion."""
+    message: Json = {"role": "assistant", "content": text}
+    if calls:
+        message["tool_calls"] = calls
+    reason = "tool_calls" if calls else "stop"
+    choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
+    usage = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [choice],
+        "usage": usage,
+    }
+
+
+def chat_events(text: str = "", calls: list[Json] | None = None, usage: bool = True) -> list[Any]:
+    """A chat completion as stream events, its text and arguments in pieces."""
+
+    def chunk(delta: Json, reason: str | None = None) -> Json:
+        choice = {"index": 0, "delta": delta, "finish_reason": reason}
+        head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+        return {**head, "choices": [choice], "usage": None}
+
+    events: list[Any] = [chunk({"role": "assistant", "content": None if calls else ""})]
+    events += [chunk({"content": piece}) for piece in _pieces(text)]
+    for index, call in enumerate(calls or []):
+        function = call["function"]
+        opening = {**call, "function": {"name": function["name"], "arguments": ""}}
+        events.append(chunk({"tool_calls": [{"index": index, **opening}]}))
+        for piece in _pieces(function["arguments"]):
+            delta = {"index": index, "function": {"arguments": piece}}
+            events.append(chunk({"tool_calls": [delta]}))
+    events.append(chunk({}, "tool_calls" if calls else "stop"))
+    if usage:
+        counts = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
+        events.append({**chunk({}), "choices": [], "usage": counts})
+    return [*events, "[DONE]"]
+
+
+def call(call_id: str, name: str, **arguments: Any) -> Json:
+    """A chat tool call."""
+    body = {"name": name, "arguments": json.dumps(arguments)}
+    return {"id": call_id, "type": "function", "function": body}
+
+
+def said(blocks: list[Json], reason: str = "end_turn", name: str = "msg_1") -> Json:
+    """An Anthropic message; `name` is its id."""
+    return {
+        "id": name,
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": blocks,
+        "stop_reason": reason,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 9, "output_tokens": 4},
+    }
+
+
+def said_events(blocks: list[Json], reason: str = "end_turn", name: str = "msg_1") -> list[Json]:
+    """An Anthropic message as stream events."""
+    begun = {**said([], name=name), "stop_reason": None}
+    events: list[Json] = [{"type": "message_start", "message": begun}, {"type": "ping"}]
+    for index, block in enumerate(blocks):
+        empty, deltas = _opened(block)
+        events.append({"type": "content_block_start", "index": index, "content_block": empty})
+        events += [
+            {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas
+        ]
+        events.append({"type": "content_block_stop", "index": index})
+    delta = {"stop_reason": reason, "stop_sequence": None}
+    events.append({"type": "message_delta", "delta": delta, "usage": {"output_tokens": 4}})
+    return [*events, {"type": "message_stop"}]
+
+
+def response(items: list[Json]) -> Json:
+    """A Responses reply."""
+    return {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1,
+        "status": "completed",
+        "model": "m",
+        "output": items,
+        "usage": {"input_tokens": 9, "output_tokens": 4, "total_tokens": 13},
+    }
+
+
+def response_events(items: list[Json]) -> list[Json]:
+    """A Responses reply as stream events."""
+    begun = {**response([]), "status": "in_progress"}
+    events: list[Json] = [
+        {"type": "response.created", "response": begun},
+        {"type": "response.in_progress", "response": begun},
+    ]
+    for index, item in enumerate(items):
+        place = {"output_index": index, "item_id": item.get("id", f"item_{index}")}
+        opened = {**item, "status": "in_progress"}
+        if item["type"] == "function_call":
+            opened["arguments"] = ""
+        added = {"type": "response.output_item.added", "output_index": index, "item": opened}
+        events.append(added)
+        if item["type"] == "function_call":
+            kind = "response.function_call_arguments"
+            pieces = _pieces(item["arguments"])
+            events += [{"type": f"{kind}.delta", **place, "delta": piece} for piece in pieces]
+            events.append({"type": f"{kind}.done", **place, "arguments": item["arguments"]})
+        elif item["type"] == "message":
+            pieces = _pieces(item["content"][0]["text"])
+            delta = {"type": "response.output_text.delta", **place, "content_index": 0}
+            events += [{**delta, "delta": piece} for piece in pieces]
+        done = {"type": "response.output_item.done", "output_index": index, "item": item}
+        events.append(done)
+    events.append({"type": "response.completed", "response": response(items)})
+    return [{**event, "sequence_number": number} for number, event in enumerate(events)]
+
+
+def _opened(block: Json) -> tuple[Json, list[Json]]:
+    if block["type"] == "text":
+        deltas = [{"type": "text_delta", "text": piece} for piece in _pieces(block["text"])]
+        return {**block, "text": ""}, deltas
+    if block["type"] == "tool_use":
+        given = json.dumps(block["input"])
+        pieces = [{"type": "input_json_delta", "partial_json": p} for p in _pieces(given)]
+        return {**block, "input": {}}, pieces
+    deltas = [
+        {"type": "thinking_delta", "thinking": block["thinking"]},
+        {"type": "signature_delta", "signature": block["signature"]},
+    ]
+    return {"type": "thinking", "thinking": "", "signature": ""}, deltas
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[start : start + 5] for start in range(0, len(text), 5)]
+
+
+async def slowly(values: list[bytes], pause: float) -> AsyncIterator[bytes]:
+    """A request body that takes its time."""
+    for value in values:
+        await asyncio.sleep(pause)
+        yield value
