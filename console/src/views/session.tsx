@@ -23,11 +23,11 @@ import { Tools } from "./tools";
 
 const TABS: [View, string][] = [
   ["misses", "Misses"],
+  ["tools", "Tools"],
   ["timeline", "Timeline"],
   ["call", "One call"],
   ["graph", "Reuse graph"],
   ["result", "Results"],
-  ["tools", "Tools"],
   ["savings", "Savings"],
 ];
 

@@ -80,8 +80,9 @@ class Supervisor:
         for end in (wake, woken, self._told):
             os.set_blocking(end, False)
         signals = (*PASSED_ON, signal.SIGHUP, signal.SIGCHLD)
-        before = {number: signal.signal(number, lambda *_: None) for number in signals}
+        # First the pipe: a signal between the two would be lost.
         old = signal.set_wakeup_fd(woken)
+        before = {number: signal.signal(number, lambda *_: None) for number in signals}
         try:
             with selectors.DefaultSelector() as selector:
                 selector.register(wake, selectors.EVENT_READ)
@@ -198,9 +199,10 @@ class Supervisor:
             return
         code = 1
         try:
-            signal.set_wakeup_fd(-1)
             for each in (*PASSED_ON, signal.SIGHUP, signal.SIGCHLD):
                 signal.signal(each, signal.SIG_DFL)
+            # Last: what came before is heard by the supervisor, who passes it on again.
+            signal.set_wakeup_fd(-1)
             os.close(self._alive)
             code = self._work(self._places[number])
         except CommandError as error:
