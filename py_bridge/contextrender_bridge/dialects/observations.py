@@ -69,6 +69,7 @@ class ObservationTranscript(Read):
                 continue
             message = canonical_message(_as_chat(item))
             if message is None:
+                speaker = -1
                 self.places.append(None)
                 self._read_item(index, stays=True)
                 continue
