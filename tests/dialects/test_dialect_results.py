@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.dialects import DIALECTS, MessagePlan
+from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, MessagePlan
 
 from tests.dialects.bodies import body_with_users_call
 
@@ -152,3 +152,12 @@ def test_a_call_in_a_users_message_stays() -> None:
     first_left_out: list[Any] = [{"message": position, "calls": []} for position in (2, 3)]
     left = transcript.apply(MessagePlan(transcript.messages, first_left_out))
     assert left["messages"] == body["messages"][2:]
+
+
+def test_an_observation_follows_its_answer_or_is_a_users_words() -> None:
+    observation = {"role": "user", "content": "Observation:\n"}
+    answer, unread = {"role": "assistant", "content": "a"}, {"role": "robot", "content": "x"}
+    body = {"messages": [answer, observation, unread, observation]}
+    begun = OBSERVATIONS.read({"messages": body["messages"][:2]})
+    for read in (OBSERVATIONS.read(body), OBSERVATIONS.read(body, begun)):
+        assert [message["role"] for message in read.messages] == ["assistant", "tool", "user"]

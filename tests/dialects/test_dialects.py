@@ -155,15 +155,6 @@ def test_reading_on_is_reading_anew(dialect: str, data: st.DataObject, budget: i
         assert read_on.result(result) == anew.result(result)
 
 
-def test_an_observation_follows_its_answer_or_is_a_users_words() -> None:
-    observation = {"role": "user", "content": "Observation:\n"}
-    answer, unread = {"role": "assistant", "content": "a"}, {"role": "robot", "content": "x"}
-    body = {"messages": [answer, observation, unread, observation]}
-    begun = OBSERVATIONS.read({"messages": body["messages"][:2]})
-    for read in (OBSERVATIONS.read(body), OBSERVATIONS.read(body, begun)):
-        assert [message["role"] for message in read.messages] == ["assistant", "tool", "user"]
-
-
 @given(data=st.data())
 @modest
 def test_with_another_system_prompt_all_is_read_anew(dialect: str, data: st.DataObject) -> None:
