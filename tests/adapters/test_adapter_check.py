@@ -73,7 +73,7 @@ def test_a_call_is_shortened_and_nothing_is_left_behind(credentials: Credentials
 )
 def test_a_call_by_the_proxy(credentials: Credentials, settings: Json, told: str) -> None:
     inner = AsyncContextRender(credentials.url, credentials.token)
-    with serving(Standalone(Proxy(Settings(deadline=10.0, **settings), inner))) as address:
+    with serving(Standalone(Proxy(Settings(deadline=120.0, **settings), inner))) as address:
         done = checked("codex", "--proxy", address, **own(credentials))
     assert re.search(told, done.stdout), done.stdout
     check_left_nothing(credentials)

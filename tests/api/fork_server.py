@@ -67,6 +67,7 @@ def main() -> None:
         if not child:
             os._exit(run(json.loads(line)))
         print(child, flush=True)
+    os._exit(0)  # whatever threads the app's modules have begun
 
 
 if __name__ == "__main__":

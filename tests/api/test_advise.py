@@ -33,12 +33,6 @@ def test_only_the_first_calls_wanted_are_weighed(api: Api) -> None:
     assert "there is nothing to leave out" in report["sentence"]
 
 
-def test_a_wrong_number_of_calls_is_refused(api: Api) -> None:
-    for calls in (0, 401):
-        error = api.refused("advise", 422, "invalid_request", session="s", calls=calls)
-        assert error["message"] == "calls must be from 1 to 400"
-
-
 def test_other_policies_and_budgets_can_be_weighed(api: Api) -> None:
     api("sync", session="s", messages=RUN)
     policies, budgets = ["prune", "contextrender"], [3000, 96000]

@@ -13,12 +13,6 @@ from tests.api.transcripts import agent_run, assistant, call, result, user
 
 RUN = agent_run(3)
 CANARY = "CANARY_5512"
-OPTIONAL = {
-    "import_session": ["session"],
-    "look_at_node": ["session"],
-    "search": ["session", "query"],
-}
-REQUIRED = {"session", "messages", "data", "position", "value"}
 
 
 def refusals(service: Service, alice: User, broken: Any) -> None:
@@ -32,41 +26,6 @@ def refusals(service: Service, alice: User, broken: Any) -> None:
             assert told in error["message"], (walker, error)
             assert CANARY not in reply.text
     assert alice.graph() == before
-
-
-def test_a_body_that_is_not_a_json_object(service: Service, alice: User) -> None:
-    def broken(walker: str, fields: list[str], right: Json) -> Any:
-        for body in (f'{{"session": "{CANARY}', f"session={CANARY}", '{"session": NaN}', "\x00"):
-            yield body, 400, "invalid_json", "not valid JSON"
-        for body in (f'["{CANARY}"]', f'"{CANARY}"', "1", "null"):
-            yield body, 422, "invalid_request", "must be a JSON object"
-
-    refusals(service, alice, broken)
-
-
-def test_a_field_that_is_missing_or_unknown(service: Service, alice: User) -> None:
-    def broken(walker: str, fields: list[str], right: Json) -> Any:
-        for name in REQUIRED & set(fields) & set(right):
-            if name in OPTIONAL.get(walker, ()):
-                continue
-            body = json.dumps({k: v for k, v in right.items() if k != name})
-            yield body, 422, "invalid_request", f"'{name}' is required"
-        unknown = json.dumps({**right, "sesion": CANARY})
-        yield unknown, 422, "invalid_request", "There is no field 'sesion'; the fields are: "
-        reports = json.dumps({**right, "reports": [CANARY]})
-        yield reports, 422, "invalid_request", "There is no field 'reports'"
-
-    refusals(service, alice, broken)
-
-
-def test_a_field_of_the_wrong_kind(service: Service, alice: User) -> None:
-    def broken(walker: str, fields: list[str], right: Json) -> Any:
-        for name in fields:
-            for value in ([[CANARY]], [CANARY, [CANARY]]):
-                body = json.dumps({**right, name: value})
-                yield body, 422, "invalid_request", f"Field '{name}"
-
-    refusals(service, alice, broken)
 
 
 BAD_MESSAGES = {

@@ -1,6 +1,5 @@
 """What each model call was shown is a node, joined to its answer and to results, over HTTP."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -9,9 +8,7 @@ from contextrender_bridge.base.wire import Json
 
 from engine import policies
 from engine.policies import POLICIES
-from graph.sessions.caches import WORKING_SET
-from graph.store import rows
-from tests.api.conftest import Service, User
+from tests.api.conftest import User
 from tests.api.transcripts import agent_run, assistant
 
 MOST_BYTES = 200
@@ -123,17 +120,6 @@ def test_edges_tell_what_came_into_view_and_what_left(alice: User, policy: str) 
     assert changes < 4 * len(calls)
 
 
-def test_a_call_is_small(alice: User) -> None:
-    """What the next call goes on from is kept of the last two alone."""
-    settings: Json = {"policy": "contextrender_frozen", "budget": 2_000}
-    called(alice, "run", agent_run(80), **settings, model="gpt-5.1", client="tester")
-    calls = alice.graph().of("ModelCall")
-    assert len(calls) == 80
-    for call in calls:
-        assert len(rows.pack(rows.encode(call.fields))) <= MOST_BYTES
-    assert len(only(alice, "Continuation")["calls"]) == 2
-
-
 def test_a_repeated_call_changes_nothing(alice: User) -> None:
     run = agent_run(6)
     called(alice, "run", run[:-1], budget=700)
@@ -157,12 +143,6 @@ def test_an_answer_made_again_has_its_own_fact(alice: User) -> None:
         if answer.fields["position"] == at
     ]
     assert sorted(budgets) == [700, 900]
-
-
-def test_messages_that_no_call_here_led_to_have_no_fact(alice: User) -> None:
-    alice.api("sync", session="run", messages=agent_run(5))
-    assert facts(alice) == {}
-    assert spent(alice) == []
 
 
 def test_what_the_provider_said_is_noted_with_the_call(alice: User) -> None:
@@ -200,59 +180,6 @@ def test_bad_facts_are_refused(alice: User) -> None:
     alice.api("sync", session="run", messages=run)
     refused = {"session": "run", "used": {"messages": 1, "tokens": "many"}}
     alice.api.refused("note_usage", 422, "invalid_request", **refused)
-
-
-@pytest.mark.parametrize("policy", ["contextrender", "contextrender_frozen"])
-def test_what_a_prompt_repeats_is_told_without_memory(service: Service, policy: str) -> None:
-    """Texts leave, and excerpts and calls are cut: a fact alone does not tell which."""
-    run = agent_run(30, lines=5)
-    for message in run[1:]:
-        if message["role"] == "assistant":
-            message["content"] = f"{message['content']} So I go on. " + "It takes its time. " * 9
-    told = []
-    for forgets in (False, True):
-        user = service.new_user()
-        views = called(
-            user,
-            "run",
-            run,
-            before=WORKING_SET.clear if forgets else int,
-            budget=900,
-            policy=policy,
-        )
-        assert any(view["left_turns"] or view["shortened"] for view in views)
-        told.append([fact["tokens"] for _, fact in sorted(facts(user).items())])
-    assert told[0] == told[1]
-    assert all(tokens[-1] for tokens in told[0][1:])
-
-
-def test_an_answer_made_again_repeats_what_the_last_call_showed(service: Service) -> None:
-    """Also a branch of the branch that was answered goes on from there, in any process."""
-    run = agent_run(20, lines=5)
-    last = max(p for p, message in enumerate(run) if message["role"] == "assistant")
-    told = []
-    for forgets in (False, True):
-        user = service.new_user()
-        called(user, "run", run[: last + 1], budget=900, policy="contextrender_frozen")
-        if forgets:
-            WORKING_SET.clear()
-        other = [
-            *run[:last],
-            assistant("Another way to say it."),
-            {"role": "user", "content": "So?"},
-        ]
-        user.api("render", session="run", messages=other, budget=900, policy="contextrender_frozen")
-        (call,) = waiting(user)
-        told.append(call["tokens"])
-    assert told[0] == told[1]
-    assert told[0][-1] > 100
-
-
-def test_nothing_of_a_fact_is_content(alice: User) -> None:
-    run = agent_run(4)
-    called(alice, "run", run, budget=500)
-    told = json.dumps(list(facts(alice).values()))
-    assert "ORD-" not in told
 
 
 def test_an_upgraded_policy_does_not_rewrite_the_past(
@@ -304,21 +231,6 @@ def test_a_bill_that_comes_while_a_past_is_held_is_seen(alice: User, branch: int
         assert [one["billed"] for one in now[turn:]] == [None] * len(now[turn:])
 
 
-def test_remedies_are_for_what_misses_tells_after_an_upgrade(
-    alice: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another rule stands in for a later version's; it would have missed nothing then."""
-    called(alice, "run", agent_run(12), budget=500)
-    misses = alice.api("misses", session="run")["misses"]
-    assert misses
-    monkeypatch.setattr(policies, "POLICIES", {**POLICIES, "contextrender": POLICIES["full"]})
-    assert alice.api("misses", session="run")["misses"]
-    for miss in misses[:2]:
-        asked = {"turn": miss["turn"], "position": miss["position"]}
-        told = alice.api("remedies", session="run", **asked)
-        assert told["budget"] in told["tried"]
-
-
 def whole_and_rendered(alice: User, sent: str) -> tuple[list[Any], list[Any]]:
     """The notes of calls sent whole, and those of the same calls under a budget for everything."""
     run = agent_run(12, lines=5)
@@ -328,15 +240,6 @@ def whole_and_rendered(alice: User, sent: str) -> tuple[list[Any], list[Any]]:
         [call for branch in told["branches"] for call in branch["calls"]]
         for told in (alice.api("export_session", session=name) for name in ("whole", "all"))
     )  # type: ignore[return-value]
-
-
-@pytest.mark.parametrize("sent", ["whole", "held_out"])
-def test_a_call_sent_whole_notes_the_whole_history(alice: User, sent: str) -> None:
-    """What it shared with the call before, too, for both had everything."""
-    for one, other in zip(*whole_and_rendered(alice, sent=sent), strict=True):
-        assert one["sent"] == sent
-        for name in ("tokens", "shown", "replaced", "results"):
-            assert one.get(name) == other.get(name)
 
 
 def test_views_of_a_call_sent_whole_tell_what_the_model_saw(alice: User) -> None:

@@ -201,19 +201,6 @@ def repair_all(alice: User) -> None:
     with_store(alice, lambda store: [repair(store, one) for one in wrong(alice)])
 
 
-def test_a_result_that_its_call_no_longer_leads_to_comes_back(alice: User) -> None:
-    recorded(alice)
-    with reading(alice.data) as read:
-        ((returned,),) = read("SELECT number FROM kinds WHERE name = 'Returned'")
-    lost = [row for kind in rows_of(alice) for row in kind if row[0] == "edges"]
-    for row in lost:
-        if row[1][1] == returned:
-            damage(alice, row, "deleted")
-    WORKING_SET.clear()
-    (found,) = alice.api("recall", session="s", results=[3])["results"]
-    assert found["message"] == RUN[3]
-
-
 def wrong(alice: User) -> list[Finding]:
     owner = UUID(alice.root)
     return list(with_store(alice, lambda store: list(check_owner(store, owner, unreadable))))
@@ -244,21 +231,6 @@ def test_a_lost_message_is_named_and_what_is_before_it_is_shown(alice: User) -> 
     assert export["branches"][1]["messages"] == OTHER[9:]
     alice.api("import_session", session="copy", data=export)
     assert alice.api("explain", session="s", branch=1)["branch"] == 1
-
-
-@pytest.mark.slow
-def test_a_look_at_a_session_tells_what_is_lost_of_any_branch(alice: User) -> None:
-    recorded(alice)
-    assert alice.api("inspect_session", session="s")["damaged"] == ""
-    lost = [n for n in alice.graph().of("ToolResult") if n.fields["position"] == 11]
-    (session,) = alice.graph().of("Session")
-    damage(alice, ("nodes", (UUID(lost[0].id),)), "deleted")
-    WORKING_SET.clear()
-    told = alice.api("inspect_session", session="s", branch=1)["damaged"]
-    assert "branch 0 has lost nodes (1)" in told
-    damage(alice, ("nodes", (UUID(session.id),)), "deleted")
-    WORKING_SET.clear()
-    assert "its own row is lost" in alice.api("inspect_session", session="s", branch=1)["damaged"]
 
 
 def test_the_command_finds_and_repairs(alice: User, tmp_path: Any) -> None:
@@ -372,12 +344,3 @@ def test_a_changed_text_is_told_by_its_digest(alice: User) -> None:
             UUID(first.id),
         )
     assert "changed" in {one.kind for one in wrong(alice)}
-
-
-@pytest.mark.parametrize("key", ["s", "nothing"])
-def test_what_is_not_there_is_still_not_found(alice: User, key: str) -> None:
-    if key == "s":
-        recorded(alice)
-        alice.api("delete_session", session="s")
-    alice.api.refused("inspect_session", 404, "not_found", session=key)
-    alice.api.refused("delete_session", 404, "not_found", session=key)

@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from contextrender_bridge.base.wire import Json
 
-from graph.store.base import Store
-from graph.store.writes import Unit
 from tests.api.client import Conversation
 from tests.api.conftest import Service, User
 from tests.api.servers import Servers
@@ -160,25 +158,6 @@ def test_what_an_early_answer_could_not_write_is_asked_for_again(impatient: NewU
     whole = {"messages": RUN[:14], **fields}
     assert alice.api("render", **whole) == bob.api("render", **whole)
     alice.graph().check()
-
-
-def test_a_call_writes_to_the_store_once(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More would be more syncs; only a delete's end may be long, and comes in slices."""
-    written: list[int] = []
-    write = Store.write
-
-    def counting(self: Store, unit: Unit) -> None:
-        written.append(len(unit.insert))
-        write(self, unit)
-
-    monkeypatch.setattr(Store, "write", counting)
-    for case in WRITES:
-        alice = service.new_user()
-        alice.api("sync", session="s", messages=RUN[:8])
-        walker, fields = writes(alice)[case]
-        written.clear()
-        alice.api(walker, **fields)
-        assert len(written) == (3 if case == "a delete" else 1), case
 
 
 def test_after_a_failed_commit_a_session_goes_on_without_a_gap(impatient: NewUser) -> None:

@@ -45,12 +45,6 @@ def texts_sent(double: ProviderDouble) -> int:
     return sum(len(body["input"]) for body in double.requests)
 
 
-def test_nothing_is_embedded_while_everything_fits(alice: User) -> None:
-    alice.api("render", session="s", messages=RUN, budget=50_000)
-    assert set(models(alice)) == {""}
-    assert alice.api("inspect_session", session="s")["embedded"] == 0
-
-
 def test_vectors_are_kept_on_the_results(alice: User) -> None:
     alice.api("render", session="s", messages=RUN, budget=900)
     assert models(alice) == ["wordllama"] * len(POSITIONS)
@@ -70,18 +64,6 @@ def test_a_reply_says_what_the_call_itself_embedded(api: Api) -> None:
     assert embedded(50_000) == 0
     assert embedded(900) > 1000
     assert 0 < embedded(900) < 100, "the latest text"
-
-
-@pytest.mark.parametrize("looked", ["explain", "recall"])
-def test_vectors_made_by_looking_are_not_lost_to_the_next_rendering(
-    alice: User, looked: str
-) -> None:
-    alice.api("sync", session="s", messages=RUN)
-    asked = {"budget": 900} if looked == "explain" else {"query": "hub_3"}
-    alice.api(looked, session="s", **asked)
-    assert set(models(alice)) == {""}, "looking writes nothing"
-    alice.api("render", session="s", messages=RUN, budget=900)
-    assert models(alice) == ["wordllama"] * len(POSITIONS)
 
 
 def test_a_result_is_embedded_once(

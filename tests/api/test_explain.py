@@ -140,16 +140,6 @@ def test_a_turn_or_branch_that_is_not_there_is_said_so(api: Api) -> None:
     assert api("explain", session="s", branch=0, turn=4)["turn"] == 4
 
 
-def test_it_changes_nothing_stored(alice: User) -> None:
-    alice.api("sync", session="s", messages=RUN, settings={"budget": 900})
-    graph = alice.graph()
-    looks: list[Json] = [{}, {"budget": 300}, {"turn": 4}, {"policy": "reuse"}, {"parameters": {}}]
-    for fields in looks:
-        alice.api("explain", session="s", **fields)
-    assert alice.graph() == graph
-    assert alice.api("explain", session="s")["budget"] == 900
-
-
 @pytest.mark.parametrize("look", ["explain", "show_call"])
 def test_a_session_goes_on_while_somebody_looks_at_a_call(
     alice: User, monkeypatch: pytest.MonkeyPatch, look: str

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from contextrender_bridge.base.wire import Json
 
-from graph.sessions.caches import WORKING_SET
 from tests.api.client import Api, Conversation
 from tests.api.conftest import Service, User
 from tests.api.graph import count_rows
@@ -94,25 +93,3 @@ def test_every_setting_and_branch_has_its_own_and_deleting_removes_all(alice: Us
         alice.api("delete_session", session=session)
     assert not alice.graph().nodes
     assert count_rows(alice.data) == before
-
-
-def test_nothing_is_kept_while_everything_fits(alice: User) -> None:
-    alice.api("render", session="s", messages=RUN[:4], **SETTINGS)
-    assert frozen(alice) == []
-
-
-@pytest.mark.parametrize("policy", ["reuse_density", "contextrender_plus", "contextrender_frozen"])
-def test_texts_that_are_not_in_memory_are_read_from_the_graph(
-    api: Api, policy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sizes = CALLS[::6]
-    settings = SETTINGS | {"policy": policy}
-    at_hand = [api("render", session="a", messages=RUN[:size], **settings) for size in sizes]
-    for limit in (8_000, 40_000, 90_000):
-        monkeypatch.setattr(WORKING_SET, "limit", limit)
-        WORKING_SET.clear()
-        session = f"limit {limit}"
-        talk = Conversation(api, session)
-        for size, expected in zip(sizes, at_hand, strict=True):
-            reply = talk.send("render", RUN[:size], **settings)
-            assert reply == expected | {"session": session}

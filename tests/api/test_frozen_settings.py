@@ -2,13 +2,12 @@
 
 import json
 import time
-from typing import Any
 
 import pytest
 from contextrender_bridge.base.wire import Json
 
 from tests.api.client import Api
-from tests.api.transcripts import agent_run, assistant, call, result
+from tests.api.transcripts import agent_run
 
 POLICY = "contextrender_frozen"
 HOUR = 3_600.0
@@ -42,36 +41,3 @@ def test_after_a_caches_lifetime_everything_is_selected_anew(api: Api, pause: fl
     assert goes_on(0)
     assert goes_on(1) is False
     assert goes_on(180)
-
-
-def with_a_report(small: int, before: str) -> list[Json]:
-    """Small steps, then one of 3,000 tokens; `before` is what the first call asked for."""
-    report = "".join(f"row {n} of report_{n}_Q\n" for n in range(300))
-    steps = agent_run(small, lines=2)
-    steps[2:2] = [assistant(None, call("r0", "report", before)), result("r0", report)]
-    return [*steps, assistant(None, call("r1", "report", '{"of": "all"}')), result("r1", report)]
-
-
-def shown_of(api: Api, messages: list[Json], name: str, **parameters: Any) -> str:
-    reply = api(
-        "render",
-        session=f"{name} {len(messages)} {parameters}",
-        messages=messages,
-        budget=8_000,
-        policy=POLICY,
-        parameters=parameters,
-    )
-    return str(reply["messages"][-1]["content"])
-
-
-@pytest.mark.slow
-def test_a_large_newcomer_is_shown_in_part_but_not_that_of_a_repeated_call(api: Api) -> None:
-    shortened = set()
-    for small in range(52, 60):
-        other = with_a_report(small, '{"of": "none"}')
-        again = with_a_report(small, '{"of": "all"}')
-        whole = other[-1]["content"]
-        assert shown_of(api, again, "again") == whole
-        shown = shown_of(api, other, "other")
-        shortened.add(shown.startswith("[Excerpt: ") and len(shown) < len(whole) / 2)
-    assert True in shortened

@@ -4,7 +4,7 @@ import importlib
 from typing import Any
 
 from tests.api.conftest import User
-from tests.api.transcripts import agent_run, assistant, call, result, user
+from tests.api.transcripts import assistant, call, result, user
 
 CANARY = "CANARY_5512"
 FLOW = [
@@ -120,13 +120,3 @@ def label(kind: str, fields: dict[str, Any]) -> str:
         if node := getattr(importlib.import_module(module), kind, None):
             return repr(node(**fields))
     raise LookupError(kind)
-
-
-def test_a_long_run_is_whole_in_the_graph(alice: User) -> None:
-    run = agent_run(40, lines=2)
-    alice.api("sync", session="s", messages=run)
-    graph = alice.graph()
-    graph.check()
-    events = len(graph.of("Message")) + len(graph.of("ToolCall")) + len(graph.of("ToolResult"))
-    assert events == len(run) + 40
-    assert graph.counts["Next"] == events - 1

@@ -207,7 +207,7 @@ def test_a_caller_that_does_not_wait_finds_the_summary_at_the_next_call(
 
     model.answer = slow
     fields = {"session": "s", "messages": RUN, "budget": BUDGET, "policy": "compact"}
-    hurried = httpx.Client(base_url=service.http.base_url, timeout=0.3)
+    hurried = httpx.Client(base_url=service.http.base_url, timeout=httpx.Timeout(60, read=0.3))
     with hurried, pytest.raises(httpx.ReadTimeout):
         Api(hurried, alice.api.token)("render", **fields)
     assert asked.wait(60)

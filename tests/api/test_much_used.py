@@ -16,17 +16,6 @@ def history(uses: int) -> list[dict[str, Any]]:
     return made
 
 
-def test_its_edges_are_known_at_both_ends(alice: User) -> None:
-    for uses in range(USES + 1):
-        alice.api("sync", session="s", messages=history(uses))
-    graph = alice.graph()
-    graph.check()
-    used = graph.pairs("Reuse")
-    assert len(used) == USES
-    assert {target.fields["position"] for _, target, _ in used} == {2}
-    assert {source.kind for source, _, _ in used} == {"ToolCall"}
-
-
 def test_it_is_stored_as_if_recorded_at_once(alice: User) -> None:
     for uses in range(USES + 1):
         alice.api("sync", session="slow", messages=history(uses))

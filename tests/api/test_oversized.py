@@ -9,7 +9,7 @@ from engine.text.tokens import counter_for
 from graph.sessions.caches import WORKING_SET
 from tests.api.checks import orphans, tokens_inside
 from tests.api.client import Api
-from tests.api.conftest import Service, User
+from tests.api.conftest import User
 from tests.api.servers import Servers
 from tests.api.transcripts import assistant, call, result, user
 from tests.support.provider_double import ProviderDouble, chat_reply, failure, provider
@@ -96,14 +96,6 @@ def test_a_model_compacts_once_and_the_text_is_a_node_of_its_own(
     assert recalled["message"] == RUN[2]
 
 
-def test_the_call_that_had_it_made_says_what_that_took(api: Api, model: ProviderDouble) -> None:
-    fields = {"session": "s", "messages": RUN, "budget": 3000}
-    spent = [api.report("render", **fields)["usage"] for _ in range(2)]
-    assert [usage["model_tokens_in"] for usage in spent] == [1, 0]
-    assert [usage["model_tokens_out"] for usage in spent] == [1, 0]
-    assert len(model.requests) == 1
-
-
 def test_later_calls_of_the_session_reuse_it(api: Api, model: ProviderDouble) -> None:
     first = replacement(api("render", session="s", messages=RUN, budget=3000))
     later = [*RUN, assistant("Clean up?"), user("Yes.")]
@@ -140,10 +132,3 @@ def test_a_failing_model_leaves_an_excerpt_and_a_warning(
     reply = alice.api("render", session="s", messages=RUN, budget=3000)
     assert replacement(reply)["kind"] == "compaction"
     assert reply["warnings"] == []
-
-
-def test_a_compaction_goes_with_its_session(service: Service, model: ProviderDouble) -> None:
-    user = service.new_user()
-    user.api("render", session="s", messages=RUN, budget=3000)
-    user.api("delete_session", session="s")
-    assert not user.graph().nodes

@@ -99,13 +99,3 @@ def test_without_a_good_token_nothing_answers(service: Service, owner: User, tok
     for walker in endpoints(service):
         error_of(stranger.post(walker, **example(walker, "s")), 401, "unauthorized")
     assert service.http.post("/walker/list_sessions").status_code == 401
-
-
-def test_one_users_burst_of_sessions_does_not_show_in_anothers_replies(
-    owner: User, bob: User
-) -> None:
-    alone = [owner.api(walker, **example(walker, "s")) for walker in LOOKS_AT_A_SESSION]
-    for number in range(5):
-        bob.api("render", session=f"{number}", messages=[*RUN, user(f"{number}")], budget=600)
-    again = [owner.api(walker, **example(walker, "s")) for walker in LOOKS_AT_A_SESSION]
-    assert again == alone

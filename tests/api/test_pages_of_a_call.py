@@ -44,23 +44,6 @@ def test_they_are_in_the_order_of_their_column(agent: Api, sort: str) -> None:
         assert newest == sorted(newest, reverse=True)
 
 
-def test_by_order_come_those_taken_then_the_newest(agent: Api) -> None:
-    told = rows(agent, sort="order")
-    taken = [row["order"] for row in told if row["order"] is not None]
-    assert taken == list(range(1, len(taken) + 1)) and 0 < len(taken) < 30
-    rest = [row["position"] for row in told[len(taken) :]]
-    assert rest == sorted(rest, reverse=True)
-    back = [row["order"] for row in rows(agent, sort="order", down=True, rows=len(taken))]
-    assert back == taken[::-1]
-
-
-def test_sums_are_those_of_the_rows(agent: Api) -> None:
-    whole = agent("explain", session="s")
-    shown = [row for row in whole["results"] if row["shown"] == "complete"]
-    assert whole["whole_tokens"] == sum(row["tokens"] for row in shown) > 0
-    assert whole["call_tokens"] == sum(row["cost"] - row["tokens"] for row in shown) > 0
-
-
 def test_a_window_has_the_last_messages_and_the_last_shown(agent: Api) -> None:
     whole = agent("show_call", session="s")
     lines = whole["messages"]

@@ -14,7 +14,7 @@ from contextrender_bridge.base.wire import Json
 from tests.api.client import Api, Conversation
 from tests.api.conftest import Service
 from tests.api.servers import Servers
-from tests.api.transcripts import agent_run, assistant, user
+from tests.api.transcripts import agent_run
 from tests.support.provider_double import ProviderDouble, chat_reply, provider
 
 pytestmark = pytest.mark.slow
@@ -108,18 +108,3 @@ def test_what_processes_need_at_once_is_the_same_and_made_once_a_process_at_most
     asked = len(model.requests)
     assert [api("render", **fields) for api in everywhere]
     assert len(model.requests) == asked
-
-
-def test_branches_made_at_one_are_known_at_the_others(everywhere: list[Api]) -> None:
-    one, two, three = everywhere
-    first = [user("A question."), assistant("ORD-1 it is.")]
-    one("sync", session="s", messages=first)
-    two("sync", session="s", messages=[*first, user("And now?")])
-    other = three("sync", session="s", messages=[user("Another one.")])
-    assert other["branch"] == 1
-    again = one("sync", session="s", messages=[*first, user("And now?"), assistant("It is late.")])
-    assert (again["branch"], again["recorded"]) == (0, 1)
-    three("delete_session", session="s")
-    for each in everywhere:
-        each.refused("inspect_session", 404, "not_found", session="s")
-    assert one("sync", session="s", messages=first)["recorded"] == 2

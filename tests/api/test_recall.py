@@ -44,18 +44,6 @@ def test_by_query_the_best_first(recorded: User) -> None:
     assert all(each["message"] == RUN[each["position"]] for each in found)
 
 
-def test_it_changes_nothing_stored(recorded: User) -> None:
-    graph = recorded.graph()
-    recorded.api("recall", session="s", query="hub_3")
-    recorded.api("recall", session="s", results=[3])
-    assert recorded.graph() == graph
-
-
-def test_a_query_without_words_finds_something_or_nothing_but_answers(recorded: User) -> None:
-    for query in ("?", "\n", "é", "()[]*", "x" * 20_000):
-        assert len(recorded.api("recall", session="s", query=query)["results"]) <= 5
-
-
 def test_all_branches_are_looked_in_the_current_one_first(recorded: User) -> None:
     api = recorded.api
     api("sync", session="s", messages=[*RUN[:6], assistant("Stop."), user("?"), result("x", "y")])

@@ -9,7 +9,7 @@ from graph.sessions.caches import WORKING_SET
 from tests.api.client import Api, Conversation
 from tests.api.conftest import Service, User
 from tests.api.graph import count_rows
-from tests.api.transcripts import UNUSUAL, agent_run, assistant, call, result, user
+from tests.api.transcripts import UNUSUAL, agent_run, assistant, user
 from tests.support.strategies import transcripts
 
 RUN = agent_run(6)
@@ -49,14 +49,6 @@ def test_a_repeated_call_has_the_same_answer_and_changes_nothing(alice: User) ->
     assert alice.graph() == graph
 
 
-def test_nothing_new_renders_again(api: Api) -> None:
-    reply = api("render", session="s", messages=RUN, budget=700)
-    again = api(
-        "render", session="s", messages=[], offset=len(RUN), prefix=reply["digest"], budget=700
-    )
-    assert again == reply
-
-
 @pytest.mark.parametrize(
     ("offset", "prefix"),
     [(5, "f" * 32), (5, "x"), (3, None), (6, None), (900, None)],
@@ -70,14 +62,6 @@ def test_an_unknown_prefix_is_refused_with_the_number_recorded(
     for walker in ("sync", "render"):
         assert api.refused(walker, 409, "history_diverged", **fields)["recorded"] == 5
     assert api("sync", session="s", messages=RUN)["recorded"] == len(RUN) - 5
-
-
-def test_a_continuation_of_nothing_is_refused(alice: User) -> None:
-    error = alice.api.refused(
-        "render", 409, "history_diverged", session="new", messages=[], offset=2, prefix="f" * 32
-    )
-    assert error["recorded"] == 0
-    assert not alice.graph().nodes
 
 
 def test_a_rewritten_past_is_a_branch_and_the_old_one_stays(api: Api) -> None:
@@ -143,15 +127,6 @@ def test_every_kind_of_message_comes_back_exactly(api: Api) -> None:
     assert talk.send("render", UNUSUAL)["messages"] == UNUSUAL
     (branch,) = api("export_session", session="s")["branches"]
     assert branch["messages"] == UNUSUAL
-
-
-def test_a_call_id_used_again_belongs_to_the_latest_call(api: Api) -> None:
-    messages = [user("Twice.")]
-    for text in ("first ORD-1", "second ORD-2"):
-        messages += [assistant(None, call("same", "look", "{}")), result("same", text)]
-    assert api("render", session="s", messages=messages)["messages"] == messages
-    found = api("recall", session="s", results=[2, 4])["results"]
-    assert [each["turn"] for each in found] == [1, 2]
 
 
 @settings(

@@ -1,7 +1,6 @@
 """The answers do not depend on what a process happens to remember."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,24 +98,6 @@ def test_with_a_working_set_lost_before_every_call(service: Service, day: Day) -
         return api
 
     assert a_days_work(day.policy, forgetful) == day.replies
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("limit", [None, 0])
-def test_with_restarts(service: Service, servers: Servers, day: Day, limit: int | None) -> None:
-    token = service.new_user().api.token
-    with ExitStack() as stack:
-        started: dict[int, Api] = {}
-
-        def restarted(call: int) -> Api:
-            number = call // 6
-            if number not in started:
-                stack.close()
-                server = stack.enter_context(servers.running(service.data, working_set=limit))
-                started[number] = stack.enter_context(server.api(token))
-            return started[number]
-
-        assert a_days_work(day.policy, restarted) == day.replies
 
 
 def test_with_another_process_taking_every_other_call(

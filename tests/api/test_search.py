@@ -9,7 +9,7 @@ from contextrender_bridge.base.wire import Json
 
 from tests.api.client import Api
 from tests.api.conftest import User
-from tests.api.transcripts import UNUSUAL, agent_run, assistant, call, result, user
+from tests.api.transcripts import agent_run, assistant, call, result, user
 
 RUN = agent_run(6, lines=3)
 
@@ -62,14 +62,6 @@ def test_contents_are_found_newest_first(api: Api) -> None:
     assert (first["name"], first["tokens"]) == ("get_order", whole["tokens"])
 
 
-def test_within_a_session_nothing_else_is_looked_at(api: Api) -> None:
-    page = api("search", session="old", query="clerk_1@example")
-    assert {one["session"] for one in page["matches"]} == {"old"}
-    assert page["sessions"] == 1 and page["next"] is None
-    events = api("search", query="no such thing anywhere")
-    assert events["matches"] == [] and events["events"] > page["events"]
-
-
 def test_tools_arguments_and_texts_are_found(api: Api) -> None:
     calls = all_of(api, session="new", query="get_ORDER")
     assert {one["kind"] for one in calls} == {"call"} and len(calls) == 2
@@ -94,13 +86,6 @@ def test_errors_are_found_with_and_without_a_text(api: Api) -> None:
     assert places(all_of(api, errors=True, tool="read")) == [("failed", 2, "result")]
     assert places(all_of(api, errors=True, query="SUCH file")) == [("failed", 2, "result")]
     assert [one["failed"] for one in all_of(api, session="failed", query="word")] == [False]
-
-
-def test_blocks_and_unusual_messages_are_found(api: Api) -> None:
-    api("sync", session="unusual", messages=UNUSUAL)
-    kinds = [one["kind"] for one in all_of(api, session="unusual", query="ORD-1001")]
-    assert sorted(kinds) == ["assistant", "result", "result"]
-    assert len(all_of(api, session="unusual", query="é 😀")) == 1
 
 
 def test_pages_hold_everything_once(api: Api) -> None:

@@ -258,14 +258,3 @@ def test_a_deleted_sessions_name_starts_anew(api: Api) -> None:
     )
     assert error["recorded"] == 0
     assert api("render", **fields) == first
-
-
-def test_deleting_many_shelves_of_sessions_leaves_nothing(alice: User) -> None:
-    names = [f"run {number}" for number in range(66)]
-    for name in names:
-        alice.api("sync", session=name, messages=RUN[:2])
-    for name in [*names[:40], *names[:39:-1]]:
-        alice.api("delete_session", session=name)
-    assert alice.graph().counts == {}
-    alice.api("sync", session="new", messages=RUN[:2])
-    assert len(alice.api("list_sessions")["sessions"]) == 1

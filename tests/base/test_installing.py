@@ -2,12 +2,10 @@
 
 import sys
 from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 from contextrender_bridge import embedded
-from contextrender_bridge.base import installing
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.installing import how_to_install, how_to_serve
 from contextrender_bridge.cli import main
@@ -73,11 +71,3 @@ def test_what_needs_the_server_says_how_to_get_it(
     assert main(["serve"]) == 1
     said = capsys.readouterr().err
     assert said.startswith("contextrender: `contextrender serve` needs the server: `uv pip install")
-
-
-def test_an_index_needs_no_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nowhere(name: str) -> None:
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr(installing, "distribution", nowhere)
-    assert "install 'contextrender[server]'" in how_to_install("server")

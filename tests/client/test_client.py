@@ -1,8 +1,6 @@
 """The Python client against a real server."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -66,21 +64,6 @@ def test_only_new_messages_are_sent(
     assert second["messages"] == messages
 
 
-def test_the_answer_is_that_of_sending_everything(client: ContextRender, session: str) -> None:
-    messages = history(12)
-    for end in range(1, len(messages) + 1, 2):
-        step = client.render(session, messages[:end], budget=900)
-    whole = client.render(f"{session} at once", messages, budget=900)
-    assert {**step, "session": "", "usage": None} == {**whole, "session": "", "usage": None}
-    assert step["omitted"]
-
-
-def test_a_plan_leaves_out_the_messages(client: ContextRender, session: str) -> None:
-    reply = client.render(session, history(), want="plan")
-    assert not reply["messages"]
-    assert [shown["message"] for shown in reply["plan"] or ()] == list(range(7))
-
-
 def test_a_past_rewritten_in_place_is_sent_again(
     client: ContextRender, bodies: list[Json], session: str
 ) -> None:
@@ -91,15 +74,6 @@ def test_a_past_rewritten_in_place_is_sent_again(
     assert (bodies[-1]["offset"], len(bodies[-1]["messages"])) == (0, 7)
     assert reply["branch"] == 1
     assert reply["messages"] == messages
-
-
-def test_a_shorter_past_is_sent_again(
-    client: ContextRender, bodies: list[Json], session: str
-) -> None:
-    client.render(session, history())
-    reply = client.render(session, history(1))
-    assert bodies[-1]["offset"] == 0
-    assert reply["messages"] == history(1)
 
 
 def test_a_server_that_lost_the_session_gets_all_of_it(
@@ -160,16 +134,6 @@ def test_each_refusal_has_its_error(client: ContextRender, service: Credentials)
     assert lost.value.status == 0
     for kind in (InvalidRequest, NotFound, Unauthorized, Unreachable, HistoryDiverged, ServerError):
         assert issubclass(kind, ContextRenderError)
-
-
-def test_a_refused_message_does_not_disturb_the_session(
-    client: ContextRender, bodies: list[Json], session: str
-) -> None:
-    client.render(session, history(1))
-    with pytest.raises(InvalidRequest):
-        client.render(session, [*history(1), {"role": "nobody"}])
-    client.render(session, history(2))
-    assert [body["offset"] for body in bodies] == [0, 3, 3]
 
 
 @pytest.mark.parametrize(
@@ -272,17 +236,6 @@ def test_a_proxy_does_not_see_local_traffic(
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     with ContextRender(service.url, service.token) as client:
         client.list_sessions()
-
-
-def test_the_client_needs_httpx_alone() -> None:
-    program = (
-        "import sys; before = set(sys.modules); from contextrender_bridge import ContextRender; "
-        "print(*{m.partition('.')[0] for m in set(sys.modules) - before})"
-    )
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    loaded = set(found.stdout.split())
-    assert "httpx" in loaded
-    assert not loaded & {"engine", "numpy", "tiktoken", "pydantic", "starlette", "uvicorn"}
 
 
 def test_what_must_stay_is_in_the_request(client: ContextRender, session: str) -> None:

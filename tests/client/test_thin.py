@@ -31,14 +31,6 @@ sys.meta_path.insert(0, Missing())
 from contextrender_bridge.cli import main
 sys.exit(main(sys.argv[1:]))
 """
-IMPORTING = """
-import time
-start = time.process_time()
-import httpx
-between = time.process_time()
-from contextrender_bridge import ContextRender
-print((time.process_time() - between) / (between - start))
-"""
 
 
 @pytest.mark.parametrize("command", ["sessions", "show", "explain", "graph", "recall"])
@@ -71,10 +63,3 @@ def test_its_sources_are_python_3_10() -> None:
                 assert not newer & {alias.name for alias in node.names}, path
             if isinstance(node, ast.Import):
                 assert "tomllib" not in {alias.name for alias in node.names}, path
-
-
-def test_importing_the_client_costs_less_than_httpx_does() -> None:
-    """Processor time in one process each: what httpx takes is its own, and varies by machine."""
-    run = [sys.executable, "-c", IMPORTING]
-    ratios = [float(subprocess.run(run, capture_output=True, check=True).stdout) for _ in range(3)]
-    assert min(ratios) < 1, ratios

@@ -1,15 +1,12 @@
 """What was read of a history is not read again, and what was changed in it is noticed."""
 
 import copy
-import gc
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from contextrender_bridge import ContextRender, Credentials
 from contextrender_bridge.base.wire import Json, loads
-from contextrender_bridge.client import sent
 from contextrender_bridge.client.unchanged import Unchanged, held_by
 from hypothesis import given
 from hypothesis import strategies as st
@@ -135,64 +132,3 @@ def test_what_fit_read_is_not_what_render_is_given(
     assert fit.reply is not None
     assert fit.reply["digest"] == plain["digest"]
     assert offsets == [0, 1]
-
-
-def test_texts_are_kept_alive_up_to_a_limit(
-    client: ContextRender,
-    offsets: list[int],
-    session: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sent, "MOST_CHARACTERS", 3 * sum(map(len, map(str, history(3)))))
-    runs = {f"{session} {n}": history(3) for n in range(6)}
-    for name, messages in runs.items():
-        client.fit(name, messages, fail_open=False, deadline=60)
-    kept = [past.items for past in client._core._sent._pasts.values()]
-    assert 0 < sum(map(bool, kept)) < 6
-    assert kept == sorted(kept)  # the newest
-    assert client._core._sent._characters == sum(
-        past.unchanged.characters for past in client._core._sent._pasts.values()
-    )
-    for name, messages in runs.items():
-        messages += history(4)[-2:]
-        client.fit(name, messages, fail_open=False, deadline=60)
-    assert offsets == [0] * 6 + [7] * 6
-
-
-@pytest.mark.parametrize("dialect", sorted(MAKERS))
-def test_what_is_old_is_not_read_again(client: ContextRender, session: str, dialect: str) -> None:
-    """Python's calls that a call makes are as many for a long history as for a short one."""
-
-    def made(results: int) -> int:
-        name = f"{session} {results}"
-        maker, key = MAKERS[dialect]
-        messages = history(results + 2)
-        if dialect == "observations":
-            for message in messages:
-                message.pop("tool_calls", None)
-                if message.pop("tool_call_id", None):
-                    message.update(role="user", content=f"Output: {message['content']}")
-                elif message["role"] == "assistant":
-                    message["content"] = "I look."
-        body = maker(messages)
-        items = body[key]
-        ends = len(items) - 4, len(items) - 2, len(items)
-        assert client.fit(name, {**body, key: items[: ends[0]]}, dialect=dialect, deadline=60).reply
-        assert client.fit(name, {**body, key: items[: ends[1]]}, dialect=dialect, deadline=60).reply
-        calls = 0
-
-        def count(frame: Any, event: str, _: object) -> None:
-            nonlocal calls
-            calls += event == "call" and "/contextrender_bridge/" in frame.f_code.co_filename
-
-        gc.disable()
-        sys.setprofile(count)
-        fit = client.fit(name, {**body, key: items}, dialect=dialect, budget=600, deadline=60)
-        sys.setprofile(None)
-        gc.enable()
-        assert fit.reply
-        assert fit.reply["omitted"]
-        return calls
-
-    few, many = made(100), made(400)
-    assert many < 1.3 * few, (few, many)

@@ -29,25 +29,3 @@ def drawn(console: Console, selector: str, colours: int) -> bool:
 
 def choice(console: Console, name: str | re.Pattern[str]) -> Any:
     return console.page.get_by_role("combobox", name=name, exact=True)
-
-
-def has_colour(console: Console, selector: str, name: str) -> bool:
-    """Whether a canvas, as it is two frames later, has a colour of the style sheet."""
-    found: bool = console.page.locator(selector).evaluate(
-        """async (canvas, name) => {
-            const frame = () => new Promise(requestAnimationFrame);
-            for (let frames = 0; frames < 3; frames++) await frame();
-            const { width, height } = canvas;
-            const ctx = new OffscreenCanvas(width, height)
-                .getContext("2d", { willReadFrequently: true });
-            const style = getComputedStyle(document.documentElement);
-            ctx.fillStyle = style.getPropertyValue(`--${name}`).trim();
-            ctx.fillRect(0, 0, 1, 1);
-            const [wanted] = new Uint32Array(ctx.getImageData(0, 0, 1, 1).data.buffer);
-            ctx.drawImage(canvas, 0, 0);
-            return new Uint32Array(ctx.getImageData(0, 0, width, height).data.buffer)
-                .includes(wanted);
-        }""",
-        name,
-    )
-    return found

@@ -6,7 +6,6 @@ from collections.abc import Callable
 import pytest
 
 from tests.console.conftest import ORDERS, PATIENCE_MS, Console
-from tests.console.looking import has_colour
 
 pytestmark = pytest.mark.slow
 
@@ -49,18 +48,6 @@ def test_bookmarks_stay_and_are_those_of_the_session(console: Console) -> None:
     expect(console.page.locator(".progress")).to_have_count(0)
     expect(console.page.locator(".grid")).to_be_visible()
     expect(console.page.get_by_role("button", name="Go to turn 12")).to_have_count(0)
-
-
-def test_a_bookmark_is_in_the_grid_and_in_the_map(console: Console) -> None:
-    page = loaded(console).page
-    page.get_by_role("button", name="Zoom in").click()
-    page.locator("canvas.minimap").wait_for()
-    assert not has_colour(console, "canvas.minimap", "accent")
-    page.locator(".grid").focus()
-    page.locator(".grid").press("b")
-    page.wait_for_function("localStorage.length > 1")
-    assert has_colour(console, "canvas.minimap", "accent")
-    assert has_colour(console, ".grid canvas", "accent")
 
 
 def test_a_copied_link_has_the_bookmarks(visit: Callable[..., Console]) -> None:

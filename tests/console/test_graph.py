@@ -94,44 +94,6 @@ def test_a_large_graph_is_groups_that_open(console: Console, service: Service) -
     assert nodes(console) > fitted
 
 
-def test_a_fitted_graph_is_within_the_window(console: Console) -> None:
-    console.open(LARGE, "graph")
-    console.page.locator(READY).wait_for()
-    for grouping in ("tool and turn", "tool", "turn"):
-        choice(console, "Groups by").select_option(grouping)
-        console.page.locator(READY).wait_for()
-        fitted = nodes(console)
-        canvas = console.page.locator(CANVAS)
-        canvas.focus()
-        for key in ("+", "+", "ArrowLeft", "f"):
-            canvas.press(key)
-        becomes(console, fitted)
-        assert blank_edges(console), grouping
-
-
-def blank_edges(console: Console) -> bool:
-    """Whether nothing reaches the right or the lower edge of the canvas."""
-    blank: bool = console.page.locator(CANVAS).evaluate(
-        """async canvas => {
-            await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
-            const { width, height } = canvas;
-            const ctx = new OffscreenCanvas(width, height)
-                .getContext("2d", { willReadFrequently: true });
-            ctx.drawImage(canvas, 0, 0);
-            const hues = (x, y, w, h) => {
-                const { data } = ctx.getImageData(x, y, w, h);
-                let count = 0;
-                for (let i = 0; i < data.length; i += 4)
-                    if (Math.max(data[i], data[i + 1], data[i + 2]) -
-                        Math.min(data[i], data[i + 1], data[i + 2]) > 60) count++;
-                return count;
-            };
-            return hues(width - 2, 0, 2, height) + hues(0, height - 2, width, 2) === 0;
-        }"""
-    )
-    return blank
-
-
 def test_one_results_lineage_is_shown_alone(console: Console, service: Service) -> None:
     graph = service("reuse_graph", session=LARGE)
     brought = {call: number for number, call in enumerate(graph["calls"])}
@@ -161,10 +123,3 @@ def test_one_results_lineage_is_shown_alone(console: Console, service: Service) 
 
 def _results(before: set[int], after: set[int], brought: dict[int, int]) -> int:
     return len(before) + 1 + len({brought[event] for event in after if event in brought})
-
-
-def test_an_unknown_lineage_is_told(console: Console) -> None:
-    console.page.evaluate(
-        "where => { location.hash = where }", f"#/session/{ORDERS}/graph?focus=r99999"
-    )
-    expect(console.page.get_by_text("There is no such result in this session")).to_be_visible()

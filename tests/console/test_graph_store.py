@@ -70,18 +70,6 @@ def event_before_a_result(service: Service) -> Any:
     return node
 
 
-def test_a_long_field_is_shortened_and_tells_its_length(service: Service) -> None:
-    service("sync", session="long text", messages=[{"role": "user", "content": "ab" * 5000}])
-    try:
-        branch = look(service, session="long text")["edges"][0]
-        ahead = look(service, id=branch["id"])["edges"]
-        message = look(service, id=next(e["id"] for e in ahead if e["kind"] == "Begins"))
-        (text,) = [field for field in message["fields"] if field["name"] == "text"]
-        assert text["length"] == 10_000 and text["text"] == "ab" * 200
-    finally:
-        service("delete_session", session="long text")
-
-
 def test_anothers_node_is_not_there(service: Service, other: str) -> None:
     for id in (look(service, session=ORDERS)["id"], look(service)["id"]):
         assert service.post("look_at_node", other, id=id).status_code == 404
@@ -111,12 +99,6 @@ def test_edges_are_followed_by_click_from_the_root(console: Console) -> None:
     page.locator("details").get_by_role("button", name="Copy").first.click()
     expect(page.locator("details").get_by_role("status").first).to_have_text("Copied")
     assert page.evaluate("navigator.clipboard.readText()").endswith(ORDERS)
-
-
-def test_an_unknown_node_is_a_sentence(console: Console) -> None:
-    console.page.evaluate("location.hash = '#/store/6b7fb7f0-0000-4000-8000-000000000000'")
-    expect(console.page.get_by_role("alert")).to_contain_text("there is no such node")
-    console.problems.clear()
 
 
 def test_the_neighbourhood_is_walked_by_clicking(console: Console, service: Service) -> None:

@@ -37,6 +37,7 @@ def test_a_text_is_found_in_a_session_and_leads_to_its_place(
     assert f"/result/{first['position']}" in console.page.url
 
 
+@pytest.mark.slow
 def test_errors_of_all_sessions_are_found_and_nothing_is_said_to_be_nothing(
     console: Console, service: Service
 ) -> None:

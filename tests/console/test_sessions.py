@@ -38,15 +38,6 @@ def test_it_shows_every_figure_of_a_session(console: Console, service: Service) 
     expect(cells.nth(5)).to_have_text(re.compile("just now|min ago"))
 
 
-def test_no_session_is_read_for_its_figures(console: Console) -> None:
-    asked: list[str] = []
-    console.page.on("request", lambda request: asked.append(request.url.rsplit("/", 1)[-1]))
-    console.page.reload()
-    expect(row(console, ORDERS)).to_be_visible()
-    walkers = {name for name in asked if name in ("savings", "timeline", "inspect_session")}
-    assert "list_sessions" in asked and not walkers
-
-
 def test_it_is_paged(console: Console) -> None:
     expect(rows(console)).to_have_count(25)
     console.page.get_by_role("button", name="Older").click()
@@ -83,20 +74,6 @@ def test_a_session_is_deleted_when_that_is_confirmed(console: Console, service: 
     assert service.post("inspect_session", session="doomed").status_code == 404
 
 
-def test_an_export_can_be_imported(console: Console, service: Service) -> None:
-    with console.page.expect_download() as found:
-        row(console, ORDERS).get_by_role("button", name=f"Export {ORDERS}").click()
-    assert found.value.suggested_filename == f"{ORDERS}.json"
-    data = json.loads(found.value.path().read_text())
-    service("import_session", session="copy", data=data)
-    # What calls were shown stays with the session in which it was noted.
-    both = [service.timeline(name) for name in ("copy", ORDERS)]
-    keys = ("turn", "results", "uses", "needed")
-    copied, original = ([{key: turn[key] for key in keys} for turn in turns] for turns in both)
-    assert copied == original
-    service("delete_session", session="copy")
-
-
 def test_exported_files_are_imported(console: Console, service: Service, tmp_path: Path) -> None:
     data = service("export_session", session=ORDERS)
     files = [tmp_path / "one.json", tmp_path / "notes.json"]
@@ -117,18 +94,6 @@ def test_exported_files_are_imported(console: Console, service: Service, tmp_pat
         expect(page.get_by_role("alert")).to_contain_text(told)
     console.problems.clear()  # The browser's own line about a refused request.
     service("delete_session", session="from-a-file")
-
-
-def test_a_dropped_file_is_imported(console: Console, service: Service) -> None:
-    data = service("export_session", session=ORDERS) | {"session": "dropped"}
-    drop = """text => {
-        const files = new DataTransfer();
-        files.items.add(new File([text], "dropped.json"));
-        dispatchEvent(new DragEvent("drop", { dataTransfer: files, cancelable: true }));
-    }"""
-    console.page.evaluate(drop, json.dumps(data))
-    console.page.get_by_role("heading", name="dropped", level=1).wait_for()
-    service("delete_session", session="dropped")
 
 
 def test_a_user_without_sessions_is_told_how_one_begins(console: Console) -> None:

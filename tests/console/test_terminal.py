@@ -96,14 +96,6 @@ def test_the_terminal_asks_for_what_it_shows(service: Service) -> None:
     assert " earlier" in shown
 
 
-def test_reasons_are_readable_in_eighty_columns(service: Service) -> None:
-    shown = run(service, "explain", ORDERS, "--turn", "30", "--budget", "2000", columns=80)
-    assert max(map(len, shown.splitlines())) <= 80
-    assert "no room left after others were taken" in " ".join(
-        " ".join(line[52:].split()) for line in shown.splitlines()
-    )
-
-
 @pytest.mark.slow
 def test_what_calls_lacked_is_listed(service: Service) -> None:
     view = json.loads(run(service, "show", LARGE, "--misses", "--json"))
@@ -129,12 +121,6 @@ def test_the_graph_is_drawn_in_every_format(service: Service, tmp_path: Path) ->
     assert len(paths) == len(view["edges"])
     fewer = json.loads(run(service, "graph", ORDERS, "--format", "json", "--tool", "get_order"))
     assert 0 < len(fewer["edges"]) < len(view["edges"])
-
-
-def test_a_drawing_that_cannot_be_written_is_a_sentence(service: Service, tmp_path: Path) -> None:
-    nowhere = tmp_path / "none" / "graph.svg"
-    said = run(service, "graph", ORDERS, "--output", str(nowhere), status=1)
-    assert said == f"contextrender: cannot write {nowhere}: No such file or directory.\n"
 
 
 @pytest.mark.parametrize("form", ["dot", "mermaid", "svg"])

@@ -1,7 +1,6 @@
 """The views on one session."""
 
 import re
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -141,26 +140,6 @@ def test_a_call_shows_what_explain_says(console: Console, service: Service) -> N
     expect(console.page.locator(".uses .chip").first).to_contain_text(value)
 
 
-def test_another_call_is_drawn_before_its_reasons_are_asked_for(
-    console: Console, service: Service
-) -> None:
-    assert all(turn["noted"] for turn in service.timeline(ORDERS)[38:40])
-    console.open(ORDERS, "call", 40)
-    expect(console.page.locator(".scores table")).to_be_visible()
-    asked: list[str] = []
-    for event in ("request", "requestfinished", "requestfailed"):
-        console.page.on(event, lambda one, event=event: asked.append(f"{event} {one.url}"))
-    with console.page.expect_request_finished(lambda one: "show_call" in one.url):
-        console.page.keyboard.press("ArrowLeft")
-    expect(console.page.locator(".turn input")).to_have_value("39")
-    calls = [one.replace(service.server.url, "") for one in asked if "_call" in one]
-    assert calls == [
-        f"{event} /walker/{walker}"
-        for walker in ("glimpse_call", "show_call")
-        for event in ("request", "requestfinished")
-    ]
-
-
 def test_a_call_shows_what_the_model_got_beside_all_there_was(
     console: Console, service: Service
 ) -> None:
@@ -234,15 +213,6 @@ def test_a_call_shows_its_answer(console: Console, service: Service) -> None:
     expect(said.locator("pre .lacking, .toolcall .lacking").first).to_be_visible()
 
 
-def test_what_is_found_in_an_answer_opens_it(console: Console, service: Service) -> None:
-    last = service.runs[ORDERS][-1]["content"]
-    console.page.evaluate(
-        "where => { location.hash = where }", f"#/search?session={ORDERS}&text=All+claims+are+filed"
-    )
-    console.page.get_by_role("listitem").get_by_role("link").first.click()
-    expect(console.page.get_by_role("region", name="The answer").locator("pre")).to_have_text(last)
-
-
 def test_two_calls_are_compared(console: Console, service: Service) -> None:
     turns = service.timeline(ORDERS)
     last = len(turns)
@@ -263,45 +233,12 @@ def test_two_calls_are_compared(console: Console, service: Service) -> None:
     expect(status).to_contain_text("messages differ")
 
 
-def test_a_call_is_compared_with_itself_under_other_settings(console: Console) -> None:
-    console.open(ORDERS, "call", 40)
-    console.page.get_by_role("spinbutton", name="Budget in tokens").fill("900")
-    console.page.get_by_text("Compare with another call").click()
-    expect(console.page.get_by_label("Compare with turn")).to_have_value("40")
-    expect(console.page.locator(".compare [role=status]")).to_contain_text("with what is asked")
-    expect(console.page.locator(".compare td.muted", has_text="–").first).to_be_visible()
-
-
 def test_a_question_mark_lists_the_keys(console: Console) -> None:
     console.page.keyboard.press("?")
     keys = console.page.get_by_role("dialog", name="Keys")
     expect(keys).to_contain_text("Open the call")
     keys.get_by_role("button", name="Close").click()
     expect(keys).to_be_hidden()
-
-
-def test_what_failed_is_tried_again_by_itself(console: Console) -> None:
-    console.page.route("**/walker/list_sessions", lambda route: route.abort())
-    console.page.reload()
-    expect(console.page.get_by_role("alert")).to_contain_text("does not answer")
-    console.page.unroute("**/walker/list_sessions")
-    expect(console.page.get_by_role("link", name=ORDERS, exact=True)).to_be_visible()
-    console.problems.clear()
-
-
-def test_who_has_just_left_a_call_is_not_brought_back(console: Console) -> None:
-    """What is asked follows into the address late: by then it may be another view's."""
-    console.open(ORDERS, "call", 40)
-    form = console.page.get_by_role("form", name="What if")
-    form.get_by_label("Budget in tokens").wait_for()
-    console.page.clock.install()
-    form.get_by_label("Budget in tokens").fill("3000")
-    graph = f"#/session/{ORDERS}/graph"
-    console.page.evaluate("where => history.replaceState(null, '', where)", graph)
-    console.page.clock.run_for(2000)
-    assert console.page.evaluate("location.hash") == graph
-    console.page.evaluate("dispatchEvent(new HashChangeEvent('hashchange'))")
-    console.page.locator("canvas[data-drawn]").wait_for()
 
 
 def shown(told: dict[str, Any]) -> set[int]:
@@ -446,48 +383,6 @@ def test_a_session_opens_on_what_its_calls_lacked(console: Console, service: Ser
     expect(row).to_contain_text(f"a budget of {found['budget']:,}")
     row.get_by_role("link", name=str(first["turn"]), exact=True).click()
     expect(page.locator(".answer")).to_contain_text(f"#{first['position']} {first['name']}")
-
-
-def test_what_would_have_shown_misses_is_told_net_over_the_session(
-    console: Console, service: Service
-) -> None:
-    view = service("misses", session=ORDERS)
-    assert view["next"] is None and 0 < len(view["misses"]) <= 20
-    found = [
-        service("remedies", session=ORDERS, turn=miss["turn"], position=miss["position"])
-        for miss in view["misses"]
-        if not miss["names_only"]
-    ]
-    budgets = [one["budget"] for one in found if one["budget"] is not None]
-    named = Counter(policy for one in found for policy in one["policies"])
-    policy = service.timeline_head(ORDERS)["policy"]
-
-    def seen(name: str, **more: Any) -> int:
-        view = service.complete("compare_policies", session=ORDERS, policies=[name], **more)
-        uses: int = view["policies"][0]["seen"]
-        return uses
-
-    console.open(ORDERS, "misses")
-    page = console.page
-    page.get_by_role("button", name="What would have shown").click()
-    told = page.locator(".remedies")
-    expect(told.locator(".spinner")).to_have_count(0)
-    larger = seen(policy, budget=max(budgets)) - seen(policy)
-    row = told.locator("li", has_text=f"with a budget of {max(budgets):,}")
-    expect(row).to_contain_text(f"{len(budgets)} of {len(found)} misses in view")
-    expect(row).to_contain_text(f"+{larger:,} uses in view")
-    for name, _ in named.most_common(3):
-        lost = seen(name) < seen(policy)
-        expected = f"Not {name}" if lost else name
-        expect(told.locator("li", has_text=expected)).not_to_have_count(0)
-    expect(page.get_by_role("button", name="Find out")).to_have_count(0)
-
-
-def test_a_session_that_lacked_nothing_says_so(console: Console) -> None:
-    console.open(ORDERS, "misses")
-    expect(console.page.locator("main")).to_contain_text(
-        re.compile("No call lacked anything|needed what was out of view")
-    )
 
 
 def test_tools_are_added_up(console: Console, service: Service) -> None:

@@ -1,10 +1,6 @@
 """The walkers behind the console, as the page calls them."""
 
-import gzip
-import json
-import os
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +8,6 @@ import pytest
 from tests.console.conftest import LARGE, ORDERS, Service
 
 pytestmark = pytest.mark.slow
-
-BESIDE = Path(__file__).resolve().parents[3] / "shared" / "traces" / "toolathlon.jsonl.gz"
-TRACES = Path(os.environ.get("TRACES") or BESIDE)
 
 
 def visible(turn: dict[str, Any], positions: list[int]) -> set[int]:
@@ -48,27 +41,6 @@ def test_the_newest_calls_come_first_where_they_are_asked_for(service: Service) 
 
 def test_the_timeline_agrees_with_explain(service: Service) -> None:
     agrees_with_explain(service, ORDERS, 12)
-
-
-@pytest.mark.slow
-def test_the_timeline_of_a_thousand_results_agrees_with_explain(service: Service) -> None:
-    agrees_with_explain(service, LARGE, 3)
-
-
-def test_a_recorded_session_agrees_with_explain(service: Service) -> None:
-    if not TRACES.exists():
-        pytest.skip(f"there are no recorded sessions at {TRACES}")
-    with gzip.open(TRACES) as lines:
-        run = next(
-            run
-            for run in map(json.loads, lines)
-            if sum(message["role"] == "tool" for message in run["messages"]) >= 60
-        )
-    service.record("recorded", run["messages"])
-    agrees_with_explain(service, "recorded", 6)
-    graph = service("reuse_graph", session="recorded")
-    assert len(graph["results"]["positions"]) >= 60 and graph["edges"]
-    service("delete_session", session="recorded")
 
 
 def test_show_call_is_explain_with_every_message(service: Service) -> None:

@@ -11,8 +11,6 @@ from contextrender_bridge.dialects.observations import has_observations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.plan.plan import shown_items
-from engine.plan.view import everything
 from engine.text.transcript import check_messages
 from tests.dialects.bodies import INTERNAL, MAKERS, STRANGE, bodies
 from tests.support.strategies import BUDGETS, modest, render
@@ -120,22 +118,6 @@ def is_unknown(dialect: str, item: Any) -> bool:
     )
 
 
-@given(data=st.data())
-@modest
-def test_a_longer_history_begins_as_the_shorter_one(dialect: str, data: st.DataObject) -> None:
-    body = data.draw(bodies(dialect, strange=False))
-    key = MAKERS[dialect][1]
-    whole = DIALECTS[dialect].read(body).messages
-    for end, item in enumerate(body[key]):
-        model_speaks = item.get("role") == "assistant" or item.get("type") == "function_call"
-        goes_on = end and body[key][end - 1].get("role") == "user" and item.get("role") == "user"
-        if model_speaks and not goes_on:
-            shorter = DIALECTS[dialect].read({**body, key: body[key][:end]}).messages
-            last = body[key][end - 1] if end else {}
-            if last.get("role") != "assistant" and last.get("type") != "function_call":
-                assert shorter == whole[: len(shorter)]
-
-
 @given(data=st.data(), budget=BUDGETS)
 @modest
 def test_reading_on_is_reading_anew(dialect: str, data: st.DataObject, budget: int) -> None:
@@ -157,15 +139,6 @@ def test_reading_on_is_reading_anew(dialect: str, data: st.DataObject, budget: i
 
 @given(data=st.data())
 @modest
-def test_with_another_system_prompt_all_is_read_anew(dialect: str, data: st.DataObject) -> None:
-    body = data.draw(bodies(dialect))
-    begun = DIALECTS[dialect].read(body)
-    other = {**body, "system": "Another.", "instructions": "Another."}
-    assert DIALECTS[dialect].read(other, begun).messages == DIALECTS[dialect].read(other).messages
-
-
-@given(data=st.data())
-@modest
 def test_a_result_shown_again_brings_its_call(dialect: str, data: st.DataObject) -> None:
     body = data.draw(bodies(dialect, strange=False))
     transcript = DIALECTS[dialect].read(body)
@@ -177,19 +150,6 @@ def test_a_result_shown_again_brings_its_call(dialect: str, data: st.DataObject)
     assert plan.hidden() == []
     left = transcript.apply(plan)
     assert sorted(ends(left)[0]) == sorted(ends(body)[0])
-
-
-@given(data=st.data())
-@modest
-def test_the_engines_everything_is_everything(dialect: str, data: st.DataObject) -> None:
-    body = data.draw(bodies(dialect))
-    transcript = DIALECTS[dialect].read(body)
-    rendered, _ = render(transcript.messages, 10**7)
-    if not transcript.messages:
-        return
-    shown = shown_items(rendered.view.history, everything(rendered.view))
-    items = [{"message": i.message, "calls": i.calls, "text": i.text} for i in shown]
-    assert transcript.apply(MessagePlan(transcript.messages, items)) == body
 
 
 @given(data=st.data())

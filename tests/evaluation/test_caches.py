@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from engine.text.tokens import counter_for
 from evaluation.caches import AnthropicCache, Billed, OpenAICache
 from evaluation.prompts import Prompts, Unit
@@ -104,8 +102,3 @@ def test_the_schemas_of_tools_stand_before_every_prompt() -> None:
         '[{"type":"function","function":{"name":"look","parameters":{}}}]'
     )
     assert list(Prompts(counter).billed(made)) == made
-
-
-@pytest.mark.parametrize("quarters", [True, False])
-def test_nothing_sent_is_nothing_billed(quarters: bool) -> None:
-    assert AnthropicCache(quarters=quarters).bill([]) == OpenAICache().bill([]) == Billed()

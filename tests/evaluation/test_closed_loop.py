@@ -12,7 +12,7 @@ from evaluation.bootstrap import Bootstrap
 from evaluation.cache import ScoreCache
 from evaluation.caches import AnthropicCache, OpenAICache
 from evaluation.cases import Case, cases_of
-from evaluation.closed_loop import calls_of, replay_in_closed_loop
+from evaluation.closed_loop import replay_in_closed_loop
 from evaluation.in_process import replay_run
 from evaluation.prompts import Prompts
 from evaluation.runs import Run
@@ -125,18 +125,6 @@ def test_calls_that_are_needed_together_are_issued_together() -> None:
     assert len(blind.asked[-1][4]["tool_calls"]) == 2
 
 
-def test_a_result_whose_call_is_not_recorded_cannot_be_fetched() -> None:
-    run = Run("orphan", "", "", [TASK, said("I look."), OWNER, MESSAGES[5]])
-    score = loop(Blind(2), run)
-    assert (score.steps, score.refetched, score.without) == (2, 0, 1)
-
-
-def test_a_result_answers_the_first_open_call_of_its_id() -> None:
-    one, two = call("x", '{"n": 1}'), call("x", '{"n": 2}')
-    messages = [said("", one, two), result("x", "1"), result("x", "2"), result("y", "?")]
-    assert calls_of(messages) == {1: one, 2: two}
-
-
 def long_run(name: str) -> Run:
     """A run whose last step draws on its first result, long after."""
     messages: list[Json] = [TASK]
@@ -173,11 +161,3 @@ def test_figures_of_the_closed_loop_are_there_only_when_it_was_replayed(tmp_path
         assert pruned["openai_loop"].value is not None
     open_only = replay_runs(runs, cases, 1, lambda _: None, ScoreCache(tmp_path))
     assert Bootstrap(open_only, 50).estimates(0)["openai_loop"].value is None
-
-
-def test_what_is_fetched_comes_when_its_step_does() -> None:
-    blind = Blind(2)
-    loop(blind, Run("run", "", "", MESSAGES, times=[0, 5, 10, 20, 30, 40]))
-    assert len(blind.times) == len(blind.asked[-1]) > len(MESSAGES)
-    assert blind.times == sorted(blind.times)
-    assert set(blind.times) <= {0, 5, 10, 20, 30}

@@ -98,20 +98,6 @@ def test_a_copied_session_counts_once() -> None:
     assert len(compactions_of(parts)) == 1
 
 
-def test_where_nothing_was_drawn_on_there_is_no_share() -> None:
-    score = measured(
-        Run("s#1", "", "", BEFORE),
-        Run("s#2", "", "", [user("Summary."), says("Done.")], continues="s#1"),
-    )
-    told = score.to_json()
-    assert told["count"] == 1 and told["steps"] == 0
-    assert told["summary_had_all"] is None and told["shown"] == {"400": None, "24000": None}
-
-
-def test_sessions_without_compaction_have_none() -> None:
-    assert measured(Run("s", "", "", BEFORE)).count == 0
-
-
 def test_replay_tells_of_sessions_with_compactions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

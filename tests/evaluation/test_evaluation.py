@@ -79,12 +79,6 @@ def test_the_bootstrap_is_the_same_every_time_and_follows_the_seed() -> None:
     assert whole == pytest.approx(seen / sum(each.events for each in recall))
 
 
-def test_one_task_has_no_interval() -> None:
-    estimate = Bootstrap(SCORES[:2], 50).estimates(0)["result_recall"]
-    assert estimate.value is not None
-    assert (estimate.low, estimate.high) == (None, None)
-
-
 def test_runs_of_one_task_are_drawn_together() -> None:
     alike = [SCORES[0], SCORES[0], SCORES[4], SCORES[4]]
     one_each = [SCORES[0], SCORES[4]]
@@ -161,13 +155,6 @@ def test_a_replay_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert kept.missing(changed, CASES) == CASES
     monkeypatch.setattr(cache, "code", lambda: "changed since")
     assert kept.missing(RUNS[0], CASES) == CASES
-
-
-@pytest.mark.slow
-def test_figures_do_not_depend_on_the_order_of_cases_or_workers() -> None:
-    turned = replay_runs(RUNS, CASES[::-1], 2, lambda _: None)
-    for run, other in zip(SCORES, turned, strict=True):
-        assert [case.to_json() for case in run.cases] == [c.to_json() for c in other.cases[::-1]]
 
 
 @pytest.mark.slow
@@ -250,36 +237,6 @@ def _check_page(html: str) -> None:
     verdict, curve, table = (html.index(part) for part in ('"verdict"', "<figure>", "<table"))
     assert verdict < curve < table
     assert "best for these runs" in html[verdict:curve] or "would save" in html[verdict:curve]
-
-
-def test_plots_are_the_same_every_time() -> None:
-    from evaluation.plots import Plotter
-
-    one, two = (Plotter(SCORES, Bootstrap(SCORES, 50)).all() for _ in range(2))
-    assert [plot.name for plot in one] == [plot.name for plot in two]
-    assert one[0].svg() == two[0].svg()
-    assert one[0].png() == two[0].png()
-
-
-@pytest.mark.slow
-def test_eval_writes_a_folder(
-    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "out"
-    arguments = [str(file), "--out", str(out), "--budget", "120", "--resamples", "20"]
-    assert main(["eval", *arguments, "--limit", "4"]) == 0
-    assert {path.name for path in out.iterdir()} == {
-        "report.html",
-        "figures.json",
-        "figures.csv",
-        "plots",
-        "scores",
-    }
-    printed = capsys.readouterr().out
-    assert f"The report is {out / 'report.html'}." in printed
-    assert "contextrender_plus@120 less contextrender@120" in printed
-    assert "Closed loop" in printed
-    assert "fetches again what it needs" in (out / "report.html").read_text()
 
 
 def test_a_missing_extra_is_named(

@@ -4,17 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.prices import price_from
 from contextrender_bridge.base.wire import Json
 
 from engine.costs import Usage
 from engine.models import summaries
-from engine.models.embeddings import NoEmbedder, load_embedder
-from engine.models.summaries import MODEL_POLICIES
-from engine.policies import POLICIES
+from engine.models.embeddings import NoEmbedder
 from engine.text.tokens import counter_for
-from evaluation.bootstrap import Bootstrap
 from evaluation.cache import ScoreCache
 from evaluation.caches import Billed
 from evaluation.cases import Case, cases_of
@@ -24,7 +20,7 @@ from evaluation.prices import RulePrices, price_of
 from evaluation.prompts import Prompts
 from evaluation.runs import Run
 from evaluation.scores import CaseScore, RunScore
-from evaluation.sums import COLUMNS, Sums, sums_of
+from evaluation.sums import Sums, sums_of
 from evaluation.workers import replay_runs
 
 
@@ -87,12 +83,6 @@ def test_the_papers_cost_leaves_out_runs_within_the_budget() -> None:
         assert value(name, sums_over(long, short)) == value(name, sums_over(long))
     both = sums_over(long, short)
     assert value("prompt_cost_10", both) == pytest.approx((210 + 14) / (280 + 41))
-
-
-def test_nothing_over_budget_has_no_standardized_cost() -> None:
-    sums = sums_over(score_of(Usage(50, 40, 9), Usage(50, 10, 9), over=False))
-    assert value("cost_relative", sums) != value("cost_relative", sums)
-    assert len(sums.values) == len(COLUMNS)
 
 
 def test_provider_bills_by_hand() -> None:
@@ -184,25 +174,6 @@ def test_full_history_costs_what_full_history_costs() -> None:
     assert value("cost_relative", sums) == value("prompt_cost_10", sums) == 1
 
 
-def test_what_a_policy_embeds_does_not_depend_on_the_others() -> None:
-    embedder = load_embedder("wordllama")
-    cases = cases_of("contextrender,prune,relevance", "100,1000")
-    together = replay_run(RUN, cases, embedder)
-    for number, case in enumerate(cases):
-        (alone,) = replay_run(RUN, [case], embedder).cases
-        assert alone.own == together.cases[number].own
-        assert (alone.own.embedded > 0) == (case.policy != "prune" and case.budget == 100)
-
-
-def test_every_policy_without_a_model_replays_within_the_budget() -> None:
-    for policy in POLICIES:
-        if policy == "full" or policy in MODEL_POLICIES:
-            continue
-        (score,) = replay_run(RUN, [Case(policy, 100)], load_embedder("wordllama")).cases
-        assert max(score.calls) <= 100 + score.tokens_outside, policy
-        assert score.recall.over_budget == 1, policy
-
-
 def test_a_policys_model_is_counted_and_a_failed_one_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,13 +199,6 @@ def test_a_policys_model_is_counted_and_a_failed_one_is_not_kept(
     assert kept.missing(run, cases) == cases[:1]
 
 
-def test_a_policy_that_needs_a_model_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CONTEXTRENDER_MODEL", "CTXGRAPH_MODEL"):
-        monkeypatch.delenv(name, raising=False)
-    with pytest.raises(CommandError, match="policy compact needs a model"):
-        cases_of("compact", "6000")
-
-
 def test_newest_results_complete_counts_calls_over_budget_that_follow_results() -> None:
     (score,) = replay_run(RUN, [Case("prune", 100)], NoEmbedder()).cases
     # Three calls: before the first there is no result, before the second all fits 100 tokens.
@@ -242,15 +206,3 @@ def test_newest_results_complete_counts_calls_over_budget_that_follow_results() 
     (tight,) = replay_run(RUN, [Case("prune", 70)], NoEmbedder()).cases
     assert tight.newest == 2
     assert tight.newest_complete < 2
-
-
-def test_a_figure_that_one_task_alone_has_has_no_interval() -> None:
-    over = score_of(Usage(300, 100, 9), Usage(1_000, 800, 9), task="a")
-    within = score_of(Usage(50, 40, 9), Usage(50, 10, 9), over=False, task="b")
-    known = Bootstrap([over, within, within], 200).estimates(0)
-    # Only task a exceeds the budget: every sample that draws it gives its cost and no other.
-    assert known["cost_relative"].value is not None
-    assert (known["cost_relative"].low, known["cost_relative"].high) == (None, None)
-    assert known["prompt_cost_10"].low is not None
-    other = score_of(Usage(400, 100, 9), Usage(1_000, 800, 9), task="c")
-    assert Bootstrap([over, within, other], 200).estimates(0)["cost_relative"].low is not None

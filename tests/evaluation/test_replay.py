@@ -18,7 +18,6 @@ from contextrender_bridge.server.process.temporary import temporary_service
 
 from engine.call.render_call import assemble, render_call
 from engine.history.history import History
-from engine.lookback.measures import recall_events
 from engine.models.embeddings import NoEmbedder, load_embedder
 from engine.parameters import Parameters
 from engine.text.tokens import content_text, counter_for
@@ -175,13 +174,6 @@ def test_a_small_run_by_hand() -> None:
     assert figures["tokens_full"] == sum(full)
 
 
-def test_value_recall_credits_copies() -> None:
-    score = replay_run(SMALL, [Case("prune", 90)], NoEmbedder()).cases[0].recall
-    assert score.result_recall is not None
-    assert score.value_recall is not None
-    assert score.result_recall < score.value_recall
-
-
 def test_replaying_in_steps_is_as_rendering_each_history_at_once(shipped: Run) -> None:
     case = CASES[0]
     seen: dict[int, Prompt] = {}
@@ -208,15 +200,6 @@ def test_replaying_in_steps_is_as_rendering_each_history_at_once(shipped: Run) -
         assert prompt.tokens_rendered == rendered.tokens_after <= case.budget
         shown = [assemble(messages[item.message], item) for item in rendered.items]
         assert prompt.messages == shown
-
-
-def test_full_history_misses_nothing(shipped: Run) -> None:
-    (score,) = replay_run(shipped, [Case("full", 6000)], NoEmbedder()).cases
-    figures = score.to_json()
-    assert figures["events"] == len(recall_events(shipped.messages))
-    assert figures["result_recall"] == figures["value_recall"] == 1
-    assert figures["tokens_rendered"] == figures["tokens_full"]
-    assert figures["share_saved"] == 0
 
 
 @pytest.mark.slow
@@ -249,13 +232,6 @@ def test_http_gives_the_same_figures(client: ContextRender, shipped: Run) -> Non
     assert listed == set(over_http.sessions)
     replay.forget()
     assert client.list_sessions()["sessions"] == []
-
-
-@pytest.mark.slow
-def test_http_replays_a_run_that_the_agent_opens(client: ContextRender) -> None:
-    run = run_of(said("How can I help?"), *SMALL.messages[1:])
-    over_http = HttpReplay(client).replay_run(run, CASES)
-    assert without_times(over_http) == without_times(replay_run(run, CASES, NoEmbedder()))
 
 
 def test_a_run_the_server_refuses_is_named(client: ContextRender) -> None:

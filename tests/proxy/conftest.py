@@ -57,7 +57,7 @@ def start_all(credentials: Credentials) -> Iterator[Start]:
                 "anthropic_upstream": f"{model.url}/v1",
                 "budget": 600,
                 "policy": "contextrender",
-                "deadline": 10.0,
+                "deadline": 120.0,
                 **settings,
             }
             service_url, good = url or credentials.url, token or credentials.token
@@ -65,7 +65,7 @@ def start_all(credentials: Credentials) -> Iterator[Start]:
             proxy = Proxy(Settings(**chosen), client, own_token=own_token, secret=secret)
             app = OwnHosts(Standalone(proxy))
             address = open_things.enter_context(serving(app, **options))
-            http = open_things.enter_context(httpx.Client(base_url=address, timeout=30))
+            http = open_things.enter_context(httpx.Client(base_url=address, timeout=300))
             service = open_things.enter_context(ContextRender(credentials.url, credentials.token))
             return Setup(address, model, http, service, proxy)
 
@@ -109,5 +109,5 @@ def data_of(credentials: Credentials) -> Path:
 def add_user(data: Path, user: str) -> str:
     code = "import sys; from contextrender_bridge.cli import main; sys.exit(main())"
     command = [sys.executable, "-c", code, "user", "add", user, "--data", str(data)]
-    made = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    made = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     return made.stdout.strip()

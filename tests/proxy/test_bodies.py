@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from contextrender_bridge.base import wire
 from contextrender_bridge.dialects import DIALECTS
-from contextrender_bridge.proxy import bodies as module
 from contextrender_bridge.proxy.bodies import Bodies
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,24 +84,3 @@ def test_what_is_no_json_is_refused_behind_a_known_beginning_too(text: str) -> N
     read.read(b'{"messages":[1]}', "messages")
     with pytest.raises(ValueError):
         read.read(text.encode(), "messages")
-
-
-def test_items_that_came_before_are_not_parsed_again() -> None:
-    read = Bodies()
-    first = [{"role": "user", "content": str(n)} for n in range(9)]
-    marked = {**first[-1], "cache_control": {"type": "ephemeral"}}
-    one = read.read(wire.dumps({"model": "m", "messages": [*first[:-1], marked]}), "messages")
-    two = read.read(wire.dumps({"model": "m", "messages": [*first, *first]}), "messages")
-    assert (two.old, len(two.items)) == (8, 18)
-    assert all(a is b for a, b in zip(one.items[:8], two.items[:8], strict=True))
-    other = read.read(wire.dumps({"model": "n", "messages": first}), "messages")
-    assert other.old == 0
-
-
-def test_texts_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_CHARACTERS", 300)
-    read = Bodies()
-    raws = [wire.dumps({"messages": [str(n) * 100, "x"]}) for n in range(5)]
-    for raw in raws:
-        read.read(raw, "messages")
-    assert [read.read(raw, "messages").old for raw in reversed(raws)] == [2, 2, 0, 0, 0]

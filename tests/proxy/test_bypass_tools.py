@@ -1,12 +1,9 @@
 """Results of tools that are never touched."""
 
 import uuid
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from contextrender_bridge.client.fitting import fitted
-from contextrender_bridge.client.replies import RenderView
-from contextrender_bridge.dialects import CHAT
 
 from tests.proxy.agents import ChatAgent, MessagesAgent, ResponsesAgent, finding
 from tests.proxy.conftest import Setup, Start
@@ -27,22 +24,6 @@ def test_all_results_of_the_named_tools_stay(setup: Setup, kind: Any) -> None:
     sent = agent.run(1)[-1]
     assert len(agent.results(sent[agent.key])) < 9
     assert "x-contextrender-tokens-after" in agent.got.headers
-
-
-def test_custom_tools_are_tools_like_others(setup: Setup) -> None:
-    agent = ResponsesAgent(setup, uuid.uuid4().hex)
-    agent.run(9)
-    for item in agent.items:
-        if item.get("type") == "function_call":
-            item |= {"type": "custom_tool_call", "input": item.pop("arguments")}
-        elif item.get("type") == "function_call_output":
-            item["type"] = "custom_tool_call_output"
-    agent.headers = {"x-contextrender-bypass-tools": "look"}
-    before = list(agent.items)
-    assert agent.step(9, 9)["input"] == before
-    assert "x-contextrender-fail-open" not in agent.got.headers
-    agent.headers = {}
-    assert len(agent.step(10, 10)["input"]) < len(before)
 
 
 def test_results_of_other_tools_leave(start: Start) -> None:
@@ -69,23 +50,3 @@ def test_gateways_get_them_whole(setup: Setup) -> None:
     assert made["messages"] == agent.items
     assert made["tokens_saved"] == 0
     assert setup.post("/v1/compress", body).json()["tokens_saved"] > 0
-
-
-def test_with_a_summary_in_their_place_the_request_goes_whole(setup: Setup) -> None:
-    agent = ChatAgent(setup)
-    for number in range(3):
-        agent.take(number, number)
-    body = {"messages": agent.items}
-    transcript = CHAT.read(body)
-    result = max(n for n, m in enumerate(transcript.messages) if m["role"] == "tool")
-    shown = [{"message": 0, "calls": []}, {"message": result - 1, "calls": [0]}]
-    reply = {
-        "plan": [*shown, {"message": result, "calls": [], "text": "So far: ..."}],
-        "replaced": [{"position": result, "kind": "summary", "tokens": 9, "text": "So far: ..."}],
-        "omitted": [3],
-        "left_turns": [],
-        "shortened": [],
-    }
-    made = fitted(body, transcript, cast(RenderView, reply), bypass=["look"])
-    assert (made.body, made.changed, made.failure) == (body, False, "bypass_tools")
-    assert fitted(body, transcript, cast(RenderView, reply), bypass=["other"]).changed

@@ -61,16 +61,6 @@ def test_others_say_so_by_header(setup: Setup) -> None:
     assert setup.model.asked[-1].json == body
 
 
-def test_gateways_get_it_whole(setup: Setup) -> None:
-    agent = ChatAgent(setup)
-    for number in range(10):
-        agent.take(number, number)
-    body = {"messages": agent.items, "model": "m"}
-    made = setup.post("/v1/compress", body, x_contextrender_compaction="on").json()
-    assert (made["messages"], made["tokens_saved"]) == (agent.items, 0)
-    assert setup.post("/v1/compress", body).json()["tokens_saved"] > 0
-
-
 def test_what_is_no_compaction() -> None:
     assert is_compaction("chat", {"messages": [{"role": "system", "content": OPENCODE}]}) is False
     begun = [{"role": "system", "content": OPENCODE}, user("Here is the conversation so far: x")]

@@ -71,13 +71,6 @@ def test_excerpts_name_their_id(setup: Setup) -> None:
     assert found["original_content"] == messages[3]["content"]
 
 
-def test_what_fits_is_as_it_was(setup: Setup) -> None:
-    messages = [{"role": "user", "content": "hello"}]
-    made = setup.post("/v1/compress", {"messages": messages, "model": "gpt-4o"}).json()
-    assert made["messages"] == messages
-    assert (made["compression_ratio"], made["ccr_hashes"]) == (1.0, [])
-
-
 def test_a_service_that_is_down_leaves_all(start: Start) -> None:
     setup = start(url="http://127.0.0.1:9", token="t")
     messages = history(setup)
@@ -114,19 +107,12 @@ def test_refusals(setup: Setup, method: str, path: str, body: bytes, status: int
         {"role": ["tool"], "content": {"a": 1}},
     ],
 )
-@pytest.mark.parametrize("budget", [None, 5, "x", True, "9" * 5000, [1]])
+@pytest.mark.parametrize("budget", [None, "9" * 5000])
 def test_what_is_malformed_comes_back_as_it_came(setup: Setup, message: Any, budget: Any) -> None:
     messages = [{"role": "user", "content": "hello"}, message]
     body = {"model": "m", "messages": messages, "budget": budget}
     got = setup.post("/v1/compress", body)
     assert (got.status_code, got.json()["messages"]) == (200, messages)
-
-
-def test_a_budget_of_thousands_of_digits_is_none(setup: Setup) -> None:
-    messages = '[{"role": "user", "content": "hello"}]'
-    body = f'{{"model": "m", "messages": {messages}, "budget": {"9" * 5000}}}'
-    got = setup.http.post("/v1/compress", content=body)
-    assert got.status_code in (200, 400)
 
 
 def test_a_gateway_is_told_up_to_where_the_cache_has_the_prompt(setup: Setup) -> None:

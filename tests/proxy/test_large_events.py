@@ -22,7 +22,7 @@ def large() -> Reply:
     return reply
 
 
-@pytest.mark.parametrize("recall", ["off", "on"])
+@pytest.mark.parametrize("recall", [pytest.param("off", marks=pytest.mark.slow), "on"])
 def test_it_arrives_whole(start: Start, recall: str) -> None:
     setup = start()
     setup.model.script = [large()]

@@ -14,7 +14,6 @@ from graph.store import rows
 from graph.store.sqlite import SqliteStore
 from tests.proxy.agents import AGENTS, TASK, Agent, ChatAgent, finding
 from tests.proxy.conftest import Setup, add_user, data_of
-from tests.proxy.test_large_events import ASK, SIZE, large
 from tests.support.scripted_model import Model, chat, serving, whole
 
 KEY = "sk-canary7731canary7731canary"
@@ -122,11 +121,3 @@ def test_a_model_call_is_told_by_its_policy(setup: Setup) -> None:
     page = setup.http.get("/metrics").text
     told = 'contextrender_calls_total{policy="contextrender",route="s",status="200"}'
     assert told in page
-
-
-@pytest.mark.parametrize("recall", ["off", "on"])
-def test_an_event_of_30_mb_arrives_whole(setup: Setup, recall: str) -> None:
-    setup.model.script = [large()]
-    got = setup.post("/v1/chat/completions", ASK, x_contextrender_recall=recall)
-    assert got.status_code == 200
-    assert len(got.content) > SIZE

@@ -27,17 +27,6 @@ def test_results_of_the_calls_named_stay(setup: Setup, kind: Any, id: str, polic
     assert int(headers["x-contextrender-tokens-after"]) <= 600
 
 
-@pytest.mark.parametrize(("kind", "id"), TOOL_AGENTS)
-def test_the_newest_of_the_tools_named_stay(setup: Setup, kind: Any, id: str) -> None:
-    agent = kind(setup, uuid.uuid4().hex)
-    agent.headers = {"x-contextrender-keep-tools": "Skill, lo*"}
-    agent.run(10)
-    told = agent.got.headers["x-contextrender-kept"]
-    assert "complete" in told
-    assert sum(int(part.split()[0]) for part in told.split(", ")) == 9
-    assert int(agent.got.headers["x-contextrender-tokens-after"]) <= 600
-
-
 def test_by_setting_and_by_session(start: Start) -> None:
     setup = start(keep_tools=frozenset({"Skill"}), budget=1200)
     agent = ChatAgent(setup, session := uuid.uuid4().hex)

@@ -287,18 +287,6 @@ def test_a_reply_that_breaks_off_with_recall_breaks_off(
         assert (got.status_code, got.json()["error"]["code"]) == (502, "upstream_unavailable")
 
 
-@pytest.mark.parametrize("tools", ["x", 5, {"a": 1}])
-def test_tools_that_are_no_list_go_to_the_provider(
-    agent: Agent, kind: Any, streams: bool, tools: Any
-) -> None:
-    agent.setup.model.asked.clear()
-    agent.setup.model.script = [whole({"error": "tools must be a list"}, 422)]
-    body = {"model": "m", **agent.extra, agent.key: agent.items, "tools": tools}
-    got = agent.setup.post(agent.prefix + agent.path, body, **agent.headers)
-    assert (got.status_code, got.json()) == (422, {"error": "tools must be a list"})
-    assert agent.setup.model.asked[0].json["tools"] == tools
-
-
 def test_what_was_recalled_stays_for_a_while(agent: Agent, kind: Any, streams: bool) -> None:
     ask(agent, [kind.reply([RECALL], streams), kind.reply([OTHER], streams)])
     agent.headers = {}
@@ -345,48 +333,3 @@ def test_a_bad_recall_is_answered(
     final = kind.reply([("text", "So be it.")], streams)
     assert plain(ask(agent, [kind.reply([bad], streams), final])) == plain(final.body)
     assert kind.recalled(agent.setup.model.asked[1].json)
-
-
-def test_results_by_number(agent: Agent, kind: Any, streams: bool) -> None:
-    explained = agent.setup.service.explain(agent.prefix[3:], budget=600)
-    hidden = next(row["position"] for row in explained["results"] if row["shown"] == "omitted")
-    wanted = ("call", ("r1", NAME, {"results": [hidden]}))
-    final = kind.reply([("text", "So be it.")], streams)
-    ask(agent, [kind.reply([wanted], streams), final])
-    (told,) = kind.recalled(agent.setup.model.asked[1].json)
-    assert told.startswith(f"[result {hidden} of look ")
-
-
-def test_errors_come_through_with_recall(agent: Agent, kind: Any, streams: bool) -> None:
-    agent.setup.model.script = [whole({"error": "slow down"}, 429, retry_after="3")]
-    body = {"model": "m", **agent.extra, agent.key: agent.items, "stream": streams}
-    got = agent.setup.post(agent.prefix + agent.path, body, **agent.headers)
-    assert (got.status_code, got.json(), got.headers["retry-after"]) == (
-        429,
-        {"error": "slow down"},
-        "3",
-    )
-
-
-def test_a_frozen_prompt_is_kept_around_what_was_recalled(
-    setup: Setup, kind: Any, streams: bool
-) -> None:
-    """Where it fits, it is put in its place; the rest is what it would have been without it."""
-    frozen = {"x-contextrender-policy": "contextrender_frozen", "x-contextrender-budget": "1500"}
-    plain, recalling = (kind.agent(setup, uuid.uuid4().hex, streams=streams) for _ in range(2))
-    for made in (plain, recalling):
-        made.headers = frozen
-        made.run(14)
-    recalling.headers = {**frozen, "x-contextrender-recall": "on"}
-    one: Part = ("call", ("r1", NAME, {"results": [5]}))
-    ask(recalling, [kind.reply([one], streams), kind.reply([OTHER], streams)])
-    assert recalling.got.headers["x-contextrender-recalled"] == "1"
-    recalling.headers = frozen
-    shown, expected = (
-        made.results(body[made.key]) for made in (recalling, plain) for body in made.run(1)
-    )
-    assert finding(1) in shown
-    assert finding(1) not in expected
-    excerpt = f"all of it]\n{finding(1)[:12]}"
-    kept = [[t for t in texts if excerpt not in t] for texts in (shown, expected)]
-    assert [text for text in kept[0] if text != finding(1)] == kept[1]

@@ -1,13 +1,10 @@
 """Whose session a model call belongs to."""
 
-import uuid
 from typing import Any
 
-from contextrender_bridge import ContextRender, Credentials
 from contextrender_bridge.proxy.controls import LONGEST_NAME, session_of
 
-from tests.proxy.agents import ChatAgent
-from tests.proxy.conftest import Setup, add_user, data_of
+from tests.proxy.conftest import Setup
 from tests.support.scripted_model import chat, whole
 
 USER: list[dict[str, Any]] = [{"role": "user", "content": "hello"}]
@@ -50,23 +47,3 @@ def test_a_session_by_path_is_decoded(setup: Setup) -> None:
     got = setup.post("/s/my%20run%2F1/v1/chat/completions", {"messages": USER})
     assert got.headers["x-contextrender-session"] == "my run/1"
     assert setup.model.asked[0].path == "/v1/chat/completions"
-
-
-def test_two_users_of_one_name_have_two_sessions(setup: Setup, credentials: Credentials) -> None:
-    data = data_of(credentials)
-    other = add_user(data, "other")
-    session = uuid.uuid4().hex
-    mine, theirs = ChatAgent(setup, session), ChatAgent(setup, session)
-    theirs.headers = {"x-contextrender-token": other}
-    theirs.items[1] = {"role": "user", "content": "Theirs alone."}
-    for _ in range(3):
-        mine.run(1)
-        theirs.run(1)
-    with (
-        ContextRender(credentials.url, credentials.token) as me,
-        ContextRender(credentials.url, other) as them,
-    ):
-        assert me.inspect_session(session)["session"]["branches"] == 1
-        assert them.inspect_session(session)["session"]["branches"] == 1
-        assert "Theirs alone." not in str(me.export_session(session))
-        assert "Theirs alone." in str(them.export_session(session))

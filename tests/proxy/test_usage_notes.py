@@ -53,6 +53,7 @@ def test_an_observed_call_was_sent_whole(setup: Setup, turns: Turns) -> None:
     assert {turn["sent"] for turn in turns(session)} == {"whole"}
 
 
+@pytest.mark.slow
 def test_the_last_calls_usage_is_noted_when_the_service_stops(tmp_path: Path) -> None:
     session, data = uuid.uuid4().hex, tmp_path / "data"
     model = Model()

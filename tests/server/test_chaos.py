@@ -58,7 +58,7 @@ class Forked:
     def client(self) -> httpx.Client:
         url = self.process.url  # once it is ready
         token = {"authorization": f"Bearer {load_credentials(self.data).token}"}
-        return httpx.Client(base_url=url, headers=token, timeout=300)
+        return httpx.Client(base_url=url, headers=token, timeout=PATIENCE_SECONDS)
 
     def stop(self, number: signal.Signals) -> None:
         self.process.stop(number)

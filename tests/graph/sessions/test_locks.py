@@ -36,14 +36,3 @@ def test_a_folder_is_locked_until_the_last_who_shares_it_leaves(tmp_path: Path) 
     assert seen_elsewhere(tmp_path) == "held"
     first.unshare()
     assert SessionLocks.shared(tmp_path) is not first
-
-
-def test_leaving_one_folder_keeps_another_locked(tmp_path: Path) -> None:
-    folders = tmp_path / "one", tmp_path / "two"
-    for folder in folders:
-        folder.mkdir()
-    one, two = map(SessionLocks.shared, folders)
-    two.unshare()
-    with one.hold("owner", "session"):
-        assert seen_elsewhere(folders[0]) == "busy"
-    one.unshare()

@@ -2,9 +2,6 @@
 
 import threading
 from contextlib import ExitStack
-from typing import Any
-
-import pytest
 
 from graph.store.deadlines import Deadlines
 
@@ -39,21 +36,3 @@ def test_several_at_once_are_each_late() -> None:
         for _ in range(5):
             assert late.acquire(timeout=30)
     one.close()
-
-
-def test_a_thousand_share_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    one, made, thread = Deadlines(1e4), list[threading.Thread](), threading.Thread
-
-    def noted(**fields: Any) -> threading.Thread:
-        fresh = thread(**fields)
-        if getattr(fields.get("target"), "__self__", None) is one:
-            made.append(fresh)
-        return fresh
-
-    monkeypatch.setattr(threading, "Thread", noted)
-    for _ in range(1_000):
-        with one.unless_late(lambda: None) as start:
-            start()
-    assert len(made) == 1
-    one.close()
-    assert not made[0].is_alive()

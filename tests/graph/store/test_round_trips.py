@@ -11,7 +11,6 @@ from contextrender_bridge.base.paths import app_dir
 from contextrender_bridge.server.accounts.users import Accounts
 from contextrender_bridge.server.runtime import Runtime
 
-from graph.sessions.caches import WORKING_SET
 from tests.support.relay import Relay, relayed
 
 Message = dict[str, Any]
@@ -79,19 +78,3 @@ def test_a_warm_render_reads_once_and_writes_once(
     for _ in range(10):
         session.trips_of(session.turn())
     assert [session.trips_of(session.turn()) for _ in range(3)] == [2, 2, 2]
-
-
-@POLICIES
-def test_a_cold_render_takes_as_few_whatever_the_session_has(
-    over_relay: tuple[Runtime, Relay], policy: str
-) -> None:
-    session, taken = Session(*over_relay, policy), []
-    for _ in range(20):  # until every type of edge has its number
-        session.trips_of(session.turn())
-    for turns in (10, 300):
-        session.trips_of([message for _ in range(turns) for message in session.turn()])
-        session.trips_of(session.turn())
-        WORKING_SET.clear()
-        taken.append(session.trips_of(session.turn()))
-    # A selection that is made anew loads what comes back: one read more.
-    assert max(taken) <= 6 and abs(taken[0] - taken[1]) <= 1

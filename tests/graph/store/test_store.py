@@ -144,27 +144,3 @@ def test_fsck_finds_edges_without_an_end(store: Store) -> None:
     assert len(operator.fsck()["dangling_edge_node"]) == 1
     assert operator.fsck(repair=True)["repaired_counts"]["collected"] == 1
     assert operator.fsck()["dangling_edge_node"] == operator.fsck()["orphan_nodes"] == []
-
-
-def test_some_nodes_and_the_edges_of_others_are_read_together(store: Store) -> None:
-    hub, near, far = uuid4(), uuid4(), uuid4()
-    for id in (hub, near, far):
-        insert(store, id)
-    kind = store.kinds.number("nodes.edges", "Next")
-    edges: list[Any] = [
-        (OWNER, far, kind, hub, None),
-        (OWNER, hub, kind, near, row(values=["V_1"])),
-    ]
-    store.write(Unit(join=edges))
-    nodes, found = store.nodes_with_edges(OWNER, [near, hub, uuid4()], [hub])
-    assert {id: rev for id, rev, _, _ in nodes} == {near: 1, hub: 1}
-    assert sorted(found) == sorted(edge[1:] for edge in edges)
-    assert store.nodes_with_edges(STRANGER, [near], [hub]) == ([], [])
-
-
-def test_of_many_that_ask_at_once_one_may(store: Store) -> None:
-    with ThreadPoolExecutor(8) as threads:
-        claims = list(threads.map(lambda _: store.claim("work", 60), range(8)))
-    assert sorted(claims)[-2:] == [False, True]
-    assert not store.claim("work", 60)
-    assert store.claim("work", 0) and store.claim("other work", 60)

@@ -37,12 +37,6 @@ def test_made_up_names_take_no_more_than_their_room(tmp_path: Path) -> None:
         assert file.execute("SELECT COUNT(*) FROM failures").fetchone() == (REMEMBERED,)
 
 
-def test_processes_count_failures_together(tmp_path: Path) -> None:
-    one, other = Attempts(Counts(tmp_path), most=2), Attempts(Counts(tmp_path), most=2)
-    assert [one.begin("name a"), other.begin("name a")] == [0, 0]
-    assert one.begin("name a") > 0 and other.begin("name a") > 0
-
-
 def test_an_ipv6_network_is_one_address() -> None:
     assert network_of("2001:db8::1") == network_of("2001:db8::ffff:1") != network_of("2001:db9::1")
     assert network_of("::ffff:10.0.0.1") == network_of("10.0.0.1") != network_of("10.0.0.2")

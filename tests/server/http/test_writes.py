@@ -1,6 +1,5 @@
 """A success is on disk; anything else wrote nothing; nobody reaches another user's nodes."""
 
-import signal
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -62,16 +61,6 @@ def test_requests_that_collide_run_again(server: Server) -> None:
         assert set(threads.map(make, range(24))) == {200}
     with server.client() as client:
         assert all(shown(client, f"new {number}") == ["a"] for number in range(24))
-
-
-@pytest.mark.slow
-def test_killed_right_after_the_reply_it_is_still_there(data: Path) -> None:
-    command = [*TEST_APP, "0", str(data)]
-    with running(command, data) as server, server.client() as client:
-        assert append(client, "kept", "a").status_code == 200
-        assert server.stop(signal.SIGKILL) == -signal.SIGKILL
-    with running(command, data) as server, server.client() as client:
-        assert shown(client, "kept") == ["a"]
 
 
 @pytest.mark.slow

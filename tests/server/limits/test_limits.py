@@ -192,12 +192,6 @@ def test_one_connection_too_many_is_told_so_and_others_go_on() -> None:
         held.pop().close()
 
 
-def test_a_connection_is_used_again() -> None:
-    with listening(head_seconds=60) as port, httpx.Client() as client:
-        for size in (0, 99, 1):
-            assert client.post(f"http://127.0.0.1:{port}/", content=b"x" * size).text == str(size)
-
-
 def test_a_login_is_small(server: Server) -> None:
     body = json.dumps({"username": "local", "password": "x" * 5000})
     reply = httpx.post(server.url + "/user/login", content=body)

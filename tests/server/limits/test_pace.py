@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 from contextrender_bridge.base.paths import app_dir
 from contextrender_bridge.server.limits import pace
-from contextrender_bridge.server.limits.pace import LONGEST_REST, LOOKS, RESTS, Pace
+from contextrender_bridge.server.limits.pace import LOOKS, RESTS, Pace
 from contextrender_bridge.server.runtime import load_app
 
 from engine.lookback.pausing import pause
@@ -54,46 +54,9 @@ def test_beside_agents_a_look_works_a_tenth_of_the_time(clock: Clock) -> None:
     assert sum(clock.rests) == pytest.approx(50 * 0.003 * RESTS)
 
 
-def test_looks_at_the_same_time_share_the_tenth(clock: Clock) -> None:
-    shared = Pace()
-    with shared.agent():
-        with shared.look():
-            clock.work(0.1)
-        with shared.look():
-            pass
-    assert sum(clock.rests) == pytest.approx(0.1 * RESTS)
-
-
 def test_with_no_agent_at_work_it_never_rests(clock: Clock) -> None:
     shared = Pace()
     with shared.look():
-        work(clock, 50, 0.003)
-    assert clock.rests == []
-
-
-def test_it_goes_on_when_the_agents_are_done(clock: Clock) -> None:
-    shared = Pace()
-    with shared.agent():
-        pass
-    with shared.look():
-        clock.work(0.01)
-        work(clock, 50, 0.003)
-    assert sum(clock.rests) <= pace.RECENT_SECONDS
-
-
-def test_what_could_not_be_interrupted_is_not_rested_for_long(clock: Clock) -> None:
-    shared = Pace()
-    with shared.agent():
-        with shared.look():
-            clock.work(60.0)
-        with shared.look():
-            pass
-    assert sum(clock.rests) == pytest.approx(LONGEST_REST)
-
-
-def test_outside_a_look_nothing_pauses(clock: Clock) -> None:
-    shared = Pace()
-    with shared.agent():
         work(clock, 50, 0.003)
     assert clock.rests == []
 

@@ -69,11 +69,6 @@ def later(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> Kit:
     return kit
 
 
-def test_without_limits_everything_stays(later: Kit) -> None:
-    assert later.retention().collect() == []
-    assert later.names() == {"a", "b", "c"}
-
-
 def test_age(later: Kit) -> None:
     assert later.retention(keep_days=11).collect() == []
     gone = later.retention(keep_days=9).collect()
@@ -157,11 +152,6 @@ def test_of_several_processes_one_collects_an_interval(
     assert [len(worker.collect_in_turn()) for worker in reversed(workers)] == [1, 0, 0, 0]
     for store in others:
         store.close()
-
-
-def test_other_limits_do_not_wait_for_their_turn(later: Kit) -> None:
-    assert later.retention(keep_days=11).collect_in_turn() == []
-    assert len(later.retention(keep_days=9).collect_in_turn()) == 3
 
 
 def replace_store(runtime: Runtime, store: Store) -> Runtime:

@@ -44,32 +44,6 @@ def test_threads_share_one_processor_for_the_block_and_none_after() -> None:
         assert os.sched_getaffinity(0) == place(early) == place(late) == everywhere
 
 
-def test_who_joins_later_is_where_the_others_are() -> None:
-    processor = OneProcessor()
-    with processor.first():
-        processor.choose()
-        with thread(processor.join) as later:
-            assert place(later) == os.sched_getaffinity(0)
-
-
-def test_who_leaves_may_run_anywhere_though_a_thread_begins_where_its_maker_is() -> None:
-    everywhere, processor = os.sched_getaffinity(0), OneProcessor()
-    with processor.first():
-        processor.choose()
-        with thread() as heir, thread(processor.leave) as left:
-            assert place(heir) == os.sched_getaffinity(0)
-            assert place(left) == everywhere
-
-
-def test_a_thread_that_has_ended_does_not_matter() -> None:
-    processor = OneProcessor()
-    with processor.first():
-        with thread(processor.join):
-            pass
-        processor.choose()
-        assert len(os.sched_getaffinity(0)) == 1
-
-
 def test_switched_off_it_moves_nothing() -> None:
     everywhere, processor = os.sched_getaffinity(0), OneProcessor(on=False)
     with processor.first(), thread(processor.join) as one:

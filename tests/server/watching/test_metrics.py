@@ -3,16 +3,13 @@
 import re
 import socket
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.client.credentials import load_credentials
-from contextrender_bridge.server.watching.metrics import Metrics, is_of_this_machine
 from prometheus_client.parser import text_string_to_metric_families
 
-from graph.store.sqlite import SqliteStore
 from tests.server.servers import BIN, Server, running
 
 
@@ -47,39 +44,6 @@ def test_calls_are_counted_and_timed(client: httpx.Client) -> None:
 def test_it_tells_no_contents(client: httpx.Client, server: Server) -> None:
     client.post("/walker/echo", json={"messages": [{"a": "sk-secret-in-a-message"}]})
     assert not re.search("secret|local", client.get("/metrics").text)
-
-
-@pytest.mark.parametrize(
-    ("client", "own"),
-    [(("127.0.0.1", 1), True), (("::1", 1), True), (("10.0.0.1", 1), False), (None, False)],
-)
-def test_it_knows_this_machines_programs(client: Any, own: bool) -> None:
-    assert is_of_this_machine({"client": client}) is own
-
-
-def test_tokens_are_counted_by_policy(tmp_path: Any) -> None:
-    class Tokens:
-        before, after = 900, 300
-
-    class View:
-        policy, tokens = "prune", Tokens
-
-    metrics = Metrics(SqliteStore(tmp_path / "store.db"), tmp_path, ["render"])
-    metrics.rendered("render", [View, View])
-    metrics.rendered("sync", [object()])
-    page = metrics.page().decode()
-    assert 'contextrender_render_tokens_total{policy="prune",side="before"} 1800.0' in page
-    assert 'contextrender_render_tokens_total{policy="prune",side="after"} 600.0' in page
-
-
-def test_what_went_wrong_is_counted(tmp_path: Any) -> None:
-    metrics = Metrics(SqliteStore(tmp_path / "store.db"), tmp_path, ["render"])
-    metrics.failed_open("late")
-    metrics.conflicts.inc()
-    page = metrics.page().decode()
-    assert 'contextrender_fail_open_total{reason="late"} 1.0' in page
-    assert "contextrender_conflicts_total 1.0" in page
-    assert "contextrender_commit_failures_total 0.0" in page
 
 
 def test_caches_are_told_with_their_limits(client: httpx.Client) -> None:
