@@ -148,55 +148,6 @@ def events_of(
 A, B, C = said("a"), said("b"), called("a")
 
 
-def test_a_continuation_a_retry_and_a_shorter_retry_make_no_branch() -> None:
-    recorder = Recorder()
-    assert recorder.record([A, B]) == Place(ROOT, 0)
-    assert recorder.record([A, B, C]) == Place(0, 2)
-    assert recorder.record([A, B, C]) == Place(0, 3)
-    assert recorder.record([A]) == Place(0, 1)
-    assert recorder.record([A, B, C, A], 3, digest([A, B, C], 3)) == Place(0, 3)
-    assert recorder.record([A, B, C, A], 3, digest([A, B, C], 3)) == Place(0, 4)
-    assert len(recorder.branches) == 1
-
-
-def test_a_rewritten_past_forks_and_the_old_line_goes_on() -> None:
-    recorder = Recorder()
-    recorder.record([A, B, B])
-    assert recorder.record([A, C, B]) == Place(0, 1)
-    assert recorder.branches[1].parent == 0
-    assert (recorder.branches[1].fork_messages, recorder.branches[1].fork_events) == (1, 1)
-    assert recorder.record([A, B, B, A]) == Place(0, 3)
-    assert recorder.record([A, C, B, A]) == Place(1, 3)
-    assert recorder.record([B]) == Place(ROOT, 0)
-    assert len(recorder.branches) == 3
-
-
-def test_a_prefix_shared_by_branches_finds_the_line_that_goes_on_like_the_caller() -> None:
-    recorder = Recorder()
-    recorder.record([A, A, A])
-    recorder.record([A, A, B])
-    assert recorder.head == 1
-    assert recorder.record([A, A, A], 2, digest([A, A], 2)) == Place(0, 3)
-    assert recorder.record([A, A, A, C], 2, digest([A, A], 2)) == Place(0, 3)
-    assert len(recorder.branches) == 2
-
-
-def test_owners_follow_a_line_through_its_forks() -> None:
-    recorder = Recorder()
-    recorder.record([A, C, B])
-    recorder.record([A, C, C, B])
-    recorder.record([A, C, C, A])
-    recorder.record([A, B])
-    pairs = {number: list(owners(recorder.branches, number, 0, 99)) for number in range(4)}
-    assert pairs[0][:5] == [(0, 0), (0, 1), (0, 2), (0, 3), (0, 4)]
-    assert list(owners(recorder.branches, 1, 0, 8))[3:] == [(0, 3), (1, 4), (1, 5), (1, 6), (1, 7)]
-    assert list(owners(recorder.branches, 2, 3, 8)) == [(0, 3), (1, 4), (1, 5), (1, 6), (2, 7)]
-    assert list(owners(recorder.branches, 3, 0, 2)) == [(0, 0), (3, 1)]
-    assert list(owners(recorder.branches, 2, 5, 5)) == []
-    assert list(owners(recorder.branches, 2, 7, 8)) == [(2, 7)]
-    assert list(owners(recorder.branches, 2, 0, 2)) == [(0, 0), (0, 1)]
-
-
 @pytest.mark.parametrize(("offset", "prefix"), [(1, "b"), (2, "a"), (9, "a"), (3, "longer")])
 def test_an_unknown_prefix_diverges_and_says_what_is_recorded(offset: int, prefix: str) -> None:
     recorder = Recorder()
@@ -206,9 +157,3 @@ def test_an_unknown_prefix_diverges_and_says_what_is_recorded(offset: int, prefi
         recorder.place([C], offset, prefixes[prefix])
     assert diverged.value.details == {"recorded": 2}
     assert code_of(diverged.value) == ("history_diverged", 409)
-
-
-def test_nothing_recorded_diverges_from_any_prefix() -> None:
-    with pytest.raises(HistoryDiverged) as diverged:
-        Recorder().place([A], 1, digest([A], 1))
-    assert diverged.value.details == {"recorded": 0}

@@ -2,20 +2,13 @@
 
 from dataclasses import replace
 
-import pytest
-from contextrender_bridge.base.errors import InvalidRequest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.call.facts import SENT, Bill, Caller, CallFact
+from engine.call.facts import SENT, Bill, CallFact
 from engine.call.ledger import (
-    MOST_ROWS,
     Before,
-    Sums,
-    added,
     bill_sums,
-    key_of,
-    read_rows,
     sums_of,
 )
 from engine.call.request import LIVE, RenderSettings
@@ -83,48 +76,3 @@ def test_the_whole_historys_bill_is_the_providers_and_what_was_left_out() -> Non
     assert sums.whole_read == 4_000
     late, _ = bill_sums(fact(at=DAY + 10_000, **second), line)
     assert late.whole_read == 0
-
-
-def test_calls_are_counted_by_day_client_model_policy_and_what_was_sent() -> None:
-    rows = added([], key_of(fact(model="m", client="c")), Sums(calls=1, full=5))
-    rows = added(rows, key_of(fact(model="m", client="c")), Sums(calls=1, billed=2))
-    rows = added(rows, key_of(fact(sent="whole")), Sums(calls=1))
-    (first, second) = read_rows(rows)
-    assert first == (
-        ("2026-09-21", "c", "m", "contextrender", "rendered"),
-        Sums(2, full=5, billed=2),
-    )
-    assert second[0][4] == "whole"
-
-
-def test_made_up_names_do_not_fill_a_session() -> None:
-    rows: list[list[object]] = []
-    for number in range(5 * MOST_ROWS):
-        key = key_of(fact(client=f"c{number}", at=DAY + 86_400 * number))
-        rows = added(rows, key, Sums(calls=1))
-    assert len(rows) <= 2 * MOST_ROWS
-    assert sum(sums.calls for _, sums in read_rows(rows)) == 5 * MOST_ROWS
-
-
-@pytest.mark.parametrize(
-    "used",
-    [
-        {},
-        {"messages": 0, "tokens": [0] * 5},
-        {"messages": 1, "tokens": [0] * 4},
-        {"messages": 1, "tokens": [0, 0, 0, 0, -1]},
-        {"messages": 1, "tokens": [0, 0, 0, 0, True]},
-        {"messages": 1, "tokens": [0] * 5, "sent": "by pigeon"},
-        {"messages": 1, "tokens": [0] * 5, "more": 1},
-    ],
-)
-def test_a_bill_that_cannot_be_is_refused(used: dict[str, object]) -> None:
-    with pytest.raises(InvalidRequest):
-        Bill.of(used)
-
-
-def test_a_caller_that_cannot_be_is_refused() -> None:
-    assert Caller.of(model="m" * 500).model == "m" * 80
-    for wrong in ({"sent": "x"}, {"client": "c" * 81}, {"client": "a\nb"}):
-        with pytest.raises(InvalidRequest):
-            Caller.of(**wrong)

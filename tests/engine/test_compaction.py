@@ -3,7 +3,6 @@
 import importlib
 import json
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -73,18 +72,6 @@ def test_a_huge_result_is_read_in_pieces(double: ProviderDouble) -> None:
     assert "row 5999 value" in prompt(double.requests[-1])
 
 
-def test_the_unread_middle_of_a_vast_result_is_told(double: ProviderDouble) -> None:
-    text = compact_result(MODEL, "".join(f"row {n} value\n" for n in range(60_000)), "q", 300)
-    assert len(double.requests) == MAX_PIECES
-    assert text.splitlines()[MAX_PIECES // 2].endswith("characters in the middle were not read]")
-    assert "row 59999 value" in prompt(double.requests[-1])
-
-
-def test_a_transient_failure_is_tried_again(double: ProviderDouble) -> None:
-    double.answer = lambda _: failure(500) if len(double.requests) < 2 else (200, compaction("Ok."))
-    assert compact_result(MODEL, RESULT, "q", 100) == "Ok."
-
-
 @pytest.mark.parametrize("status", [500, 401, 404, 429, 400])
 def test_a_failing_model_is_one_clear_error(
     double: ProviderDouble, status: int, capfd: pytest.CaptureFixture[str]
@@ -108,14 +95,7 @@ def test_an_unusable_reply_is_an_error(double: ProviderDouble, reply: str) -> No
 
 def test_a_hanging_model_ends_at_its_deadline(double: ProviderDouble) -> None:
     released = threading.Event()
-    double.answer = lambda _: stalled(released)
-    started = time.monotonic()
+    double.answer = lambda _: stalled(released, compaction())  # good, were it waited for
     with pytest.raises(CompactionFailed):
         compact_result(MODEL, RESULT, "q", 100, timeout=0.3, deadline=1.0)
-    assert time.monotonic() - started < 30  # it would be 60
     released.set()
-
-
-def test_a_limit_too_small_is_an_error() -> None:
-    with pytest.raises(CompactionFailed, match="too small"):
-        compact_result(MODEL, RESULT, "q", 2)

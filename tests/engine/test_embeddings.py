@@ -15,10 +15,7 @@ from engine.models.embeddings import (
     Embedder,
     EmbeddingUnavailable,
     LiteLLMEmbedder,
-    decode_vector,
-    encode_vector,
     load_embedder,
-    unit,
 )
 from tests.support.provider_double import (
     ProviderDouble,
@@ -69,23 +66,6 @@ def test_a_text_has_the_same_bits_alone_and_in_a_batch(texts: list[str]) -> None
     batch = OFFLINE.embed([*texts, "a much longer text " * 200])
     for text, row in zip(texts, batch, strict=False):
         assert OFFLINE.embed([text])[0].tobytes() == row.tobytes()
-
-
-@given(st.lists(st.floats(width=32, allow_nan=False), max_size=20))
-def test_vectors_come_back_from_their_stored_form(values: list[float]) -> None:
-    vector = np.array(values, dtype=np.float32)
-    assert decode_vector(encode_vector(vector)).tobytes() == vector.tobytes()
-
-
-@pytest.mark.parametrize("stored", [b"AAA", b"12345"])
-def test_a_malformed_stored_vector_is_an_error(stored: bytes) -> None:
-    with pytest.raises(ValueError):
-        decode_vector(stored)
-
-
-def test_a_vector_without_direction_is_zero() -> None:
-    for values in ([0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0]):
-        assert not unit(np.array(values, dtype=np.float32)).any()
 
 
 def test_the_provider_gets_batches_and_rows_keep_their_order(
@@ -155,13 +135,6 @@ def test_a_provider_that_hangs_costs_its_timeout_once(double: ProviderDouble) ->
             subject.embed(["text"])
     assert len(double.requests) == 1
     released.set()
-
-
-def test_a_closed_port_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:9/v1")
-    monkeypatch.setenv("OPENAI_API_KEY", "scripted")
-    with pytest.raises(EmbeddingUnavailable):
-        embedder().embed(["text"])
 
 
 def test_the_breaker_lets_one_trial_through_after_its_cooldown() -> None:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.history.vectors import unit
-from engine.plan.greedy import cosines, select_greedily, usefulness
+from engine.plan.greedy import select_greedily, usefulness
 from tests.support import slow_rules
 from tests.support.golden import golden
 from tests.support.strategies import modest
@@ -79,13 +78,6 @@ def test_scores_say_what_each_was_worth_when_taken(problem: dict[str, Any]) -> N
     assert len(greedy.scores) == len(useful)
 
 
-def test_a_low_score_is_no_reason_to_leave_room_unused() -> None:
-    greedy = select_greedily(
-        np.array([-5.0, -9.0]), np.array([10, 10]), 20, lambda i: np.ones(2), 3
-    )
-    assert greedy.taken == [0, 1]
-
-
 def test_u_is_recency_reuse_and_relevance() -> None:
     found = usefulness(
         np.array([1.0, 4.0]),
@@ -111,20 +103,3 @@ def test_each_weight_has_its_part(weights: tuple[float, float, float], expected:
     parts = (np.array([3.0]), np.array([1.0]), np.array([0.75]))
     found = usefulness(*parts, weights=weights, recency_decay=0.3, reuse_rate=0.2)
     assert found == pytest.approx([expected], abs=1e-15)
-
-
-@pytest.mark.parametrize("width", [3, 256])
-def test_equal_texts_tie_wherever_they_stand(width: int) -> None:
-    random = np.random.default_rng(7)
-    for count in (1, 2, 5, 17, 50, 101):
-        for _ in range(60):
-            row, query = (unit(random.normal(size=width).astype(np.float32)) for _ in range(2))
-            found = cosines(np.tile(row, (count, 1)), query)
-            assert len(set(found.tolist())) == 1
-            assert found[0] == cosines(row[None, :], query)[0]
-            assert found[0] == pytest.approx(float(row @ query), abs=2e-6)
-
-
-def test_vectors_of_another_width_are_like_nothing() -> None:
-    assert cosines(np.ones((2, 3), np.float32), np.ones(4, np.float32)).tolist() == [0, 0]
-    assert cosines(np.zeros((2, 0), np.float32), np.zeros(0, np.float32)).tolist() == [0, 0]

@@ -1,7 +1,6 @@
 """Excerpts: within their limit, made of the text, every gap said, head, tail and values kept."""
 
 import re
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.text.head_and_tail import excerpt
-from engine.text.values import extract_values
+from tests.support.growth import grows_in_proportion
 from tests.support.strategies import COUNTER, VALUES, modest, texts
 
 GAP = re.compile(r"\n\[… (\d+) characters left out …\]\n")
@@ -95,20 +94,6 @@ def test_pieces_with_most_values_come_first() -> None:
     assert "one b_value here" not in shown
 
 
-def test_a_line_too_long_is_taken_in_pieces() -> None:
-    text = "word_1 " * 3_000 + "needle_77 " + "word_1 " * 3_000
-    shown = excerpt(text, 600, COUNTER, {"needle_77"})
-    assert "needle_77" in shown
-    assert list(kept_pieces(text, shown))
-
-
-@given(texts(longest=8))
-@modest
-def test_values_with_pattern_characters_are_taken_literally(text: str) -> None:
-    wanted = {"10.0.0.12", "a+b", "(", "[", *extract_values(text)}
-    assert COUNTER.text(excerpt(text * 9, 60, COUNTER, wanted)) <= 60
-
-
 @pytest.mark.parametrize("limit", [-1, 0, 1, 23])
 def test_a_limit_too_small_for_marks_gives_a_plain_beginning(limit: int) -> None:
     text = "some words and more " * 40
@@ -118,10 +103,11 @@ def test_a_limit_too_small_for_marks_gives_a_plain_beginning(limit: int) -> None
 
 
 @pytest.mark.parametrize("line", ["x", "word " * 40 + "\n", "\n", "item_1 item_2\n", "中"])
-def test_megabytes_take_seconds_at_most(line: str) -> None:
-    text = line * (2_000_000 // len(line))
+def test_no_text_takes_much_longer_than_others_of_its_length(line: str) -> None:
     wanted = {f"item_{n}" for n in range(1_000)}
-    started = time.process_time()
-    shown = excerpt(text, 1_500, COUNTER, wanted)
-    assert time.process_time() - started < 8
-    assert COUNTER.text(shown) <= 1_500
+
+    def shown(size: int) -> None:
+        text = excerpt(line * (size // len(line)), 1_500, COUNTER, wanted)
+        assert COUNTER.text(text) <= 1_500
+
+    assert grows_in_proportion(shown, 500_000)

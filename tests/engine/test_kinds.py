@@ -2,10 +2,9 @@
 
 import json
 
-import numpy as np
 import pytest
 
-from engine.history.kinds import EXACT, Kinds, shape_of
+from engine.history.kinds import shape_of
 from engine.parameters import Parameters
 from engine.text.transcript import Json
 from tests.support.strategies import render
@@ -34,22 +33,6 @@ def test_tokens_that_look_alike_have_one_shape(token: str, others: list[str]) ->
 def test_shapes_differ() -> None:
     tokens = ["2025-01-31", "Summary", "README", "camelCase", "notes.txt", "user_name", "ORDER_ID"]
     assert len({shape_of(token) for token in tokens}) == len(tokens)
-
-
-def test_a_kind_weighs_what_it_was_used() -> None:
-    kinds = Kinds()
-    for number in range(60):
-        kinds.add(f"item_{number}", "list")
-        kinds.add(f"{number:06}.75", "list")
-    kinds.add("item_60", "read")
-    used = np.zeros(121, np.bool_)
-    used[0:60:2] = True
-    weights = kinds.weights(used)
-    assert weights[0] == pytest.approx(((30 + 1) / (60 + 20) / 0.05) ** 0.6, abs=1 / EXACT)
-    assert weights[1] == pytest.approx((1 / (60 + 20) / 0.05) ** 0.6, abs=1 / EXACT)
-    assert weights[120] == pytest.approx((1 / 21 / 0.05) ** 0.6, abs=1 / EXACT), (
-        "another tool's are another kind"
-    )
 
 
 def listing(call: str, rows: list[str]) -> list[Json]:
@@ -95,14 +78,3 @@ def accounts_shown(used: str) -> float:
 
 def test_an_excerpt_shows_more_of_what_was_used_of_a_tool_before() -> None:
     assert accounts_shown("ACCT_1{:04}") > accounts_shown("2011-{:04}") + 0.3
-
-
-def test_weights_add_up_to_the_same_in_any_order() -> None:
-    kinds = Kinds()
-    for number in range(900):
-        kinds.add("word_" + "x" * (number % 7), f"tool {number % 23}")
-    used = np.random.default_rng(1).random(900) < np.arange(900) % 23 / 23
-    weights = kinds.weights(used)
-    assert len({*weights.tolist()}) > 10
-    backwards = weights[::-1]
-    assert weights.cumsum()[-1] == backwards.cumsum()[-1] == sum(sorted(weights.tolist()))

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from engine.lookback.measures import (
     RecallEvent,
     RecallScore,
-    age_bin,
     linkable_tokens,
     recall_events,
     unseen_tokens,
@@ -54,14 +53,6 @@ def test_the_worked_case() -> None:
 )
 def test_which_tokens_are_followed(text: str, tokens: set[str]) -> None:
     assert linkable_tokens(text) == tokens
-
-
-@pytest.mark.parametrize(
-    ("age", "label"),
-    [(1, "<=3"), (3, "<=3"), (4, "4-10"), (10, "4-10"), (11, "11-25"), (26, ">25")],
-)
-def test_age_bins(age: int, label: str) -> None:
-    assert age_bin(age) == label
 
 
 @pytest.mark.parametrize(
@@ -156,15 +147,6 @@ def test_events_equal_a_plain_rewrite_of_the_rules(messages: list[dict[str, Any]
     assert recall_events(messages) == expected
 
 
-@given(messages_lists)
-def test_everything_in_view_is_full_recall(messages: list[dict[str, Any]]) -> None:
-    score = RecallScore()
-    for event in recall_events(messages):
-        score.add_turn([event], range(event.message), messages[: event.message])
-    if score.events:
-        assert score.result_recall == score.value_recall == score.complete_turns == 1
-
-
 def test_values_count_wherever_they_stand() -> None:
     needed = frozenset({"In_text", "In_name", "In_args", "In_part", "Nowhere"})
     rendered = [
@@ -202,13 +184,3 @@ def test_a_score_sums_events_turns_and_invocations() -> None:
         "tokens_full": 13_000,
         "tokens_rendered": 11_000,
     }
-
-
-def test_merging_scores_is_scoring_all_together() -> None:
-    together, first, second = RecallScore(), RecallScore(), RecallScore()
-    for part, age in ((first, 2), (second, 12)):
-        for score in (part, together):
-            score.add_turn([event(1, age, "Aaaaaa")], {1}, [])
-            score.add_invocation(9, 8, 7)
-    first.merge(second)
-    assert first.to_json() == together.to_json()

@@ -5,15 +5,11 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.errors import InvalidRequest
-from contextrender_bridge.client.fitting import fitted
-from contextrender_bridge.dialects import DIALECTS
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.call.explain import explain_results
-from engine.call.render_call import render_call
 from engine.history.history import History
-from engine.models.embeddings import NoEmbedder
 from engine.models.guideline import GUIDELINE, load_guideline
 from engine.models.summaries import (
     MODEL_POLICIES,
@@ -23,20 +19,14 @@ from engine.models.summaries import (
     Way,
     summaries_for,
 )
-from engine.parameters import Parameters
-from engine.policies import POLICIES
-from engine.text.readable import transcript_text
 from engine.text.transcript import Json, check_messages
 from tests.api.checks import orphans, tokens_inside
-from tests.api.transcripts import agent_run, assistant, call, result, user
+from tests.api.transcripts import assistant, call, result, user
 from tests.support import slow_rules
 from tests.support.strategies import (
     BUDGETS,
     COUNTER,
-    code_of,
     modest,
-    reader,
-    recorded,
     render,
     transcripts,
 )
@@ -151,14 +141,6 @@ def test_compact_covers_everything_and_keeps_the_task() -> None:
     assert shown[4]["tool_call_id"] == "x"
 
 
-def test_a_long_task_is_shortened_beside_a_summary() -> None:
-    messages = [user("task_1 " * 800), *long_run(20)[1:]]
-    rendered, shown = render(messages, 600, "compact")
-    assert "characters left out" in shown[0]["content"]
-    assert 0 in rendered.plan.retained.excerpts
-    assert rendered.tokens_after <= 600
-
-
 def test_acon_follows_the_guideline_and_keeps_the_last_turn() -> None:
     messages = long_run(20)
     script = Script()
@@ -182,18 +164,6 @@ def test_recency_summary_keeps_text_and_the_newest_results() -> None:
     assert complete == [m for m in messages if m["role"] == "tool"][-len(complete) :]
     assert len(complete) >= 2
     assert rendered.plan.retained.left_turns == ()
-
-
-def test_without_any_tool_result_an_earlier_user_message_carries_it() -> None:
-    messages: list[Json] = []
-    for turn in range(20):
-        messages += [user(f"question_{turn} " * 20), assistant(f"answer_{turn} " * 20)]
-    messages.append(user("Last one."))
-    script = Script(lambda *_: "All answered.")
-    rendered, shown = render(messages, 600, "compact", summaries=scripted(script))
-    assert [m["role"] for m in shown] == ["user", "user", "user"]
-    assert shown[1]["content"].endswith("All answered.")
-    assert tokens_inside(shown) == rendered.tokens_after <= 600
 
 
 @each_policy
@@ -247,31 +217,6 @@ def test_summaries_stand_for_their_own_transcript_and_way_only() -> None:
     assert store.find(other, ["a", "b", "c"]) is None
 
 
-@each_policy
-def test_without_a_model_it_says_what_to_set(policy: str) -> None:
-    sentence = f"policy {policy} needs a model: set CONTEXTRENDER_MODEL"
-    with pytest.raises(InvalidRequest, match=sentence) as raised:
-        summaries_for(policy, SummariesInMemory(), SummaryModel())
-    assert code_of(raised.value) == ("invalid_request", 422)
-    messages = long_run(20)
-    with pytest.raises(InvalidRequest, match=sentence):
-        render_call(
-            recorded(messages),
-            budget=500,
-            policy=policy,
-            parameters=Parameters(),
-            counter=COUNTER,
-            embedder=NoEmbedder(),
-            text_of=reader(messages),
-        )
-
-
-def test_other_policies_need_none() -> None:
-    assert set(POLICIES) > MODEL_POLICIES
-    for name in ("prune", "full"):
-        assert summaries_for(name, SummariesInMemory(), SummaryModel()) is None
-
-
 def test_the_guideline_is_the_operators_file_or_our_own(tmp_path: Path) -> None:
     made = summaries_for("acon", SummariesInMemory(), SummaryModel("some/model"))
     assert made
@@ -288,33 +233,3 @@ def test_the_guideline_is_the_operators_file_or_our_own(tmp_path: Path) -> None:
             summaries_for("acon", SummariesInMemory(), own)
         assert str(tmp_path) not in raised.value.message
     assert summaries_for("compact", SummariesInMemory(), own)
-
-
-def test_a_result_recalled_by_the_model_does_not_displace_the_summary() -> None:
-    messages = long_run(20)
-    rendered, shown = render(messages, 1000, "compact")
-    (position,) = [item.message for item in rendered.items if item.result >= 0]
-    plan = [
-        {"message": item.message, "calls": list(item.calls), "text": item.text}
-        for item in rendered.items
-    ]
-    replaced = [{"position": position, "kind": "summary"}]
-    reply: Any = {"plan": plan, "replaced": replaced, "omitted": rendered.omitted}
-    body = {"messages": messages, "tools": [{}]}
-    transcript = DIALECTS["chat"].read(body)
-    left = fitted(body, transcript, reply, also=[position, 5]).body["messages"]
-    assert shown_summary(left) == shown_summary(shown)
-    assert messages[5] in left
-    assert orphans(left) == []
-
-
-def test_a_transcript_is_read_with_positions_and_names() -> None:
-    messages = agent_run(1)
-    assert transcript_text(messages[1:4], 1).splitlines()[:6] == [
-        "[1] user:",
-        "Find out why order ORD-1000 is late and who should be told.",
-        "[2] assistant:",
-        "I look up ORD-1000.",
-        '[2] call of get_order: {"order_id": "ORD-1000"}',
-        "[3] result of get_order:",
-    ]

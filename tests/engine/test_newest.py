@@ -58,37 +58,12 @@ def test_a_large_write_and_its_answer_stay(policy: str, budget: int, words: int)
 
 
 @pytest.mark.parametrize("policy", IN_PARTS)
-def test_a_large_call_with_a_large_result_shows_both_shortened(policy: str) -> None:
-    answer = "\n".join(f"Order_{n} was moved to hub_{n}" for n in range(900))
-    rendered, shown = render([*agent_run(20), *write(9_000, answer)], 4_000, policy)
-    assert shown[-2]["tool_calls"][0]["id"] == "w"
-    assert "characters left out" in shown[-2]["tool_calls"][0]["function"]["arguments"]
-    assert "Order_0 was moved to hub_0" in shown[-1]["content"]
-    assert shown[-1]["content"].startswith("[Excerpt: ")
-    assert rendered.tokens_after <= 4_000
-
-
-@pytest.mark.parametrize("policy", IN_PARTS)
 def test_no_call_of_a_run_hides_its_newest_results(policy: str) -> None:
     messages = [*agent_run(15), *write(1_500), *agent_run(12, seed=3)[1:]]
     for size in turns_of(messages)[4::3]:
         for budget in (1_500, 3_000):
             rendered, _ = render(messages[:size], budget, policy)
             assert newest_of(rendered) <= shown_in(rendered)
-
-
-def test_a_result_that_comes_late_is_new_when_it_comes() -> None:
-    call = {"id": "slow", "type": "function", "function": {"name": "wait", "arguments": "{}"}}
-    messages: list[Json] = [
-        {"role": "user", "content": "Run it."},
-        {"role": "assistant", "content": "It runs.", "tool_calls": [call]},
-        *agent_run(30)[1:],
-        {"role": "tool", "tool_call_id": "slow", "content": "It ended with Code_7."},
-    ]
-    for policy in IN_PARTS:
-        rendered, shown = render(messages, 1_500, policy)
-        assert not rendered.view.fits
-        assert shown[-1] == messages[-1]
 
 
 @given(transcripts(), st.sampled_from([400, 700, 1_500]), st.sampled_from(IN_PARTS))

@@ -1,7 +1,5 @@
 """What past calls showed, recomputed: the same as rendering each of them anew."""
 
-import itertools
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -96,24 +94,6 @@ def test_every_step_is_the_rendering_of_its_prefix() -> None:
 def test_a_past_that_grew_is_the_same() -> None:
     run = make_run(24, 4)
     assert steps(past_of(run, parts=5)) == steps(past_of(run))
-
-
-def test_a_deadline_ends_the_work_and_the_next_call_goes_on() -> None:
-    past = past_of(make_run(12, 4))
-    settings = [SettingsByTurn(RenderSettings(budget=2000))]
-    seen: list[int] = []
-    while not seen or seen[-1] < past.turns:
-        seen.append(len(past.steps.up_to(settings, past.turns, time.monotonic())[0]))
-    assert seen == list(range(1, past.turns + 1))
-
-
-def test_full_history_repeats_the_whole_prompt_before() -> None:
-    found = steps(past_of(make_run(24, 4)), RenderSettings(budget=1500, policy="full"))
-    for before, now in itertools.pairwise(found):
-        assert now.usage == now.full
-        assert now.usage.cached == before.usage.prompt
-    assert all(step.seen == len(step.needed) for step in found)
-    assert any(step.needed for step in found)
 
 
 def test_costs_are_those_of_the_formulas() -> None:

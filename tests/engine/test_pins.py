@@ -2,14 +2,11 @@
 
 import itertools
 import json
-from typing import Any
 
 import pytest
-from contextrender_bridge.base.errors import InvalidRequest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.call.request import RenderSettings
 from engine.history.history import History
 from engine.parameters import Parameters
 from engine.pins import Pins
@@ -57,12 +54,6 @@ def test_a_pinned_result_stays_complete_under_every_policy(
     assert "s0" in [call["id"] for m in shown for call in m.get("tool_calls", ())]
     if policy != "full":
         assert rendered.tokens_after <= 3_000
-
-
-@pytest.mark.parametrize("policy", ["prune", "contextrender_plus"])
-def test_without_the_pin_it_is_gone(policy: str) -> None:
-    rendered, _ = render(run(300), 3_000, policy)
-    assert 0 not in rendered.plan.taken
 
 
 @pytest.mark.parametrize("policy", sorted({*POLICIES} - {"full"}))
@@ -129,28 +120,3 @@ def test_whatever_is_pinned_the_budget_holds(
     assert len(rendered.kept) == len(asked)
     if policy != "full":
         assert rendered.tokens_after <= budget
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"keep_tools": "load_*"},
-        {"keep_tools": [""]},
-        {"keep_tools": [7]},
-        {"keep_tools": ["a["]},
-        {"keep_tools": ["a" * 201]},
-        {"keep": ["x"] * 101},
-        {"keep": {"id": "x"}},
-    ],
-)
-def test_what_cannot_be_a_pin_is_refused(changes: dict[str, Any]) -> None:
-    with pytest.raises(InvalidRequest, match="keep") as refused:
-        RenderSettings().updated(changes)
-    assert refused.value.status == 422
-
-
-def test_the_settings_of_a_call_are_noted_with_its_pins() -> None:
-    settings = RenderSettings().updated({"keep_tools": ["load_[a-z]*"], "keep": ["s0", "s0"]})
-    assert settings.pins == Pins(("load_[a-z]*",), ("s0",))
-    assert RenderSettings.of(settings.to_json()) == settings
-    assert settings.updated({"keep": []}).pins == Pins(("load_[a-z]*",))

@@ -5,16 +5,13 @@ import re
 from typing import Any
 
 import pytest
-from contextrender_bridge.base.errors import InvalidRequest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.call.render_call import Rendered, render_call
 from engine.history.history import History
-from engine.history.stored import append_stored
 from engine.history.tracking import MOST_CHARACTERS
 from engine.parameters import Parameters
-from engine.plan.marking import GAP, mark
 from engine.text.transcript import Json
 from tests.support.strategies import (
     BUDGETS,
@@ -24,7 +21,6 @@ from tests.support.strategies import (
     reader,
     recorded,
     render,
-    stored_fields,
     transcripts,
 )
 
@@ -133,35 +129,6 @@ def test_however_a_history_grew_the_rendering_is_the_same(
     assert shown == shown_again == shown_afresh
 
 
-@given(transcripts(longest=8), policies, st.data())
-@modest
-def test_restart_equals_no_restart(messages: list[Json], policy: str, data: st.DataObject) -> None:
-    live = recorded(messages)
-    render(messages, 90, policy, history=live)
-    restarted = History()
-    cut = data.draw(st.integers(0, len(messages)))
-    fields = stored_fields(messages, {})
-    for part in (range(cut), range(cut, len(messages))):
-        append_stored(restarted, [f for f in fields if f["position"] in part], AxisEmbedder.name)
-        render(messages[: part.stop], 90, policy, history=restarted)
-    first, second = (
-        render(messages, 150, policy, history=history)[0] for history in (live, restarted)
-    )
-    assert decided(first) == decided(second)
-
-
-@pytest.mark.parametrize("policy", OURS)
-def test_an_earlier_history_is_rendered_as_it_was_then(policy: str) -> None:
-    messages = agent_run(24)
-    history = recorded(messages)
-    render(messages, 1_500, policy, history=history)
-    for size in turns_of(messages)[::5]:
-        earlier = history.earlier(size, COUNTER)
-        assert earlier is not None
-        then, _ = render(messages[:size], 1_500, policy, history=earlier)
-        assert decided(then) == decided(render(messages[:size], 1_500, policy)[0])
-
-
 @pytest.mark.parametrize("policy", OURS)
 def test_texts_that_were_let_go_are_read_again(policy: str) -> None:
     messages = agent_run(24)
@@ -192,14 +159,6 @@ def test_texts_that_were_let_go_are_read_again(policy: str) -> None:
     assert all(0 < stop - start <= 128 for start, stop in asked)
 
 
-def test_without_a_reader_forgotten_texts_are_an_error_not_a_guess() -> None:
-    messages = agent_run(12)
-    history = recorded(messages)
-    history.forget_texts()
-    with pytest.raises(LookupError):
-        render(messages, 500, "contextrender_plus", history=history)
-
-
 @pytest.mark.parametrize("policy", IN_PARTS)
 @pytest.mark.parametrize("budget", [800, 1_500, 3_000])
 def test_an_excerpt_is_marked_says_what_is_missing_and_how_to_get_it(
@@ -224,13 +183,6 @@ def test_an_excerpt_is_marked_says_what_is_missing_and_how_to_get_it(
             assert any(parts)
             found += 1
     assert found > 1
-
-
-def test_a_mark_is_charged_at_what_it_costs() -> None:
-    for position in (3, 45, 999, 1_000, 123_456):
-        for tokens in (31, 999, 12_345):
-            assert 20 <= COUNTER.text(mark(position, tokens, tokens - 20)) <= 26
-    assert COUNTER.text(GAP) <= 4
 
 
 @pytest.mark.parametrize("policy", IN_PARTS)
@@ -270,10 +222,3 @@ def test_what_is_beyond_the_first_million_characters_is_shown_only_with_all_of_i
     assert "Last_Item_9" not in shown[-1]["content"]
     assert shown[-1]["content"].endswith("[…]")
     assert rendered.tokens_after <= 600
-
-
-@pytest.mark.parametrize("name", ["newest_share", "frozen_share"])
-def test_a_share_is_at_most_one(name: str) -> None:
-    assert getattr(Parameters().updated({name: 1}), name) == 1.0
-    with pytest.raises(InvalidRequest, match=f"{name} must be at most 1"):
-        Parameters().updated({name: 1.5})

@@ -3,7 +3,6 @@
 import importlib
 import itertools
 import json
-from typing import Any
 
 import pytest
 
@@ -50,14 +49,6 @@ def test_between_selections_each_prompt_begins_with_the_last(
             kept += 1
     assert kept > len(made) / 3
     assert 1 < sum(anew for _, anew in made) < len(made) / 2
-
-
-def test_a_smaller_share_selects_anew_less_often() -> None:
-    often, seldom = (
-        sum(anew for _, anew in prompts(agent_run(60), 2_500, Parameters(frozen_share=share)))
-        for share in (0.8, 0.3)
-    )
-    assert seldom < often
 
 
 def test_what_was_kept_goes_on_as_if_it_had_never_been_away() -> None:
@@ -110,39 +101,3 @@ def test_the_reasons_say_what_was_kept_and_what_is_new() -> None:
         ("excerpt", "the parts that say what is shown nowhere else"),
         ("omitted", "left out when something last had to leave"),
     } <= reasons
-
-
-@pytest.mark.slow
-def test_every_so_often_all_is_selected_anew_so_that_the_past_need_not_be_followed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    messages = agent_run(40)
-    monkeypatch.setattr(contextrender_frozen, "SELECT_EVERY", 16)
-    monkeypatch.setattr(contextrender_frozen, "START_EVERY", 16)
-    live = History()
-    key = frozen_key(8_000, Parameters())
-    for size in turns_of(messages):
-        live.extend(messages[len(live) : size], COUNTER)
-        rendered, shown = render(messages[:size], 8_000, POLICY, history=live)
-        fresh, shown_afresh = render(messages[:size], 8_000, POLICY)
-        assert (decided(rendered), shown) == (decided(fresh), shown_afresh)
-        if key in live.frozen and live.turn % 16 == 0:
-            assert live.frozen[key].latest.since == size
-    followed: list[int] = []
-    step = contextrender_frozen._step
-
-    def counted(moment: Any, last: Any) -> Any:
-        followed.append(moment.messages)
-        return step(moment, last)
-
-    monkeypatch.setattr(contextrender_frozen, "_step", counted)
-    render(messages, 8_000, POLICY)
-    assert 1 <= len(followed) <= 16
-
-
-def test_the_excerpt_of_a_large_newcomer_has_a_twelfth_of_the_budget() -> None:
-    large = {"content": " ".join(f"item_{number} of many;" for number in range(9_000))}
-    messages = agent_run(3)
-    messages[-1] |= large
-    _, shown = render(messages, 12_000, POLICY)
-    assert 800 < COUNTER.message(shown[-1]) <= 12_000 / 12

@@ -1,24 +1,22 @@
 """S, BM25, the text cap and retrieval as the plain formulas of docs/policies.md say."""
 
-import json
 import math
 import re
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.lookback.measures import linkable_tokens
 from engine.parameters import Parameters
-from engine.text.segments import LONGEST_WORD, SEGMENT_CHARACTERS, segments_of
+from engine.text.segments import LONGEST_WORD, segments_of
 from engine.text.tokens import call_parts, content_text
 from engine.text.transcript import Json
 from engine.text.values import extract_values
 from tests.engine.test_policies import agent_run, turns_of
 from tests.support import slow_rules
-from tests.support.strategies import BUDGETS, COUNTER, modest, recorded, render, transcripts
+from tests.support.strategies import BUDGETS, COUNTER, modest, render, transcripts
 
 WORD = re.compile(r"[A-Za-z0-9_]{2,}")
 
@@ -149,22 +147,6 @@ def test_segments_are_the_text_in_pieces(text: str) -> None:
     assert all(len(part) <= LONGEST_WORD + 10 for part in parts)
 
 
-def test_segments_end_where_lines_records_or_fields_do() -> None:
-    lines = "\n".join(f"{n}: " + "word " * (n % 12) for n in range(50))
-    assert all(part.endswith("\n") for part in segments_of(lines)[:-1])
-    records = "[" + ", ".join('{"name": "some name", "value": 12345}' for _ in range(50)) + "]"
-    assert all(part.rstrip(" ").endswith("},") for part in segments_of(records)[:-1])
-    fields = json.dumps({f"a_key_{n}": f"a value of {n}" for n in range(50)})
-    assert all(part.endswith(", ") for part in segments_of(fields)[:-1])
-
-
-def test_no_word_is_cut_that_is_shorter_than_several_segments() -> None:
-    word = "https://example.org/" + "a-long/path_of/" * 12
-    text = f"{'some words before ' * 3}{word} and after"
-    assert SEGMENT_CHARACTERS < len(word) < LONGEST_WORD
-    assert sum(word in part for part in segments_of(text)) == 1
-
-
 def talk(*, task: str = "the task", said: str = "word " * 100, turns: int = 12) -> list[Json]:
     messages: list[Json] = [{"role": "user", "content": task}]
     for turn in range(turns):
@@ -218,21 +200,6 @@ def test_demonstrations_leave_one_by_one_and_not_with_the_first_turn() -> None:
         assert rendered.plan.taken == [0]
 
 
-def test_a_long_first_message_leaves_like_other_text_and_a_short_one_stays() -> None:
-    demonstration, _ = render(talk(task="word " * 700, said="ok"), 1_000, "contextrender_plus")
-    assert 0 in demonstration.plan.retained.left_messages
-    task, _ = render(talk(task="word " * 140), 1_000, "contextrender_plus")
-    assert 0 not in task.plan.retained.left_messages
-    assert task.plan.retained.left_messages
-
-
-def test_text_that_may_not_leave_is_cut_short() -> None:
-    rendered, shown = render(talk(said="word " * 1_500, turns=1), 500, "contextrender_plus")
-    assert {*rendered.plan.retained.excerpts} == {1}
-    assert rendered.tokens_after <= 500
-    assert shown[0]["content"] == "the task"
-
-
 @given(transcripts(), BUDGETS)
 @modest
 def test_retrieval_takes_recent_results_and_then_the_nearest(
@@ -259,26 +226,3 @@ def test_retrieval_takes_recent_results_and_then_the_nearest(
                 taken.append(result)
                 used += view.costs[result]
     assert plan.taken == taken
-
-
-def test_retrieval_asks_with_the_latest_messages_alone() -> None:
-    asked: list[str] = []
-
-    class Listening:
-        name = "listening"
-
-        def embed(self, texts: Any) -> Any:
-            asked.extend(texts)
-            rows = [[1.0, 0.0] if "needle" in text else [0.0, 1.0] for text in texts]
-            return np.array(rows, np.float32)
-
-    messages = talk(task="find the needle", said="hm", turns=8)
-    messages[4]["content"] = "needle"
-    messages[-1]["content"] = "the straw now"
-    history = recorded(messages)
-    rendered, _ = render(messages, 400, "semantic_retrieval", history=history, embedder=Listening())
-    assert asked[0] == "the straw now\nhm"
-    assert rendered.plan.scores is not None
-    relevance = rendered.plan.scores.relevance
-    assert relevance is not None
-    assert list(relevance) == [0.0 if r == 1 else 1.0 for r in range(8)]

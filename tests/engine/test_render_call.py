@@ -1,19 +1,16 @@
 """What is shown under a budget: never too much, never an orphan, and what the plain rules say."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from contextrender_bridge.base.errors import InvalidRequest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.call.render_call import Rendered, render_call
-from engine.call.request import RenderSettings
 from engine.history.vectors import unit
-from engine.models.embeddings import EmbeddingUnavailable, NoEmbedder, Vectors
+from engine.models.embeddings import EmbeddingUnavailable, Vectors
 from engine.parameters import SMALLEST_BUDGET, Parameters
 from engine.plan.relevance import RESULT_CHARACTERS, TASK_CHARACTERS, Relevance
 from engine.policies import POLICIES
@@ -27,7 +24,6 @@ from tests.support.strategies import (
     WITHIN_BUDGET,
     AxisEmbedder,
     chosen,
-    code_of,
     modest,
     reader,
     recorded,
@@ -133,22 +129,6 @@ def test_what_fits_is_returned_unchanged(messages: list[Json], policy: str, spar
     if size > SMALLEST_BUDGET:
         over, _ = render(messages, size - 1, policy)
         assert policy == "full" or over.tokens_after < size
-
-
-@given(transcripts(), BUDGETS)
-@modest
-def test_the_policy_full_shows_all_that_has_its_other_side(
-    messages: list[Json], budget: int
-) -> None:
-    rendered, shown = render(messages, budget, "full")
-    answered = slow_rules.answers(messages)
-    assert rendered.visible == sorted(answered)
-    assert all(item.text is None for item in rendered.items)
-    said = [p for p, m in enumerate(messages) if m["role"] != "tool"]
-    assert {p for p in said if slow_rules.own_tokens(messages[p], COUNTER.text)} <= {
-        item.message for item in rendered.items
-    }
-    assert charged(messages, rendered, shown) == rendered.tokens_after
 
 
 @given(transcripts(), BUDGETS, policies)
@@ -283,13 +263,6 @@ def test_texts_that_may_not_leave_are_cut_the_longest_first() -> None:
     assert 60 < rendered.tokens_after <= 100
 
 
-def test_many_texts_that_may_not_leave_stay_within_the_smallest_budget() -> None:
-    messages: list[Json] = [{"role": "user", "content": f"word {n} of many"} for n in range(40)]
-    rendered, shown = render(messages, SMALLEST_BUDGET)
-    assert charged(messages, rendered, shown) == rendered.tokens_after <= SMALLEST_BUDGET
-    assert shown[-1] == messages[-1]
-
-
 def call(call_id: str, arguments: Any = "{}") -> Json:
     return {"id": call_id, "type": "function", "function": {"name": "f", "arguments": arguments}}
 
@@ -359,25 +332,6 @@ def test_an_older_oversized_result_gets_what_complete_results_leave_over() -> No
     assert tight.visible == [2, 6, 7]
 
 
-def test_older_oversized_results_share_what_is_left_in_the_order_of_u() -> None:
-    messages: list[Json] = [{"role": "user", "content": "go"}]
-    for number in range(3):
-        messages += [
-            {"role": "assistant", "content": "", "tool_calls": [call(f"c{number}")]},
-            {"role": "tool", "tool_call_id": f"c{number}", "content": LONG},
-        ]
-    messages += [
-        {"role": "assistant", "content": "", "tool_calls": [call("z")]},
-        {"role": "tool", "tool_call_id": "z", "content": "word " * 2_700},
-    ]
-    rendered, _ = render(messages, 4_000, parameters=Parameters(weight_relevance=0))
-    free = 4_000 - rendered.plan.retained.tokens
-    left = free - int(rendered.view.costs[3]) - 2 * (500 + 6) - 6
-    assert 100 <= left < 500
-    assert rendered.plan.shown_order == [3, 2, 1]
-    assert rendered.plan.replaced == {2: 500, 1: 500}
-
-
 @pytest.mark.parametrize(("words", "kind"), [(490, "complete"), (491, "excerpt")])
 def test_a_result_that_fits_the_whole_budget_is_not_oversized(words: int, kind: str) -> None:
     asking = {"role": "assistant", "content": "", "tool_calls": [call("a"), call("unanswered")]}
@@ -396,12 +350,6 @@ def test_a_small_budget_still_has_room_for_a_whole_mark(budget: int) -> None:
     assert "recall result 3 for all of it]" in shown[3]["content"]
     assert COUNTER.message(shown[3]) <= 100
     assert charged(messages, rendered, shown) == rendered.tokens_after <= budget
-
-
-def test_a_budget_without_room_for_a_mark_shows_nothing_of_it() -> None:
-    rendered, _ = render(oversized(LONG), 80)
-    assert rendered.kinds == {}
-    assert rendered.omitted == [rendered.view.history.results.message[1]]
 
 
 def test_a_compaction_stands_in_when_there_is_one_that_fits() -> None:
@@ -457,18 +405,6 @@ class Unavailable:
         raise EmbeddingUnavailable("no answer")
 
 
-def test_without_vectors_relevance_is_0_and_the_reply_says_so() -> None:
-    rendered, shown = render(oversized(LONG), 1_000, embedder=Unavailable())
-    assert rendered.warnings == ["relevance is 0: no answer"]
-    assert rendered.plan.scores is not None
-    relevance = rendered.plan.scores.relevance
-    assert relevance is not None
-    assert not relevance.any()
-    quiet, same = render(oversized(LONG), 1_000, embedder=NoEmbedder())
-    assert quiet.warnings == []
-    assert same == shown
-
-
 class Spy(AxisEmbedder):
     """The double, remembering every text it was given."""
 
@@ -478,24 +414,6 @@ class Spy(AxisEmbedder):
     def embed(self, texts: Sequence[str]) -> Vectors:
         self.asked += texts
         return super().embed(texts)
-
-
-def test_each_result_is_embedded_once_and_nothing_while_all_fits() -> None:
-    messages = oversized(LONG)
-    history, spy = recorded(messages), Spy()
-    render(messages, 100_000, history=history, embedder=spy)
-    assert spy.asked == []
-    first, _ = render(messages, 1_000, history=history, embedder=spy)
-    assert Counter(spy.asked) == Counter(
-        ["and now? ", "find the total", "small", LONG[:RESULT_CHARACTERS]]
-    )
-    assert {*first.fresh_vectors} == {0, 1}
-    spy.asked.clear()
-    second, _ = render(messages, 1_000, history=history, embedder=spy)
-    assert spy.asked == ["and now? "]
-    assert second.fresh_vectors == {}
-    render(messages, 1_000, "prune", history=history, embedder=spy)
-    assert spy.asked == ["and now? "]
 
 
 class Letters(Spy):
@@ -526,62 +444,6 @@ def test_the_query_is_the_task_and_what_was_said_last() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"weight_reuse": -0.1}, "from 0 to 1000"),
-        ({"weight_reuse": 1001}, "from 0 to 1000"),
-        ({"weight_reuse": float("nan")}, "from 0 to 1000"),
-        ({"weight_reuse": float("inf")}, "from 0 to 1000"),
-        ({"weight_reuse": True}, "from 0 to 1000"),
-        ({"weight_reuse": "1"}, "from 0 to 1000"),
-        ({"weight_reuse": None}, "from 0 to 1000"),
-        ({"weight": 1}, "no parameter 'weight'"),
-        ({"x" * 500: 1}, "no parameter"),
-        ({"query_task_share": 1.5}, "at most 1"),
-    ],
-)
-def test_a_parameter_out_of_range_is_refused(changes: dict[str, Any], problem: str) -> None:
-    with pytest.raises(InvalidRequest) as refused:
-        Parameters().updated(changes)
-    assert problem in refused.value.message
-    assert len(refused.value.message) < 300
-    assert code_of(refused.value) == ("invalid_request", 422)
-
-
-def test_parameters_change_only_what_is_named() -> None:
-    changed = Parameters().updated({"reuse_rate": 0, "query_task_share": 1})
-    assert changed == Parameters(reuse_rate=0.0, query_task_share=1.0)
-    assert Parameters().updated({}) == Parameters()
-    assert Parameters() == Parameters(1.0, 1.0, 1.0, 0.3, 0.2, 0.5, 0.4)
-
-
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"budget": 63}, "at least 64"),
-        ({"budget": -1}, "at least 64"),
-        ({"budget": "6000"}, "whole number"),
-        ({"budget": 100.5}, "whole number"),
-        ({"budget": True}, "whole number"),
-        ({"policy": "best"}, "no policy 'best'"),
-        ({"policy": 5}, "no policy"),
-        ({"parameters": [1]}, "object of numbers"),
-        ({"parameters": {"x": 1}}, "no parameter"),
-        ({"budgets": 100}, "no setting 'budgets'"),
-    ],
-)
-def test_a_setting_that_is_not_one_is_refused(changes: dict[str, Any], problem: str) -> None:
-    with pytest.raises(InvalidRequest) as refused:
-        RenderSettings().updated(changes)
-    assert problem in refused.value.message
-
-
-def test_an_unknown_policy_is_refused_by_naming_those_there_are() -> None:
-    with pytest.raises(InvalidRequest, match="contextrender, recency, reuse"):
-        render(oversized(LONG), 1_000, "nonesuch")
-
-
-@pytest.mark.parametrize(
     ("policy", "weights"),
     [
         ("recency", (1.0, 0.0, 0.0)),
@@ -597,9 +459,3 @@ def test_an_ablation_is_the_policy_with_other_weights(
     ablated, _ = render(messages, 300, policy, Parameters(weight_recency=9, recency_decay=0.7))
     weighted, _ = render(messages, 300, parameters=Parameters(*weights, recency_decay=0.7))
     assert chosen(ablated) == chosen(weighted)
-
-
-def test_a_share_of_0_shows_nothing_of_oversized_results() -> None:
-    rendered, _ = render(oversized(LONG), 4_000, parameters=Parameters(oversized_share=0))
-    assert rendered.kinds == {}
-    assert rendered.visible == [2]

@@ -5,17 +5,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from contextrender_bridge.base.errors import InvalidRequest
 
 from engine.call.explain import explain_results
 from engine.call.facts import Caller, CallFact, fact_of
-from engine.call.request import LIVE, RenderSettings
+from engine.call.request import LIVE
 from engine.call.rows import Standing
 from engine.history.frozen import NOTHING_YET, Frozen, FrozenTrail
 from engine.history.history import History
-from engine.parameters import AUTO, check_budget
-from engine.plan import appending, in_parts, late, returning, sizing
-from engine.plan.moment import present
+from engine.parameters import AUTO
+from engine.plan import sizing
 from engine.policies.contextrender_frozen import contextrender_frozen
 from engine.text.transcript import Json
 from tests.api.transcripts import assistant, call, result
@@ -93,46 +91,12 @@ def test_a_value_of_a_result_that_came_after_the_call_is_no_fault() -> None:
     assert not made[-1][0].plan.faulted
 
 
-@pytest.mark.parametrize(
-    ("most", "start", "last", "faulted", "expected"),
-    [
-        (160_000, 24_000, 150_000.0, True, 160_000.0),
-        (160_000, 24_000, 8_010.0, False, 8_000.0),
-        (6_000, 6_000, 6_000.0, False, 6_000.0),
-        (30_000, 30_000, 29_000.0, True, 30_000.0),
-        (160_000, 24_000, 40_000.0, True, 50_000.0),
-    ],
-)
-def test_it_stays_between_least_and_most(
-    monkeypatch: pytest.MonkeyPatch,
-    most: int,
-    start: int,
-    last: float,
-    faulted: bool,
-    expected: float,
-) -> None:
-    monkeypatch.setattr(sizing, "missed", lambda *_: [1] * faulted)
-    rendered, _ = render(reading(3), 1_000, POLICY)
-    moment = present(replace(rendered.view, budget=most, start=start))
-    assert sizing.sized(moment, Frozen(2, over=True, budget=last)) == (expected, faulted)
-    assert sizing.sized(moment, NOTHING_YET) == (float(start), False)
-
-
 def test_a_budget_that_is_given_is_a_most_and_auto_keeps_to_the_models_window() -> None:
     assert sizing.limits_of(30_000, None) == (30_000, 30_000)
     assert sizing.limits_of(AUTO, None) == (160_000, 24_000)
     assert sizing.limits_of(AUTO, 1_000_000) == (160_000, 24_000)
     assert sizing.limits_of(AUTO, 100_000) == (80_000, 24_000)
     assert sizing.limits_of(AUTO, 16_000) == (12_800, 12_800)
-
-
-def test_auto_is_a_budget_and_what_serves_a_live_agent() -> None:
-    assert check_budget("auto") == AUTO == LIVE.budget
-    assert RenderSettings().updated({"budget": "auto"}).budget == AUTO
-    assert RenderSettings().budget == 6_000
-    for wrong in ("Auto", "", 0, 10, 1.5, True, None):
-        with pytest.raises(InvalidRequest):
-            check_budget(wrong)
 
 
 def test_it_follows_from_the_messages_alone() -> None:
@@ -202,21 +166,3 @@ def test_a_newcomer_is_complete_up_to_2000_tokens_a_larger_one_where_there_is_ro
     shown, whole = large_newcomer(9_000)
     assert shown.startswith("[Excerpt: ")
     assert COUNTER.text(shown) <= 24_000 / 12
-
-
-def test_when_something_must_leave_complete_results_take_three_tenths(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    shares: list[float] = []
-    select = in_parts.select_in_parts
-
-    def noted(*args: Any, **options: Any) -> Any:
-        shares.append(options["complete_share"])
-        return select(*args, **options)
-
-    monkeypatch.setattr(late, "select_in_parts", noted)
-    rendered, _ = render(reading(40), 12_000, POLICY)
-    assert set(shares) == {0.3}
-    assert rendered.plan.replaced
-    assert appending.THRIFTY_FROM == 2_000
-    assert returning.RECENT == 5

@@ -75,7 +75,7 @@ def failure(status: int) -> tuple[int, Any]:
     return status, {"error": {"message": "scripted failure", "type": "scripted", "code": status}}
 
 
-def stalled(released: threading.Event) -> tuple[int, Any]:
+def stalled(released: threading.Event, reply: Any = None) -> tuple[int, Any]:
     """Answers only once it is released, or far too late."""
     released.wait(60)
-    return 200, chat_reply("late")
+    return 200, reply
