@@ -16,10 +16,9 @@ from engine.history.kinds import Kinds
 from engine.history.turns import Turns
 from engine.text.segments import segments_of
 from engine.text.tokens import TokenCounter, call_parts, content_text
-from engine.text.tracked import held_in, remembered, tracked_runs, tracked_tokens
+from engine.text.tracked import Ids, held_in, numbered, tracked_runs, tracked_tokens
 from engine.text.transcript import Json, call_text
 
-Ids = NDArray[np.int32]
 Originals = Callable[[int, int], Sequence[Json]]
 """Reads the original messages from one position up to another."""
 
@@ -64,7 +63,7 @@ class Tracking:
         self.kinds = Kinds()
         self._asked: dict[tuple[int, int], tuple[str, int]] = {}
         self._sizes: dict[int, int] = {}
-        self._remembered = remembered()
+        self._remembered = numbered(self._ids)
         self._event_ids, self._event_ids_at = Growing(np.int32), Growing()
         self._event_ids_at.append(0)
 
@@ -122,10 +121,12 @@ class Tracking:
         start, stop = self.segment_ids_at.values[segment : segment + 2]
         return self.segment_ids.values[start:stop]
 
-    def known(self, text: str) -> list[int]:
-        """The numbers of those tracked tokens of a text that have one."""
-        numbers = (self._ids.get(token, self.tokens) for token in self._remembered(text))
-        return [number for number in numbers if number < self.tokens]
+    def known(self, texts: Iterable[str]) -> Ids:
+        """The numbers of those tracked tokens of texts that have one."""
+        read = [self._remembered(text) for text in texts]
+        since = [self._ids[token] for _, others in read for token in others if token in self._ids]
+        numbers: Ids = np.concatenate([np.array(since, np.int32), *(known for known, _ in read)])
+        return numbers[numbers < self.tokens]
 
     def _add(self, history: Turns, position: int, message: Json, counter: TokenCounter) -> None:
         whole = content_text(message.get("content"))

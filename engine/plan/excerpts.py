@@ -198,9 +198,8 @@ def _visible(choice: Choice) -> NDArray[np.bool_]:
     shown = {*choice.complete, *choice.kept, *choice.segments} - {*choice.cut_calls}
     events[[results.call_event[result] for result in shown]] = True
     seen = _said(choice) | tracking.tokens_of_events(events)
-    texts = [made.text for made in (*choice.kept.values(), *choice.cut_calls.values())]
-    for text in (*texts, *(made.text for made in choice.added.values())):
-        seen[moment.known_in(text)] = True
+    texts = (choice.kept, choice.cut_calls, choice.added)
+    seen[tracking.known(made.text for each in texts for made in each.values())] = True
     for segment in chain.from_iterable(choice.segments.values()):
         seen[tracking.ids_of_segment(segment)] = True
     return seen
@@ -217,8 +216,7 @@ def _said(choice: Choice) -> NDArray[np.bool_]:
     events[np.array(history.first_events[: moment.messages], np.int64)[stays]] = True
     events[np.array(history.results.event[: moment.results], np.int64)] = False
     said = moment.tracking.tokens_of_events(events)
-    for made in choice.text.cut.values():
-        said[moment.known_in(made.text)] = True
+    said[moment.tracking.known(made.text for made in choice.text.cut.values())] = True
     moment.said[id(choice.text)] = choice.text, said
     return said
 

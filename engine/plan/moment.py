@@ -145,12 +145,6 @@ class Moment:
             return own
         return self.track(messages)
 
-    def known_in(self, text: str) -> list[int]:
-        """The tracked tokens of a text put in place of another, by number; read once."""
-        if text not in self._known:
-            self._known[text] = self.tracking.known(text)
-        return self._known[text]
-
     @cached_property
     def said(self) -> dict[int, tuple[KeptText, NDArray[np.bool_]]]:
         """Retained texts, by their `id`, and what tracked tokens stand in them, once looked up."""
@@ -159,10 +153,6 @@ class Moment:
     @cached_property
     def excerpts(self) -> dict[tuple[int, tuple[int, ...]], Replacement]:
         """Excerpts by result and segments, once made."""
-        return {}
-
-    @cached_property
-    def _known(self) -> dict[str, list[int]]:
         return {}
 
     def _latest(self, role: str) -> int:

@@ -36,17 +36,17 @@ def bring_back(choice: Choice, newcomers: Sequence[int]) -> None:
         return
     parts = _parts(choice, wanted, room)
     if parts:
-        text = "".join(parts.values())
-        made = Added(text, moment.view.counter.text(text), tuple(parts))
-        choice.add_behind(max(newcomers), made)
+        text = "".join(part for part, _ in parts.values())
+        tokens = sum(tokens for _, tokens in parts.values())
+        choice.add_behind(max(newcomers), Added(text, tokens, tuple(parts)))
 
 
-def _parts(choice: Choice, wanted: Sequence[int], room: float) -> dict[int, str]:
-    """By result what comes back of it, the one of most worth for its size first."""
+def _parts(choice: Choice, wanted: Sequence[int], room: float) -> dict[int, tuple[str, int]]:
+    """By result what comes back of it and its tokens, the most worth for its size first."""
     moment = choice.moment
     density, counter = density_of(moment), moment.view.counter
     excerpting, positions = Excerpting(choice, density), moment.view.history.results.message
-    parts: dict[int, str] = {}
+    parts: dict[int, tuple[str, int]] = {}
     for result in sorted(wanted, key=lambda result: (-density.scores[result], result)):
         first, stop = moment.tracking.first_segment.values[result : result + 2].tolist()
         segments = excerpting.again(result, room - MARK_TOKENS)
@@ -56,7 +56,7 @@ def _parts(choice: Choice, wanted: Sequence[int], room: float) -> dict[int, str]
         text = f"\n\n{mark}{parts_of(moment, result, segments)}"
         tokens = counter.text(text)
         if tokens <= room:
-            parts[result] = text
+            parts[result] = text, tokens
             room -= tokens
     return parts
 

@@ -20,10 +20,8 @@ def unseen_in(moment: Moment, tracking: Tracking, last: Frozen, wanted: Ids) -> 
     inside = saying < len(events)
     found[tokens[inside][events[saying[inside]]]] = False
     texts = (last.excerpts, last.calls, last.text.cut, last.added)
-    for made in (made for each in texts for made in each.values()):
-        if not found.any():
-            break
-        found[tracking.known(made.text)] = False
+    if found.any():
+        found[tracking.known(made.text for each in texts for made in each.values())] = False
     return [int(token) for token in np.flatnonzero(found)]
 
 

@@ -4,8 +4,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from engine.text.kept_by_text import KeptByText
 from engine.text.values import CAPITAL_OR_UNDERSCORE, SHORTEST, unescape
+
+Ids = NDArray[np.int32]
 
 MOST_BYTES: Final = 4 * 2**20
 
@@ -20,9 +25,15 @@ def tracked_tokens(text: str) -> set[str]:
     return set().union(*tracked_runs(text).values())
 
 
-def remembered() -> KeptByText[frozenset[str]]:
-    """The same, for texts that call after call shows."""
-    return KeptByText(lambda text: frozenset(tracked_tokens(text)), MOST_BYTES)
+def numbered(ids: Mapping[str, int]) -> KeptByText[tuple[Ids, list[str]]]:
+    """The same by number, for texts that call after call shows; and those without a number yet."""
+
+    def read(text: str) -> tuple[Ids, list[str]]:
+        tokens = tracked_tokens(text)
+        known = [number for token in tokens if (number := ids.get(token)) is not None]
+        return np.array(known, np.int32), [token for token in tokens if token not in ids]
+
+    return KeptByText(read, MOST_BYTES)
 
 
 def tracked_runs(text: str) -> dict[str, set[str]]:
