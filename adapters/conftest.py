@@ -70,7 +70,7 @@ def service() -> Iterator[Credentials]:
 
 @contextmanager
 def proxying(
-    service: Credentials, upstream: str, budget: int = BUDGET, policy: str = "contextrender"
+    service: Credentials, upstream: str, budget: int | str = BUDGET, policy: str = "contextrender"
 ) -> Iterator[str]:
     """A proxy to a model at `upstream`, such as `http://127.0.0.1:9/v1`; its address."""
     settings = Settings(

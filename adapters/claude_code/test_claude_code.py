@@ -3,12 +3,15 @@
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import httpx
 import pytest
 from contextrender_bridge import Credentials
+from contextrender_bridge.base.setting_kinds import AUTO
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.proxy.recall.turns import NAME as RECALL
 
@@ -17,6 +20,7 @@ from adapters.testing import hosts
 from adapters.testing.commands import run
 from adapters.testing.installs import environment, node_modules_of
 from adapters.testing.scripted import Call, Limited, Say, Script, Step
+from tests.support.scripted_model import Asked, Reply
 
 SETTINGS = Path(__file__).parent / "settings.json"
 Ask = Callable[..., dict[str, str]]
@@ -132,6 +136,69 @@ def test_past_the_window_it_goes_on_without_the_service(loopback: Loopback, tmp_
     for number, seen in enumerate(script.seen(hosts.MARKS)[1:10]):
         assert number in seen  # the newest is always there
     assert count_results(script.asked[10]) >= 1
+
+
+FILES, NAMED = range(9), range(7)
+
+
+def wanted(host: int) -> tuple[int, str]:
+    """The line that the agent wants of a file, from 1, and what stands there."""
+    line = (host * 79 + 300) % 700 + 1
+    return line, f"V{crc32(repr((host, line)).encode())}"
+
+
+@dataclass
+class Reader(Script):
+    """A model that wants a line of each file, and reads on there only where it does not see it."""
+
+    steps: list[Step] = field(default_factory=list)
+    folder: Path = Path()
+    host: int = 0
+    cut: int = 0
+    again: int = 0
+
+    def write(self) -> None:
+        """Files of some 8,000 tokens; of the last ones nothing says what they are read for."""
+        for host in FILES:
+            values = [f"V{crc32(repr((host, line)).encode())}" for line in range(1, 701)]
+            rows = [f"option_{host}_{number} = {value}" for number, value in enumerate(values)]
+            line, value = wanted(host)
+            if host in NAMED:
+                rows[line - 1] = f"port = {value}"
+            (self.folder / f"host_{host}_X.txt").write_text("\n".join(rows))
+
+    def answer(self, asked: Asked) -> Reply:
+        """The next file, the rest of this one, or the end."""
+        if self.is_agent(asked.json):
+            self.steps.append(self._step(json.dumps(asked.json["messages"], ensure_ascii=False)))
+        return super().answer(asked)
+
+    def _step(self, prompt: str) -> Step:
+        line, value = wanted(self.host)
+        newest = prompt.rpartition('"tool_result"')[2]
+        self.cut += "(read on with offset" in newest
+        if self.steps and value not in newest:
+            self.again += 1
+            return self._read(offset=line - 5, limit=10)
+        self.host += bool(self.steps)
+        return self._read() if self.host in FILES else Say("All.")
+
+    def _read(self, **only: int) -> Call:
+        return Call("Read", {"file_path": str(self.folder / f"host_{self.host}_X.txt"), **only})
+
+
+def test_it_goes_on_from_what_was_cut(
+    service: Credentials, loopback: Loopback, tmp_path: Path
+) -> None:
+    """It asks again for what nothing tells that it is wanted, and then sees it."""
+    reader = Reader(loopback.model, folder=tmp_path / "work")
+    with proxying(service, f"{loopback.model.url}/v1", AUTO, "contextrender_frozen") as proxy:
+        ask = asking(proxy, tmp_path, "claude-opus-5-5")
+        reader.write()
+        assert ask("Which port has each of the nine hosts?")["result"] == "All."
+        assert httpx.get(f"{proxy}/contextrender/status").json()["fail_open"] == {}
+    assert 1 <= reader.again <= reader.cut / 3
+    assert len(reader.steps) == len(FILES) + reader.again + 1
 
 
 def check_form(body: Json) -> None:

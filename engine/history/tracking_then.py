@@ -14,13 +14,13 @@ from engine.history.bm25 import words_of
 from engine.history.growing import Growing
 from engine.history.tracking import (
     MOST_CHARACTERS,
-    Ids,
     Originals,
     Tracking,
     words_in_turn,
 )
 from engine.history.turns import Turns
 from engine.text.tokens import TokenCounter, content_text
+from engine.text.tracked import Ids
 from engine.text.transcript import Json
 
 _NEVER: Final = 2**30

@@ -25,14 +25,15 @@ def left_out(text: str, shown: Sequence[Span], tool: str, arguments: str) -> str
     lines = text.split("\n")
     if len(lines) < FEWEST_LINES:
         return ""
-    gaps = [_lines_of(text, gap) for gap in _gaps(len(text), shown)]
-    gaps = sorted(sorted(gaps, key=lambda gap: gap[0] - gap[1])[:MOST_RANGES])
+    all_gaps = [_lines_of(text, gap) for gap in _gaps(len(text), shown)]
+    gaps = sorted(sorted(all_gaps, key=lambda gap: gap[0] - gap[1])[:MOST_RANGES])
     if not gaps:
         return ""
     own = [(_number(lines[first - 1]), _number(lines[last - 1])) for first, last in gaps]
     numbered = [(first, last) for first, last in own if first is not None and last is not None]
     ranges = numbered if len(numbered) == len(gaps) else gaps
     told = "lines " + ", ".join(f"{first}-{last}" for first, last in ranges)
+    told += " and others" if len(all_gaps) > len(gaps) else ""
     if READERS.search(tool) is None or ranges is not numbered:
         return told
     first, _ = max(ranges, key=lambda each: each[1] - each[0])

@@ -4,8 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.history.frozen import Frozen
-from engine.history.tracking import Ids, Tracking
+from engine.history.tracking import Tracking
 from engine.plan.moment import Moment
+from engine.text.tracked import Ids
 
 
 def unseen_in(moment: Moment, tracking: Tracking, last: Frozen, wanted: Ids) -> list[int]:

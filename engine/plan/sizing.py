@@ -8,10 +8,11 @@ from typing import Final
 import numpy as np
 
 from engine.history.frozen import Frozen
-from engine.history.tracking import Ids, Tracking
+from engine.history.tracking import Tracking
 from engine.parameters import AUTO
 from engine.plan.moment import Moment
 from engine.plan.shown_tokens import unseen_in
+from engine.text.tracked import Ids
 
 START: Final[int] = 24_000
 LEAST: Final = 8_000

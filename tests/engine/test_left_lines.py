@@ -25,6 +25,13 @@ def shown(text: str, *lines: tuple[int, int]) -> list[tuple[int, int]]:
     [
         (PLAIN, [(1, 20), (81, 100)], "exec", "{}", "lines 21-80"),
         (PLAIN, [(1, 20), (41, 60)], "exec", "{}", "lines 21-40, 61-100"),
+        (
+            PLAIN,
+            [(11, 20), (31, 40), (61, 70)],
+            "exec",
+            "{}",
+            "lines 1-10, 41-60, 71-100 and others",
+        ),
         (CLAUDE, [(1, 20), (81, 100)], "exec", "{}", "lines 221-280"),
         (CLAUDE, [(1, 20)], "Read", "{}", "lines 221-300 (read on with offset 221)"),
         (OPENCODE, [(1, 20)], "read", "{}", "lines 221-300 (read on with offset 221)"),
