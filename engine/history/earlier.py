@@ -127,7 +127,7 @@ def earlier_history(whole: History, messages: int) -> History:
     It takes no more messages. Its reuse must be a `RememberingReuse`.
     """
     past = History()
-    events = whole.first_events[messages] if messages < len(whole) else whole.events
+    events = whole.events_before(messages)
     count = bisect_left(whole.results.message, messages)
     for name in ("roles", "messages", "digests", "turns", "text_tokens", "totals", "first_events"):
         setattr(past, name, getattr(whole, name)[:messages])

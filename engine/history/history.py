@@ -140,6 +140,10 @@ class History:
         """How many results there are among the first `messages` messages."""
         return bisect_left(self.results.message, messages)
 
+    def events_before(self, messages: int) -> int:
+        """How many events the first `messages` messages have."""
+        return self.first_events[messages] if messages < len(self) else self.events
+
     def turn_of(self, result: int) -> int:
         """The turn that called a result."""
         return self.results.turn[result]

@@ -4,11 +4,16 @@ from dataclasses import dataclass
 from typing import Final, Literal
 from uuid import UUID
 
+from graph.sessions.calls import JOINS
 from graph.store.base import Store
 from graph.store.quarantine import put_aside
 from graph.store.writes import PART, Unit
 
 Kind = Literal["unreadable", "lost", "changed", "loose", "orphan"]
+Edge = tuple[UUID, int, UUID]
+"""Source, the number of its type, and target."""
+FOLLOW: Final = frozenset({"Reuse", *JOINS})
+"""Edges that texts and numbers give: another one goes."""
 LEAD_BACK: Final = frozenset({"Owns", "HasBranch", "Begins"})
 """Edges by which what is lost at one end is rebuilt when it is next used."""
 
@@ -16,20 +21,20 @@ LEAD_BACK: Final = frozenset({"Owns", "HasBranch", "Begins"})
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that is wrong. `session` is the key of the session that it is of, where that is
-    known, `edge` the edge's source, type and target, and `row` what that edge should hold."""
+    known, and `row` is what the edge should hold."""
 
     kind: Kind
     told: str
     owner: UUID
     session: str = ""
     node: UUID | None = None
-    edge: tuple[UUID, int, UUID] | None = None
+    edge: Edge | None = None
     row: bytes | None = None
 
 
 def repair(store: Store, finding: Finding) -> bool:
     """Puts aside what cannot be read or belongs to nothing, removes edges that lead nowhere, and
-    writes edges that follow from texts anew.
+    writes edges anew that follow from texts and from what nodes tell.
 
     Whether that was possible: what is lost stays lost, and the session goes on without it.
     """
@@ -39,10 +44,10 @@ def repair(store: Store, finding: Finding) -> bool:
     if finding.edge is None:
         return False
     source, kind, target = finding.edge
-    if finding.row is not None:
+    if finding.row is not None or finding.kind == "lost":
         store.write(Unit(join=[(finding.owner, source, kind, target, finding.row)]))
         return True
-    follows = store.kinds.name(kind)[1] == "Reuse" and finding.kind == "changed"
+    follows = finding.kind == "changed" and store.kinds.name(kind)[1] in FOLLOW
     loose = finding.kind == "loose" and store.kinds.name(kind)[1] not in LEAD_BACK
     if loose or follows:
         with store.transaction() as cursor:

@@ -8,7 +8,14 @@ from collections.abc import Iterable
 from itertools import batched
 from uuid import UUID
 
-from graph.sessions.ids import branch_id, event_id, own_event_ids, session_id_of
+from graph.sessions.ids import (
+    branch_id,
+    call_id,
+    continuation_id,
+    event_id,
+    own_event_ids,
+    session_id_of,
+)
 from graph.store import rows
 from graph.store.base import Store
 
@@ -19,8 +26,12 @@ def nodes_of(store: Store, owner: UUID, session: UUID) -> set[UUID]:
     """The ids of a session's nodes, some of which may not be there."""
     found = {session}
     for number, id in enumerate(branch_ids(store, owner, session)):
-        found.add(id)
-        found.update(_events(store, owner, session, number, id))
+        own = _own_events(store, owner, id)
+        found.update((id, *(event_id(session, number, event) for event in own)))
+        others = [continuation_id(session, number)]
+        for events in range(own.start, own.stop + 1):
+            others += (call_id(session, number, events, again) for again in (False, True))
+        found |= known(store, owner, others)
     fresh = found
     while fresh:
         ends: set[UUID] = set()
@@ -73,13 +84,13 @@ def known(store: Store, owner: UUID, ids: Iterable[UUID]) -> set[UUID]:
     return found
 
 
-def _events(store: Store, owner: UUID, session: UUID, number: int, branch: UUID) -> set[UUID]:
-    """Those that a branch says it has; of a branch that cannot be read, none: edges lead there."""
+def _own_events(store: Store, owner: UUID, branch: UUID) -> range:
+    """The numbers that a branch says its own have; of one that cannot be read, none: edges lead
+    there."""
     for _, _, _, data in store.nodes(owner, [branch]):
         try:
             fields = rows.parse(rows.unpack(data))[0]
-            first, stop = int(fields["fork_events"]), int(fields["events"])
+            return range(int(fields["fork_events"]), int(fields["events"]))
         except (ValueError, KeyError, TypeError):
             break
-        return {event_id(session, number, event) for event in range(first, stop)}
-    return set()
+    return range(0)

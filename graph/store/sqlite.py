@@ -113,6 +113,7 @@ class SqliteStore(Store):
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
+                self._file.check_logs()
                 yield connection.cursor()
                 connection.execute("COMMIT")
             except BaseException:
@@ -167,7 +168,7 @@ class SqliteStore(Store):
         """The last connection folds the write-ahead log into the file."""
         with self._lock:
             while self._idle:
-                self._idle.pop().close()
+                self._end(self._idle.pop())
         if not self._closed:
             self._closed = True
             self._file.close()
@@ -184,7 +185,7 @@ class SqliteStore(Store):
         except sqlite3.Error as failure:
             self._damaged |= _code(failure) in DAMAGE
             if connection is not None and _code(failure) != sqlite3.SQLITE_BUSY:
-                connection.close()  # what it knows of the file may be wrong
+                self._end(connection)  # what it knows of the file may be wrong
                 connection = None
             raise self.told(failure) from failure
         finally:
@@ -206,7 +207,15 @@ class SqliteStore(Store):
         # What is deleted is overwritten, not left readable in free pages.
         connection.execute("PRAGMA secure_delete=ON")
         connection.execute(f"PRAGMA journal_size_limit={JOURNAL_LIMIT}")
+        with self._file.changing:
+            connection.execute("PRAGMA schema_version")  # opens the log
+            self._file.count(1)
         return connection
+
+    def _end(self, connection: sqlite3.Connection) -> None:
+        with self._file.changing:
+            self._file.count(-1)
+            connection.close()
 
 
 def _code(failure: sqlite3.Error) -> int:

@@ -31,6 +31,10 @@ class SqliteFile:
         self._holders = 0
         self._page = self._counter = 0
         self._size = 0
+        self._logs: list[tuple[int, int] | None] = []
+        self._connections = 0
+        self.changing = threading.Lock()
+        """Held while a connection is opened or closed: the last one takes the log away."""
 
     @classmethod
     def opened(cls, path: Path) -> Self:
@@ -60,6 +64,22 @@ class SqliteFile:
         if _place(self._path) != self._place:
             raise StoreUnavailable(
                 f"{self._path} is not the file that was opened; nothing was written."
+            )
+
+    def count(self, opened: int) -> None:
+        """So many more connections are open than before."""
+        self._connections += opened
+        if not self._connections:
+            self._logs = []
+
+    def check_logs(self) -> None:
+        """Within a transaction: raises StoreUnavailable where its log was taken from under it."""
+        logs = [_place(self._path.with_name(self._path.name + end)) for end in ("-wal", "-shm")]
+        self._logs = self._logs or logs
+        if logs != self._logs:
+            raise StoreUnavailable(
+                f"{self._path}-wal or -shm was removed by another program; nothing was written. "
+                "Stop the server: it saves what it wrote as it ends."
             )
 
     def check_whole(self) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from graph.runtime.archetypes import unreadable
 from graph.sessions.caches import WORKING_SET
+from graph.sessions.calls import JOINS
 from graph.sessions.check import check_owner
 from graph.sessions.findings import Finding, repair
 from graph.store import rows
@@ -275,7 +276,10 @@ def test_what_cannot_be_read_stays_where_it_is_until_somebody_asks(
     goes_on(alice.api)
 
 
-@pytest.mark.parametrize("name", ["Owns", "HasBranch", "Begins", "Next", "Returned", "Reuse"])
+EDGES = ("Owns", "HasBranch", "Begins", "Next", "Returned", "Reuse", "GoesOn")
+
+
+@pytest.mark.parametrize("name", [*EDGES, *JOINS])
 def test_every_lost_edge_is_told_and_the_session_goes_on(alice: User, name: str) -> None:
     recorded(alice)
     scores = alice.api("explain", session="s", branch=0)
@@ -287,10 +291,43 @@ def test_every_lost_edge_is_told_and_the_session_goes_on(alice: User, name: str)
     assert len(found) == len(lost)
     assert all(one.kind == "lost" and one.session == "s" and name in one.told for one in found)
     repair_all(alice)
-    assert bool(wrong(alice)) == (name != "Reuse")
+    assert not wrong(alice)
+    assert edges_of(alice, name) == lost
     WORKING_SET.clear()
     assert alice.api("explain", session="s", branch=0) == scores
     goes_on(alice.api)
+
+
+@pytest.mark.parametrize("edges", ["with their edges", "their nodes alone"])
+def test_lost_model_calls_are_told(alice: User, edges: str) -> None:
+    recorded(alice)
+    calls = {UUID(one.id) for one in alice.graph().of("ModelCall")}
+    for name in JOINS if edges == "with their edges" else ():
+        for row in edges_of(alice, name):
+            damage(alice, row, "deleted")
+    for call in calls:
+        damage(alice, ("nodes", (call,)), "deleted")
+    told = [one for one in wrong(alice) if one.kind == "lost" and "model call" in one.told]
+    assert all(one.session == "s" for one in told)
+    if edges == "with their edges":
+        assert any("answered model calls" in one.told for one in told)
+    else:
+        assert len(told) == len(calls)
+        assert all("messages of branch" in one.told for one in told)
+    repair_all(alice)
+    assert {one.kind for one in wrong(alice)} == {"lost"}
+    goes_on(alice.api)
+
+
+def test_a_call_without_edges_is_kept(alice: User) -> None:
+    recorded(alice)
+    calls = alice.graph().counts["ModelCall"]
+    for name in JOINS:
+        for row in edges_of(alice, name):
+            damage(alice, row, "deleted")
+    repair_all(alice)
+    assert alice.graph().counts["ModelCall"] == calls
+    assert not wrong(alice)
 
 
 def edges_of(alice: User, name: str) -> list[Row]:

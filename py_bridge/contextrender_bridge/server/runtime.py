@@ -31,7 +31,7 @@ from graph.runtime import hooks
 from graph.runtime.archetypes import unreadable
 from graph.runtime.host import TELL, Tell
 from graph.runtime.memory import SYSTEM_ROOT, RequestMemory, at_work
-from graph.sessions.check_session import check_session
+from graph.sessions.check import check_session
 from graph.sessions.ids import session_id_of
 from graph.sessions.locks import SessionLocks
 from graph.store.opening import open_store
