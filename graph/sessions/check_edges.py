@@ -9,7 +9,7 @@ from engine.history.history import NO_CALL, History
 from engine.history.stored import append_stored
 from graph.sessions.calls import JOINS, call_places, changes, earlier_call_ids, fact_in
 from graph.sessions.check_nodes import NodeCheck
-from graph.sessions.findings import Edge, Finding
+from graph.sessions.findings import Edge, Finding, Kind
 from graph.sessions.ids import branch_id, call_id, continuation_id
 from graph.store import rows
 
@@ -161,7 +161,7 @@ class _EdgeCheck:
                 continue
             told = f"an edge Reuse from event {use.operation} of branch {info.number}"
             row = rows.pack(rows.encode({"values": list(use.values)}))
-            kind = "changed" if edge in self.there else "lost"
+            kind: Kind = "changed" if edge in self.there else "lost"
             yield self._nodes.finding(kind, told, edge=edge, row=row)
         own = set(ids[info.fork_events : self._nodes.sound[info.number]])
         for edge in self.there:

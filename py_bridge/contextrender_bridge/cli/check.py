@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--repair",
         action="store_true",
         help="quarantine what cannot be read or belongs to nothing (`jac db quarantine` lists it), "
-        "write Reuse edges anew from texts, and remove edges that lead nowhere",
+        "write lost edges anew, and remove those that lead nowhere",
     )
     add_json(parser)
 

@@ -1,10 +1,14 @@
 """Connections under limits: how many there may be, how long each may take to say what it wants."""
 
 from asyncio import TimerHandle, Transport
-from typing import Any, ClassVar
+from http import HTTPStatus
+from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+HEAD_BYTES: Final = 65_536
+"""Of a request's head, which comes before its token is looked at."""
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -17,6 +21,7 @@ class GuardedProtocol(HttpToolsProtocol):
     most: ClassVar[int]
     head_seconds: ClassVar[float]
     _head_timer: TimerHandle | None = None
+    _head_bytes = 0
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Start waiting for a request, unless there are too many connections."""
@@ -31,6 +36,14 @@ class GuardedProtocol(HttpToolsProtocol):
         self._head_is_there()
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        """Stop reading a head that is too large."""
+        super().data_received(data)
+        if self._head_timer is not None:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES:
+                self._refuse_head()
+
     def on_message_begin(self) -> None:
         """Wait for the rest of the head."""
         super().on_message_begin()
@@ -40,7 +53,9 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Stop waiting: the request is for the application now."""
         self._head_is_there()
-        if b"#" in self.url:
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > HEAD_BYTES:
+            self._refuse_head()
+        elif b"#" in self.url:
             self._refuse(400, "invalid_path", "An address that is asked for has no fragment.")
         elif self._asks_elsewhere():
             self._refuse(400, "unknown_host", "The first line names another host than `Host`.")
@@ -60,16 +75,20 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+        self._head_bytes = 0
 
     def _head_is_late(self) -> None:
         self._head_timer = None
         self._refuse(408, "too_slow", "The head of the request did not arrive in time.")
 
+    def _refuse_head(self) -> None:
+        self._refuse(431, "head_too_large", f"A head may have up to {HEAD_BYTES} bytes.")
+
     def _refuse(self, status: int, code: str, sentence: str) -> None:
         if self.transport.is_closing():
             return
         body = f'{{"error":{{"code":"{code}","message":"{sentence}"}}}}'
-        reason = {400: "Bad Request", 408: "Request Timeout", 429: "Too Many Requests"}[status]
+        reason = HTTPStatus(status).phrase
         self.transport.write(
             f"HTTP/1.1 {status} {reason}\r\ncontent-type: application/json\r\nretry-after: 1\r\n"
             f"content-length: {len(body)}\r\nconnection: close\r\n\r\n{body}".encode()

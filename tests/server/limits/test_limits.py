@@ -112,6 +112,15 @@ def test_a_head_that_does_not_come_is_not_waited_for(said: bytes) -> None:
         assert code(all_of(slow)) == (408, "too_slow")
 
 
+@pytest.mark.parametrize("end", [b"", b"\r\n\r\n"])
+@pytest.mark.parametrize("lines", [1, 1_000])
+def test_a_large_head_is_refused(lines: int, end: bytes) -> None:
+    head = b"\r\n".join(b"x-%d: %s" % (line, b"a" * (100_000 // lines)) for line in range(lines))
+    with listening() as port, socket.create_connection(("127.0.0.1", port)) as large:
+        large.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n" + head + end)
+        assert code(all_of(large)) == (431, "head_too_large")
+
+
 def test_a_connection_that_rests_too_long_is_closed() -> None:
     with listening(idle=0.2) as port, socket.create_connection(("127.0.0.1", port)) as idle:
         idle.sendall(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n")
