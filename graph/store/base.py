@@ -174,11 +174,17 @@ class Store(ABC):
 
     def nodes(self, owner: UUID, ids: Iterable[UUID]) -> Iterator[NodeRow]:
         """Those of the owner's nodes that are there, in any order."""
+        query = "SELECT id, rev, kind, data FROM nodes WHERE owner = ?"
+        for id, rev, kind, data in self._at(query, [owner], "id", ids):
+            yield self.uuid(id), rev, kind, bytes(data)
+
+    def _at(
+        self, query: str, values: Sequence[Any], column: str, ids: Iterable[UUID]
+    ) -> Iterator[Any]:
+        """The rows of a query whose column has one of these ids, so many at once."""
         for some in batched(ids, self.ids_at_once):
-            among, values = self.among("id", some)
-            query = f"SELECT id, rev, kind, data FROM nodes WHERE owner = ? AND {among}"
-            for id, rev, kind, data in self.read(query, (owner, *values)):
-                yield self.uuid(id), rev, kind, bytes(data)
+            among, more = self.among(column, some)
+            yield from self.read(f"{query} AND {among}", (*values, *more))
 
     def edges(self, owner: UUID, ids: Iterable[UUID]) -> Iterator[EdgeRow]:
         """The edges from and to some of the owner's nodes; one between two of them comes twice."""
@@ -220,37 +226,29 @@ class Store(ABC):
         self, owner: UUID, ids: Iterable[UUID], kind: int
     ) -> Iterator[tuple[UUID, UUID, bytes | None]]:
         """The edges of one kind from some of the owner's nodes: source, target, data."""
-        for some in batched(ids, self.ids_at_once):
-            among, values = self.among("source", some)
-            query = "SELECT source, target, data FROM edges WHERE owner = ? AND kind = ?"
-            for source, target, data in self.read(f"{query} AND {among}", (owner, kind, *values)):
-                yield self.uuid(source), self.uuid(target), data and bytes(data)
+        query = "SELECT source, target, data FROM edges WHERE owner = ? AND kind = ?"
+        for source, target, data in self._at(query, [owner, kind], "source", ids):
+            yield self.uuid(source), self.uuid(target), data and bytes(data)
 
     def sources(self, owner: UUID, ids: Iterable[UUID], kind: int) -> Iterator[UUID]:
         """Where the edges of one kind to some of the owner's nodes come from."""
-        for some in batched(ids, self.ids_at_once):
-            among, values = self.among("target", some)
-            query = f"SELECT source FROM edges {BY_TARGET} WHERE owner = ? AND kind = ?"
-            for (source,) in self.read(f"{query} AND {among}", (owner, kind, *values)):
-                yield self.uuid(source)
+        query = f"SELECT source FROM edges {BY_TARGET} WHERE owner = ? AND kind = ?"
+        for (source,) in self._at(query, [owner, kind], "target", ids):
+            yield self.uuid(source)
 
-    def bytes_of(self, owner: UUID, ids: Iterable[UUID]) -> int:
+    def bytes_of(self, owner: UUID, ids: Sequence[UUID]) -> int:
         """What the rows of the owner's nodes, and of the edges from them, hold."""
         total = 0
-        for some in batched(ids, self.ids_at_once):
-            for table, column in (("nodes", "id"), ("edges", "source")):
-                among, values = self.among(column, some)
-                query = f"SELECT COALESCE(SUM(LENGTH(data)), 0) FROM {table} WHERE owner = ?"
-                total += int(self.read(f"{query} AND {among}", (owner, *values))[0][0])
+        for table, column in (("nodes", "id"), ("edges", "source")):
+            query = f"SELECT COALESCE(SUM(LENGTH(data)), 0) FROM {table} WHERE owner = ?"
+            total += sum(int(size) for (size,) in self._at(query, [owner], column, ids))
         return total
 
     def sizes(self, owner: UUID, ids: Iterable[UUID]) -> Iterator[tuple[UUID, int]]:
         """The bytes of each of the owner's nodes that is there."""
-        for some in batched(ids, self.ids_at_once):
-            among, values = self.among("id", some)
-            query = f"SELECT id, LENGTH(data) FROM nodes WHERE owner = ? AND {among}"
-            for id, size in self.read(query, (owner, *values)):
-                yield self.uuid(id), int(size)
+        query = "SELECT id, LENGTH(data) FROM nodes WHERE owner = ?"
+        for id, size in self._at(query, [owner], "id", ids):
+            yield self.uuid(id), int(size)
 
     def listed(self, owner: UUID, kind: int, before: Place | None, limit: int) -> list[UUID]:
         """The newest of the owner's nodes of a kind that are listed before a place."""

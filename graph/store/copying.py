@@ -5,29 +5,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from graph.store.base import Read, Store
+from graph.store.schema import columns
 
 PAGE: Final = 500
-TABLES: Final = {
-    "nodes": ("owner", "id", "rev", "kind", "listed", "data"),
-    "edges": ("owner", "source", "kind", "target", "data"),
-    "quarantine": ("id", "owner", "rev", "kind", "listed", "data", "error", "quarantined_at"),
-    "aliases": ("old_name", "new_name", "created_at"),
-    "identity_users": (
-        "user_id",
-        "status",
-        "identities",
-        "credentials",
-        "root_id",
-        "role",
-        "requires_password_reset",
-        "profile",
-        "created_at",
-        "updated_at",
-    ),
-    "identity_lookups": ("value_normalized", "user_id"),
-    "sso_lookups": ("provider", "external_id", "user_id"),
-}
-"""The columns of each."""
+TABLES: Final = {name: held for name, held in columns().items() if name not in ("meta", "kinds")}
 KEYS: Final = {
     "nodes": ("owner", "id"),
     "edges": ("owner", "source", "kind", "target"),

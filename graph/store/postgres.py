@@ -6,6 +6,7 @@ psycopg 3 and its pool. Nothing is kept on a connection between two transactions
 hand each to another server connection (`prepare_threshold=None`, no startup options).
 """
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, override
@@ -18,7 +19,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
 
 from graph.store.base import Read, Store
-from graph.store.deadlines import Deadlines
 from graph.store.postgres_write import Statement, one_statement, run_together
 from graph.store.schema import TABLES, statements
 from graph.store.writes import Raced, StoreUnavailable, Unit
@@ -68,7 +68,7 @@ class PostgresStore(Store):
             target_session_attrs=known.get("target_session_attrs", "read-write"),
         )
         self._place = f"postgresql://{known.get('host', '')}/{known.get('dbname', '')}"
-        self._commits = Deadlines(limits.database_statement_timeout)
+        self._commit_seconds = limits.database_statement_timeout
         self._limits = (
             f"SET statement_timeout = {int(limits.database_statement_timeout * 1000)};"
             f"SET lock_timeout = {int(limits.database_lock_timeout * 1000)}"
@@ -153,10 +153,12 @@ class PostgresStore(Store):
         try:
             with self._pool.connection() as connection:
                 connection.add_notice_handler(note)
+                limit = threading.Timer(self._commit_seconds, connection.cancel_safe)
+                limit.daemon = True
                 try:
-                    with self._commits.unless_late(connection.cancel_safe) as start_limit:
-                        yield connection, start_limit
+                    yield connection, limit.start
                 finally:
+                    limit.cancel()
                     connection.remove_notice_handler(note)
         except RACES as lost:
             raise Raced from lost
@@ -226,7 +228,6 @@ class PostgresStore(Store):
     @override
     def close(self) -> None:
         self._pool.close()
-        self._commits.close()
 
     def _read(self, text: str, params: Sequence[Any]) -> list[Any]:
         with span("store read", db__system__name=self.system), self._pool.connection() as link:

@@ -4,6 +4,7 @@ A node's edges are found by index; no row lists them, so joining two nodes rewri
 key begins with the owner: the id of the root of the user whose graph it is.
 """
 
+import re
 from typing import Final
 
 VERSION: Final = 2
@@ -78,6 +79,12 @@ CREATE TABLE IF NOT EXISTS sso_lookups (
 );
 """
 """The last three are accounts, as jac-scale reads and writes them."""
+
+
+def columns() -> dict[str, list[str]]:
+    """The columns of every table, in order."""
+    tables = re.findall(r"CREATE TABLE IF NOT EXISTS (\w+) \((.*?)\n\)", TABLES, re.DOTALL)
+    return {name: re.findall(r"^    ([a-z_]+) ", told, re.MULTILINE) for name, told in tables}
 
 
 def statements(script: str, **types: str) -> list[str]:
