@@ -9,7 +9,7 @@ from engine.history.history import NO_CALL, History
 from engine.history.stored import append_stored
 from graph.sessions.calls import JOINS, call_places, changes, earlier_call_ids, fact_in
 from graph.sessions.check_nodes import NodeCheck
-from graph.sessions.findings import Edge, Finding, Kind
+from graph.sessions.findings import FOLLOW, Edge, Finding, Kind
 from graph.sessions.ids import branch_id, call_id, continuation_id
 from graph.store import rows
 
@@ -41,6 +41,9 @@ class _EdgeCheck:
         """What may be told of each call that there may be."""
         self._noted: set[UUID] = set()
         """Calls that others go on from."""
+        self._judged: dict[UUID, str] = {}
+        """Calls and operations, all of whose edges are in `_wanted`."""
+        self._wanted: set[Edge] = set()
 
     def name(self, edge: Edge) -> str:
         """The type's."""
@@ -59,6 +62,11 @@ class _EdgeCheck:
             yield from self._lacking(self._order(info, ids, history), told)
             yield from self._view(info, ids, history)
             yield from self._uses(info, ids, history)
+        for edge in self.there.keys() - self._wanted:
+            name = self.name(edge)
+            tells = self._judged.get(edge[2] if name == "Waiting" else edge[0])
+            if tells and name in FOLLOW:
+                yield nodes.finding("changed", f"an edge {name} unlike {tells}", edge=edge)
 
     def lost_calls(self) -> Iterator[Finding]:
         """Calls that edges or what others go on from tell of, then those only counted."""
@@ -87,7 +95,7 @@ class _EdgeCheck:
             ends = {edge[0], edge[2]} - {self._nodes.owner}
             if edge not in self.there and ends <= self._nodes.found.keys():
                 fields = self._nodes.found[edge[2]]
-                to = f"event {fields['number']} of " if "position" in fields else ""
+                to = f"event {fields.get('number')} of " if "position" in fields else ""
                 told = f"the edge {self.name(edge)} to {to}{where}"
                 yield self._nodes.finding("lost", told, edge=edge)
 
@@ -113,7 +121,6 @@ class _EdgeCheck:
             if info.fork_messages <= one["messages"] <= len(history):
                 events = history.events_before(one["messages"])
                 self._noted.add(call_id(session, info.number, events))
-        judged: set[UUID] = set()
         wanted: list[Edge] = []
         for id, messages, again in call_places(session, info, history):
             self._calls[id] = f"the model call with {messages} messages of branch {info.number}"
@@ -123,7 +130,7 @@ class _EdgeCheck:
             fact = fact_in(found.get(id))
             if fact is None or messages == len(history) < info.messages:
                 continue
-            judged.add(id)
+            self._judged[id] = f"what {self._calls[id]} tells"
             if answered:
                 answer = ids[history.events_before(messages)]
                 wanted.append(self._edge(id, "Answered", answer))
@@ -141,13 +148,8 @@ class _EdgeCheck:
                 if result < len(history.results)
             }
             wanted += [self._edge(id, name, ids[event]) for event, name in ends.items()]
-        where = f"branch {info.number}"
-        yield from self._lacking(wanted, where)
-        for edge in self.there.keys() - set(wanted):
-            call = edge[2] if self.name(edge) == "Waiting" else edge[0]
-            if call in judged and self.name(edge) in JOINS:
-                told = f"an edge {self.name(edge)} in {where} that its numbers do not give"
-                yield nodes.finding("changed", told, edge=edge)
+        self._wanted |= set(wanted)
+        yield from self._lacking(wanted, f"branch {info.number}")
 
     def _uses(self, info: BranchInfo, ids: Sequence[UUID], history: History) -> Iterator[Finding]:
         """What a branch's operations drew on, by its texts, against the edges that say so."""
@@ -163,11 +165,9 @@ class _EdgeCheck:
             row = rows.pack(rows.encode({"values": list(use.values)}))
             kind: Kind = "changed" if edge in self.there else "lost"
             yield self._nodes.finding(kind, told, edge=edge, row=row)
-        own = set(ids[info.fork_events : self._nodes.sound[info.number]])
-        for edge in self.there:
-            if edge[0] in own and edge not in drawn and self.name(edge) == "Reuse":
-                told = f"an edge Reuse in branch {info.number} that its texts do not give"
-                yield self._nodes.finding("changed", told, edge=edge)
+        self._wanted |= drawn.keys()
+        for id in ids[info.fork_events : self._nodes.sound[info.number]]:
+            self._judged[id] = f"the texts of branch {info.number}"
 
     def _history(self, info: BranchInfo, ids: Sequence[UUID]) -> History:
         """A branch's line as far as it is whole, traced anew."""

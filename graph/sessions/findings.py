@@ -7,7 +7,7 @@ from uuid import UUID
 from graph.sessions.calls import JOINS
 from graph.store.base import Store
 from graph.store.quarantine import put_aside
-from graph.store.writes import PART, Unit
+from graph.store.writes import Unit
 
 Kind = Literal["unreadable", "lost", "changed", "loose", "orphan"]
 Edge = tuple[UUID, int, UUID]
@@ -44,12 +44,14 @@ def repair(store: Store, finding: Finding) -> bool:
     if finding.edge is None:
         return False
     source, kind, target = finding.edge
-    if finding.row is not None or finding.kind == "lost":
+    name = store.kinds.name(kind)[1]
+    # Only an edge of reuse holds anything.
+    unread = finding.kind == "unreadable" and name != "Reuse"
+    if finding.kind == "lost" or finding.row is not None or unread:
         store.write(Unit(join=[(finding.owner, source, kind, target, finding.row)]))
         return True
-    follows = finding.kind == "changed" and store.kinds.name(kind)[1] in FOLLOW
-    loose = finding.kind == "loose" and store.kinds.name(kind)[1] not in LEAD_BACK
+    follows = finding.kind == "changed" and name in FOLLOW
+    loose = finding.kind == "loose" and name not in LEAD_BACK
     if loose or follows:
-        with store.transaction() as cursor:
-            cursor.execute(store.query(PART), store.row((finding.owner, source, kind, target)))
+        store.write(Unit(part=[(finding.owner, source, kind, target)]))
     return loose or follows

@@ -293,6 +293,10 @@ def test_every_lost_edge_is_told_and_the_session_goes_on(alice: User, name: str)
     repair_all(alice)
     assert not wrong(alice)
     assert edges_of(alice, name) == lost
+    damage(alice, lost[0], "noise")
+    assert wrong(alice)
+    repair_all(alice)
+    assert not wrong(alice)
     WORKING_SET.clear()
     assert alice.api("explain", session="s", branch=0) == scores
     goes_on(alice.api)
