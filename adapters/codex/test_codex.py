@@ -1,20 +1,23 @@
 """Codex itself, with its own shell tool: results leave its requests and come back."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from contextrender_bridge import Credentials
 from contextrender_bridge.base.wire import Json
 
-from adapters.conftest import Loopback
+from adapters.conftest import Loopback, proxying
 from adapters.testing import hosts
 from adapters.testing.commands import run
 from adapters.testing.installs import environment, node_modules_of
-from adapters.testing.scripted import Call, Say, Script, Step, has_tools
+from adapters.testing.scripted import Call, Limited, Say, Script, Step, has_tools
 from tests.support.scripted_model import Asked, Reply, response_events, stream
 
 CONFIG = Path(__file__).parent / "config.toml"
 PROXY = "http://127.0.0.1:8700"
+Ask = Callable[..., list[Json]]
 
 
 class Code(Script):
@@ -38,26 +41,31 @@ def is_agents(body: Json) -> bool:
     return has_tools(body) or body["input"][0]["type"] == "additional_tools"
 
 
-@pytest.mark.parametrize(("model", "kind"), [("gpt-5.5", Script), ("gpt-6.1-sol", Code)])
-def test_two_turns_of_a_session(
-    loopback: Loopback, tmp_path: Path, model: str, kind: type[Script]
-) -> None:
+def asking(proxy: str, folder: Path, model: str) -> Ask:
+    """Runs `codex exec` with these words, in a home of its own; gives its events."""
     modules = node_modules_of("codex")
-    home, work = tmp_path / "codex", tmp_path / "work"
-    home.mkdir()
-    (home / "config.toml").write_text(CONFIG.read_text().replace(PROXY, loopback.proxy))
+    home, work = folder / "codex", folder / "work"
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text(CONFIG.read_text().replace(PROXY, proxy))
     hosts.write_files(work)
-    known = hosts.steps()
-    script = kind(loopback.model, [as_its_own(step) for step in known], is_agents)
-    own = environment(OPENAI_API_KEY="sk-none", CODEX_HOME=str(home), HOME=str(tmp_path))
+    own = environment(OPENAI_API_KEY="sk-none", CODEX_HOME=str(home), HOME=str(folder))
 
     def ask(*words: str) -> list[Json]:
-        """The events of `codex exec`."""
         command = [str(modules / ".bin" / "codex"), "exec", "--json", "--skip-git-repo-check"]
         command += ["--sandbox", "danger-full-access", "--model", model, *words]
         done = run(command, own, work)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
+    return ask
+
+
+@pytest.mark.parametrize(("model", "kind"), [("gpt-5.5", Script), ("gpt-6.1-sol", Code)])
+def test_two_turns_of_a_session(
+    loopback: Loopback, tmp_path: Path, model: str, kind: type[Script]
+) -> None:
+    known = hosts.steps()
+    script = kind(loopback.model, [as_its_own(step) for step in known], is_agents)
+    ask = asking(loopback.proxy, tmp_path, model)
     first = ask("Find out which of the first six hosts are slow.")
     thread = first[0]["thread_id"]
     second = ask("resume", thread, "And of the next three? Restart those that are slow.")
@@ -70,6 +78,28 @@ def test_two_turns_of_a_session(
     assert session["turns"] == len(known) - 1
     assert session["branches"] == 1
     assert loopback.failures() == {}
+
+
+def test_past_the_window_it_goes_on_without_the_service(loopback: Loopback, tmp_path: Path) -> None:
+    """What it read has 1.5 windows; then it compacts, and goes on by itself."""
+    looks = [Call("look", {"host": f"host_{number}_X"}) for number in range(9)]
+    told: list[Step] = [*looks, Say("All."), Say("Done."), Say("Alone.")]
+    script = Limited(loopback.model, [as_its_own(step) for step in told], is_agents, room=50_000)
+    away = Credentials("http://127.0.0.1:9", "none")
+    with proxying(away, f"{loopback.model.url}/v1") as proxy:
+        ask = asking(proxy, tmp_path, "gpt-5.5")
+        read = hosts.lengthen(tmp_path / "work", [850] * 9)
+        first = ask("Find out which of the nine hosts are slow.")
+        again = ["resume", first[0]["thread_id"]]
+        second = ask(*again, "-c", "model_auto_compact_token_limit=10", "And now?")
+    third = asking(loopback.model.url, tmp_path, "gpt-5.5")(*again, "Alone?")
+    assert (*spoken(first), *spoken(second), *spoken(third)) == ("All.", "Done.", "Alone.")
+    assert script.refused and read / 4 > 1.5 * script.room
+    for number, seen in enumerate(script.seen(hosts.MARKS)[1:10]):
+        assert number in seen  # the newest is always there
+    bodies = [asked.body for asked in loopback.model.asked if asked.method == "POST"]
+    (compacting,) = [body for body in bodies if b"CONTEXT CHECKPOINT COMPACTION" in body]
+    assert 0.75 < len(compacting) / 4 / script.window <= 1
 
 
 def as_its_own(step: Step) -> Step:

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from contextrender_bridge import Credentials
 from contextrender_bridge.base.wire import Json
 
-from adapters.conftest import Loopback
+from adapters.conftest import Loopback, proxying
 from adapters.testing import hosts
 from adapters.testing.commands import UNCHANGED, run
 from adapters.testing.installs import ADAPTERS, environment, node_modules_of
 from adapters.testing.javascript import install
-from adapters.testing.scripted import Call, Say, Script, Step
+from adapters.testing.scripted import Call, Limited, Say, Script, Step
 
 HERE = ADAPTERS / "opencode"
 FIRST, SECOND = "Find out which of the first six hosts are slow.", "And of the next three?"
@@ -63,6 +64,13 @@ class Project:
         }
         (self.work / "opencode.json").write_text(json.dumps(config))
 
+    def leave_to(self, proxy: str) -> None:
+        """No plugin, and another address of the model."""
+        file = self.work / "opencode.json"
+        config = json.loads(file.read_text()) | {"plugin": []}
+        config["provider"]["local"]["options"]["baseURL"] = proxy
+        file.write_text(json.dumps(config))
+
     def run(self, *arguments: str) -> list[Json]:
         """What `opencode run` tells."""
         told = self._opened("run", "--print-logs", "--format", "json", *arguments)
@@ -74,7 +82,7 @@ class Project:
 
     def steps(self) -> list[Step]:
         """The hosts' task with opencode's own tools."""
-        return [self._step(step) for step in hosts.steps()]
+        return [self.step(step) for step in hosts.steps()]
 
     def _opened(self, *arguments: str) -> str:
         places = ("DATA", "CONFIG", "CACHE", "STATE")
@@ -92,7 +100,7 @@ class Project:
         self.log += done.stderr
         return done.stdout
 
-    def _step(self, step: Step) -> Step:
+    def step(self, step: Step) -> Step:
         if not isinstance(step, Call):
             return step
         host = step.arguments["host"]
@@ -170,6 +178,25 @@ def test_a_service_that_does_not_answer(
     assert _said(project.run(FIRST)) == [hosts.ANSWERS[0]]
     assert script.seen(hosts.MARKS) == [set(range(number)) for number in range(7)]
     assert f"{UNCHANGED} (late), 6 so far" in project.log
+
+
+def test_past_the_window_it_goes_on_without_the_service(
+    tmp_path: Path, opencode: Path, loopback: Loopback, client_package: Path
+) -> None:
+    """By the proxy: what it read has 1.5 windows."""
+    project = Project(tmp_path, opencode, loopback, client_package)
+    read = hosts.lengthen(project.work, [750] * 9)
+    steps = [project.step(Call("look", {"host": f"host_{n}_X"})) for n in range(9)]
+    script = Limited(loopback.model, [*steps, Say("All.")], room=40_000)
+    away = Credentials("http://127.0.0.1:9", "none")
+    with proxying(away, f"{loopback.model.url}/v1") as proxy:
+        project.leave_to(f"{proxy}/v1")
+        assert _said(project.run(FIRST)) == ["All."]
+    assert script.refused and read / 4 > 1.5 * script.room
+    for number, seen in enumerate(script.seen(hosts.MARKS)[1:]):
+        assert number in seen  # the newest is always there
+    for body in script.asked:
+        _check_pairs(body["messages"])
 
 
 def test_the_plugin_alone(

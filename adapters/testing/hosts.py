@@ -4,7 +4,7 @@ A finding is about 150 tokens; within a budget of 600 most are left out. Restart
 only an early finding names is a use of that finding, and brings it back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from adapters.testing.commands import UNCHANGED, run
@@ -42,6 +42,14 @@ def write_files(folder: Path) -> None:
     restart = folder / "restart"
     restart.write_text("#!/bin/sh\necho Done.\n")
     restart.chmod(0o755)
+
+
+def lengthen(folder: Path, rows: Sequence[int]) -> int:
+    """Adds so many rows of 40 bytes to each host's file; how many bytes they all have."""
+    for number, count in enumerate(rows):
+        with (folder / f"host_{number}_X.txt").open("a") as file:
+            file.writelines(f"row {row:05}: all is well and quiet there.\n" for row in range(count))
+    return sum(path.stat().st_size for path in folder.glob("host_*_X.txt"))
 
 
 def run_example(name: str, model: Model, environment: Mapping[str, str]) -> Script:

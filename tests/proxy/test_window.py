@@ -86,6 +86,8 @@ def test_without_the_service_what_is_too_long_is_shortened(
     refused = model.refused
     assert ask(agent, away).status_code == 200
     assert model.refused == refused
+    sizes = [len(json.dumps(body)) for body in model.taken]
+    assert "{count}" not in says or sizes[-1] >= 0.95 * sizes[0]
 
 
 def check_pairs(body: Json) -> None:
@@ -133,3 +135,17 @@ def test_a_result_that_does_not_fit_alone_is_cut(
     assert ask(agent, away).status_code == 200
     (shown,) = agent.results(model.taken[-1][agent.key])
     assert "cut to fit" in shown
+
+
+@pytest.mark.parametrize("kind", AGENTS)
+def test_what_the_user_says_is_cut_where_it_alone_does_not_fit(
+    away: Setup, monkeypatch: pytest.MonkeyPatch, kind: type[Agent]
+) -> None:
+    monkeypatch.setattr(agents, "TASK", f"{agents.TASK} {'A long log. ' * 5_000}So much for that.")
+    agent = grown(kind, away, 3)
+    model = Refusing(away, SAYS[0])
+    assert ask(agent, away).status_code == 200
+    sent = json.dumps(model.taken[-1])
+    assert "Find out which hosts are slow" in sent and "So much for that." in sent
+    assert "cut to fit" in sent
+    assert len(agent.results(model.taken[-1][agent.key])) >= 1

@@ -51,7 +51,7 @@ class Measured:
 
     def within(self, window: int) -> Json:
         """The body with what fits: texts, without the oldest, and the newest results, each with its
-        call. The first user message stays, and the newest result, cut if it must be.
+        call. The first user message, the last one and the newest result stay, cut if they must be.
         """
         answer = max(
             (self.body[n] for n in _ANSWER if isinstance(self.body.get(n), int)), default=0
@@ -72,6 +72,7 @@ class Measured:
             weights[result] += size
         texts = [n for n, m in enumerate(messages) if n not in calls_of and m.get("content")]
         kept, room = _kept(messages, texts, weights, room - self._rest)
+        cuts = _longest_cut(messages, kept, self._sizes, LEAST_BYTES - room)
         newest, cut = max(calls_of, default=-1), 0
         shown: set[int] = set()
         for result in sorted(calls_of, reverse=True):
@@ -83,7 +84,9 @@ class Measured:
                 shown.add(result)
         plan = MessagePlan(messages, _shown(messages, kept, shown, calls_of))
         if cut:
-            plan.replace(newest, _cut(messages[newest], cut))
+            cuts[newest] = cut
+        for place, size in cuts.items():
+            plan.replace(place, _cut(messages[place], size))
         return plan
 
 
@@ -102,6 +105,18 @@ def _kept(
         kept.add(n)
         room -= weights[n]
     return kept, room
+
+
+def _longest_cut(
+    messages: Sequence[Json], kept: set[int], sizes: Sequence[int], lacking: int
+) -> dict[int, int]:
+    """To how many bytes what the user said is cut, the longest first, while so many are lacking."""
+    cuts: dict[int, int] = {}
+    for n in sorted(kept, key=lambda n: -sizes[n]):
+        if lacking > 0 and messages[n]["role"] == "user" and sizes[n] > LEAST_BYTES:
+            cuts[n] = max(sizes[n] - lacking, LEAST_BYTES)
+            lacking -= sizes[n] - cuts[n]
+    return cuts
 
 
 def _shown(
@@ -127,7 +142,7 @@ def _shown(
 
 
 def _cut(message: Json, size: int) -> str:
-    """The head and the tail of a result, of about so many bytes."""
+    """The head and the tail of a text, of about so many bytes."""
     content = message.get("content")
     parts = content if isinstance(content, list) else [{"text": content}]
     text = "\n".join(str(p.get("text") or "") for p in parts if isinstance(p, dict))

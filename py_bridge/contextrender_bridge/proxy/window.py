@@ -13,7 +13,7 @@ from contextrender_bridge.base import wire
 from contextrender_bridge.base.model_table import window_of
 from contextrender_bridge.client.fitting import dialect_of
 from contextrender_bridge.proxy.conversations import Size
-from contextrender_bridge.proxy.shortening import Measured
+from contextrender_bridge.proxy.shortening import BYTES_A_TOKEN, Measured
 
 REFUSALS = (400, 413, 422)
 FEWEST_BYTES = 2.0
@@ -64,6 +64,7 @@ class Windows:
     def __init__(self) -> None:
         """No provider has refused anything."""
         self._refused: OrderedDict[str, int] = OrderedDict()
+        self._ratios: dict[str, float] = {}
 
     def of(self, model: object) -> int | None:
         """The most tokens of a model's prompt and answer; None where nobody knows."""
@@ -81,7 +82,16 @@ class Windows:
         if isinstance(model, str):
             self._refused[model] = min(most, self._refused.get(model, most))
             while len(self._refused) > REMEMBERED:
-                self._refused.popitem(last=False)
+                self._ratios.pop(self._refused.popitem(last=False)[0], None)
+
+    def ratio(self, model: object) -> float:
+        """Bytes a token, as its provider counted last."""
+        return self._ratios.get(str(model), BYTES_A_TOKEN)
+
+    def counted(self, model: object, ratio: float) -> None:
+        """What it counted of a request that it refused."""
+        if model in self._refused:
+            self._ratios[str(model)] = ratio
 
 
 class Windowed:
@@ -120,6 +130,7 @@ class Windowed:
             self._windows.remember(self._model, most)
         if refusal.counted:
             self._measured.ratio *= sent / refusal.counted
+            self._windows.counted(self._model, self._measured.ratio)
         elif self._refused and known == self._windows.of(self._model):
             self._share *= AGAIN
         elif known and sent < known:  # its tokens are shorter than was thought
@@ -132,6 +143,7 @@ class Windowed:
         if self._known is None:
             body = wire.loads(self._raw)
             self._known = Measured(body, dialect_of(self._dialect, body).read(body))
+            self._known.ratio = self._windows.ratio(self._model)
             if self._size.messages and self._size.tokens:
                 self._known.count_as(self._size.tokens, self._size.messages)
         return self._known
