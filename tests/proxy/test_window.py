@@ -149,3 +149,20 @@ def test_what_the_user_says_is_cut_where_it_alone_does_not_fit(
     assert "Find out which hosts are slow" in sent and "So much for that." in sent
     assert "cut to fit" in sent
     assert len(agent.results(model.taken[-1][agent.key])) >= 1
+
+
+def test_what_was_rendered_for_too_large_a_window_is_rendered_for_a_smaller_one(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agents, "FILLER", FILLER * 3)
+    setup = start(budget=2 * WINDOW, policy="contextrender_frozen")
+    agent = grown(AGENTS[0], setup, 60)
+    model = Refusing(setup, SAYS[0])
+    first = ask(agent, setup)
+    assert (first.status_code, model.refused > 0) == (200, True)
+    refused = model.refused
+    second = ask(agent, setup)
+    assert (second.status_code, model.refused) == (200, refused)
+    assert "x-contextrender-window" not in second.headers
+    assert int(second.headers["x-contextrender-tokens-after"]) > WINDOW / 3
+    assert "x-contextrender-fail-open" not in second.headers

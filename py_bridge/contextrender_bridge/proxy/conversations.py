@@ -50,7 +50,8 @@ class Conversation:
     `system` is the system prompt as first recorded: one that changes with every call would
     otherwise make every call a branch of its own. `recalled` maps a result (its position and its
     call's id) to the last turn it is still shown in, and the most tokens it takes with its call.
-    `refused`: the provider took the history only whole. `calls` and `failed` count the model calls,
+    `refused`: the provider took the history only whole; `room` is the most tokens of it that it
+    takes, where it has said that a rendering was too long. `calls` and `failed` count the model calls,
     and those sent unchanged for a failure. `used` is what the service has not been told yet of the
     newest one.
     """
@@ -61,9 +62,16 @@ class Conversation:
     turn: int = 0
     size: Size = field(default_factory=Size)
     refused: bool = False
+    room: int | None = None
     calls: int = 0
     failed: int = 0
     used: Mapping[str, Any] | None = None
+
+    def within(self, budget: int | str | None) -> int | str | None:
+        """A budget, or what the model has room for, where that is known to be less."""
+        if self.room is None:
+            return budget
+        return min(budget, self.room) if isinstance(budget, int) else self.room
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,8 @@ class Histories:
     def _need_not_wait(
         self, conversation: Conversation, transcript: Transcript, asked: Controls
     ) -> bool:
-        return not asked.recall and conversation.size.fits(transcript.messages, asked.budget)
+        budget = conversation.within(asked.budget)
+        return not asked.recall and conversation.size.fits(transcript.messages, budget)
 
     def _unasked(
         self,
@@ -149,12 +150,13 @@ class Histories:
                 conversation.used = None
             return reply
 
-        reply = await render(asked.budget)
+        budget = conversation.within(asked.budget)
+        reply = await render(budget)
         conversation.branch, conversation.turn = reply["branch"], reply["turn"]
         tokens = reply["tokens"]["before"] + reply["tokens"]["outside"]
         count = len(transcript.messages)
         # One over the budget will not fit again: whether it is the same need not be known.
-        asked_for = asked.budget if isinstance(asked.budget, int) else 0
+        asked_for = budget if isinstance(budget, int) else 0
         over = tokens > max(reply["budget"], asked_for)
         now = None if over else Fingerprint(transcript.messages)
         conversation.size = Size(count, now, tokens, reply["budget"])

@@ -31,7 +31,7 @@ from contextrender_bridge.proxy.upstream import (
     relay,
     send_error,
 )
-from contextrender_bridge.proxy.window import REFUSALS, TRIES, Windowed, Windows
+from contextrender_bridge.proxy.window import REFUSALS, TRIES, Refusal, Windowed, Windows
 
 
 @dataclass(frozen=True)
@@ -129,15 +129,22 @@ class ModelCalls:
                 return await recalling.run(url, onward, dict(call.fit.body), ours, last=last)
             content = wire.dumps(call.fit.body)
             async with answer(self._http, "POST", url, onward, content) as response:
-                return await _taken(response, send, ours, last=last)
+                raw = await read_reply(response) if response.status_code == REFUSED else None
+                refusal = Refusal.read(response.status_code, raw) if raw is not None else None
+                if refusal is not None and call.fit.reply is not None:
+                    call.conversation.room = refusal.room(call.fit.reply["tokens"]["after"])
+                    if refusal.most:
+                        self._windows.remember(call.fit.body.get("model"), refusal.most)
+                return await _taken(response, send, ours, raw, last=last)
 
         # What was refused once is the second choice from then on: a history that has outgrown the
         # model may have to be shortened after all.
+        room = call.conversation.room
         first, second = (whole, shortened) if call.conversation.refused else (shortened, whole)
         if await first(last=False):
             return "whole" if first is whole else controls.sent
         if await second(last=True):
-            call.conversation.refused = second is whole
+            call.conversation.refused = second is whole and call.conversation.room == room
         return "whole" if second is whole else controls.sent
 
     async def _send_whole(
@@ -174,9 +181,11 @@ async def _at_once(fit: Fitted) -> Fitted:
     return fit
 
 
-async def _taken(response: httpx.Response, send: Send, ours: Headers, *, last: bool) -> bool:
+async def _taken(
+    response: httpx.Response, send: Send, ours: Headers, read: bytes | None = None, *, last: bool
+) -> bool:
     """Whether the provider took the request. Its reply is sent on; a refusal only if `last`."""
     refused = response.status_code == REFUSED
     if last or not refused:
-        await relay(response, send, ours)
+        await relay(response, send, ours, read)
     return not refused

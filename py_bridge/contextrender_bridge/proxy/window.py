@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.model_table import window_of
+from contextrender_bridge.base.setting_kinds import SMALLEST_BUDGET
 from contextrender_bridge.client.fitting import dialect_of
 from contextrender_bridge.proxy.conversations import Size
-from contextrender_bridge.proxy.shortening import BYTES_A_TOKEN, Measured
+from contextrender_bridge.proxy.shortening import BYTES_A_TOKEN, COUNTED_SHARE, Measured
 
 REFUSALS = (400, 413, 422)
 FEWEST_BYTES = 2.0
@@ -56,6 +57,12 @@ class Refusal:
         if status not in REFUSALS or not _TOO_LONG.search(body):
             return None
         return cls(_number(_MOST, body), _number(_COUNTED, body))
+
+    def room(self, shown: int) -> int:
+        """The tokens of history that may be taken, where a prompt with `shown` of them was not."""
+        if not (self.most and self.counted):
+            return max(int(AGAIN * shown), SMALLEST_BUDGET)
+        return max(int(COUNTED_SHARE * (self.most - self.counted + shown)), SMALLEST_BUDGET)
 
 
 class Windows:
