@@ -2,8 +2,6 @@
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
-from adapters.testing.commands import run
-from adapters.testing.installs import python_of
 
 
 def test_the_example(loopback: Loopback) -> None:
@@ -12,9 +10,3 @@ def test_the_example(loopback: Loopback) -> None:
     (session,) = loopback.sessions()
     assert session["session"] == "hosts"
     assert session["turns"] == len(script.steps) - 1
-
-
-def test_the_first_run_check(loopback: Loopback) -> None:
-    command = [python_of("langchain"), "-m", "contextrender_bridge.adapters.check", "langchain"]
-    lines = run(command, loopback.environment()).stdout.splitlines()
-    assert [line[:5] for line in lines] == ["ok   "] * 4, lines

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 from contextrender_bridge.proxy import connections
-from contextrender_bridge.proxy.connections import OverHttp
+from contextrender_bridge.proxy.connections import Connections
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
@@ -38,7 +38,7 @@ class Provider:
 async def asking(provider: Provider) -> AsyncIterator[Callable[[], Awaitable[httpx.Response]]]:
     server = await asyncio.start_server(provider, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    over_http = OverHttp(60.0)
+    over_http = Connections(60.0)
 
     async def ask() -> httpx.Response:
         reply = await over_http.ask("POST", f"http://127.0.0.1:{port}/v1", [], b"{}")

@@ -186,12 +186,6 @@ class Settings:
     holdout: float = _row(
         0.0, "proxy: share of sessions that go through whole, to compare with (`10%`)", as_share
     )
-    providers: frozenset[str] = _row(
-        frozenset(), "proxy: others, or models of theirs, to reach through LiteLLM", as_names
-    )
-    provider_users: frozenset[str] = _row(
-        frozenset({"local"}), "`serve`: who may use its keys for other providers", as_names
-    )
     provider_timeout: float = _row(600.0, "proxy: seconds a provider may say nothing", as_seconds)
     allowed_hosts: frozenset[str] = _row(
         frozenset(), "host names, and pages' `host:port`, to answer to on loopback", as_names

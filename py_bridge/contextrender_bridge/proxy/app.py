@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,6 @@ from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.headers import Headers, first, request_headers
 from contextrender_bridge.proxy.histories import Histories
 from contextrender_bridge.proxy.model_calls import Asked, ModelCalls
-from contextrender_bridge.proxy.other_providers import new_connections
 from contextrender_bridge.proxy.peers import is_same_user
 from contextrender_bridge.proxy.routing import (
     COMPRESS,
@@ -44,8 +43,6 @@ from contextrender_bridge.proxy.upstream import (
 )
 
 Scope = Any
-Spends = Callable[[Headers], bool]
-"""Whether a request's headers are of one who may use this process's keys for other providers."""
 
 
 class Proxy:
@@ -59,25 +56,21 @@ class Proxy:
         own_token: bool = True,
         secret: str = "",
         gated: bool = False,
-        spends: Spends | None = None,
-        connections: Connections | None = None,
         recalls: bool = False,
     ) -> None:
         """`client` reaches the service; its token also serves this user's programs (`own_token`),
         and callers with the link's `secret`; `gated`: whoever comes has shown a secret before.
 
-        `spends` says who reaches models of other providers; unless given, those trusted so.
         `recalls`: the agent has the recall tool, though its requests need not show it.
         """
         self.settings = settings
-        self.http = connections or new_connections(settings)
+        self.http = Connections(settings.provider_timeout)
         self.histories = Histories(client, settings, recalls=recalls)
         self._calls = ModelCalls(self.http, self.histories, settings)
         self._compression = Compression(self.histories)
         self._own_token = own_token
         self._secret = secret
         self._gated = gated
-        self._spends = spends
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
@@ -114,8 +107,7 @@ class Proxy:
             await self._forward(scope["method"], url, headers, receive, send)
             return
         body = await read_body(receive)
-        spends = self._spends(headers) if self._spends else trusted
-        asked = Asked(target, dialect, url, headers, body, trusted=trusted, spends=spends)
+        asked = Asked(target, dialect, url, headers, body, trusted=trusted)
         await while_connected(receive, self._calls.answer(asked, send))
 
     def _trusts(self, scope: Scope, target: Target) -> bool:

@@ -19,7 +19,6 @@ from contextrender_bridge.base.setting_kinds import (
     MODES,
     as_base_address,
     as_budget,
-    as_names,
     as_patterns,
     as_policy,
     as_share,
@@ -71,9 +70,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--mode", choices=MODES, help="what to do with histories (render)")
     parser.add_argument(
-        "--providers", metavar="NAMES", help="other providers or models, reached through LiteLLM"
-    )
-    parser.add_argument(
         "--workers", metavar="N", help="processes that share the port (CONTEXTRENDER_WORKERS)"
     )
     parser.add_argument(
@@ -96,7 +92,6 @@ def run(args: argparse.Namespace) -> int:
 
     settings = current_settings()
     given = {
-        "providers": as_names(args.providers or ""),
         "bypass_tools": checked(as_patterns, args.bypass_tools or "", "--bypass-tools"),
         "keep_tools": checked(as_patterns, args.keep_tools or "", "--keep-tools"),
         "holdout": checked(as_share, args.holdout or "0", "--holdout"),

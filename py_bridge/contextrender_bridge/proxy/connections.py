@@ -1,6 +1,6 @@
 """Connections to providers: aiohttp's, a fifth of the processor time a call that httpx takes.
 
-What is above them sees httpx's replies and errors, whoever gives them.
+What is above them sees httpx's replies and errors.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import io
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -33,19 +33,7 @@ Content = bytes | AsyncIterator[bytes]
 _NOT_ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
-class Connections(Protocol):
-    """Where requests go."""
-
-    async def ask(
-        self, method: str, url: str, headers: Headers, content: Content
-    ) -> httpx.Response:
-        """The reply, its body unread. Raises httpx.HTTPError."""
-
-    async def close(self) -> None:
-        """Gives back what is open."""
-
-
-class OverHttp:
+class Connections:
     """Kept alive, and as many as there are calls, of the event loop that asks first."""
 
     def __init__(self, silence: float) -> None:
@@ -57,9 +45,9 @@ class OverHttp:
     async def ask(
         self, method: str, url: str, headers: Headers, content: Content
     ) -> httpx.Response:
-        """As `Connections` has it: headers and body go out as they are, and come in so.
+        """The reply, its body unread: headers and body go out as they are, and come in so.
 
-        Again, where the provider had ended a resting connection.
+        Asked again where the provider had ended a resting connection. Raises httpx.HTTPError.
         """
         until = time.monotonic() + STALE_SECONDS
         while True:

@@ -18,8 +18,6 @@ from contextrender_bridge.proxy.conversations import Call
 from contextrender_bridge.proxy.headers import Headers, request_headers
 from contextrender_bridge.proxy.heard import Heard, used_by
 from contextrender_bridge.proxy.histories import Histories
-from contextrender_bridge.proxy.other_providers import ORIGIN
-from contextrender_bridge.proxy.provider_requests import is_other, refusal_of
 from contextrender_bridge.proxy.recall.driver import FORMATS, Recalling
 from contextrender_bridge.proxy.routing import Target, is_plain, own_header, report
 from contextrender_bridge.proxy.upstream import (
@@ -29,7 +27,6 @@ from contextrender_bridge.proxy.upstream import (
     pass_on,
     read_reply,
     relay,
-    send_error,
 )
 from contextrender_bridge.proxy.window import REFUSALS, TRIES, Refusal, Windowed, Windows
 
@@ -44,7 +41,6 @@ class Asked:
     headers: Headers = field(repr=False)
     raw: bytes = field(repr=False)
     trusted: bool = False
-    spends: bool = False
 
 
 class ModelCalls:
@@ -62,13 +58,6 @@ class ModelCalls:
         """Sends the provider's reply. Raises Unavailable."""
         url, onward = asked.url, request_headers(asked.headers)
         read = self._read(asked)
-        body = None if read is None else read.fields
-        if body is not None and asked.dialect == "chat" and self._is_others(body):
-            refused = refusal_of(body, self._settings.providers, allowed=asked.spends)
-            if refused is not None:
-                await send_error(send, *refused, [])
-                return
-            url, onward = f"{ORIGIN}{asked.target.path}", []
         try:
             controls = Controls.of(asked.headers, self._settings, trusted=asked.trusted)
         except InvalidControl as invalid:
@@ -96,9 +85,6 @@ class ModelCalls:
         except ValueError:
             return None
         return read if isinstance(read.fields, dict) else None
-
-    def _is_others(self, body: dict[str, object]) -> bool:
-        return bool(self._settings.providers) and is_other(body)
 
     async def _send(self, call: Call, asked: Asked, url: str, onward: Headers, send: Send) -> str:
         """Tells what the provider answered: `Controls.sent`, or "whole"."""

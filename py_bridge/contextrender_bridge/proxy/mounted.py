@@ -13,7 +13,7 @@ from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.flow import Answer, Exchange
 from contextrender_bridge.proxy.app import Proxy, Scope
-from contextrender_bridge.proxy.headers import Headers, first
+from contextrender_bridge.proxy.headers import first
 from contextrender_bridge.proxy.routing import Target, bearer, is_compression
 from contextrender_bridge.proxy.upstream import Receive, Send, send_error
 
@@ -37,8 +37,7 @@ class MountedProxy:
         `walk` answers a walker's name, a body and a user with a reply's `status_code` and `body`.
         """
         self._user_of = user_of
-        self._spenders = settings.provider_users
-        self._proxy = Proxy(settings, _Inside(walk), own_token=False, spends=self._may_spend)
+        self._proxy = Proxy(settings, _Inside(walk), own_token=False)
 
     def tell_failures(self, heard: Callable[[str], None]) -> None:
         """Has `heard` told why, whenever a history goes through unchanged."""
@@ -66,10 +65,6 @@ class MountedProxy:
             return
         _USER.set(user)
         await self._proxy(scope, receive, send)
-
-    def _may_spend(self, headers: Headers) -> bool:
-        """Whether a caller may use this process's keys for other providers."""
-        return bool(first(headers, b"x-contextrender-token")) and _USER.get().name in self._spenders
 
     async def close(self) -> None:
         """Gives back the connections to providers."""

@@ -149,7 +149,6 @@ def _gate(
             Settings(upstream=upstream, anthropic_upstream=upstream, **options),
             AsyncContextRender(known.url),
             gated=True,
-            spends=lambda _: False,
             recalls=doors.offered,
         )
         for name, upstream in doors.upstreams.items()

@@ -1,30 +1,27 @@
-"""Draw which operations used which results, as dot, mermaid, json or svg."""
+"""Draw which operations used which results, for Graphviz."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.look.asking import Service, add_session, add_watch
-from contextrender_bridge.cli.look.drawings import FORMATS
+from contextrender_bridge.printing import add_json, printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender graph`."""
     add_session(parser)
-    parser.add_argument(
-        "--format", choices=list(FORMATS), default="dot", help="output format (%(default)s)"
-    )
-    parser.add_argument(
-        "--json", action="store_const", const="json", dest="format", help="as --format json"
-    )
     parser.add_argument("--tool", metavar="NAME", help="only results of this tool")
     parser.add_argument("--turn", type=int, metavar="N", help="as it was before this turn")
     parser.add_argument("--output", type=Path, metavar="FILE", help="output file (standard output)")
+    add_json(parser)
     add_watch(parser)
 
 
@@ -43,9 +40,46 @@ def run(args: argparse.Namespace) -> int:
 
 
 def draw(service: Service, args: argparse.Namespace) -> str:
-    """The drawing of the graph in the format asked for."""
+    """The drawing of the graph, or the report itself."""
     view = service.ask("reuse_graph", session=args.session, branch=args.branch, turn=args.turn)
-    return FORMATS[args.format](_only(view, args.tool))
+    view = _only(view, args.tool)
+    return json.dumps(view, ensure_ascii=False, indent=1) + "\n" if args.json else as_dot(view)
+
+
+def as_dot(view: Json) -> str:
+    """Time runs to the right, an edge is as wide as its number of values."""
+    lines = ["digraph reuse {", "  rankdir=LR;", '  node [fontname="sans-serif", fontsize=10];']
+    for number, label in _results(view):
+        lines.append(f"  r{number} [shape=box, style=rounded, label={_quoted(label)}];")
+    for one in view["operations"]:
+        label = f"turn {one['turn']}: {printable(one['name'], 40) or 'text'}"
+        lines.append(f"  o{one['event']} [shape=plaintext, label={_quoted(label)}];")
+    for edge in view["edges"]:
+        width = min(6.0, 0.5 + edge["count"] ** 0.5)
+        arrow = f"r{edge['result']} -> o{edge['operation']}"
+        lines.append(
+            f"  {arrow} [penwidth={width:.1f}, fontsize=8, label={_quoted(_values(edge))}];"
+        )
+    return "\n".join([*lines, "}", ""])
+
+
+def _results(view: Json) -> Iterator[tuple[int, str]]:
+    """Number and label of every result that was drawn on."""
+    results = view["results"]
+    for number in sorted({edge["result"] for edge in view["edges"]}):
+        name = results["tools"][results["names"][number]]
+        told = f"turn {results['turns'][number]}, {results['tokens'][number]} tokens"
+        yield number, f"#{results['positions'][number]} {printable(name, 40)} ({told})"
+
+
+def _values(edge: Json) -> str:
+    first = ", ".join(printable(value, 40) for value in edge["values"][:2])
+    more = edge["count"] - min(2, len(edge["values"]))
+    return f"{first} +{more}" if more else first
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _only(view: Json, tool: str | None) -> Json:
