@@ -26,6 +26,8 @@ from contextrender_bridge.base.errors import (
     Unreachable,
 )
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.client.fitting import fitted
+from contextrender_bridge.dialects import DIALECTS
 
 from tests.client.conftest import history
 
@@ -284,3 +286,15 @@ def test_an_excerpts_line_names_what_its_reader_can_do(client: ContextRender, se
     assert line(plain).endswith("; call its tool again for all of it]")
     assert line(named).endswith("; recall result 2 for all of it]")
     assert line(seen) == line(named)
+
+
+def test_the_line_of_parts_that_came_back_does_too() -> None:
+    body = {"messages": history(1)}
+    transcript = DIALECTS["chat"].read(body)
+    told = "[Parts of result 2, which left; recall result 2 for all of it:]\nline 7"
+    reply: Any = {"omitted": [], "left_turns": [], "shortened": []}
+    reply["replaced"] = [{"position": 2, "kind": "excerpt", "tokens": 9, "text": told}]
+    reply["plan"] = [{"message": 1, "calls": [0], "text": None, "arguments": None}]
+    reply["plan"] += [{"message": 2, "calls": [], "text": told, "arguments": None}]
+    (again,) = [m for m in fitted(body, transcript, reply).messages if m["role"] == "tool"]
+    assert again["content"].startswith("[Parts of result 2, which left; call its tool again for")

@@ -12,6 +12,7 @@ import {
   DEADLINE,
   Failures,
   fitted,
+  hasRecallTool,
   isCallersMistake,
   nameOf,
   type FitOptions,
@@ -83,7 +84,8 @@ export class Core {
     options: FitOptions,
     read: Reader<T> = ofChat,
   ): Flow<Fitted<T>> {
-    const { deadline = DEADLINE, failOpen = true, bypass_tools: bypass, ...settings } = options;
+    const { deadline = DEADLINE, failOpen = true, bypass_tools: bypass, ...others } = options;
+    const { recalls, ...settings } = others;
     const until = this.#connection.now() + deadline;
     try {
       const transcript = read(whole);
@@ -92,7 +94,7 @@ export class Core {
       const name = session || nameOf(messages);
       const fields = { session: name, ...settings, want: "plan", early: true, live: true };
       const reply = yield* this.#sendNew("render", name, messages, fields, until);
-      return fitted(whole, transcript, reply as unknown as replies.RenderView, bypass);
+      return fitted(whole, transcript, reply as unknown as replies.RenderView, bypass, recalls);
     } catch (failure) {
       if (!failOpen || isCallersMistake(failure)) throw failure;
       const reason = reasonOf(failure);
@@ -112,7 +114,8 @@ export class Core {
     const items = fields[field];
     // A text in its place is one message: nothing can leave.
     if (!Array.isArray(items)) return { request, changed: false, failure: "" };
-    const fit = this.fit<unknown>(session, items, options, (whole) => read(fields, whole));
+    const asked = { ...options, recalls: options.recalls ?? hasRecallTool(fields) };
+    const fit = this.fit<unknown>(session, items, asked, (whole) => read(fields, whole));
     const { messages, ...told } = yield* fit;
     return { ...told, request: told.changed ? { ...request, [field]: messages } : request };
   }

@@ -14,6 +14,9 @@ import type { RenderView } from "./replies.js";
 /** Milliseconds that a model call waits for its history at most. */
 export const DEADLINE = 2_000;
 
+const RECALL = /(?<=; )recall result \d+ for all of it(?=:?\]\n)/g;
+/** What the line above an excerpt says to a model that cannot recall. */
+const AGAIN = "call its tool again for all of it";
 const CHANGES = ["omitted", "replaced", "left_turns", "shortened"] as const;
 
 /** What to render by; what is undefined is the session's, and else the service's default. */
@@ -39,6 +42,8 @@ export interface FitOptions extends Settings {
   failOpen?: boolean | undefined;
   /** Tools (names, globs) whose results are never touched: they come on top of the budget. */
   bypass_tools?: readonly string[] | undefined;
+  /** Whether the model has a tool to recall results: excerpts then name the result's number. */
+  recalls?: boolean | undefined;
 }
 
 /**
@@ -63,9 +68,14 @@ export function fitted<T>(
   transcript: Transcript<T>,
   reply: RenderView,
   bypass: readonly string[] = [],
+  recalls = false,
 ): Fitted<T> {
   const changed = CHANGES.some((change) => reply[change].length);
   const plan = new Plan(transcript.messages, reply.plan ?? [], reply.breakpoints);
+  for (const { position } of recalls ? [] : reply.replaced) {
+    const text = plan.text(position);
+    if (text) plan.replace(position, text.replace(RECALL, AGAIN));
+  }
   const beyond = plan.resultsOf(bypass).filter((result) => !plan.showsWhole(result));
   const summaries = reply.replaced.filter(({ kind }) => kind === "summary");
   // A summary of the whole history stands in that result's place: all stays.
@@ -74,6 +84,14 @@ export function fitted<T>(
   }
   for (const result of beyond) plan.showResult(result);
   return { messages: changed ? transcript.apply(plan) : [...whole], changed, failure: "", reply };
+}
+
+/** Whether a request of any dialect offers the model a tool that recalls results. */
+export function hasRecallTool(request: Readonly<Record<string, unknown>>): boolean {
+  const tools = request["tools"];
+  return (Array.isArray(tools) ? tools : []).some((tool) =>
+    /recall/i.test(String((tool?.function ?? tool)?.name ?? "")),
+  );
 }
 
 /** A name for a session that its runtime has none for: the same for every call of one history. */

@@ -100,6 +100,11 @@ export class Plan {
     return found.map(([result]) => result).sort((one, other) => one - other);
   }
 
+  /** Puts `text` in place of what stands for a message. */
+  replace(message: number, text: string): void {
+    this.#texts.set(message, text);
+  }
+
   /** The text in place of the message's own; null: its own. Empty: its text is left out. */
   text(message: number): string | null {
     return this.#texts.get(message) ?? null;

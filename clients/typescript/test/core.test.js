@@ -50,6 +50,24 @@ test("a text stands in a result's place, and parts that are not text stay", asyn
   assert.deepEqual(messages[2], { ...result, content: [{ type: "text", text: "short" }, image] });
 });
 
+test("an excerpt's line names what its reader can do", async () => {
+  const { client, answers } = scripted();
+  const text = "[Excerpt: 9 of 10 tokens left out at […]; recall result 2 for all of it]\nfound";
+  const back = "[Parts of result 2, which left; recall result 2 for all of it:]\nfound";
+  const reply = (/** @type {string} */ told) =>
+    rendered({ replaced: [{ position: 2 }], plan: [shown(0), shown(1, [0]), shown(2, [], told)] });
+  const line = (/** @type {any[]} */ messages) => messages[2].content;
+  for (const told of [text, back]) {
+    answers.push(reply(told), reply(told), reply(told));
+    const again = told.replace("recall result 2 for", "call its tool again for");
+    assert.equal(line((await client.fit("s", HISTORY)).messages), again);
+    assert.equal(line((await client.fit("s", HISTORY, { recalls: true })).messages), told);
+    const tools = [{ type: "function", function: { name: "mcp__contextrender__recall" } }];
+    const { request } = await client.fitRequest("s", { messages: HISTORY, tools }, "chat");
+    assert.equal(line(request.messages), told);
+  }
+});
+
 test("a call without a result stays, whatever the plan", async () => {
   const { client, answers } = scripted();
   const open = { role: "assistant", content: null, tool_calls: [LOOK, { ...LOOK, id: "b" }] };

@@ -27,7 +27,7 @@ from contextrender_bridge.dialects.observations import has_observations
 
 Body = Mapping[str, Any]
 
-_RECALL = re.compile(r"(?<=; )recall result \d+ for all of it(?=\])")
+_RECALL = re.compile(r"(?<=; )recall result \d+ for all of it(?=:?\]\n)")
 _AGAIN = "call its tool again for all of it"
 """What the line above an excerpt or a compaction says (`engine.plan.marking`)."""
 
@@ -114,7 +114,7 @@ def fitted(
     for replaced in () if recalls or has_recall_tool(body) else reply["replaced"]:
         position = replaced["position"]
         if text := plan.text(position):
-            plan.replace(position, _RECALL.sub(_AGAIN, text, count=1))
+            plan.replace(position, _RECALL.sub(_AGAIN, text))
     summaries = {shown["position"] for shown in reply["replaced"] if shown["kind"] == "summary"}
     for result in also:
         if result not in summaries:

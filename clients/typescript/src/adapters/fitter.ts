@@ -35,8 +35,8 @@ export class Fitter {
     asked: Asked = {},
   ): Promise<T[]> {
     const { budget, policy, parameters, deadline, model = asked.model } = this.#options;
-    const { keep, keep_tools, bypass_tools } = this.#options;
-    const pins = { keep, keep_tools, bypass_tools };
+    const { keep, keep_tools, bypass_tools, recalls } = this.#options;
+    const pins = { keep, keep_tools, bypass_tools, recalls };
     const settings = { budget, policy, parameters, deadline, model, ...pins };
     const session = this.#options.session || asked.session;
     try {
