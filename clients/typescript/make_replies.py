@@ -1,39 +1,64 @@
-"""Writes the replies' types in TypeScript: the client's from the Python client's, the console's
-from the service's own views.
+"""Writes the replies' types from the service's own views: both clients' and the console's.
 
 python clients/typescript/make_replies.py
 """
 
 import dataclasses
 import inspect
+import textwrap
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from contextrender_bridge.client import replies
+ROOT = Path(__file__).parent.parent.parent
+PYTHON = ROOT / "py_bridge" / "contextrender_bridge" / "client" / "replies.py"
+TYPESCRIPT = ROOT / "clients" / "typescript" / "src" / "replies.ts"
+CONSOLE = ROOT / "console" / "src" / "types.ts"
+METHODS = (
+    "delete_session",
+    "explain",
+    "export_session",
+    "import_session",
+    "inspect_session",
+    "list_sessions",
+    "recall",
+    "render",
+    "sync",
+)
+"""The walkers that the clients have methods for."""
+HEAD = "The replies of the service. Made by make_replies.py: change it there."
+IMPORTS = """from __future__ import annotations
 
-HERE = Path(__file__).parent
-CLIENT = HERE / "src" / "replies.ts"
-CONSOLE = HERE.parent.parent / "console" / "src" / "types.ts"
-HEAD = "/** The replies of the service. Made by make_replies.py: change it there. */\n"
-ALL = HEAD.replace(" */", " Long because it has all. */")
+from typing import TypedDict
+
+from contextrender_bridge.base.wire import Json
+"""
 PLAIN = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
-ANYTHING = "unknown"
 WIDTH = 100
 
 
-def of_the_client() -> str:
-    """The text of `CLIENT`."""
-    views = [view for view in vars(replies).values() if is_typeddict(view)]
-    return "\n".join([HEAD, *map(_interface, views)])
+def made(walkers: Mapping[str, type]) -> dict[Path, str]:
+    """The text of each file."""
+    clients = list(_views(walkers, METHODS))
+    return {
+        PYTHON: "\n\n".join(
+            [f'"""{HEAD} Long because it has all."""\n\n{IMPORTS}']
+            + [_class(view) for view in clients]
+        ),
+        TYPESCRIPT: _module(clients),
+        CONSOLE: _module(_views(walkers, sorted(walkers))),
+    }
 
 
-def of_the_console(walkers: Mapping[str, type]) -> str:
-    """The text of `CONSOLE`: what the walkers report, each view behind those that it has."""
-    reports = [get_type_hints(walkers[name])["reports"] for name in sorted(walkers)]
-    views = dict.fromkeys(view for hint in reports for view in _views_in(hint))
-    return "\n".join([ALL, *map(_interface, views)])
+def _module(views: Iterable[Any]) -> str:
+    return "\n".join([f"/** {HEAD} Long because it has all. */\n", *map(_interface, views)])
+
+
+def _views(walkers: Mapping[str, type], names: Iterable[str]) -> Iterable[Any]:
+    """What these walkers report, each view behind those that it has."""
+    reports = [get_type_hints(walkers[name])["reports"] for name in names]
+    return dict.fromkeys(view for hint in reports for view in _views_in(hint))
 
 
 def _views_in(hint: Any) -> Iterator[Any]:
@@ -47,9 +72,33 @@ def _views_in(hint: Any) -> Iterator[Any]:
 
 def _fields(view: Any) -> dict[str, Any]:
     hints = get_type_hints(view)
-    if is_typeddict(view):
-        return hints
     return {field.name: hints[field.name] for field in dataclasses.fields(view)}
+
+
+def _class(view: Any) -> str:
+    fields = "".join(f"    {name}: {_annotation(hint)}\n" for name, hint in _fields(view).items())
+    lines = textwrap.wrap(f'"""{_told(view)}', WIDTH - 7)
+    if len(lines) > 1:
+        lines.append('"""')
+    else:
+        lines[0] += '"""'
+    doc = "\n".join(f"    {line}" for line in lines)
+    return f"class {view.__name__}(TypedDict):\n{doc}\n\n{fields}"
+
+
+def _annotation(hint: Any) -> str:
+    if hint in PLAIN:
+        return "None" if hint is type(None) else str(hint.__name__)
+    if dataclasses.is_dataclass(hint):
+        return str(getattr(hint, "__name__", hint))
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is dict and inner[1] in (Any, object):
+        return "Json"
+    if origin in (list, dict):
+        return f"{origin.__name__}[{', '.join(map(_annotation, inner))}]"
+    if origin in (Union, types.UnionType):
+        return " | ".join(map(_annotation, inner))
+    raise TypeError(f"no name for {hint}")
 
 
 def _interface(view: Any) -> str:
@@ -57,8 +106,12 @@ def _interface(view: Any) -> str:
     return f"{_comment(view)}export interface {view.__name__} {{\n{fields}}}\n"
 
 
+def _told(view: Any) -> str:
+    return inspect.getdoc(view) or ""
+
+
 def _comment(view: Any) -> str:
-    text = inspect.getdoc(view) or ""
+    text = _told(view)
     line = f"/** {text} */\n"
     if len(line) <= WIDTH and "\n" not in text:
         return line
@@ -69,9 +122,9 @@ def _type(hint: Any) -> str:
     if hint in PLAIN:
         return PLAIN[hint]
     if hint in (Any, object):
-        return ANYTHING
-    if is_typeddict(hint) or dataclasses.is_dataclass(hint):
-        return str(hint.__name__)
+        return "unknown"
+    if dataclasses.is_dataclass(hint):
+        return str(getattr(hint, "__name__", hint))
     origin, inner = get_origin(hint), get_args(hint)
     if origin is list:
         item = _type(inner[0])
@@ -87,5 +140,5 @@ if __name__ == "__main__":
     from contextrender_bridge.base.paths import app_dir
     from contextrender_bridge.server.runtime import load_app
 
-    CLIENT.write_text(of_the_client())
-    CONSOLE.write_text(of_the_console(load_app(app_dir())))
+    for path, text in made(load_app(app_dir())).items():
+        path.write_text(text)

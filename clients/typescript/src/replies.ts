@@ -1,76 +1,18 @@
-/** The replies of the service. Made by make_replies.py: change it there. */
+/** The replies of the service. Made by make_replies.py: change it there. Long because it has all. */
 
-/** Tokens within the budget's rule, before and after rendering, and those outside it. */
+/** What was removed. */
+export interface DeleteView {
+  session: string;
+  nodes: number;
+}
+
+/**
+ * Tokens of a history within the budget's rule, before and after rendering, and those outside it.
+ */
 export interface TokenView {
   before: number;
   after: number;
   outside: number;
-}
-
-/** Tokens of the service's own model calls and embeddings for one rendering. */
-export interface UsageView {
-  model_tokens_in: number;
-  model_tokens_out: number;
-  embedding_tokens: number;
-}
-
-/** A text that stands in for a result: an excerpt, a compaction or a summary. */
-export interface ReplacedView {
-  position: number;
-  kind: string;
-  tokens: number;
-  text: string;
-}
-
-/**
- * One message of a plan: which of its calls stay, and a text in place of its own.
- *
- * `arguments` has for each call that stays those in place of its own, where any are.
- */
-export interface ShownView {
-  message: number;
-  calls: number[];
-  text: string | null;
-  arguments: (string | null)[] | null;
-}
-
-/** A result that `keep_tools` or `keep` asks for, and how it is shown, or `omitted`. */
-export interface KeptView {
-  position: number;
-  shown: string;
-}
-
-/** The reply of `render`: `messages` or `plan`, as wanted; the other is None. */
-export interface RenderView {
-  session: string;
-  branch: number;
-  turn: number;
-  offset: number;
-  digest: string;
-  budget: number;
-  policy: string;
-  tokens: TokenView;
-  visible: number[];
-  omitted: number[];
-  replaced: ReplacedView[];
-  left_turns: number[];
-  shortened: number[];
-  breakpoints: number[];
-  kept: KeptView[];
-  warnings: string[];
-  usage: UsageView;
-  messages: Record<string, unknown>[] | null;
-  plan: ShownView[] | null;
-}
-
-/** The reply of `sync` and `import_session`: what is recorded now. */
-export interface SyncView {
-  session: string;
-  branch: number;
-  turn: number;
-  offset: number;
-  digest: string;
-  recorded: number;
 }
 
 /** A value, and how many results hold it. */
@@ -79,7 +21,7 @@ export interface ValueView {
   results: number;
 }
 
-/** An operation that drew on a result. */
+/** An operation that drew on a result: a message's text, or a call of the tool named. */
 export interface UseView {
   turn: number;
   position: number;
@@ -87,7 +29,11 @@ export interface UseView {
   values: ValueView[];
 }
 
-/** Why one result was shown or not. */
+/**
+ * Why one result was shown or not: age, c (`reuse`), s (`relevance`), U (`usefulness`), the score
+ * it last had, what it costs with its call, when it was taken, or else the reason. Of one that found no
+ * room, the tokens `left` when it first no longer fitted, `after` so many had been taken.
+ */
 export interface ResultView {
   position: number;
   name: string;
@@ -107,7 +53,14 @@ export interface ResultView {
   uses: UseView[];
 }
 
-/** The reply of `explain`: one model call, as it was `noted` when it was made, if it was. */
+/**
+ * One model call, explained. Where what it was shown was `noted` when it was made, that is told and only
+ * the reasons are recomputed; `sent` is what went to the model: "rendered", or "whole" or "held_out": then
+ * the whole history stood in view, and the reasons tell what its rendering would have left out. There were
+ * `count` results, of which `complete` and `replaced` are runs of numbers (first, length, ...), `whole_tokens`
+ * those of the complete ones, their calls apart (`call_tokens`; None where that is not told); `results` are all
+ * of them or the page that was asked for.
+ */
 export interface ExplainView {
   session: string;
   branch: number;
@@ -128,25 +81,59 @@ export interface ExplainView {
   results: ResultView[];
 }
 
-/** A complete tool result with the call that asked for it. `position` counts on its `branch`. */
-export interface RecalledView {
-  branch: number;
+/** A message that is whole, behind one that is lost. */
+export interface BeyondHole {
   position: number;
-  turn: number;
-  name: string;
-  arguments: string;
-  tokens: number;
-  score: number | null;
+  timestamp: number;
   message: Record<string, unknown>;
 }
 
-/** The reply of `recall`: best first when there was a query. */
-export interface RecallView {
-  session: string;
-  results: RecalledView[];
+/**
+ * A branch's own messages, and when each was recorded (seconds since 1970). `calls` tell by the `position`
+ * of its answer (which the last one may still wait for) what each model call was shown, with which settings,
+ * and what its provider said of it (`engine.call.facts`). `messages` end where one is lost; those that are whole behind
+ * it are `beyond`.
+ */
+export interface ExportedBranch {
+  number: number;
+  parent: number;
+  fork: number;
+  messages: Record<string, unknown>[];
+  timestamps: number[];
+  calls: Record<string, unknown>[];
+  beyond: BeyondHole[];
 }
 
-/** What a session's answered calls came to, in prompt tokens and in results drawn on. */
+/**
+ * A whole session as plain values, to be kept or imported elsewhere. `origin` is the `created_at` of the
+ * first session that it is a copy of, 0 of none; `damaged` says in a sentence what the store lost of it.
+ */
+export interface ExportView {
+  format: string;
+  session: string;
+  created_at: number;
+  origin: number;
+  settings: Record<string, unknown>;
+  head: number;
+  branches: ExportedBranch[];
+  damaged: string;
+}
+
+/** What is recorded now, and how many messages of it were new. */
+export interface SyncView {
+  session: string;
+  branch: number;
+  turn: number;
+  offset: number;
+  digest: string;
+  recorded: number;
+}
+
+/**
+ * What a session's answered calls came to when they were made (`engine.call.ledger`): prompt tokens with
+ * the whole history, at most the model's window (`full`), and of what was sent; results that answers drew
+ * on, and those of them that they had complete. No calls: they were only recorded, or not answered yet.
+ */
 export interface CountedView {
   calls: number;
   full: number;
@@ -156,10 +143,8 @@ export interface CountedView {
 }
 
 /**
- * A session in a list.
- *
- * `about` is the agent's folder, where it tells it, and the user's first words; `client` the
- * program that made the last calls that were counted.
+ * A session in a list. `about` is the agent's folder, where it tells it, and the user's first words;
+ * empty but in lists; `client` the program that made the last calls that were counted.
  */
 export interface SessionView {
   session: string;
@@ -173,12 +158,6 @@ export interface SessionView {
   results: number;
   tokens: number;
   counted: CountedView;
-}
-
-/** The reply of `list_sessions`: newest first; `next` is the following page's cursor. */
-export interface SessionPage {
-  sessions: SessionView[];
-  next: string | null;
 }
 
 /** One line of a session. */
@@ -200,7 +179,7 @@ export interface ToolView {
   reused: number;
 }
 
-/** The reply of `inspect_session`. */
+/** A session's shape, without contents. `damaged` says in a sentence what the store lost of it. */
 export interface InspectView {
   session: SessionView;
   head: number;
@@ -212,38 +191,90 @@ export interface InspectView {
   damaged: string;
 }
 
-/** A message that is whole, behind one that the store lost. */
-export interface BeyondHole {
+/** A page of sessions, newest first; `next` is the cursor of the following page, if any. */
+export interface SessionPage {
+  sessions: SessionView[];
+  next: string | null;
+}
+
+/** A complete tool result with the call that asked for it. `position` counts on its `branch`. */
+export interface RecalledView {
+  branch: number;
   position: number;
-  timestamp: number;
+  turn: number;
+  name: string;
+  arguments: string;
+  tokens: number;
+  score: number | null;
   message: Record<string, unknown>;
 }
 
-/** A branch's own messages, when each was recorded, and what its calls were shown. */
-export interface ExportedBranch {
-  number: number;
-  parent: number;
-  fork: number;
-  messages: Record<string, unknown>[];
-  timestamps: number[];
-  calls: Record<string, unknown>[];
-  beyond: BeyondHole[];
+/** The results recalled, best first when there was a query. */
+export interface RecallView {
+  session: string;
+  results: RecalledView[];
 }
 
-/** The reply of `export_session`. */
-export interface ExportView {
-  format: string;
-  session: string;
-  created_at: number;
-  origin: number;
-  settings: Record<string, unknown>;
-  head: number;
-  branches: ExportedBranch[];
-  damaged: string;
+/** A text that stands in for a result: `kind` is "excerpt", "compaction" or "summary". */
+export interface ReplacedView {
+  position: number;
+  kind: string;
+  tokens: number;
+  text: string;
 }
 
-/** The reply of `delete_session`. */
-export interface DeleteView {
+/**
+ * A result that the caller wants kept: `shown` is "complete", "excerpt" or another kind, or
+ * "omitted" where there was no room.
+ */
+export interface KeptView {
+  position: number;
+  shown: string;
+}
+
+/** Tokens of the service's own model calls and embeddings for one rendering. */
+export interface UsageView {
+  model_tokens_in: number;
+  model_tokens_out: number;
+  embedding_tokens: number;
+}
+
+/**
+ * One message of a rendering: its position, which of its calls stay, and a text put in place of
+ * its own. With these an adapter renders from its own copy. Where a call is too large to show,
+ * `arguments` has for each call that stays what stands in place of its own, or none.
+ */
+export interface ShownView {
+  message: number;
+  calls: number[];
+  text: string | null;
+  arguments: (string | null)[] | null;
+}
+
+/**
+ * One model call's history. `visible` and `omitted` are positions of tool results, `shortened` of
+ * messages whose text or calls are cut short or left out. `breakpoints` are those up to which the
+ * prompt will stay as it is: worth a cache breakpoint. `kept` are results that `keep_tools` or `keep`
+ * asks for. `messages` or `plan` is there as asked for.
+ */
+export interface RenderView {
   session: string;
-  nodes: number;
+  branch: number;
+  turn: number;
+  offset: number;
+  digest: string;
+  budget: number;
+  policy: string;
+  tokens: TokenView;
+  visible: number[];
+  omitted: number[];
+  replaced: ReplacedView[];
+  left_turns: number[];
+  shortened: number[];
+  breakpoints: number[];
+  kept: KeptView[];
+  warnings: string[];
+  usage: UsageView;
+  messages: Record<string, unknown>[] | null;
+  plan: ShownView[] | null;
 }

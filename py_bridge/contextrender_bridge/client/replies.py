@@ -1,9 +1,4 @@
-"""The replies as types: for editors and type checkers, over the plain values that the clients give.
-
-A test holds them against the service's own.
-
-Long because it lists every reply.
-"""
+"""The replies of the service. Made by make_replies.py: change it there. Long because it has all."""
 
 from __future__ import annotations
 
@@ -12,83 +7,21 @@ from typing import TypedDict
 from contextrender_bridge.base.wire import Json
 
 
+class DeleteView(TypedDict):
+    """What was removed."""
+
+    session: str
+    nodes: int
+
+
 class TokenView(TypedDict):
-    """Tokens within the budget's rule, before and after rendering, and those outside it."""
+    """Tokens of a history within the budget's rule, before and after rendering, and those
+    outside it.
+    """
 
     before: int
     after: int
     outside: int
-
-
-class UsageView(TypedDict):
-    """Tokens of the service's own model calls and embeddings for one rendering."""
-
-    model_tokens_in: int
-    model_tokens_out: int
-    embedding_tokens: int
-
-
-class ReplacedView(TypedDict):
-    """A text that stands in for a result: an excerpt, a compaction or a summary."""
-
-    position: int
-    kind: str
-    tokens: int
-    text: str
-
-
-class ShownView(TypedDict):
-    """One message of a plan: which of its calls stay, and a text in place of its own.
-
-    `arguments` has for each call that stays those in place of its own, where any are.
-    """
-
-    message: int
-    calls: list[int]
-    text: str | None
-    arguments: list[str | None] | None
-
-
-class KeptView(TypedDict):
-    """A result that `keep_tools` or `keep` asks for, and how it is shown, or `omitted`."""
-
-    position: int
-    shown: str
-
-
-class RenderView(TypedDict):
-    """The reply of `render`: `messages` or `plan`, as wanted; the other is None."""
-
-    session: str
-    branch: int
-    turn: int
-    offset: int
-    digest: str
-    budget: int
-    policy: str
-    tokens: TokenView
-    visible: list[int]
-    omitted: list[int]
-    replaced: list[ReplacedView]
-    left_turns: list[int]
-    shortened: list[int]
-    breakpoints: list[int]
-    kept: list[KeptView]
-    warnings: list[str]
-    usage: UsageView
-    messages: list[Json] | None
-    plan: list[ShownView] | None
-
-
-class SyncView(TypedDict):
-    """The reply of `sync` and `import_session`: what is recorded now."""
-
-    session: str
-    branch: int
-    turn: int
-    offset: int
-    digest: str
-    recorded: int
 
 
 class ValueView(TypedDict):
@@ -99,7 +32,7 @@ class ValueView(TypedDict):
 
 
 class UseView(TypedDict):
-    """An operation that drew on a result."""
+    """An operation that drew on a result: a message's text, or a call of the tool named."""
 
     turn: int
     position: int
@@ -108,7 +41,11 @@ class UseView(TypedDict):
 
 
 class ResultView(TypedDict):
-    """Why one result was shown or not."""
+    """Why one result was shown or not: age, c (`reuse`), s (`relevance`), U (`usefulness`), the
+    score it last had, what it costs with its call, when it was taken, or else the reason. Of one
+    that found no room, the tokens `left` when it first no longer fitted, `after` so many had
+    been taken.
+    """
 
     position: int
     name: str
@@ -129,7 +66,14 @@ class ResultView(TypedDict):
 
 
 class ExplainView(TypedDict):
-    """The reply of `explain`: one model call, as it was `noted` when it was made, if it was."""
+    """One model call, explained. Where what it was shown was `noted` when it was made, that is
+    told and only the reasons are recomputed; `sent` is what went to the model: "rendered", or
+    "whole" or "held_out": then the whole history stood in view, and the reasons tell what its
+    rendering would have left out. There were `count` results, of which `complete` and `replaced`
+    are runs of numbers (first, length, ...), `whole_tokens` those of the complete ones, their
+    calls apart (`call_tokens`; None where that is not told); `results` are all of them or the
+    page that was asked for.
+    """
 
     session: str
     branch: int
@@ -150,28 +94,63 @@ class ExplainView(TypedDict):
     results: list[ResultView]
 
 
-class RecalledView(TypedDict):
-    """A complete tool result with the call that asked for it. `position` counts on its `branch`."""
+class BeyondHole(TypedDict):
+    """A message that is whole, behind one that is lost."""
 
-    branch: int
     position: int
-    turn: int
-    name: str
-    arguments: str
-    tokens: int
-    score: float | None
+    timestamp: float
     message: Json
 
 
-class RecallView(TypedDict):
-    """The reply of `recall`: best first when there was a query."""
+class ExportedBranch(TypedDict):
+    """A branch's own messages, and when each was recorded (seconds since 1970). `calls` tell by
+    the `position` of its answer (which the last one may still wait for) what each model call was
+    shown, with which settings, and what its provider said of it (`engine.call.facts`).
+    `messages` end where one is lost; those that are whole behind it are `beyond`.
+    """
+
+    number: int
+    parent: int
+    fork: int
+    messages: list[Json]
+    timestamps: list[float]
+    calls: list[Json]
+    beyond: list[BeyondHole]
+
+
+class ExportView(TypedDict):
+    """A whole session as plain values, to be kept or imported elsewhere. `origin` is the
+    `created_at` of the first session that it is a copy of, 0 of none; `damaged` says in a
+    sentence what the store lost of it.
+    """
+
+    format: str
+    session: str
+    created_at: float
+    origin: float
+    settings: Json
+    head: int
+    branches: list[ExportedBranch]
+    damaged: str
+
+
+class SyncView(TypedDict):
+    """What is recorded now, and how many messages of it were new."""
 
     session: str
-    results: list[RecalledView]
+    branch: int
+    turn: int
+    offset: int
+    digest: str
+    recorded: int
 
 
 class CountedView(TypedDict):
-    """What a session's answered calls came to, in prompt tokens and in results drawn on."""
+    """What a session's answered calls came to when they were made (`engine.call.ledger`): prompt
+    tokens with the whole history, at most the model's window (`full`), and of what was sent;
+    results that answers drew on, and those of them that they had complete. No calls: they were
+    only recorded, or not answered yet.
+    """
 
     calls: int
     full: int
@@ -181,10 +160,9 @@ class CountedView(TypedDict):
 
 
 class SessionView(TypedDict):
-    """A session in a list.
-
-    `about` is the agent's folder, where it tells it, and the user's first words; `client` the
-    program that made the last calls that were counted.
+    """A session in a list. `about` is the agent's folder, where it tells it, and the user's
+    first words; empty but in lists; `client` the program that made the last calls that were
+    counted.
     """
 
     session: str
@@ -198,13 +176,6 @@ class SessionView(TypedDict):
     results: int
     tokens: int
     counted: CountedView
-
-
-class SessionPage(TypedDict):
-    """The reply of `list_sessions`: newest first; `next` is the following page's cursor."""
-
-    sessions: list[SessionView]
-    next: str | None
 
 
 class BranchView(TypedDict):
@@ -229,7 +200,9 @@ class ToolView(TypedDict):
 
 
 class InspectView(TypedDict):
-    """The reply of `inspect_session`."""
+    """A session's shape, without contents. `damaged` says in a sentence what the store lost of
+    it.
+    """
 
     session: SessionView
     head: int
@@ -241,41 +214,94 @@ class InspectView(TypedDict):
     damaged: str
 
 
-class BeyondHole(TypedDict):
-    """A message that is whole, behind one that the store lost."""
+class SessionPage(TypedDict):
+    """A page of sessions, newest first; `next` is the cursor of the following page, if any."""
 
+    sessions: list[SessionView]
+    next: str | None
+
+
+class RecalledView(TypedDict):
+    """A complete tool result with the call that asked for it. `position` counts on its `branch`."""
+
+    branch: int
     position: int
-    timestamp: float
+    turn: int
+    name: str
+    arguments: str
+    tokens: int
+    score: float | None
     message: Json
 
 
-class ExportedBranch(TypedDict):
-    """A branch's own messages, when each was recorded, and what its calls were shown."""
-
-    number: int
-    parent: int
-    fork: int
-    messages: list[Json]
-    timestamps: list[float]
-    calls: list[Json]
-    beyond: list[BeyondHole]
-
-
-class ExportView(TypedDict):
-    """The reply of `export_session`."""
-
-    format: str
-    session: str
-    created_at: float
-    origin: float
-    settings: Json
-    head: int
-    branches: list[ExportedBranch]
-    damaged: str
-
-
-class DeleteView(TypedDict):
-    """The reply of `delete_session`."""
+class RecallView(TypedDict):
+    """The results recalled, best first when there was a query."""
 
     session: str
-    nodes: int
+    results: list[RecalledView]
+
+
+class ReplacedView(TypedDict):
+    """A text that stands in for a result: `kind` is "excerpt", "compaction" or "summary"."""
+
+    position: int
+    kind: str
+    tokens: int
+    text: str
+
+
+class KeptView(TypedDict):
+    """A result that the caller wants kept: `shown` is "complete", "excerpt" or another kind, or
+    "omitted" where there was no room.
+    """
+
+    position: int
+    shown: str
+
+
+class UsageView(TypedDict):
+    """Tokens of the service's own model calls and embeddings for one rendering."""
+
+    model_tokens_in: int
+    model_tokens_out: int
+    embedding_tokens: int
+
+
+class ShownView(TypedDict):
+    """One message of a rendering: its position, which of its calls stay, and a text put in place
+    of its own. With these an adapter renders from its own copy. Where a call is too large to
+    show, `arguments` has for each call that stays what stands in place of its own, or none.
+    """
+
+    message: int
+    calls: list[int]
+    text: str | None
+    arguments: list[str | None] | None
+
+
+class RenderView(TypedDict):
+    """One model call's history. `visible` and `omitted` are positions of tool results,
+    `shortened` of messages whose text or calls are cut short or left out. `breakpoints` are
+    those up to which the prompt will stay as it is: worth a cache breakpoint. `kept` are results
+    that `keep_tools` or `keep` asks for. `messages` or `plan` is there as asked for.
+    """
+
+    session: str
+    branch: int
+    turn: int
+    offset: int
+    digest: str
+    budget: int
+    policy: str
+    tokens: TokenView
+    visible: list[int]
+    omitted: list[int]
+    replaced: list[ReplacedView]
+    left_turns: list[int]
+    shortened: list[int]
+    breakpoints: list[int]
+    kept: list[KeptView]
+    warnings: list[str]
+    usage: UsageView
+    messages: list[Json] | None
+    plan: list[ShownView] | None
