@@ -19,7 +19,7 @@ from contextrender_bridge.base.errors import CommandError, NoCredentials
 from contextrender_bridge.base.installing import how_to_install
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.client import ContextRender
-from contextrender_bridge.server.process.temporary import temporary_service
+from contextrender_bridge.local_service import temporary_service
 
 from engine.call.request import DEFAULT_BUDGET
 from engine.models.summaries import MODEL_POLICIES

@@ -12,7 +12,7 @@ from pathlib import Path
 import contextrender_bridge
 from contextrender_bridge.base.setting_kinds import LIVE_BUDGET, LIVE_POLICY
 from contextrender_bridge.client import ContextRender
-from contextrender_bridge.server.process.temporary import temporary_service
+from contextrender_bridge.local_service import temporary_service
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table

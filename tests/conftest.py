@@ -22,7 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def credentials() -> Iterator[Credentials]:
     """A service in a process of its own, for every test that needs nothing special of it."""
-    from contextrender_bridge.server.process.temporary import temporary_service
+    from contextrender_bridge.local_service import temporary_service
 
     with temporary_service() as found:
         yield found

@@ -14,7 +14,7 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli import main
 from contextrender_bridge.client import ContextRender
-from contextrender_bridge.server.process.temporary import temporary_service
+from contextrender_bridge.local_service import temporary_service
 
 from engine.call.render_call import assemble, render_call
 from engine.history.history import History

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from contextrender_bridge import ContextRender, Credentials
-from contextrender_bridge.server.process.temporary import temporary_service
+from contextrender_bridge.local_service import temporary_service
 
 from graph.store import rows
 from graph.store.sqlite import SqliteStore

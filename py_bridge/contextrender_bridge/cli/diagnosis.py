@@ -26,7 +26,7 @@ from contextrender_bridge.base.settings import (
     unknown_variables,
 )
 from contextrender_bridge.client.credentials import FILE_NAME, load_credentials
-from contextrender_bridge.server_state import answers
+from contextrender_bridge.local_service import answers
 from contextrender_bridge.wrap.agents import AGENTS
 from contextrender_bridge.wrap.agents.base import Agent, Given
 from contextrender_bridge.wrap.doors import Doors

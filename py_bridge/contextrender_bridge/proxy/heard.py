@@ -19,7 +19,7 @@ from contextrender_bridge.proxy.conversations import Call
 from contextrender_bridge.proxy.headers import Headers, first
 from contextrender_bridge.proxy.upstream import Message, Send
 
-LARGEST = 8 * 2**20
+LARGEST = 32 * 2**20
 SOON_SECONDS = 5.0
 LONGEST_CLIENT = 40
 
@@ -44,9 +44,14 @@ class Heard:
             self._body += message.get("body", b"")
         await self._send(message)
 
+    @property
+    def is_taken(self) -> bool:
+        """Whether the provider took the request."""
+        return 200 <= self._status < 300
+
     def usage(self) -> Usage | None:
         """What the reply says; None where it says nothing, cannot be read, or is a refusal."""
-        if not 200 <= self._status < 300 or b'"usage"' not in (body := self._plain()):
+        if not self.is_taken or b'"usage"' not in (body := self._plain()):
             return None
         return read_usage(first(self._headers, b"content-type"), body)
 

@@ -6,15 +6,14 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from contextrender_bridge.base.prices import Prices
-from contextrender_bridge.base.usage import Usage, read_usage
+from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.whole_bill import NOTHING_KNOWN, Known, whole_bill
-from contextrender_bridge.proxy.headers import Headers, first
-from contextrender_bridge.proxy.upstream import Send
+from contextrender_bridge.proxy.headers import OURS, Headers, first
+from contextrender_bridge.proxy.heard import Heard
+from contextrender_bridge.proxy.upstream import Message, Send
 
-LARGEST = 32 * 2**20
 HELPERS = (b"x-claude-code-agent-id", b"thread-id", b"x-parent-session-id")
 
 
@@ -85,39 +84,30 @@ class Tally:
             totals.whole_cost += price.of(whole)
 
 
-class Listening:
+class Listening(Heard):
     """Sends a reply on, and tells the tally of it once it has ended."""
 
     def __init__(self, tally: Tally, headers: Headers, send: Send) -> None:
         """`headers` are the request's."""
+        super().__init__(send)
         self._tally = tally
         self._helper = tuple(first(headers, name) for name in HELPERS)
-        self._send = send
-        self._status = 0
-        self._kind = ""
         self._told: dict[str, str] = {}
-        self._body = bytearray()
 
-    async def __call__(self, message: Any) -> None:
+    async def __call__(self, message: Message) -> None:
         """One message of the reply."""
         if message["type"] == "http.response.start":
-            self._status = message["status"]
-            headers: Headers = list(message["headers"])
-            self._kind = first(headers, b"content-type")
-            ours = b"x-contextrender-"
             self._told = {
-                name[len(ours) :].decode(): value.decode("latin-1")
-                for name, value in headers
-                if name.startswith(ours)
+                name[len(OURS) :].decode(): value.decode("latin-1")
+                for name, value in message["headers"]
+                if name.startswith(OURS)
             }
             if self._told.get("session") and not any(self._helper[:1]):
                 self._tally.session = self._told["session"]
-        elif len(self._body) < LARGEST:
-            self._body += message.get("body", b"")
-        await self._send(message)
+        await super().__call__(message)
 
     def end(self) -> None:
         """The reply has ended, or broken off. Refused calls cost nothing."""
-        if 200 <= self._status < 300:
+        if self.is_taken:
             key = (self._told.get("session", ""), *self._helper)
-            self._tally.add(key, self._told, read_usage(self._kind, bytes(self._body)))
+            self._tally.add(key, self._told, self.usage())

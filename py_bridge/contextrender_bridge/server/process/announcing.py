@@ -15,8 +15,8 @@ from pathlib import Path
 
 from contextrender_bridge.base.errors import ContextRenderError, NotReady
 from contextrender_bridge.client.credentials import FILE_NAME, Credentials
+from contextrender_bridge.local_service import answers
 from contextrender_bridge.server.logs import log_failure
-from contextrender_bridge.server_state import answers
 
 LOOK_SECONDS = 2.0
 

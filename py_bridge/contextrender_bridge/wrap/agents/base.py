@@ -80,6 +80,11 @@ def first_word(arguments: Sequence[str]) -> str:
     return arguments[0] if arguments and not arguments[0].startswith("-") else ""
 
 
+def is_question(arguments: Sequence[str], version: str) -> bool:
+    """Whether they ask for help, or for the `version`, by its short option too."""
+    return not {"--help", "-h", "--version", version}.isdisjoint(arguments)
+
+
 def value_of(arguments: Sequence[str], *names: str) -> str:
     """The last value of an option, as `--name value` or `--name=value`; else empty."""
     found = ""

@@ -15,6 +15,7 @@ from contextrender_bridge.wrap.agents.base import (
     Given,
     Redirect,
     first_word,
+    is_question,
     parse_json,
     read_json,
     unchanged,
@@ -31,34 +32,12 @@ ELSEWHERE = {
     "CLAUDE_CODE_USE_VERTEX": "Vertex AI",
     "CLAUDE_CODE_USE_FOUNDRY": "Microsoft Foundry",
 }
-COMMANDS = frozenset(
-    [
-        "agents",
-        "attach",
-        "auth",
-        "auto-mode",
-        "config",
-        "doctor",
-        "gateway",
-        "install",
-        "kill",
-        "logs",
-        "mcp",
-        "migrate-installer",
-        "plugin",
-        "plugins",
-        "project",
-        "remote-control",
-        "respawn",
-        "rm",
-        "setup-token",
-        "stop",
-        "ultrareview",
-        "update",
-        "upgrade",
-    ]
+COMMANDS = (
+    "agents attach auth auto-mode config doctor gateway install kill logs mcp migrate-installer "
+    "plugin plugins project remote-control respawn rm setup-token stop ultrareview "
+    "update upgrade"
 )
-QUESTIONS = frozenset({"--help", "-h", "--version", "-v"})
+"""Those that make no model calls."""
 AWAY = frozenset({"--bg", "--background", "--cloud", "--desktop"})
 MANAGED = (
     Path("/Library/Application Support/ClaudeCode")
@@ -81,7 +60,7 @@ class Claude:
     def redirect(self, given: Given, doors: Doors) -> Redirect:
         """Through `--settings`, which beats every layer of the user's own."""
         words = given.arguments
-        if first_word(words) in COMMANDS or QUESTIONS & set(words):
+        if is_question(words, "-v") or first_word(words) in COMMANDS.split():
             return unchanged(given)
         if away := AWAY & set(words):
             raise CommandError(

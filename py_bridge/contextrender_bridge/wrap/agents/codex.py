@@ -15,6 +15,7 @@ from contextrender_bridge.wrap.agents.base import (
     Given,
     Redirect,
     first_word,
+    is_question,
     merged,
     read_json,
     unchanged,
@@ -25,35 +26,12 @@ from contextrender_bridge.wrap.doors import TOKEN, Doors
 OPENAI = "https://api.openai.com/v1"
 CHATGPT = "https://chatgpt.com/backend-api/codex"
 BUILT_IN = "openai"
-COMMANDS = frozenset(
-    [
-        "agents",
-        "app-server",
-        "apply",
-        "a",
-        "archive",
-        "cloud",
-        "completion",
-        "debug",
-        "delete",
-        "doctor",
-        "exec-server",
-        "features",
-        "help",
-        "login",
-        "logout",
-        "mcp",
-        "migrate-nfs-db",
-        "migrate-rollouts",
-        "plugin",
-        "queue",
-        "remote-control",
-        "sandbox",
-        "unarchive",
-        "update",
-    ]
+COMMANDS = (
+    "agents app-server apply a archive cloud completion debug delete doctor exec-server "
+    "features help login logout mcp migrate-nfs-db migrate-rollouts plugin queue remote-control "
+    "sandbox unarchive update"
 )
-QUESTIONS = frozenset({"--help", "-h", "--version", "-V"})
+"""Those that make no model calls."""
 SIGNED = frozenset({"amazon-bedrock"})
 
 
@@ -67,7 +45,7 @@ class Codex:
     def redirect(self, given: Given, doors: Doors) -> Redirect:
         """By `-c` options, which beat the user's configuration and change nothing else of it."""
         words = given.arguments
-        if first_word(words) in COMMANDS or QUESTIONS & set(words):
+        if is_question(words, "-V") or first_word(words) in COMMANDS.split():
             return unchanged(given)
         if "--oss" in words or "--remote" in words:
             raise CommandError("wrap cannot stand between Codex and --oss or --remote.")

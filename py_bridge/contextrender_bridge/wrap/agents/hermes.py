@@ -17,13 +17,13 @@ from contextrender_bridge.wrap.agents.base import (
     Given,
     Redirect,
     first_word,
+    is_question,
     merged,
     unchanged,
 )
 from contextrender_bridge.wrap.agents.hermes_set import VARIABLE, HermesSet, read_hermes
 from contextrender_bridge.wrap.doors import TOKEN, Doors, with_version
 
-QUESTIONS = frozenset({"--help", "-h", "--version", "-V"})
 KNOWN = {
     "anthropic": ("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
     "deepseek": ("DEEPSEEK_BASE_URL", "https://api.deepseek.com/v1"),
@@ -55,7 +55,7 @@ class Hermes:
 
     def redirect(self, given: Given, doors: Doors) -> Redirect:
         """A door for the provider that this run is set to use."""
-        if first_word(given.arguments) not in ("", "chat") or QUESTIONS & set(given.arguments):
+        if is_question(given.arguments, "-V") or first_word(given.arguments) not in ("", "chat"):
             return unchanged(given)
         read = read_hermes(given)
         _point(read, doors)

@@ -14,6 +14,7 @@ from contextrender_bridge.wrap.agents.base import (
     Given,
     Redirect,
     first_word,
+    is_question,
     merged,
     parse_json,
     read_json,
@@ -31,35 +32,11 @@ KNOWN = {
 """Providers whose addresses opencode has itself, and whose APIs the proxy reads."""
 
 SPOKEN = ("@ai-sdk/anthropic", "@ai-sdk/openai", "@ai-sdk/openai-compatible")
-COMMANDS = frozenset(
-    [
-        "acp",
-        "agent",
-        "attach",
-        "auth",
-        "completion",
-        "db",
-        "debug",
-        "export",
-        "github",
-        "import",
-        "login",
-        "logout",
-        "mcp",
-        "models",
-        "plug",
-        "plugin",
-        "pr",
-        "providers",
-        "serve",
-        "session",
-        "stats",
-        "uninstall",
-        "upgrade",
-        "web",
-    ]
+COMMANDS = (
+    "acp agent attach auth completion db debug export github import login logout mcp models "
+    "plug plugin pr providers serve session stats uninstall upgrade web"
 )
-QUESTIONS = frozenset({"--help", "-h", "--version", "-v"})
+"""Those that make no model calls."""
 _VARIABLE = re.compile(r"\{env:([^}]+)\}")
 
 
@@ -73,7 +50,7 @@ class OpenCode:
     def redirect(self, given: Given, doors: Doors) -> Redirect:
         """A door for each provider that it may use and that the proxy reads."""
         words = given.arguments
-        if first_word(words) in COMMANDS or QUESTIONS & set(words):
+        if is_question(words, "-v") or first_word(words) in COMMANDS.split():
             return unchanged(given)
         own = parse_json(given.get(CONTENT), CONTENT)
         providers: Json = {}

@@ -1,0 +1,139 @@
+"""The service on this machine: whether one answers, how one is started, what is said meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Final, NoReturn
+
+import httpx
+
+from contextrender_bridge.base.errors import CommandError, NoCredentials
+from contextrender_bridge.base.settings import environment_without
+from contextrender_bridge.client.credentials import Credentials, stored_credentials
+
+ANSWER_SECONDS: Final = 1.0
+START_SECONDS: Final = 180.0
+STOP_SECONDS: Final = 15.0
+FIRST_SECONDS: Final = 3.0
+EVERY_SECONDS: Final = 10.0
+STARTING: Final = "usually ten seconds; half a minute and more if its Jac code is not compiled yet"
+"""How long the service takes to start."""
+
+_OTHER_SERVICE = ("CONTEXTRENDER_URL", "CONTEXTRENDER_TOKEN")
+_COMPACTION = ("CONTEXTRENDER_MODEL", "CTXGRAPH_MODEL")
+_SERVE = "import sys; from contextrender_bridge.cli import main; sys.exit(main())"
+
+
+def answers(url: str, seconds: float = ANSWER_SECONDS) -> bool:
+    """Whether a service of ours answers there."""
+    try:
+        reply = httpx.get(f"{url}/healthz", timeout=seconds, trust_env=False)
+        return bool(reply.is_success and reply.json().get("status") == "ok")
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, AttributeError):
+        return False
+
+
+def begun(
+    data: Path,
+    log: Path,
+    *options: str,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> subprocess.Popen[bytes]:
+    """A server over `data`, on a free port of loopback, that writes to `log`."""
+    with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
+        return subprocess.Popen(
+            [sys.executable, "-c", _SERVE, "serve", "--port", "0", "--data", str(data), *options],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            start_new_session=True,
+            cwd=cwd,
+        )
+
+
+def ready(server: subprocess.Popen[bytes], data: Path, log: Path) -> Credentials:
+    """The credentials, once the server answers. Raises CommandError."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and server.poll() is None:
+        with suppress(NoCredentials):
+            known = stored_credentials(data)
+            if answers(known.url):
+                return known
+        time.sleep(0.05)
+    said = log.read_text(encoding="utf-8", errors="replace").strip()[-2000:]
+    raise CommandError(f"the service did not start ({log}).\n{said}")
+
+
+@contextmanager
+def temporary_service(*, model: bool = False) -> Iterator[Credentials]:
+    """A service over an empty data folder; it is stopped and the folder removed afterwards.
+
+    Unless it may use a `model` it compacts nothing, whatever model is set: oversized results stand
+    in as excerpts, which needs no API key and gives the same every time.
+    """
+    environment = environment_without(*_OTHER_SERVICE, *(() if model else _COMPACTION))
+    with tempfile.TemporaryDirectory(prefix="contextrender-") as folder, _stopped_by_sigterm():
+        data, log = Path(folder) / "data", Path(folder) / "server.log"
+        server = begun(data, log, environment=environment)
+        try:
+            yield ready(server, data, log)
+        finally:
+            server.terminate()
+            try:
+                server.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+
+@contextmanager
+def telling(
+    what: str,
+    usual: str,
+    say: Callable[[str], None],
+    first: float = FIRST_SECONDS,
+    every: float = EVERY_SECONDS,
+) -> Iterator[None]:
+    """Tells `what` the block does if it takes longer than `first` seconds, and then `every` few."""
+    done, since = threading.Event(), time.monotonic()
+
+    def tell() -> None:
+        if done.wait(first):
+            return
+        say(f"{what} ({usual}) ...")
+        while not done.wait(every):
+            say(f"{what}: {time.monotonic() - since:.0f} s so far ...")
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+@contextmanager
+def _stopped_by_sigterm() -> Iterator[None]:
+    """Lets SIGTERM end the command in order, so that it takes its server with it."""
+    before = signal.signal(signal.SIGTERM, _leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _leave(number: int, _: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)
