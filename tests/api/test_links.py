@@ -7,7 +7,7 @@ from urllib.parse import unquote
 import httpx
 import pytest
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.server.accounts.links import OPEN
+from contextrender_bridge.server.accounts.sign_in import OPEN
 
 from tests.api.client import Api, error_of
 from tests.api.conftest import Service, User
@@ -75,7 +75,7 @@ def test_what_looking_would_change_is_not_written(
 ) -> None:
     """Walkers that write, let through on purpose: their changes are not kept."""
     before = owner.graph()
-    monkeypatch.setattr("contextrender_bridge.server.accounts.links.OPEN", OPEN | {"sync"})
+    monkeypatch.setattr("contextrender_bridge.server.accounts.sign_in.OPEN", OPEN | {"sync"})
     visitor("sync", session=NAME, messages=[*RUN, user("More.")])
     assert owner.graph() == before
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.cli.look.savings import day_of, draw, grouped
-from contextrender_bridge.server.watching import stored
+from contextrender_bridge.server.watching import metrics
 from rich.console import Console
 
 from tests.api.conftest import Service, User
@@ -88,7 +88,7 @@ def test_a_model_without_a_price_has_no_dollars(alice: User) -> None:
 def test_metrics_tell_it_by_model_and_policy(
     alice: User, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored, "COUNTED_SECONDS", -1.0)
+    monkeypatch.setattr(metrics, "COUNTED_SECONDS", -1.0)
     called(alice, "run", agent_run(6), budget=700, model="o3-mini")
     called(alice, "made up", agent_run(3), model="secret-in-a-name")
     told = service.http.get("/metrics").text

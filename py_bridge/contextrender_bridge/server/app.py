@@ -19,30 +19,30 @@ from contextrender_bridge.base.settings import Settings, current_settings
 from contextrender_bridge.base.spans import use_opentelemetry
 from contextrender_bridge.proxy.mounted import MountedProxy
 from contextrender_bridge.server.accounts import logins, sign_in
-from contextrender_bridge.server.accounts.attempts import Attempts
 from contextrender_bridge.server.accounts.audit import AUDITED
 from contextrender_bridge.server.accounts.counting import Counts
-from contextrender_bridge.server.accounts.links import check_shared
-from contextrender_bridge.server.accounts.logins import Logins
-from contextrender_bridge.server.accounts.sign_in import SignIn
+from contextrender_bridge.server.accounts.logins import Attempts, Logins
+from contextrender_bridge.server.accounts.sign_in import SignIn, check_shared
 from contextrender_bridge.server.accounts.users import Accounts, Caller
 from contextrender_bridge.server.admission import Admission
-from contextrender_bridge.server.http.answering import in_thread
 from contextrender_bridge.server.http.console import console_routes
 from contextrender_bridge.server.http.fields import Fields
-from contextrender_bridge.server.http.replies import REFUSALS
+from contextrender_bridge.server.http.replies import REFUSALS, in_thread
 from contextrender_bridge.server.limits.pace import LOOKING_THREADS, LOOKS, Pace
 from contextrender_bridge.server.limits.quotas import Quotas
 from contextrender_bridge.server.limits.redaction import Redaction
 from contextrender_bridge.server.limits.retention import Retention
-from contextrender_bridge.server.process.memory import THRIFT_SECONDS, Thrift
-from contextrender_bridge.server.process.processor import CHOICE_SECONDS, OneProcessor
+from contextrender_bridge.server.process.machine import (
+    CHOICE_SECONDS,
+    THRIFT_SECONDS,
+    OneProcessor,
+    Thrift,
+)
 from contextrender_bridge.server.process.providers import Providers, Questions
 from contextrender_bridge.server.process.regularly import now_and_then
 from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.server.watching.metrics import Metrics
-from contextrender_bridge.server.watching.readiness import Readiness
-from contextrender_bridge.server.watching.routes import WatchingRoutes
+from contextrender_bridge.server.watching.readiness import Readiness, WatchingRoutes
 from engine.models.answers import Answers, Waiting
 from graph.runtime.host import Tell, signing
 

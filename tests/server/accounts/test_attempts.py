@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from contextrender_bridge.server.accounts.attempts import REMEMBERED, Attempts, network_of
 from contextrender_bridge.server.accounts.counting import Counts
+from contextrender_bridge.server.accounts.logins import REMEMBERED, Attempts, network_of
 
 
 def test_after_so_many_failures_one_waits_until_the_oldest_is_forgotten(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from contextrender_bridge.server.process.memory import WORTH_BYTES, Thrift
+from contextrender_bridge.server.process.machine import WORTH_BYTES, Thrift
 
 COUNT = """
 import ctypes, sys, threading
-from contextrender_bridge.server.process.memory import keep_little
+from contextrender_bridge.server.process.machine import keep_little
 if sys.argv[1] == "few":
     keep_little()
 libc = ctypes.CDLL(None)

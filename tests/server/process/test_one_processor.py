@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from contextrender_bridge.server import build_app
-from contextrender_bridge.server.process.processor import OneProcessor
+from contextrender_bridge.server.process.machine import OneProcessor
 from starlette.testclient import TestClient
 
 pytestmark = pytest.mark.skipif(

@@ -118,7 +118,7 @@ def test_without_a_store_the_rest_is_told(
     with monkeypatch.context() as patch:
         patch.setattr(store, "read", fail)
         patch.setattr(store, "size", fail)
-        patch.setattr("contextrender_bridge.server.watching.stored.COUNTED_SECONDS", -1.0)
+        patch.setattr("contextrender_bridge.server.watching.metrics.COUNTED_SECONDS", -1.0)
         told = page(service)
     assert 'contextrender_stored_calls{model="gpt-4o"' in told
     assert not re.search("^contextrender_stored_bytes ", told, re.M)

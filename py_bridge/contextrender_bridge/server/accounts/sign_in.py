@@ -3,12 +3,15 @@
 Cookies do not know ports, so another server of this machine may be sent this one's. It is therefore
 valid for the walkers alone, and only beside a proof that the page keeps in its origin's storage
 and sends as a header, which no other site's page can (docs/security.md).
+
+A read-only link opens the views of its one session, and nothing else.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from contextrender_bridge.base.errors import InvalidRequest
+from contextrender_bridge.base.errors import ContextRenderError, InvalidRequest
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.own_hosts import SETTING
 from contextrender_bridge.server.accounts.tokens import CODE_SECONDS, LOGIN_SECONDS
@@ -122,3 +125,39 @@ def _check_origin(request: Request) -> None:
     if origin not in known or request.headers.get("sec-fetch-site", "none") not in OWN:
         sentence = f"Another site's page asks; {SETTING} lists those it may."
         raise InvalidRequest(sentence, code="foreign_origin", status=403)
+
+
+OPEN: Final = frozenset(
+    {
+        "advise",
+        "compare_policies",
+        "explain",
+        "glimpse",
+        "glimpse_call",
+        "inspect_session",
+        "misses",
+        "read_message",
+        "recall",
+        "remedies",
+        "reuse_graph",
+        "savings",
+        "search",
+        "show_call",
+        "timeline",
+        "trace_value",
+    }
+)
+"""Walkers that look at the one session that they name. What they change is not kept, either."""
+
+
+class NotShared(ContextRenderError):
+    """A read-only link does not open that."""
+
+    code = "read_only_link"
+    status = 403
+
+
+def check_shared(walker: str, fields: Mapping[str, Any], session: str) -> None:
+    """Raises NotShared, whether or not there is what is asked for."""
+    if walker not in OPEN or fields.get("session") != session:
+        raise NotShared("This link opens one session for reading, and nothing else.")

@@ -1,7 +1,13 @@
-"""Every reply's shape: `{"reports": [...]}`, or `{"error": {"code", "message", ...}}`."""
+"""Every reply's shape, `{"reports": [...]}` or `{"error": {"code", "message", ...}}`, and work in a
+thread whose reply may come before its end.
+"""
 
+import asyncio
+import contextvars
 import sqlite3
-from collections.abc import Mapping
+import traceback
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from typing import Any
 
 from contextrender_bridge.base.errors import (
@@ -16,6 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from graph.runtime.host import Tell
 from graph.store.writes import StoreUnavailable
 
 
@@ -82,3 +89,39 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(f"a {type(value).__name__} cannot be part of a reply")
+
+
+async def in_thread[Other](
+    threads: Executor, what: str, work: Callable[[Tell], bytes | Other]
+) -> Response | Other:
+    """A reply of what `work` gives, or tells before it ends; of bytes, anything else as it is."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[bytes | Other] = loop.create_future()
+
+    def tell(report: object) -> None:
+        loop.call_soon_threadsafe(_settle, answer, encode({"reports": [report]}))
+
+    def end(done: asyncio.Future[bytes | Other]) -> None:
+        failure = done.exception()
+        if failure is None:
+            _settle(answer, done.result())
+        elif answer.done():
+            refusal(failure, f"{what}, after its answer,")
+        else:
+            answer.set_exception(failure)
+
+    here = contextvars.copy_context()
+    loop.run_in_executor(threads, here.run, work, tell).add_done_callback(end)
+    try:
+        made = await answer
+    except Exception as failure:
+        refused = refusal(failure, what)
+        # Else what was parsed stays until the collector finds the circle of frame and exception.
+        traceback.clear_frames(failure.__traceback__)
+        return error_response(refused)
+    return json_response(made) if isinstance(made, bytes) else made
+
+
+def _settle[T](answer: asyncio.Future[T], made: T) -> None:
+    if not answer.done():
+        answer.set_result(made)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.local_service import STARTING, telling
-from contextrender_bridge.server.process.memory import give_back
+from contextrender_bridge.server.process.machine import give_back
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

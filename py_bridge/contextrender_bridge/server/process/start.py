@@ -22,7 +22,7 @@ from contextrender_bridge.listening import listen
 from contextrender_bridge.server.accounts.tokens import Tokens
 from contextrender_bridge.server.http.console import console_link
 from contextrender_bridge.server.process.loading import telling_why_it_is_slow, warm_up
-from contextrender_bridge.server.process.memory import keep_little
+from contextrender_bridge.server.process.machine import keep_little
 from contextrender_bridge.workers.serving import Worker
 from contextrender_bridge.workers.supervisor import Supervisor
 
