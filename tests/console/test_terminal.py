@@ -115,8 +115,6 @@ def test_the_graph_is_drawn(service: Service) -> None:
     assert 0 < len(fewer["edges"]) < len(view["edges"])
 
 
-
-
 def test_control_characters_do_not_reach_the_terminal(service: Service) -> None:
     evil = "\x1b[2J\x1b]0;owned\x07"
     call = {"id": "c", "type": "function", "function": {"name": f"t{evil}", "arguments": evil}}
