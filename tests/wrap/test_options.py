@@ -23,7 +23,7 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 def told(*words: str) -> dict[str, Any]:
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
-    return command._options(parser.parse_args([*words, "claude"]))
+    return vars(command._settings(parser.parse_args([*words, "claude"])))
 
 
 def test_what_is_set_counts_where_no_option_says_otherwise(settings: pytest.MonkeyPatch) -> None:

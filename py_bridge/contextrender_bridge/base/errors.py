@@ -44,29 +44,25 @@ class ContextRenderError(Exception):
 class NoCredentials(ContextRenderError):
     """No address or no token is known; the message says how to provide them."""
 
-    code = "no_credentials"
-    status = 0
+    code, status = "no_credentials", 0
 
 
 class Unreachable(ContextRenderError):
     """No answer: no server there, or none in time. Whether it did the work is unknown."""
 
-    code = "unreachable"
-    status = 0
+    code, status = "unreachable", 0
 
 
 class Unauthorized(ContextRenderError):
     """The token is missing or not good."""
 
-    code = "unauthorized"
-    status = 401
+    code, status = "unauthorized", 401
 
 
 class InvalidRequest(ContextRenderError):
     """The request is not what the API takes."""
 
-    code = "invalid_request"
-    status = 422
+    code, status = "invalid_request", 422
 
 
 class Damaged(InvalidRequest):
@@ -78,15 +74,13 @@ class Damaged(InvalidRequest):
 class NotFound(ContextRenderError):
     """No such session, result or turn of this caller."""
 
-    code = "not_found"
-    status = 404
+    code, status = "not_found", 404
 
 
 class Conflict(ContextRenderError):
     """The name is taken, or another write came first."""
 
-    code = "conflict"
-    status = 409
+    code, status = "conflict", 409
 
 
 class HistoryDiverged(Conflict):
@@ -98,22 +92,19 @@ class HistoryDiverged(Conflict):
 class ServerError(ContextRenderError):
     """The server failed."""
 
-    code = "internal"
-    status = 500
+    code, status = "internal", 500
 
 
 class Busy(ServerError):
     """Another writer holds the session for too long; try again."""
 
-    code = "busy"
-    status = 503
+    code, status = "busy", 503
 
 
 class NotReady(ServerError):
     """The server cannot serve now; the message says why, and it goes on by itself."""
 
-    code = "not_ready"
-    status = 503
+    code, status = "not_ready", 503
 
 
 class CommandError(Exception):

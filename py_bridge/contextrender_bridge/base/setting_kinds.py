@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -43,6 +44,20 @@ class Unfit(ValueError):
     """A value that a setting cannot have; its text says what it must be."""
 
 
+def one_of(names: Sequence[str]) -> Callable[[str], str]:
+    """Takes one of these."""
+
+    def read(text: str) -> str:
+        if text not in names:
+            raise Unfit(f"must be one of {', '.join(names)}")
+        return text
+
+    return read
+
+
+as_policy = one_of(POLICIES)
+
+
 def as_base_address(text: str) -> str:
     """A provider's base address; `/v1` where it names a host alone. Raises Unfit."""
     parts = urlsplit(text.rstrip("/"))
@@ -73,13 +88,6 @@ def budget_of(text: str) -> int | str | None:
     if not (text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER):
         return None
     return int(text) if int(text) >= SMALLEST_BUDGET else None
-
-
-def as_policy(text: str) -> str:
-    """A policy's name."""
-    if text not in POLICIES:
-        raise Unfit(f"must be one of {', '.join(POLICIES)}")
-    return text
 
 
 def as_seconds(text: str) -> float:
@@ -153,27 +161,6 @@ def as_prices(text: str) -> dict[str, dict[str, float]]:
 def as_price_text(text: str) -> str:
     """The text itself, where `as_prices` takes it."""
     as_prices(text)
-    return text
-
-
-def as_mode(text: str) -> str:
-    """What the proxy does with histories."""
-    if text not in MODES:
-        raise Unfit(f"must be one of {', '.join(MODES)}")
-    return text
-
-
-def as_log_format(text: str) -> str:
-    """How a line of the log looks."""
-    if text not in LOG_FORMATS:
-        raise Unfit(f"must be one of {', '.join(LOG_FORMATS)}")
-    return text
-
-
-def as_log_level(text: str) -> str:
-    """From which level on a line is written."""
-    if text not in LOG_LEVELS:
-        raise Unfit(f"must be one of {', '.join(LOG_LEVELS)}")
     return text
 
 

@@ -25,6 +25,9 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.setting_kinds import (
     LIVE_BUDGET,
     LIVE_POLICY,
+    LOG_FORMATS,
+    LOG_LEVELS,
+    MODES,
     PRICE_EXAMPLE,
     Unfit,
     as_address,
@@ -32,9 +35,6 @@ from contextrender_bridge.base.setting_kinds import (
     as_budget,
     as_folder,
     as_list,
-    as_log_format,
-    as_log_level,
-    as_mode,
     as_names,
     as_patterns,
     as_policy,
@@ -44,6 +44,7 @@ from contextrender_bridge.base.setting_kinds import (
     as_share,
     as_switch,
     as_whole,
+    one_of,
 )
 
 PREFIX = "CONTEXTRENDER_"
@@ -154,9 +155,9 @@ class Settings:
         "`redact`)",
         as_list,
     )
-    log_format: str = _row("text", "lines of the log as `text` or `json`", as_log_format)
+    log_format: str = _row("text", "lines of the log as `text` or `json`", one_of(LOG_FORMATS))
     log_level: str = _row(
-        "warning", "`debug`, `info` (each request), `warning` or `error`", as_log_level
+        "warning", "`debug`, `info` (each request), `warning` or `error`", one_of(LOG_LEVELS)
     )
     otel: bool = _row(
         False, "OpenTelemetry spans, sent as `OTEL_*` variables say (extra `otel`)", as_switch
@@ -173,7 +174,7 @@ class Settings:
         f"proxy: how to choose what is shown (else the session's, else `{LIVE_POLICY}`)",
         as_policy,
     )
-    mode: str = _row("render", "proxy: `render`, `observe` or `bypass`", as_mode)
+    mode: str = _row("render", "proxy: `render`, `observe` or `bypass`", one_of(MODES))
     recall: bool = _row(False, "proxy: offer the model a tool to recall", as_switch)
     bypass_tools: frozenset[str] = _row(
         frozenset(), "proxy: tools (names, globs) whose results are never touched", as_patterns

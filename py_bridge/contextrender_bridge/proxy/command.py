@@ -14,14 +14,8 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.installing import how_to_install
 from contextrender_bridge.base.paths import data_dir
 from contextrender_bridge.base.setting_kinds import (
-    LIVE_BUDGET,
-    LIVE_POLICY,
     MODES,
     as_base_address,
-    as_budget,
-    as_patterns,
-    as_policy,
-    as_share,
     as_whole,
 )
 from contextrender_bridge.base.settings import (
@@ -31,6 +25,7 @@ from contextrender_bridge.base.settings import (
     current_settings,
 )
 from contextrender_bridge.listening import address, listen
+from contextrender_bridge.proxy.options import add_history_options, history_options
 
 if TYPE_CHECKING:
     from uvicorn import Config
@@ -49,25 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--anthropic-upstream", metavar="URL", help=f"an Anthropic-compatible one ({ANTHROPIC})"
     )
-    parser.add_argument(
-        "--budget", metavar="N", help=f"tokens of history (the session's, else {LIVE_BUDGET})"
-    )
-    parser.add_argument(
-        "--policy",
-        metavar="NAME",
-        help=f"which policy chooses what is shown (the session's, else {LIVE_POLICY})",
-    )
-    parser.add_argument(
-        "--bypass-tools",
-        metavar="NAMES",
-        help="tools whose results are never touched: names, globs",
-    )
-    parser.add_argument(
-        "--keep-tools", metavar="NAMES", help="tools whose results stay while there is room"
-    )
-    parser.add_argument(
-        "--holdout", metavar="SHARE", help="share of sessions sent whole, to compare with: 10%%"
-    )
+    add_history_options(parser)
     parser.add_argument("--mode", choices=MODES, help="what to do with histories (render)")
     parser.add_argument(
         "--workers", metavar="N", help="processes that share the port (CONTEXTRENDER_WORKERS)"
@@ -90,20 +67,16 @@ def run(args: argparse.Namespace) -> int:
     from contextrender_bridge.proxy.standalone import standalone_app
     from contextrender_bridge.workers.supervisor import Supervisor
 
-    settings = current_settings()
     given = {
-        "bypass_tools": checked(as_patterns, args.bypass_tools or "", "--bypass-tools"),
-        "keep_tools": checked(as_patterns, args.keep_tools or "", "--keep-tools"),
-        "holdout": checked(as_share, args.holdout or "0", "--holdout"),
-        "budget": args.budget and checked(as_budget, args.budget, "--budget"),
-        "policy": args.policy and checked(as_policy, args.policy, "--policy"),
+        **history_options(args),
         "mode": args.mode,
         "workers": args.workers and checked(as_whole, args.workers, "--workers"),
         "recall": args.recall or None,
         "upstream": _base("--upstream", args.upstream),
         "anthropic_upstream": _base("--anthropic-upstream", args.anthropic_upstream),
     }
-    settings = replace(settings, **{name: value for name, value in given.items() if value})
+    given = {name: value for name, value in given.items() if value is not None}
+    settings = replace(current_settings(), **given)
     own = args.host in LOOPBACK
     secret = link_secret(data_dir()) if own else ""
     listener = listen(args.host, args.port)

@@ -11,25 +11,15 @@ import os
 import shlex
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.paths import data_dir, make_private
-from contextrender_bridge.base.setting_kinds import (
-    LIVE_BUDGET,
-    LIVE_POLICY,
-    as_budget,
-    as_patterns,
-    as_policy,
-    as_share,
-)
-from contextrender_bridge.base.settings import (
-    checked,
-    current_settings,
-    environment_without,
-)
+from contextrender_bridge.base.setting_kinds import LIVE_BUDGET, LIVE_POLICY
+from contextrender_bridge.base.settings import Settings, current_settings, environment_without
 from contextrender_bridge.printing import print_json
+from contextrender_bridge.proxy.options import add_history_options, history_options
 from contextrender_bridge.wrap.agents import AGENTS
 from contextrender_bridge.wrap.agents.base import Agent, Given, Redirect
 from contextrender_bridge.wrap.agents.command import Command
@@ -52,23 +42,7 @@ OURS = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender wrap`; they come before the agent's name."""
-    parser.add_argument(
-        "--budget",
-        metavar="N",
-        help=f"tokens of history (CONTEXTRENDER_BUDGET, else {LIVE_BUDGET})",
-    )
-    parser.add_argument(
-        "--policy", metavar="NAME", help=f"which policy (CONTEXTRENDER_POLICY, else {LIVE_POLICY})"
-    )
-    parser.add_argument(
-        "--keep-tools", metavar="NAMES", help="tools whose results stay while there is room"
-    )
-    parser.add_argument(
-        "--bypass-tools", metavar="NAMES", help="tools whose results are never touched"
-    )
-    parser.add_argument(
-        "--holdout", metavar="SHARE", help="share of sessions sent whole, to compare with: 10%%"
-    )
+    add_history_options(parser)
     parser.add_argument("--observe", action="store_true", help="change nothing, only report")
     parser.add_argument("--print", action="store_true", help="only show what it would do")
     parser.add_argument(
@@ -93,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     if words is args.agent_words:
         _refuse_ours(args.agent, words)
     agent = _agent(args.agent, args.base_url_env)
-    options = _options(args)
+    settings = _settings(args)
     if args.print:
         return _show(agent, words, as_json=args.json)
     program = shutil.which(agent.program)
@@ -108,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError("wrap needs Linux or macOS; on Windows, run it in WSL.")
     from contextrender_bridge.wrap.session import run_between
 
-    return end_like(run_between(agent, program, given, options, as_json=args.json))
+    return end_like(run_between(agent, program, given, settings, as_json=args.json))
 
 
 def _refuse_ours(agent: str, words: list[str]) -> None:
@@ -124,27 +98,12 @@ def _refuse_ours(agent: str, words: list[str]) -> None:
             )
 
 
-def _options(args: argparse.Namespace) -> dict[str, Any]:
+def _settings(args: argparse.Namespace) -> Settings:
     """The proxy's settings, as the command line has them. Raises CommandError."""
     own = current_settings()
-    kept, passed, held = args.keep_tools, args.bypass_tools, args.holdout
-    most, chosen = args.budget, args.policy
-    return {
-        "budget": (own.budget or LIVE_BUDGET)
-        if most is None
-        else checked(as_budget, most, "--budget"),
-        "policy": own.policy or LIVE_POLICY
-        if chosen is None
-        else checked(as_policy, chosen, "--policy"),
-        "deadline": own.deadline,
-        "provider_timeout": own.provider_timeout,
-        "mode": "observe" if args.observe else "render",
-        "keep_tools": checked(as_patterns, kept, "--keep-tools") if kept else own.keep_tools,
-        "bypass_tools": (
-            checked(as_patterns, passed, "--bypass-tools") if passed else own.bypass_tools
-        ),
-        "holdout": checked(as_share, held, "--holdout") if held else own.holdout,
-    }
+    live = {"budget": own.budget or LIVE_BUDGET, "policy": own.policy or LIVE_POLICY}
+    mode = "observe" if args.observe else "render"
+    return replace(own, mode=mode, recall=False, **{**live, **history_options(args)})
 
 
 def _agent(name: str, variables: list[str]) -> Agent:

@@ -18,6 +18,7 @@ import httpx
 from contextrender_bridge.base.errors import CommandError, NoCredentials
 from contextrender_bridge.base.installing import how_to_install
 from contextrender_bridge.base.paths import data_dir, make_private, write_private
+from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client.async_client import AsyncContextRender
 from contextrender_bridge.client.credentials import Credentials, resolve_credentials
 from contextrender_bridge.leases import held
@@ -37,7 +38,7 @@ CODE_SECONDS = 5.0
 
 
 def run_between(
-    agent: Agent, program: str, given: Given, options: Mapping[str, Any], *, as_json: bool
+    agent: Agent, program: str, given: Given, settings: Settings, *, as_json: bool
 ) -> int:
     """The agent's return code. Raises CommandError while nothing has been started yet."""
     data = make_private(data_dir())
@@ -50,15 +51,15 @@ def run_between(
             for note in made.notes:
                 say(note)
             if sys.stderr.isatty():
-                say(_between(agent, doors, options))
+                say(_between(agent, doors, settings))
             with (
-                _proxying(agent, doors, known, options, tally, listener),
+                _proxying(agent, doors, known, settings, tally, listener),
                 _written(made.files),
             ):
                 status = run_child(
                     [program, *made.arguments], {**given.environment, **made.environment}
                 )
-    _close(tally, known, observing=options["mode"] == "observe", as_json=as_json)
+    _close(tally, known, observing=settings.mode == "observe", as_json=as_json)
     return status
 
 
@@ -81,7 +82,7 @@ def _proxying(
     agent: Agent,
     doors: Doors,
     known: Credentials,
-    options: Mapping[str, Any],
+    settings: Settings,
     tally: Tally,
     listener: socket.socket,
 ) -> Iterator[None]:
@@ -91,7 +92,7 @@ def _proxying(
     except ImportError:
         raise CommandError(f"wrap needs {how_to_install('proxy')}.") from None
 
-    app = OwnHosts(_gate(agent, doors, known, options, tally))
+    app = OwnHosts(_gate(agent, doors, known, settings, tally))
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -135,10 +136,7 @@ def _written(files: Mapping[Path, str]) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def _gate(
-    agent: Agent, doors: Doors, known: Credentials, options: Mapping[str, Any], tally: Tally
-) -> Any:
-    from contextrender_bridge.base.settings import Settings
+def _gate(agent: Agent, doors: Doors, known: Credentials, settings: Settings, tally: Tally) -> Any:
     from contextrender_bridge.proxy.app import Proxy
     from contextrender_bridge.wrap.gate import Gate
 
@@ -146,7 +144,7 @@ def _gate(
     client = AsyncContextRender(known.url)
     proxies = {
         name: Proxy(
-            Settings(upstream=upstream, anthropic_upstream=upstream, **options),
+            replace(settings, upstream=upstream, anthropic_upstream=upstream),
             AsyncContextRender(known.url),
             gated=True,
             recalls=doors.offered,
@@ -171,12 +169,12 @@ def _close(tally: Tally, known: Credentials, *, observing: bool, as_json: bool) 
     say(closing_line(tally.totals, link, observing=observing))
 
 
-def _between(agent: Agent, doors: Doors, options: Mapping[str, Any]) -> str:
+def _between(agent: Agent, doors: Doors, settings: Settings) -> str:
     """What stands where, for the person who sees nothing else of it until the agent ends."""
     where = " and ".join(dict.fromkeys(doors.upstreams.values())) or "its provider"
-    if options["mode"] == "observe":
+    if settings.mode == "observe":
         return f"between {agent.program} and {where}, changing nothing; the sums follow at the end."
-    budget = options["budget"]
+    budget = settings.budget
     how = f"{budget:,} tokens of history" if isinstance(budget, int) else f"budget {budget}"
     return f"between {agent.program} and {where}: {how}; what it saved follows at the end."
 
