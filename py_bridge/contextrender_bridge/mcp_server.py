@@ -45,7 +45,7 @@ def build_mcp(client: AsyncContextRender) -> MCPServer:
     ) -> Json:
         """Complete results of earlier tool calls, by `query` or by position (`results`)."""
         wanted = limit if query else None
-        return await _told(client.recall(session, query=query, results=results, limit=wanted))
+        return await told(client.recall(session, query=query, results=results, limit=wanted))
 
     @server.tool(annotations=READS)
     async def explain(
@@ -55,7 +55,7 @@ def build_mcp(client: AsyncContextRender) -> MCPServer:
         policy: Annotated[str | None, Field(description="As if this were it.")] = None,
     ) -> Json:
         """Why each tool result is shown or not before a model call, with what drew on it."""
-        return await _told(client.explain(session, turn=turn, budget=budget, policy=policy))
+        return await told(client.explain(session, turn=turn, budget=budget, policy=policy))
 
     @server.tool(annotations=READS)
     async def sessions(
@@ -63,7 +63,7 @@ def build_mcp(client: AsyncContextRender) -> MCPServer:
         cursor: Annotated[str | None, Field(description="`next` of the page before.")] = None,
     ) -> Json:
         """The recorded sessions, newest first, a page at a time."""
-        return await _told(client.list_sessions(limit=limit, cursor=cursor))
+        return await told(client.list_sessions(limit=limit, cursor=cursor))
 
     return server
 
@@ -84,7 +84,8 @@ def guarded(app: App, token: Callable[[], str]) -> App:
     return admit
 
 
-async def _told(call: Awaitable[Mapping[str, Any]]) -> Json:
+async def told(call: Awaitable[Mapping[str, Any]]) -> Json:
+    """The reply, or its error as a tool's."""
     try:
         return dict(await call)
     except ContextRenderError as error:

@@ -7,13 +7,12 @@ from typing import Annotated, Any
 
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import ToolAnnotations
 from pydantic import Field
 
-from contextrender_bridge.base.errors import ContextRenderError
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.async_client import AsyncContextRender
+from contextrender_bridge.mcp_server import READS, told
 
-READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 ABOUT = (
     "Earlier tool results of this session may be missing from your view, or shortened, to keep it "
     "small; `recall` gives them back complete."
@@ -31,17 +30,12 @@ def recall_app(client: AsyncContextRender, session: Callable[[], str]) -> Any:
             list[int] | None, Field(description="Numbers of results, as excerpts name them.")
         ] = None,
         limit: Annotated[int, Field(ge=1, le=20)] = 5,
-    ) -> dict[str, Any]:
+    ) -> Json:
         """Complete results of this session's earlier tool calls, by `query` or by number."""
         if not session():
             raise ToolError("Nothing has left this session's view.")
         wanted = limit if query and not results else None
-        try:
-            reply = await client.recall(
-                session(), query=None if results else query or "", results=results, limit=wanted
-            )
-        except ContextRenderError as error:
-            raise ToolError(f"{error.message} ({error.code})") from None
-        return dict(reply)
+        words = None if results else query or ""
+        return await told(client.recall(session(), query=words, results=results, limit=wanted))
 
     return server.streamable_http_app(stateless_http=True, json_response=True, host="127.0.0.1")
