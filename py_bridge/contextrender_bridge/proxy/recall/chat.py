@@ -59,7 +59,7 @@ class ChatFormat(Format):
         """One choice's texts and calls."""
         message: Json = {"role": "assistant", "content": None}
         calls: dict[int, Json] = {}
-        used = {}
+        used: Json = {}
         for event in events:
             used = event.get("usage") or used
             delta = _delta(event)
