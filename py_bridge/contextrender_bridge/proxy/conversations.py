@@ -51,9 +51,9 @@ class Conversation:
     otherwise make every call a branch of its own. `recalled` maps a result (its position and its
     call's id) to the last turn it is still shown in, and the most tokens it takes with its call.
     `refused`: the provider took the history only whole; `room` is the most tokens of it that it
-    takes, where it has said that a rendering was too long. `calls` and `failed` count the model calls,
-    and those sent unchanged for a failure. `used` is what the service has not been told yet of the
-    newest one.
+    takes, where it has said that a rendering was too long. `calls` and `failed` count the model
+    calls, and those sent unchanged for a failure. `used` is what the service has not been told yet
+    of the newest one.
     """
 
     system: list[Json] = field(default_factory=list)
