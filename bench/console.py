@@ -1,12 +1,14 @@
 """Time to first view and to interaction of every view: `python -m bench.console [RESULTS]`.
 
-A real server and Debian's Chromium, with one session of that many results (1,000), noted as an
-agent made its calls. Beside each time stands how many times the floor it is: the same page before
-anyone has signed in, in the same run, so that machines can be compared.
+A real server and Debian's Chromium, with one session of that many results (5,000), noted as an
+agent made its calls under the live default. Beside each time stands how many times a render of
+that session it is, in the same run, so that machines can be compared.
 """
 
 import json
+import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -15,15 +17,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 from playwright.sync_api import expect
 
 from tests.console.browser import running_browser
 from tests.console.conftest import COMMAND, Console, Service
 from tests.console.transcripts import make_run
-from tests.server.servers import running
+from tests.server.servers import Server, running
 
 expect.set_options(timeout=120_000)
 SESSION, OTHER = "bench", "another"
+LIVE = {"policy": "contextrender_frozen", "budget": "auto", "live": True}
 FRAMES = """() => new Promise(done => {
     const grid = document.querySelector(".grid");
     const gaps = [];
@@ -40,43 +44,74 @@ FRAMES = """() => new Promise(done => {
 
 
 class Said:
-    """Times, each beside what the page takes without a session."""
+    """Times, each beside that of a render."""
 
     def __init__(self, floor: float) -> None:
         self._floor = floor
-        print(f"  {'the floor: the page until it asks for a sign-in':<52} {floor:>8,.0f}")
+        print(f"  {'a render of it over HTTP, median of 20':<52} {floor:>8,.0f}", flush=True)
 
     def __call__(self, what: str, milliseconds: float) -> None:
         print(f"  {what:<52} {milliseconds:>8,.0f}  x{milliseconds / self._floor:,.1f}", flush=True)
 
 
 def main() -> None:
-    results = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    results = int(sys.argv[1]) if len(sys.argv) > 1 else 5000
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data"
         command = [*COMMAND, "serve", "--port", "0", "--data", str(data)]
-        token = ""
-        for round_ in ("recorded", "read"):  # the second server has nothing in memory
+        with running(command, data) as server, server.client() as http:
+            said = Said(record(service_of(server, http, data), results))
+        for look_at in (in_terminal, all_misses, in_browser):
+            # Each a server that has nothing of the session in memory.
             with running(command, data) as server, server.client() as http:
-                token = json.loads((data / "credentials.json").read_text())["token"]
-                service = Service(server, token, http)
-                if round_ == "recorded":
-                    service.render(SESSION, make_run(results), policy="prune")
-                    service.render(OTHER, make_run(3))
-                    continue
-                for look in ("inspect_session", "timeline", "show_call"):
+                service = service_of(server, http, data)
+                for look in ("inspect_session", "timeline", "show_call", "misses"):
                     service(look, session=OTHER)
-                with running_browser() as browser:
-                    page = browser.new_page(viewport={"width": 1440, "height": 900})
-                    measure(Console(page, service), results)
+                look_at(service, said)
 
 
-def measure(console: Console, results: int) -> None:
+def service_of(server: Server, http: httpx.Client, data: Path) -> Service:
+    token = json.loads((data / "credentials.json").read_text())["token"]
+    return Service(server, token, http)
+
+
+def record(service: Service, results: int) -> float:
+    """A session of so many results, and what a render of it takes."""
+    print(f"One session of {results:,} results, nothing of it in memory; milliseconds", flush=True)
+    service.render(OTHER, make_run(3), **LIVE)
+    run = make_run(results)
+    service.render(SESSION, run, **LIVE)
+    told = service("sync", session=SESSION, messages=run)
+    fields = {"offset": told["offset"], "prefix": told["digest"], "want": "plan", **LIVE}
+    again = [
+        timed(lambda: service("render", session=SESSION, messages=[], **fields)) for _ in range(20)
+    ]
+    return statistics.median(again)
+
+
+def in_terminal(service: Service, said: Said) -> None:
+    environment = {**os.environ, "CONTEXTRENDER_DATA": str(service.server.data)}
+    show = partial(subprocess.run, [*COMMAND, "show", SESSION], env=environment, check=True)
+    said("contextrender show", timed(lambda: show(stdout=subprocess.DEVNULL)))
+
+
+def all_misses(service: Service, said: Said) -> None:
+    def look() -> None:
+        start = 1
+        while start is not None:
+            start = service("misses", session=SESSION, start=start)["next"]
+
+    said("misses of all turns", timed(look))
+
+
+def in_browser(service: Service, said: Said) -> None:
+    with running_browser() as browser:
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        measure(Console(page, service), said)
+
+
+def measure(console: Console, said: Said) -> None:
     page, url = console.page, console.service.server.url
-    print(f"One session of {results:,} results, nothing of it in memory; milliseconds")
-    asks = "form.login"
-    floors = [timed(lambda: wait(page, f"{url}/console/", asks)) for _ in range(9)]
-    said = Said(statistics.median(floors))
     console.enter()
     straight = f"{url}/console/#/session/{SESSION}/timeline"
     said("timeline: first picture", timed(lambda: wait(page, straight, ".grid canvas")))

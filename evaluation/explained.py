@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from engine.call.rebuilt import ordinal
 from evaluation.cases import Case
 from evaluation.report import table
 from evaluation.scores import Prompt, Turn
@@ -62,7 +63,8 @@ def print_explanation(out: Console, run: str, view: ExplainView, drawn_on: Colle
         "* marks those the call then used; 1st, 2nd ... is the order of selection."
     )
     out.print(_results_table(results, shown, drawn_on))
-    reasons = Counter(result["reason"] for result in results if result["order"] is None)
+    left = (result["reason"] for result in results if result["order"] is None)
+    reasons = Counter(reason.partition(":")[0] for reason in left)
     for reason, number in reasons.most_common():
         out.print(f"{number} omitted: {reason}.")
     _print_uses(out, [r for r in shown if r["position"] in drawn_on] or shown)
@@ -98,7 +100,7 @@ def _results_table(
 
 def _verdict(result: ResultView) -> str:
     order = result["order"]
-    return str(result["shown"]) if order is None else f"{result['shown']}, {_ordinal(order)}"
+    return str(result["shown"]) if order is None else f"{result['shown']}, {ordinal(order)}"
 
 
 def _print_uses(out: Console, results: Sequence[ResultView]) -> None:
@@ -126,8 +128,3 @@ def _values(values: Sequence[ValueView]) -> str:
 
 def _figure(number: float | None) -> str:
     return "-" if number is None else f"{number:.2f}"
-
-
-def _ordinal(number: int) -> str:
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"

@@ -6,13 +6,19 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.costs import CACHED, EMBEDDED, INPUT, OUTPUT
 from engine.lookback.measures import AGE_BINS
 from evaluation.caches import RULES, Billed
 from evaluation.prices import RulePrices, cost_of
 from evaluation.scores import CaseScore, LoopScore, RunScore
 
 Floats = NDArray[np.float64]
+
+INPUT: Final = 2.0
+"""The paper's price in dollars for a million prompt tokens."""
+CACHED: Final = 0.5
+"""The same for prompt tokens the provider has cached."""
+OUTPUT: Final = 8.0
+EMBEDDED: Final = 0.13
 
 LOOP: Final = (
     "steps",

@@ -119,6 +119,17 @@ export async function ask<T>(walker: string, fields: object, signal?: AbortSigna
   }
 }
 
+/** Asks until the report is complete, and tells each one. */
+export async function askWhole<T extends { complete?: boolean }>(
+  walker: string, fields: object, signal: AbortSignal, tell: (value: T) => void = () => undefined,
+): Promise<T> {
+  for (;;) {
+    const value = await ask<T>(walker, fields, signal);
+    tell(value);
+    if (value.complete !== false) return value;
+  }
+}
+
 async function post<T>(path: string, body: object, given: string, signal?: AbortSignal): Promise<T> {
   const bearer = given || (path.startsWith("/walker/") && link()?.secret) || "";
   let reply: Response;

@@ -45,33 +45,28 @@ export interface AllAdviceView {
   options: AdvisedView[];
 }
 
-/** Dollars: by the paper's formula, and by the prompts' true common prefixes. */
-export interface CostView {
-  paper: number;
-  prefix: number;
-}
-
 /**
- * A policy over the calls up to `turns` of `last`: prompt tokens with it and of full history, how
- * much of them was cached, recall events and those in view, and what it cost. Costs are of everything
- * up to then; the paper's formula is meant for runs `over_budget`.
+ * A policy over the answered calls up to `turns` of `last`: prompt tokens with it and of full history (at most
+ * the model's window), how much of them the prompt before had, recall events and those in view, and dollars at
+ * the models' own prices: None where no call has one. `unpriced` calls are not in them; `priced_as` has models
+ * whose price is another's, and whose.
  */
 export interface PolicyView {
   policy: string;
   budget: number | string;
   turns: number;
   last: number;
-  over_budget: boolean;
   prompt: number;
   full: number;
   cached: number;
   output: number;
-  embedded: number;
   events: number;
   seen: number;
   recall: number | null;
-  cost: CostView;
-  full_cost: CostView;
+  cost: number | null;
+  full_cost: number | null;
+  unpriced: number;
+  priced_as: Record<string, string>;
 }
 
 /** The same session under several policies. */
@@ -133,7 +128,8 @@ export interface UseView {
 /**
  * Why one result was shown or not: age, c (`reuse`), s (`relevance`), U (`usefulness`), the score
  * it last had, what it costs with its call, when it was taken, or else the reason. Of one that found no
- * room, the tokens `left` when it first no longer fitted, `after` so many had been taken.
+ * room, the tokens `left` when it first no longer fitted, `after` so many had been taken. `pinned`: its caller
+ * asked to keep it.
  */
 export interface ResultView {
   position: number;
@@ -151,6 +147,7 @@ export interface ResultView {
   reason: string;
   left: number | null;
   after: number | null;
+  pinned: boolean;
   uses: UseView[];
 }
 
@@ -364,7 +361,7 @@ export interface SyncView {
 /**
  * What a session's answered calls came to when they were made (`engine.call.ledger`): prompt tokens with
  * the whole history, at most the model's window (`full`), and of what was sent; results that answers drew
- * on, and those of them that they had complete. No calls: they were only recorded, or not answered yet.
+ * on, and those of them that they had complete; the models that were called, and dollars at their prices (None: no call has one). No calls: they were only recorded, or not answered yet.
  */
 export interface CountedView {
   calls: number;
@@ -372,6 +369,8 @@ export interface CountedView {
   prompt: number;
   drawn: number;
   seen: number;
+  models: string[];
+  cost: number | null;
 }
 
 /**
@@ -683,10 +682,8 @@ export interface GraphView {
 export interface SavingsColumns {
   prompt: number[];
   full: number[];
-  paper: number[];
-  paper_full: number[];
-  prefix: number[];
-  prefix_full: number[];
+  cost: number[];
+  full_cost: number[];
   events: number[];
   seen: number[];
 }

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { PolicyView } from "../src/types";
 import { netOf, sorted } from "../src/views/misses/net";
 
-const view = (seen: number, prompt: number, prefix: number): PolicyView => ({ seen, prompt, cost: { paper: 0, prefix } }) as unknown as PolicyView;
+const view = (seen: number, prompt: number, cost: number): PolicyView => ({ seen, prompt, cost }) as unknown as PolicyView;
 const own = view(75, 1000, 0.5);
 
 test("a remedy is told beside how the session was", () => {

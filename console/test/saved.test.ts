@@ -39,6 +39,15 @@ describe("sums of what was saved", () => {
     expect(grouped(rows, "day").map((sums) => sums.name)).toEqual(["2026-11-22", "2026-11-21", "2026-11-20"]);
   });
 
+  it("has a line for each model of each day", () => {
+    const rows = [row({}), row({ model: "" }), row({ day: "2026-11-22" })];
+    expect(grouped(rows, "day and model").map((sums) => sums.name)).toEqual(["2026-11-22 m", "2026-11-21 unknown", "2026-11-21 m"]);
+  });
+
+  it("tells no dollars where no call has a price", () => {
+    expect(total("all", [row({ cost: null, full_cost: null })])).toMatchObject({ cost: null, fullCost: null, unpriced: 2 });
+  });
+
   it("has what saved most first, losses last", () => {
     const rows = [row({ model: "loss", prompt: 500 }), row({ model: "some" }), row({ model: "most", prompt: 1 })];
     expect(grouped(rows, "model").map((sums) => sums.name)).toEqual(["most", "some", "loss"]);

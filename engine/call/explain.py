@@ -35,6 +35,7 @@ class Row:
     tokens: int
     cost: int
     verdict: Verdict
+    pinned: bool
     uses: list[UseRow]
 
 
@@ -58,7 +59,8 @@ def explain_results(rendered: Rendered, numbers: Sequence[int] | None = None) ->
                 use.operation, position, history.turns[position], history.reuse.holders(use.values)
             )
         )
-    verdicts = Verdicts(rendered)
+    verdicts, pins = Verdicts(rendered), view.pins
+    rebuilt = verdicts.rebuilt
     return [
         Row(
             results.message[r],
@@ -68,10 +70,11 @@ def explain_results(rendered: Rendered, numbers: Sequence[int] | None = None) ->
             _reuse(uses.get(r, ())),
             float(scores.relevance[r]) if scores and scores.relevance is not None else None,
             float(scores.usefulness[r]) if scores else None,
-            float(scores.score[r]) if scores else None,
+            float(scores.score[r]) if scores else rebuilt.score(r) if rebuilt else None,
             results.tokens[r],
             int(view.costs[r]),
             verdicts.of(r),
+            bool(pins) and pins.names(history.names[results.event[r]], results.call_id[r]),
             uses.get(r, []),
         )
         for r in wanted

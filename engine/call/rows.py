@@ -7,6 +7,7 @@ from typing import Any, Final, Self
 from contextrender_bridge.base.errors import InvalidRequest
 
 from engine.call.facts import CallFact
+from engine.call.rebuilt import Rebuilt
 from engine.call.render_call import Rendered
 from engine.call.runs import numbers_in
 from engine.plan.plan import Plan
@@ -96,6 +97,9 @@ def _keys(rendered: Rendered, by: str) -> Sequence[Any] | None:
     results = view.history.results
     if by == "name":
         return [view.history.names.get(event, "") for event in results.event]
+    if by == "score" and rendered.plan.since:
+        rebuilt = Rebuilt(rendered)
+        return [rebuilt.score(result) or 0.0 for result in range(len(results))]
     if by in ("relevance", "usefulness", "score"):
         found = getattr(scores, by) if scores else None
         return None if found is None else list(found)

@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final
 
+from engine.call.rebuilt import Rebuilt
 from engine.call.render_call import Rendered
 from engine.history.history import NO_CALL
 
@@ -65,13 +66,19 @@ class Verdicts:
             position = view.history.results.message[self._behind[result]]
             return Verdict("excerpt", None, BACK.format(position=position))
         if own_reason:
-            return Verdict("omitted", None, own_reason, self._free - self._used[-1])
+            ranked = self.rebuilt.said(result) if self.rebuilt else ""
+            return Verdict("omitted", None, own_reason + ranked, self._free - self._used[-1])
         cost = int(view.costs[result])
         after = bisect_left(self._used, True, key=lambda used: cost > self._free - used)
         if after == len(self._used):
             return Verdict("omitted", None, KEPT_FREE, self._free - self._used[-1], after - 1)
         reason = NO_ROOM if after else TOO_LARGE
         return Verdict("omitted", None, reason, self._free - self._used[after], after)
+
+    @cached_property
+    def rebuilt(self) -> Rebuilt | None:
+        """What competed when the prompt was rebuilt, where the policy does that."""
+        return Rebuilt(self.rendered) if self.rendered.plan.since else None
 
     @cached_property
     def _behind(self) -> dict[int, int]:

@@ -113,6 +113,10 @@ class ReuseIndex:
         """n of each value: how many of the results so far contain it."""
         return {value: self._holders[self._ids[value]] for value in values if value in self._ids}
 
+    def first_holder(self, value: str) -> int:
+        """The first result that holds a value which some result does."""
+        return int(self._first[self._ids[value]])
+
     def used_values(self, result: int) -> list[str]:
         """The values of a result that operations have matched so far."""
         credited = self._credited.get(result)

@@ -3,17 +3,21 @@
 import threading
 from collections import OrderedDict
 
+from engine.call.facts import CallFact
 from engine.call.request import RenderSettings
+from engine.call.runs import numbers_in
 from engine.call.settings_by_turn import SettingsByTurn
 from engine.costs import Usage
 from engine.lookback.misses import Miss, misses_of
 from engine.lookback.noted import Stated, noted_step
 from engine.lookback.past import Past
 from engine.lookback.pausing import pause
+from engine.lookback.stays import Stays
 from engine.lookback.steps import STEP_BYTES, Step, Steps, step_of
 from engine.models.embeddings import Embedder
 from engine.models.summaries import MODEL_POLICIES
-from engine.policies import POLICIES, tracks_texts
+from engine.plan.chosen_plan import IN_PART
+from engine.policies import POLICIES, sizes_itself, tracks_texts
 from engine.text.tokens import TokenCounter
 
 MOST_PASTS = 8
@@ -26,6 +30,7 @@ class SteppedPast(Past):
         super().__init__(embedder, counter)
         self.steps = Steps(self)
         self._stated = Stated(self)
+        self._stays = Stays(self)
         self._noted: dict[int, Step] = {}
         self._misses: dict[int, tuple[Miss, ...]] = {}
         self._alone: dict[tuple[int, RenderSettings], Step] = {}
@@ -68,10 +73,25 @@ class SteppedPast(Past):
         """What a call lacked, with the reasons that its rendering gives."""
         if step.missed and step.turn not in self._misses:
             fact = self.fact_at(step.turn)
-            settings = fact.settings if fact else called.at(step.turn)
-            rendered = self.render(self.history_before(step.messages), settings)
-            self._misses[step.turn] = misses_of(rendered, step.missed)
+            if fact and sizes_itself(fact.settings.policy):
+                self._misses[step.turn] = self._misses_noted(step, fact)
+            else:
+                settings = fact.settings if fact else called.at(step.turn)
+                rendered = self.render(self.history_before(step.messages), settings)
+                self._misses[step.turn] = misses_of(rendered, step.missed)
         return self._misses.get(step.turn, ())
+
+    def _misses_noted(self, step: Step, fact: CallFact) -> tuple[Miss, ...]:
+        """The same from what was noted: when each result left, and what was kept free."""
+        results, replaced = self.whole.results, set(numbers_in(step.replaced))
+        found = []
+        for lack in step.missed:
+            shown = "excerpt" if lack.result in replaced else "omitted"
+            left = self._stays.left_at(lack.result, step.turn)
+            reason = IN_PART if shown == "excerpt" else left_out(left)
+            cost = results.tokens[lack.result] + results.call_tokens[lack.result]
+            found.append(Miss(lack, shown, cost, reason, fact.budget - fact.after, None))
+        return tuple(found)
 
     @property
     def nbytes(self) -> int:
@@ -107,6 +127,11 @@ class Pasts:
     def nbytes(self) -> int:
         """What they hold, in bytes; about so much while they are being used."""
         return sum(past.nbytes for past in list(self._held.values()))
+
+
+def left_out(turn: int | None) -> str:
+    """Why a result was out of view of a call that went on from the one before it."""
+    return f"dropped when the prompt was rebuilt at call {turn}" if turn else "never in view so far"
 
 
 def policies_without_model(own: str) -> list[str]:

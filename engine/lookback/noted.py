@@ -10,12 +10,15 @@ from collections.abc import Set
 from dataclasses import dataclass
 
 from engine.call.facts import CallFact
-from engine.call.runs import numbers_in
+from engine.call.rows import Standing
+from engine.call.runs import numbers_in, runs
 from engine.costs import Usage
 from engine.lookback.misses import Lack, lacks_at, unseen_in
 from engine.lookback.past import Past
 from engine.lookback.pausing import pause
 from engine.lookback.steps import Step
+from engine.policies import sizes_itself
+from engine.policies.contextrender_frozen import START_EVERY
 from engine.text.values import extract_values
 
 
@@ -50,6 +53,14 @@ class Stated:
         if any(place in kept.always for place in places[:latest]):
             return True
         return not shown.isdisjoint(self._asked.get(value, ()))
+
+    def said_first(self, value: str) -> bool:
+        """Whether a text or a call said it before any result: then it is no result's own."""
+        results = self._past.whole.results
+        first = self._past.whole.reuse.first_holder(value)
+        texts, asked = self._texts.get(value, ()), self._asked.get(value, ())
+        said = [*texts[:1], *(results.call_message[result] for result in asked[:1])]
+        return any(position < results.message[first] for position in said)
 
     @property
     def nbytes(self) -> int:
@@ -102,7 +113,7 @@ def noted_step(past: Past, stated: Stated, turn: int, fact: CallFact) -> Step:
         fact.outside,
         fact.retained,
         fact.shown,
-        fact.replaced,
+        runs(Standing.noted(fact).replaced),
         needed,
         sum(result in in_view for result in needed),
         _lacks(past, stated, turn, messages, fact, in_view),
@@ -110,6 +121,7 @@ def noted_step(past: Past, stated: Stated, turn: int, fact: CallFact) -> Step:
         Usage(fact.full, before, output),
         fact.budget,
         fact.faulted,
+        fact.model,
     )
 
 
@@ -118,12 +130,33 @@ def _lacks(
 ) -> tuple[Lack, ...]:
     def unseen(values: set[str]) -> set[str]:
         out = _unseen(past, stated, values, messages, fact)
+        if out is None and _had_all(past, turn, fact) and not any(map(stated.said_first, values)):
+            return set()
         if out is not None:
             return out
         rendered = past.render(past.history_before(messages), fact.settings)
         return unseen_in(past, rendered, values)
 
     return lacks_at(past, turn, in_view, unseen)
+
+
+def _had_all(past: Past, turn: int, fact: CallFact) -> bool:
+    """Whether the call after it says that this turn missed nothing: what it follows has all values
+    that a result said first.
+
+    Only where both went on from what was shown before, in one way, with all of the text, and the
+    later one did not start anew.
+    """
+    messages, after = past.messages_before(turn), past.fact_at(turn + 1)
+    return (
+        after is not None
+        and messages is not None
+        and past.text_totals[messages] == fact.outside + fact.retained
+        and sizes_itself(fact.settings.policy)
+        and after.settings == fact.settings
+        and not (fact.whole or after.whole or after.faulted)
+        and (turn + 1) % START_EVERY != 0
+    )
 
 
 def _unseen(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from contextrender_bridge.base.prices import Price, Prices
+from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.usage import Usage
 
 from engine.call.ledger import Key, Row, Sums, read_rows
@@ -53,15 +53,9 @@ def money_of(model: str, sums: Sums, prices: Prices) -> Money:
         sums.billed_output,
     )
     return Money(
-        _counted(price, sums.prompt, sums.cached, sums.output),
-        _counted(price, sums.capped, sums.capped_cached, sums.output),
+        price.counted(sums.prompt, sums.cached, sums.output),
+        price.counted(sums.capped, sums.capped_cached, sums.output),
         price.of(billed) if sums.billed else None,
         price.of(whole) if sums.billed else None,
         prices.stands_as(model),
     )
-
-
-def _counted(price: Price, prompt: int, cached: int, output: int) -> float:
-    """Where a provider charges for writing to its cache, what is new is taken as written there."""
-    fresh = max(prompt - cached, 0)
-    return price.written * fresh + price.read * cached + price.output * output

@@ -2,7 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import accumulate
+
+from contextrender_bridge.base.model_table import window_of
+from contextrender_bridge.base.prices import Prices
 
 from engine.costs import Usage
 from engine.lookback.steps import Step
@@ -12,34 +16,50 @@ from engine.lookback.steps import Step
 class Spending:
     """Sums over a run's first calls, and costs in dollars as they grew call by call.
 
-    `paper` costs use one cached fraction, full history's over these calls.
+    `full` histories are at most their model's window. `unpriced` calls are of models without a
+    price, and not in the costs. `priced_as` names models whose price is another's, and whose.
     """
 
     steps: Sequence[Step]
     usage: Usage
     full: Usage
+    fulls: list[int]
     events: int
     seen: int
-    paper: list[float]
-    paper_full: list[float]
-    prefix: list[float]
-    prefix_full: list[float]
+    cost: list[float]
+    full_cost: list[float]
+    unpriced: int
+    priced_as: dict[str, str]
 
 
-def spend(steps: Sequence[Step]) -> Spending:
-    """Adds up calls, which must be a run's first ones in order."""
-    usage = list(accumulate((step.usage for step in steps), Usage.plus, initial=Usage()))[1:]
-    full = list(accumulate((step.full for step in steps), Usage.plus, initial=Usage()))[1:]
-    total = full[-1] if full else Usage()
-    share = total.cached_fraction
+def spend(steps: Sequence[Step], prices: Prices, model: str = "") -> Spending:
+    """Adds up calls, which must be a run's first ones in order.
+
+    `model` is that of calls which do not tell theirs.
+    """
+    models = [step.model or model for step in steps]
+    fulls = [_within(step.full, window_of(name)) for step, name in zip(steps, models, strict=True)]
+    known = {name: prices.of_model(name) for name in set(models)}
+    costs: list[float] = []
+    full_costs: list[float] = []
+    for step, full, name in zip(steps, fulls, models, strict=True):
+        price = known[name]
+        for usage, made in ((step.usage, costs), (full, full_costs)):
+            made.append(price.counted(usage.prompt, usage.cached, usage.output) if price else 0.0)
     return Spending(
         steps,
-        usage[-1] if usage else Usage(),
-        total,
+        reduce(Usage.plus, (step.usage for step in steps), Usage()),
+        reduce(Usage.plus, fulls, Usage()),
+        [full.prompt for full in fulls],
         sum(len(step.needed) for step in steps),
         sum(step.seen for step in steps),
-        [sums.paper_cost(share) for sums in usage],
-        [sums.paper_cost(share) for sums in full],
-        [sums.prefix_cost for sums in usage],
-        [sums.prefix_cost for sums in full],
+        list(accumulate(costs)),
+        list(accumulate(full_costs)),
+        sum(known[name] is None for name in models),
+        {name: other for name in known if (other := prices.stands_as(name))},
     )
+
+
+def _within(full: Usage, window: int | None) -> Usage:
+    prompt = min(full.prompt, window or full.prompt)
+    return Usage(prompt, min(full.cached, prompt), full.output)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from engine.call.render_call import Rendered
+from engine.call.rows import Standing
 from engine.call.runs import runs
 from engine.call.settings_by_turn import SettingsByTurn
 from engine.costs import Usage
@@ -28,9 +29,10 @@ class Step:
 
     Tokens `before` and `after` are the history's within the budget's rule, `outside` those beside
     it. `complete` and `replaced` are runs of result numbers: first, length, first, length.
-    `needed` are the results the turn then repeats a value of, `seen` how many of them it had.
-    `missed` is what it lacked. `budget` is the call's own, in tokens, and `faulted` tells that it
-    grew because the turn before had missed something.
+    What came back is among the replaced. `needed` are the results the turn then repeats a value of,
+    `seen` how many of them it had. `missed` is what it lacked. `budget` is the call's own, in
+    tokens, and `faulted` tells that it grew because the turn before had missed something. `model`
+    is as far as the call told it.
     """
 
     turn: int
@@ -49,6 +51,7 @@ class Step:
     full: Usage
     budget: int = 0
     faulted: bool = False
+    model: str = ""
 
 
 @dataclass(slots=True)
@@ -181,7 +184,7 @@ def step_of(past: Past, turn: int, rendered: Rendered, usage: Usage, full: Usage
         plan.retained.outside_tokens,
         plan.retained.tokens,
         runs(plan.taken),
-        runs(plan.replaced),
+        runs(Standing.of(rendered).replaced),
         needed,
         sum(result in taken for result in needed),
         lacks_of(past, rendered, turn),
@@ -189,6 +192,7 @@ def step_of(past: Past, turn: int, rendered: Rendered, usage: Usage, full: Usage
         full,
         rendered.budget,
         plan.faulted,
+        fact.model if (fact := past.fact_at(turn)) else "",
     )
 
 

@@ -160,6 +160,20 @@ class Moment:
         return next((p for p in range(self.messages - 1, -1, -1) if roles[p] == role), -1)
 
 
+def tracker(view: View) -> Callable[[int], Tracking]:
+    """Tracking as of a number of messages: the history's own, or another if that is ahead."""
+    behind = Tracking()
+
+    def track(messages: int) -> Tracking:
+        own = view.history.tracking
+        if view.history.followed or own is None or own.messages <= messages:
+            return view.tracked(messages)
+        behind.catch_up(view.history, messages, view.originals, view.counter)
+        return behind
+
+    return track
+
+
 def present(view: View) -> Moment:
     """The next invocation."""
     return Moment(view, len(view.history), view.tracked)

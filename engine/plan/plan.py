@@ -36,7 +36,8 @@ class Plan:
     show, by result, with the call's tokens; `breakpoints` positions up to which the prompt stays as
     it is for some calls. `budget` is this call's own where the policy sizes itself, `faulted` that
     the turn before missed something; `added` is what came back, by the complete result behind whose
-    text it stands.
+    text it stands. `since` is how many messages there were when something last had to leave, 0
+    where the policy does not go on from what it showed before.
     """
 
     retained: Retained
@@ -52,6 +53,7 @@ class Plan:
     budget: int = 0
     faulted: bool = False
     added: Mapping[int, Added] = field(default_factory=dict)
+    since: int = 0
 
     @property
     def back(self) -> set[int]:

@@ -1,20 +1,18 @@
 """The last rendering repeated and appended to (docs/policies.md, contextrender_frozen)."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
 from engine.history.frozen import Frozen, FrozenTrail, frozen_key
 from engine.history.history import History
 from engine.history.replacement import Replacement
-from engine.history.tracking import Tracking
 from engine.plan.appending import appended
 from engine.plan.breakpoints import breakpoints_of
 from engine.plan.choice import Choice
 from engine.plan.chosen_plan import IN_PART
 from engine.plan.density import density_of
 from engine.plan.late import Selected, select_few, selected_late
-from engine.plan.moment import Moment, present
+from engine.plan.moment import Moment, present, tracker
 from engine.plan.plan import Plan
 from engine.plan.sizing import sized
 from engine.plan.text_cap import retained_with, text_at
@@ -48,6 +46,7 @@ def contextrender_frozen(view: View) -> Plan:
         budget=int(frozen.budget),
         faulted=frozen.faulted,
         added=dict(frozen.added),
+        since=frozen.since,
     )
 
 
@@ -57,7 +56,7 @@ def _follow(view: View, trail: FrozenTrail) -> FrozenTrail:
     answered, latest = trail.answered, trail.latest
     if 0 <= latest.messages < end and history.roles[latest.messages] == "assistant":
         answered = latest
-    track = _tracker(view)
+    track = tracker(view)
     for messages in reversed(_unanswered(history, answered.messages)):
         answered = _step(Moment(view, messages, track), answered)
     return FrozenTrail(answered, _step(Moment(view, end, track), answered))
@@ -133,28 +132,17 @@ def _frozen(
     )
 
 
-def _tracker(view: View) -> Callable[[int], Tracking]:
-    """Tracking as of a number of messages: the history's own, or another if that is ahead."""
-    behind = Tracking()
-
-    def track(messages: int) -> Tracking:
-        own = view.history.tracking
-        if view.history.followed or own is None or own.messages <= messages:
-            return view.tracked(messages)
-        behind.catch_up(view.history, messages, view.originals, view.counter)
-        return behind
-
-    return track
-
-
 def _reasons(view: View, frozen: Frozen) -> dict[int, str]:
-    positions = view.history.results.message
-    reasons = dict.fromkeys(range(len(positions)), "left out when something last had to leave")
+    history = view.history
+    positions = history.results.message
+    turn = history.turns[frozen.since] if frozen.since < len(history) else history.turn
+    rebuilt = f"the prompt was rebuilt at call {turn}"
+    reasons = dict.fromkeys(range(len(positions)), f"left out when {rebuilt}")
     for result in frozen.complete:
         if positions[result] >= frozen.since:
-            reasons[result] = "appended since something last had to leave"
+            reasons[result] = f"appended since {rebuilt}"
         elif frozen.since < frozen.messages:
-            reasons[result] = "kept from when something last had to leave"
+            reasons[result] = f"kept when {rebuilt}"
         else:
             reasons[result] = "selected"
     reasons |= dict.fromkeys(frozen.excerpts, IN_PART)

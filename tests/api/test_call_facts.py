@@ -1,5 +1,6 @@
 """What each model call was shown is a node, joined to its answer and to results, over HTTP."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -7,9 +8,14 @@ import pytest
 from contextrender_bridge.base.wire import Json
 
 from engine import policies
+from engine.call.runs import numbers_in
 from engine.policies import POLICIES
+from engine.text.tokens import call_parts, content_text
+from engine.text.values import extract_values
 from tests.api.conftest import User
 from tests.api.transcripts import agent_run, assistant
+from tests.console.transcripts import make_run
+from tests.support import slow_rules
 
 MOST_BYTES = 200
 
@@ -240,6 +246,60 @@ def whole_and_rendered(alice: User, sent: str) -> tuple[list[Any], list[Any]]:
         [call for branch in told["branches"] for call in branch["calls"]]
         for told in (alice.api("export_session", session=name) for name in ("whole", "all"))
     )  # type: ignore[return-value]
+
+
+def test_misses_under_the_live_default_are_what_the_prompts_lacked(alice: User) -> None:
+    """From what was noted, without a rendering: what no text held, and when it had left."""
+    run = make_run(60, 5)
+    used: Json = {"policy": "contextrender_frozen", "budget": 1_500}
+    called(alice, "run", run, **used)
+    positions = alice.api("timeline", session="run")["results"]["positions"]
+    found = pages(alice, "misses", "misses")
+    lacking = {(miss["turn"], value) for miss in found for value in miss["values"]}
+    at = {event: place for place, event, _ in slow_rules.operations(run)}
+    spoken = [place for place, one in enumerate(run) if one["role"] == "assistant"]
+    expected: set[tuple[int, str]] = set()
+    sent: dict[int, set[str]] = {}
+    for event, _, values in slow_rules.uses(run):
+        turn = spoken.index(at[event]) + 1
+        if turn not in sent:
+            sent[turn] = seen_by(alice, run[: spoken[turn - 1]], used)
+        expected |= {(turn, value) for value in set(values) - sent[turn]}
+    assert lacking == expected != set()
+    standing = {
+        turn["turn"]: set(numbers_in(turn["complete"])) | set(numbers_in(turn["replaced"]))
+        for turn in pages(alice, "timeline", "turns")
+    }
+    dropped = 0
+    for miss in found:
+        told = re.search(r"rebuilt at call (\d+)", miss["reason"])
+        if miss["shown"] == "omitted" and told:
+            left, number = int(told[1]), positions.index(miss["position"])
+            assert number in standing[left - 1]
+            assert all(number not in standing[t] for t in range(left, miss["turn"] + 1))
+            dropped += 1
+    assert dropped
+
+
+def pages(user: User, walker: str, items: str) -> list[Any]:
+    """Of all of its pages: a page has what a moment's work finds."""
+    found, start = [], 1
+    while start is not None:
+        view = user.api(walker, session="run", start=start)
+        found += view[items]
+        start = view["next"]
+    return found
+
+
+def seen_by(user: User, run: list[Json], used: Json) -> set[str]:
+    """The values in what is sent of a run: as the live default has it, whatever came before."""
+    view = user.api("render", session=f"alone {len(run)}", messages=run, **used)
+    seen: set[str] = set()
+    for message in view["messages"]:
+        seen |= extract_values(content_text(message.get("content")))
+        for one in message.get("tool_calls") or ():
+            seen |= extract_values("\n".join(call_parts(one)))
+    return seen
 
 
 def test_views_of_a_call_sent_whole_tell_what_the_model_saw(alice: User) -> None:

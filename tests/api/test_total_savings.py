@@ -102,7 +102,7 @@ def test_metrics_tell_it_by_model_and_policy(
     assert "secret" not in told
 
 
-def drawn(view: dict[str, Any], by: str) -> str:
+def drawn(view: dict[str, Any], by: list[str]) -> str:
     out = Console(width=120, color_system="standard", force_terminal=True)
     with out.capture() as got:
         out.print(draw(view, by))
@@ -119,8 +119,8 @@ def row(**changed: Any) -> dict[str, Any]:
 
 def test_the_table_adds_up_and_shows_losses_in_red() -> None:
     rows = [row(), row(day="2026-11-23", prompt=30, cost=None, full_cost=None)]
-    assert grouped(rows, "model")["m"]["calls"] == 20
-    told = drawn({"sessions": 2, "counted": 2, "rows": rows}, "day")
+    assert grouped(rows, ["model"])["m"]["calls"] == 20
+    told = drawn({"sessions": 2, "counted": 2, "rows": rows}, ["day"])
     red = re.findall(r"\x1b\[31m *([^ \x1b]+)", told)
     assert "$3.00" in red  # more than the whole history's $2.50
     assert "-200%" in red
@@ -131,22 +131,31 @@ def test_the_table_adds_up_and_shows_losses_in_red() -> None:
 def test_calls_without_a_price_are_counted_once_and_have_no_dollars() -> None:
     free = dict.fromkeys(("cost", "full_cost", "billed_cost", "whole_cost"))
     view = {"sessions": 2, "counted": 2, "rows": [row(), row(model="own", **free)]}
-    told = re.sub(r"\x1b\[[\d;]*m", "", drawn(view, "model"))
+    told = re.sub(r"\x1b\[[\d;]*m", "", drawn(view, ["model"]))
     assert " 10 calls are of models without a price" in re.sub(r"\s+", " ", told)
     (own,) = [line for line in told.splitlines() if line.startswith("own ")]
     assert "$" not in own
     assert told.count("$1.00") == 2  # the model with a price, and all
 
 
+def test_a_line_may_be_of_a_day_and_a_model() -> None:
+    rows = [row(), row(model="n"), row(day="2026-11-23")]
+    assert list(grouped(rows, ["day", "model"])) == ["2026-11-22 m", "2026-11-22 n", "2026-11-23 m"]
+    assert "day, model" in drawn({"sessions": 1, "counted": 1, "rows": rows}, ["day", "model"])
+
+
 def test_nothing_counted_is_told() -> None:
-    assert "no call" in drawn({"sessions": 3, "counted": 0, "rows": []}, "day")
+    assert "no call" in drawn({"sessions": 3, "counted": 0, "rows": []}, ["day"])
 
 
 def test_a_list_of_sessions_tells_what_each_one_counted(alice: User) -> None:
     called(alice, "one", agent_run(12), budget=700)
     alice.api("sync", session="two", messages=agent_run(3))
     two, one = (row["counted"] for row in alice.api("list_sessions")["sessions"])
-    assert set(two.values()) == {0}
+    assert two == dict.fromkeys(("calls", "full", "prompt", "drawn", "seen"), 0) | {
+        "models": [],
+        "cost": None,
+    }
     rows = alice.api("total_savings")["rows"]
     for name, summed in (("full", "capped"), ("calls",) * 2, ("prompt",) * 2, ("drawn",) * 2):
         assert one[name] == sums(rows, summed) > 0
@@ -160,3 +169,22 @@ def test_since_takes_days_and_refuses_the_rest() -> None:
     assert day_of("yesterday") < day_of("today")
     with pytest.raises(CommandError, match="2026-01-31"):
         day_of("lately")
+
+
+def test_sessions_are_ordered_and_filtered_by_what_they_counted(alice: User) -> None:
+    called(alice, "small", agent_run(6), budget=700, model="gpt-4o")
+    called(alice, "large", agent_run(20), budget=700, model="claude-sonnet-4-5")
+    alice.api("sync", session="recorded", messages=agent_run(3))
+
+    def names(**asked: Any) -> list[str]:
+        return [one["session"] for one in alice.api("list_sessions", **asked)["sessions"]]
+
+    assert names() == ["recorded", "large", "small"]
+    assert names(sort="tokens") == names(sort="cost") == ["large", "small", "recorded"]
+    assert names(query="SONNET") == ["large"]
+    assert names(since="2999-01-01") == []
+    first = alice.api("list_sessions", sort="cost", limit=2)
+    rest = alice.api("list_sessions", sort="cost", limit=2, cursor=first["next"])
+    assert [one["session"] for one in rest["sessions"]] == ["recorded"] and rest["next"] is None
+    alice.api.refused("list_sessions", 422, "invalid_request", sort="size")
+    alice.api.refused("list_sessions", 422, "invalid_request", sort="cost", cursor="x/y")

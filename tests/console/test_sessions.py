@@ -34,8 +34,8 @@ def test_it_shows_every_figure_of_a_session(console: Console, service: Service) 
     saved = 1 - totals["prompt"] / totals["full"]
     assert totals["calls"] == listed["turns"] and 0.2 < saved < 1
     expect(cells.nth(3)).to_contain_text(f"{saved:.0%}")
-    expect(cells.nth(4)).to_have_text(f"{totals['seen'] / totals['drawn']:.0%}")
-    expect(cells.nth(5)).to_have_text(re.compile("just now|min ago"))
+    expect(cells.nth(5)).to_have_text(f"{totals['seen'] / totals['drawn']:.0%}")
+    expect(cells.nth(6)).to_have_text(re.compile("just now|min ago"))
 
 
 def test_it_is_paged(console: Console) -> None:
@@ -46,12 +46,26 @@ def test_it_is_paged(console: Console) -> None:
     expect(row(console, ORDERS)).to_be_visible()
 
 
+def test_it_is_ordered_by_the_server(console: Console, service: Service) -> None:
+    by_size = [one["session"] for one in service("list_sessions", sort="tokens")["sessions"]]
+    assert by_size[0] == LARGE
+    console.page.get_by_role("button", name="Size").click()
+    expect(rows(console).first).to_contain_text(by_size[0])
+    expect(rows(console).nth(1)).to_contain_text(by_size[1])
+    console.page.get_by_role("button", name="Size").click()
+    expect(row(console, ORDERS)).to_be_visible()
+    console.page.get_by_label("Active since").fill("2999-01-01")
+    expect(console.page.get_by_text("No session has activity since 2999-01-01")).to_be_visible()
+
+
 def test_it_is_searched_on_the_server(console: Console) -> None:
-    console.page.get_by_label("Search sessions by name").fill("BACKLOG")
+    console.page.get_by_label("Search sessions by name, model, client or folder").fill("BACKLOG")
     expect(rows(console)).to_have_count(1)
     expect(row(console, LARGE)).to_be_visible()
-    console.page.get_by_label("Search sessions by name").fill("no such thing")
-    expect(console.page.get_by_text("No session’s name has")).to_be_visible()
+    console.page.get_by_label("Search sessions by name, model, client or folder").fill(
+        "no such thing"
+    )
+    expect(console.page.get_by_text("No session has “no such thing”")).to_be_visible()
 
 
 def test_it_is_live(console: Console, service: Service) -> None:

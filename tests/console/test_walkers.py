@@ -90,8 +90,12 @@ def test_policies_are_compared_on_the_same_calls(service: Service) -> None:
     made = service.complete("savings", session=ORDERS)["totals"]
     told = ("turns", "last", "prompt", "full", "cached", "output", "events", "seen", "full_cost")
     assert {name: own[name] for name in told} == {name: made[name] for name in told}
-    # What was embedded is noted for calls that were made, and estimated for those compared.
-    assert made["cost"] == pytest.approx(own["cost"], rel=0.001)
+    assert made["cost"] == own["cost"] is None and made["unpriced"] == made["turns"]
+    prices = ["*:input=2,cached=0.5,output=8"]
+    priced = service.complete("compare_policies", session=ORDERS, policies=names, prices=prices)
+    made = service.complete("savings", session=ORDERS, prices=prices)["totals"]
+    assert made["cost"] == pytest.approx(priced["policies"][0]["cost"])
+    assert made["full_cost"] == pytest.approx(priced["policies"][2]["cost"])
     assert full["prompt"] == full["full"] and full["recall"] == 1.0
     assert len({one["full"] for one in view["policies"]}) == 1
 

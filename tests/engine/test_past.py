@@ -1,9 +1,12 @@
 """What past calls showed, recomputed: the same as rendering each of them anew."""
 
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import pytest
+from contextrender_bridge.base.model_table import window_of
+from contextrender_bridge.base.prices import Prices
 
 from engine.call.render_call import render_call
 from engine.call.request import RenderSettings
@@ -96,17 +99,28 @@ def test_a_past_that_grew_is_the_same() -> None:
     assert steps(past_of(run, parts=5)) == steps(past_of(run))
 
 
-def test_costs_are_those_of_the_formulas() -> None:
-    usage = Usage(prompt=1_000_000, cached=400_000, output=10_000, embedded=100_000)
-    assert usage.cached_fraction == 0.4
-    assert usage.paper_cost(0.5) == pytest.approx(2 * 0.5 + 0.5 * 0.5 + 0.08 + 0.013)
-    assert usage.prefix_cost == pytest.approx(2 * 0.6 + 0.5 * 0.4 + 0.08 + 0.013)
-    spent = spend(steps(past_of(make_run(24, 4))))
-    share = spent.full.cached_fraction
-    assert spent.paper[-1] == pytest.approx(spent.usage.paper_cost(share))
-    assert spent.paper_full[-1] == pytest.approx(spent.full.prefix_cost)
-    assert spent.prefix == sorted(spent.prefix)
-    assert spend([]).paper == []
+def test_costs_are_at_the_prices_of_the_calls_own_models() -> None:
+    prices = Prices.of(["dear:input=2,cached=0.5,output=8", "cheap:input=1,cached=1,output=0"])
+    known = steps(past_of(make_run(24, 4)))
+    mixed = [replace(step, model="cheap" if step.turn % 2 else "") for step in known]
+    spent = spend(mixed, prices, "dear")
+    cheap, dear = (
+        reduce(Usage.plus, (step.usage for step in known if step.turn % 2 == odd)) for odd in (1, 0)
+    )
+    fresh = dear.prompt - dear.cached
+    expected = (cheap.prompt + 2 * fresh + 0.5 * dear.cached + 8 * dear.output) / 1e6
+    assert spent.cost[-1] == pytest.approx(expected)
+    assert list(spent.cost) == sorted(spent.cost) and spent.unpriced == 0
+    without = spend(mixed, prices)
+    assert without.unpriced == len([step for step in known if step.turn % 2 == 0])
+    assert without.cost[-1] == pytest.approx(cheap.prompt / 1e6)
+    assert list(spend([], prices).cost) == []
+
+
+def test_a_whole_history_is_no_larger_than_its_models_window() -> None:
+    known = [replace(step, model="gpt-4") for step in steps(past_of(make_run(24, 4)))]
+    large = [replace(step, full=Usage(1_000_000, 900_000, 10)) for step in known]
+    assert spend(large, Prices.of()).fulls == [window_of("gpt-4")] * len(known)
 
 
 def test_every_call_has_the_settings_it_was_made_with() -> None:

@@ -3,10 +3,11 @@
 import importlib
 import itertools
 import json
+import re
 
 import pytest
 
-from engine.call.explain import explain_results
+from engine.call.explain import Row, explain_results
 from engine.history.frozen import FrozenTrail, frozen_key
 from engine.history.history import History
 from engine.parameters import Parameters
@@ -92,12 +93,28 @@ def test_the_reasons_say_what_was_kept_and_what_is_new() -> None:
         assert [row.verdict.shown == "omitted" for row in rows] == [
             row.position in rendered.omitted for row in rows
         ]
-        reasons |= {(row.verdict.shown, row.verdict.reason) for row in rows}
+        reasons |= {(row.verdict.shown, re.sub(r"\d+", "N", row.verdict.reason)) for row in rows}
+        if rendered.plan.since:
+            check_ranks(rows, rendered.plan.since, messages)
     assert {
         ("complete", "the whole history fits"),
         ("complete", "selected"),
-        ("complete", "kept from when something last had to leave"),
-        ("complete", "appended since something last had to leave"),
+        ("complete", "kept when the prompt was rebuilt at call N"),
+        ("complete", "appended since the prompt was rebuilt at call N"),
         ("excerpt", "the parts that say what is shown nowhere else"),
-        ("omitted", "left out when something last had to leave"),
+        ("omitted", "left out when the prompt was rebuilt at call N: ranked Nth, N fitted"),
     } <= reasons
+
+
+def check_ranks(rows: list[Row], since: int, messages: list[Json]) -> None:
+    """What was left out names the call of the rebuild, how it ranked then, and how many fitted."""
+    call = 1 + sum(one["role"] == "assistant" for one in messages[:since])
+    out = [row.verdict.reason for row in rows if row.verdict.shown == "omitted"]
+    fitted = sum(row.verdict.shown == "complete" and row.position < since for row in rows)
+    ranks = []
+    for reason in out:
+        assert f"rebuilt at call {call}" in reason
+        if found := re.search(r"ranked (\d+)\w\w, (\d+) fitted", reason):
+            assert int(found[2]) == fitted < int(found[1])
+            ranks.append(int(found[1]))
+    assert len(ranks) == len(set(ranks))

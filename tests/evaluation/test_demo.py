@@ -33,7 +33,7 @@ def test_it_replays_the_shipped_run_and_explains_a_call(
         "full",
         "One call explained",
         "complete, 1st",
-        "omitted: left out when something last had to leave.",
+        "omitted: left out when the prompt was rebuilt at call ",
         "After 1 compaction by the agent",
         "shown within 24,000 tokens",
         "The uses behind c",

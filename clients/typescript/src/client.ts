@@ -104,7 +104,7 @@ export class ContextRender {
 
   /**
    * A page of the caller's sessions, newest first; its `next` is the next page's `cursor`. With a
-   * `query`, only those with it in their name.
+   * `query`, only those with it in their name, folder, client or model.
    */
   async listSessions(
     asked: { limit?: number; cursor?: string; query?: string } = {},

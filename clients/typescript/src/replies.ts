@@ -32,7 +32,8 @@ export interface UseView {
 /**
  * Why one result was shown or not: age, c (`reuse`), s (`relevance`), U (`usefulness`), the score
  * it last had, what it costs with its call, when it was taken, or else the reason. Of one that found no
- * room, the tokens `left` when it first no longer fitted, `after` so many had been taken.
+ * room, the tokens `left` when it first no longer fitted, `after` so many had been taken. `pinned`: its caller
+ * asked to keep it.
  */
 export interface ResultView {
   position: number;
@@ -50,6 +51,7 @@ export interface ResultView {
   reason: string;
   left: number | null;
   after: number | null;
+  pinned: boolean;
   uses: UseView[];
 }
 
@@ -132,7 +134,7 @@ export interface SyncView {
 /**
  * What a session's answered calls came to when they were made (`engine.call.ledger`): prompt tokens with
  * the whole history, at most the model's window (`full`), and of what was sent; results that answers drew
- * on, and those of them that they had complete. No calls: they were only recorded, or not answered yet.
+ * on, and those of them that they had complete; the models that were called, and dollars at their prices (None: no call has one). No calls: they were only recorded, or not answered yet.
  */
 export interface CountedView {
   calls: number;
@@ -140,6 +142,8 @@ export interface CountedView {
   prompt: number;
   drawn: number;
   seen: number;
+  models: string[];
+  cost: number | null;
 }
 
 /**

@@ -1,6 +1,7 @@
 // The picture of a session: a column for each turn, a row for each result, drawn on a canvas.
 // Long because drawing, pointing and moving share the measures of one canvas.
 import { COMPLETE, OMITTED, REPLACED, type SessionData } from "../session";
+import { short } from "../format";
 import { fittedName } from "./fitted";
 
 export interface Cell {
@@ -20,10 +21,11 @@ export interface Look {
   missed: string;
   cursor: string;
   band: string;
-  mark: string;
 }
 
-const HEADER = 22;
+const AXIS = 22;
+/** How tall the band of budgets is, where there is one. */
+const BAND = 30;
 
 /** Draws the part of the grid that is scrolled into view. Turns and rows count from 0. */
 export class Grid {
@@ -31,8 +33,8 @@ export class Grid {
   cell = 1;
   height = 1;
   rows: number[] = [];
-  /** Bookmarked turns, from 1. */
-  bookmarks: number[] = [];
+  /** Turns, from 1, at which something left a prompt that else only grows; none: no band is drawn. */
+  rebuilds: number[] = [];
   private map: HTMLCanvasElement = document.createElement("canvas");
   private mapKey = "";
 
@@ -42,21 +44,21 @@ export class Grid {
   ) {}
 
   get header(): number {
-    return HEADER;
+    return AXIS + (this.rebuilds.length ? BAND : 0);
   }
 
   /** The size of all of it, in CSS pixels. */
   get extent(): { width: number; height: number } {
     return {
       width: this.gutter + this.data.columns * this.cell,
-      height: HEADER + this.rows.length * this.height,
+      height: this.header + this.rows.length * this.height,
     };
   }
 
   at(x: number, y: number, left: number, top: number): Cell | null {
-    if (y < HEADER) return null;
+    if (y < this.header) return null;
     const turn = Math.floor((x - this.gutter + left) / this.cell);
-    const row = Math.floor((y - HEADER + top) / this.height);
+    const row = Math.floor((y - this.header + top) / this.height);
     const inside = row >= 0 && row < this.rows.length && turn < this.data.columns;
     return inside ? { turn: x < this.gutter ? -1 : Math.max(0, turn), row } : null;
   }
@@ -70,12 +72,12 @@ export class Grid {
     const end = Math.ceil((left + width - gutter) / cell);
     const last = Math.min(this.data.turns.length, end);
     const firstRow = Math.floor(top / height);
-    const lastRow = Math.min(this.rows.length, Math.ceil((top + tall - HEADER) / height));
+    const lastRow = Math.min(this.rows.length, Math.ceil((top + tall - this.header) / height));
     ctx.save();
     ctx.beginPath();
-    ctx.rect(gutter, HEADER, width - gutter, tall - HEADER);
+    ctx.rect(gutter, this.header, width - gutter, tall - this.header);
     ctx.clip();
-    ctx.translate(gutter - left, HEADER - top);
+    ctx.translate(gutter - left, this.header - top);
     if (cursor) this.band(ctx, look, cursor, first, last, firstRow, lastRow);
     if (last > first && lastRow > firstRow) {
       ctx.imageSmoothingEnabled = cell < 1 || height < 1;
@@ -103,12 +105,10 @@ export class Grid {
     this.paintMap(look);
     ctx.drawImage(this.map, 0, 0, width, tall);
     const x = width / (this.extent.width - this.gutter);
-    const y = tall / (this.extent.height - HEADER);
-    ctx.fillStyle = look.mark;
-    for (const turn of this.bookmarks) ctx.fillRect((turn - 0.5) * this.cell * x - 1.5, 0, 3, tall);
+    const y = tall / (this.extent.height - this.header);
     ctx.strokeStyle = look.cursor;
     ctx.lineWidth = 2;
-    ctx.strokeRect(box.scrollLeft * x, box.scrollTop * y, (box.clientWidth - this.gutter) * x, (box.clientHeight - HEADER) * y);
+    ctx.strokeRect(box.scrollLeft * x, box.scrollTop * y, (box.clientWidth - this.gutter) * x, (box.clientHeight - this.header) * y);
   }
 
   /** One pixel a cell; scaled when drawn. Only what is new is painted. */
@@ -207,7 +207,7 @@ export class Grid {
   ): void {
     const { cell, height, gutter, data } = this;
     ctx.fillStyle = look.background;
-    ctx.fillRect(0, 0, width, HEADER);
+    ctx.fillRect(0, 0, width, this.header);
     ctx.font = "11px system-ui, sans-serif";
     ctx.textBaseline = "middle";
     ctx.textAlign = "center";
@@ -220,19 +220,19 @@ export class Grid {
       const x = gutter + (turn + 0.5) * cell - left;
       if (x < gutter + 2) continue;
       ctx.fillStyle = is ? look.text : look.faint;
-      ctx.fillText(String(turn + 1), x, HEADER / 2);
+      ctx.fillText(String(turn + 1), x, AXIS / 2);
     }
-    this.flags(ctx, look, left, tall);
+    if (this.rebuilds.length) this.budgets(ctx, look, left, width, first, last);
     ctx.save();
     ctx.beginPath();
-    ctx.rect(0, HEADER, gutter, tall - HEADER);
+    ctx.rect(0, this.header, gutter, tall - this.header);
     ctx.clip();
     ctx.textAlign = "left";
     const skip = Math.max(1, Math.ceil(13 / height));
-    let free = HEADER + 7;
+    let free = this.header + 7;
     for (let row = firstRow - (firstRow % skip); row < lastRow; row += skip) {
       const result = data.results[this.rows[row]];
-      const y = Math.max(HEADER + 7, HEADER + (row + 0.5) * height - top);
+      const y = Math.max(this.header + 7, this.header + (row + 0.5) * height - top);
       if (!result || y < free || y > tall - 5) continue;
       free = y + 12;
       ctx.fillStyle = cursor?.row === row ? look.text : look.faint;
@@ -243,7 +243,7 @@ export class Grid {
     }
     if (cursor && skip > 1 && cursor.row % skip) {
       const result = data.results[this.rows[cursor.row]];
-      const y = HEADER + (cursor.row + 0.5) * height - top;
+      const y = this.header + (cursor.row + 0.5) * height - top;
       ctx.fillStyle = look.background;
       ctx.fillRect(0, y - 9, gutter, 18);
       ctx.fillStyle = look.text;
@@ -255,27 +255,53 @@ export class Grid {
     ctx.restore();
     ctx.fillStyle = look.line;
     ctx.fillRect(gutter - 1, 0, 1, tall);
-    ctx.fillRect(0, HEADER - 1, width, 1);
+    ctx.fillRect(0, this.header - 1, width, 1);
     ctx.fillStyle = look.faint;
     ctx.textAlign = "left";
-    ctx.fillText("Result", 6, HEADER / 2);
+    ctx.fillText("Result", 6, AXIS / 2);
     ctx.textAlign = "right";
-    ctx.fillText("turn →", gutter - 8, HEADER / 2);
+    ctx.fillText("turn →", gutter - 8, AXIS / 2);
   }
 
-  /** A flag above each bookmarked turn, and a line below it. */
-  private flags(ctx: CanvasRenderingContext2D, look: Look, left: number, tall: number): void {
-    ctx.fillStyle = look.mark;
-    for (const turn of this.bookmarks) {
-      const x = this.gutter + (turn - 0.5) * this.cell - left;
-      if (x < this.gutter) continue;
-      ctx.fillRect(x - 0.5, HEADER, 1, tall - HEADER);
+  /** The budget of each call, a dot where it grew for what was missed, and a mark at each rebuild. */
+  private budgets(ctx: CanvasRenderingContext2D, look: Look, left: number, width: number, first: number, last: number): void {
+    const { turns } = this.data;
+    const [top, bottom] = [AXIS + 4, AXIS + BAND - 5];
+    let most = 1;
+    for (const turn of turns) if (turn) most = Math.max(most, turn.budget);
+    const x = (turn: number) => this.gutter + (turn + 0.5) * this.cell - left;
+    const y = (budget: number) => bottom - (budget / most) * (bottom - top);
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(this.gutter, AXIS, width - this.gutter, BAND);
+    ctx.clip();
+    ctx.strokeStyle = look.faint;
+    ctx.lineWidth = 1;
+    for (const turn of this.rebuilds) ctx.strokeRect(Math.round(x(turn - 1)) - 0.5, AXIS, 0, BAND);
+    ctx.strokeStyle = look.complete;
+    ctx.lineWidth = 1.5;
+    ctx.beginPath();
+    let drawn = false;
+    for (let turn = first; turn < last; turn++) {
+      const call = turns[turn];
+      if (call && drawn) ctx.lineTo(x(turn), y(call.budget));
+      else if (call) ctx.moveTo(x(turn), y(call.budget));
+      drawn = Boolean(call);
+    }
+    ctx.stroke();
+    ctx.fillStyle = look.missed;
+    for (let turn = first; turn < last; turn++) {
+      if (!turns[turn]?.faulted) continue;
       ctx.beginPath();
-      ctx.moveTo(x - 5, HEADER - 8);
-      ctx.lineTo(x + 5, HEADER - 8);
-      ctx.lineTo(x, HEADER);
+      ctx.arc(x(turn), y(turns[turn].budget), 2.5, 0, 7);
       ctx.fill();
     }
+    ctx.restore();
+    ctx.fillStyle = look.faint;
+    ctx.textAlign = "left";
+    ctx.fillText(`budget, up to ${short(most)}`, 6, AXIS + BAND / 2);
+    ctx.fillStyle = look.line;
+    ctx.fillRect(0, this.header - 1, width, 1);
   }
 }
 

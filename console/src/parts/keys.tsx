@@ -15,7 +15,6 @@ const KEYS: [string, [string, string][]][] = [
     ],
   ],
   ["One call", [["← →", "The call before and the one after"]]],
-  ["Timeline and one call", [["B", "Set or remove a bookmark"], ["[ ]", "To the bookmark before and the one after"]]],
   [
     "Reuse graph",
     [

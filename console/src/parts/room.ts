@@ -9,6 +9,7 @@ export interface Left {
 
 export function room({ cost, left, after }: Left): string {
   if (left === null) return "";
-  const when = after === null ? "in the end" : after ? `after the first ${number(after)}` : "from the start";
+  if (after === null) return `; ${number(left)} tokens kept free for what comes next`;
+  const when = after ? `after the first ${number(after)}` : "from the start";
   return `: it needed ${number(cost)} tokens, ${number(left)} were left ${when}`;
 }

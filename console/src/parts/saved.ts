@@ -1,7 +1,7 @@
 // Sums of what calls saved: rows by day, client, model, policy and what was sent, added up by one of them.
 import type { SavedRow } from "../types";
 
-export const GROUPS = ["day", "model", "client", "policy", "sent"] as const;
+export const GROUPS = ["day", "model", "day and model", "client", "policy", "sent"] as const;
 export type Group = (typeof GROUPS)[number];
 
 /** Sums of rows. `unpriced` calls are of models without a price: dollars are of the others. */
@@ -16,16 +16,18 @@ export interface Total {
   seen: number;
   billed: number;
   unpriced: number;
-  cost: number;
-  fullCost: number;
+  /** Null where no call has a price. */
+  cost: number | null;
+  fullCost: number | null;
   billedCost: number;
   wholeCost: number;
-  /** Models whose price is another's, and whose, each as a sentence without its full stop. */
-  pricedAs: string[];
+  /** Models whose price is another's, and whose. */
+  pricedAs: [string, string][];
 }
 
 export function total(name: string, rows: SavedRow[]): Total {
   const sum = (of: (row: SavedRow) => number) => rows.reduce((all, row) => all + of(row), 0);
+  const priced = rows.some((row) => row.cost !== null);
   return {
     name,
     calls: sum((row) => row.calls),
@@ -37,20 +39,23 @@ export function total(name: string, rows: SavedRow[]): Total {
     seen: sum((row) => row.seen),
     billed: sum((row) => row.billed),
     unpriced: sum((row) => (row.cost === null ? row.calls : 0)),
-    cost: sum((row) => row.cost ?? 0),
-    fullCost: sum((row) => row.full_cost ?? 0),
+    cost: priced ? sum((row) => row.cost ?? 0) : null,
+    fullCost: priced ? sum((row) => row.full_cost ?? 0) : null,
     billedCost: sum((row) => row.billed_cost ?? 0),
     wholeCost: sum((row) => row.whole_cost ?? 0),
-    pricedAs: rows.filter((row) => row.priced_as).map((row) => `${row.model} is priced as ${row.priced_as}`),
+    pricedAs: [...new Map(rows.filter((row) => row.priced_as).map((row) => [row.model, row.priced_as]))],
   };
 }
 
 /** One total for each value, days newest first, others by what they saved. */
 export function grouped(rows: SavedRow[], by: Group): Total[] {
   const found = new Map<string, SavedRow[]>();
-  for (const row of rows) found.set(row[by], [...(found.get(row[by]) ?? []), row]);
+  for (const row of rows) {
+    const name = by === "day and model" ? `${row.day} ${row.model || "unknown"}` : row[by];
+    found.set(name, [...(found.get(name) ?? []), row]);
+  }
   const totals = [...found].map(([name, some]) => total(name, some));
-  if (by === "day") return totals.sort((a, b) => (a.name < b.name ? 1 : -1));
+  if (by.startsWith("day")) return totals.sort((a, b) => (a.name < b.name ? 1 : -1));
   return totals.sort((a, b) => saved(b) - saved(a));
 }
 

@@ -12,8 +12,12 @@ export const Signed = ({ value, children }: { value: number; children: Component
     <>{children}</>
   );
 
-export const Cost = ({ cost, full }: { cost: number; full: number }) => (
-  <Signed value={full - cost}>
-    {dollars(cost)} instead of {dollars(full)}
-  </Signed>
-);
+/** What was paid instead of what the whole history would have cost; null where no call has a price. */
+export const Cost = ({ cost, full }: { cost: number | null; full: number | null }) =>
+  cost === null || full === null ? (
+    <>no price</>
+  ) : (
+    <Signed value={full - cost}>
+      {dollars(cost)} instead of {dollars(full)}
+    </Signed>
+  );

@@ -1,7 +1,7 @@
 // Which budget and policy: the server's advice on a session or on all, and what every policy costs for what it shows.
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { ask, isAbort, visited } from "../api";
+import { askWhole, isAbort, visited } from "../api";
 import { budgetOf, dollars, number, percent, plural } from "../format";
 import { Copy } from "../parts/copy";
 import { Curve } from "../parts/curve";
@@ -29,16 +29,6 @@ interface State {
 
 const START: State = { advice: null, options: [], at: "", error: null };
 
-/** Asks until it is complete, and tells each answer. */
-async function askWhole(of: Of, fields: object, stop: AbortSignal, tell: (view: View) => void): Promise<View> {
-  const [walker, more] = of === "all" ? ["advise_all", fields] : ["advise", { ...of, ...fields }];
-  for (;;) {
-    const view = await ask<View>(walker, { ...more, calls: CALLS }, stop);
-    tell(view);
-    if (view.complete !== false) return view;
-  }
-}
-
 /** The advice first, then policy after policy; where no policy is named, what the advice was made from. */
 function useAdvice(of: Of, policies: string[], started: boolean): State {
   const [state, setState] = useState<State>(START);
@@ -47,17 +37,20 @@ function useAdvice(of: Of, policies: string[], started: boolean): State {
     if (!started) return;
     const stop = new AbortController();
     const set = (change: Partial<State>) => setState((now) => ({ ...now, ...change }));
+    const [walker, named] = of === "all" ? ["advise_all", {}] : ["advise", of];
+    const whole = (fields: object, tell: (view: View) => void) =>
+      askWhole<View>(walker, { ...named, ...fields, calls: CALLS }, stop.signal, tell);
     const load = async () => {
       setState({ ...START, at: "advice" });
-      const { options: weighed } = await askWhole(of, {}, stop.signal, (advice) => set({ advice }));
+      const { options: weighed } = await whole({}, (advice) => set({ advice }));
       let options: AdvisedView[] = [];
       if (policies.length === 0) set({ options: weighed });
       for (const policy of policies.filter((name) => !LEFT_OUT.includes(name))) {
         set({ at: policy });
         const known = options;
         const fields = { policies: [policy], budgets: BUDGETS };
-        const whole = await askWhole(of, fields, stop.signal, (view) => set({ options: [...known, ...view.options] }));
-        options = [...known, ...whole.options];
+        const { options: made } = await whole(fields, (view) => set({ options: [...known, ...view.options] }));
+        options = [...known, ...made];
       }
       set({ at: "" });
     };

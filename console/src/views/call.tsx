@@ -1,11 +1,10 @@
 // One model call: the budget, what the model got, why, and what it would have got otherwise.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { number, percent, plural, short } from "../format";
-import { Bookmarks } from "../parts/bookmarks";
 import { Icon } from "../parts/icon";
 import { useAsk } from "../parts/load";
-import { nextMark, useMarks } from "../parts/marks";
 import { Empty, Failure, Loading } from "../parts/notes";
+import { TurnInput } from "../parts/places";
 import { address, go, readPlace } from "../route";
 import { numbersIn, type SessionData } from "../session";
 import type { CallView } from "../types";
@@ -41,7 +40,6 @@ export function Call({ place, data }: ViewProps) {
   const other = useAsk<CallView>("show_call", changed && known ? { ...fields, ...asked } : null, 150);
   const shown = changed ? (other.value?.explain.turn === turn ? other.value : null) : own.value;
   const error = changed ? other.error : own.error;
-  const [marks, toggleMark] = useMarks(place);
   // Keys may come faster than the view is drawn anew.
   const here = useRef(place);
   here.current = place;
@@ -55,11 +53,8 @@ export function Call({ place, data }: ViewProps) {
     const keys = (event: KeyboardEvent) => {
       if (event.target instanceof Element && event.target.closest("input, select, textarea, .scroll, [role=application]")) return;
       if (event.altKey || event.ctrlKey || event.metaKey) return;
-      const mark = event.key === "[" || event.key === "]" ? nextMark(marks, here.current.item ?? last, event.key === "[") : undefined;
-      if (mark !== undefined) goTo(mark);
       if (event.key === "ArrowLeft") move(-1);
       if (event.key === "ArrowRight") move(1);
-      if (event.key === "b") toggleMark(here.current.item ?? last);
     };
     addEventListener("keydown", keys);
     return () => removeEventListener("keydown", keys);
@@ -95,13 +90,7 @@ export function Call({ place, data }: ViewProps) {
           </button>
           <label class="turn">
             Turn{" "}
-            <input
-              type="number"
-              min={1}
-              max={last}
-              value={turn}
-              onChange={(event) => goTo(Math.round(Number(event.currentTarget.value)) || turn)}
-            />{" "}
+            <TurnInput turn={turn} last={last} onTurn={goTo} />{" "}
             of {number(last)}
           </label>
           <button class="icon" aria-label="Next turn" title="Next turn (→)" disabled={turn >= last} onClick={() => move(1)}>
@@ -118,8 +107,6 @@ export function Call({ place, data }: ViewProps) {
           onInput={(event) => goTo(Number(event.currentTarget.value))}
         />
         {own.value && <Summary view={shown ?? own.value} waiting={data.waiting && turn === last} />}
-        <span class="spring" />
-        <Bookmarks place={place} turn={turn} onGo={goTo} />
       </div>
       <Outcome data={data} turn={turn} session={place.session} branch={place.branch} />
       {own.value?.explain.turn === turn && !(data.waiting && turn === last) && (

@@ -3,6 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ask, isAbort } from "../api";
 import { number, plural } from "../format";
 import { together } from "../parts/remedies";
+import { ResultLink } from "../parts/places";
 import { room } from "../parts/room";
 import { Empty, Failure, Loading } from "../parts/notes";
 import { num, Table, text } from "../parts/table";
@@ -192,9 +193,7 @@ function Row({ miss, session, branch, found, onFind }: RowProps) {
         <a href={address(session, "call", miss.turn, branch)}>{number(miss.turn)}</a>
       </th>
       <td>
-        <a href={address(session, "result", miss.position, branch)}>
-          #{miss.position} {miss.name}
-        </a>
+        <ResultLink session={session} branch={branch} position={miss.position} name={miss.name} />
         {miss.shown !== "omitted" && <span class="tag warn">{miss.shown}</span>}
       </td>
       <td>

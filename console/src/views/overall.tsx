@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { number, percent, plural, short } from "../format";
 import { useAsk } from "../parts/load";
 import { Empty, Failure, Figure, Loading } from "../parts/notes";
+import { COUNTED, OwnPrices, useOwnPrices } from "../parts/prices";
 import { Cost, Signed } from "../parts/signed";
 import { num, Table, text } from "../parts/table";
 import { GROUPS, type Group, grouped, saved, type Total, total } from "../parts/saved";
@@ -11,7 +12,7 @@ import { Weighed } from "./advice";
 
 export function Overall() {
   const [by, setBy] = useState<Group>("day");
-  const found = useAsk<TotalSavingsView>("total_savings", {});
+  const found = useAsk<TotalSavingsView>("total_savings", { prices: useOwnPrices() });
   if (found.error !== null) return <Failure error={found.error} again={found.again} />;
   if (found.value === null) return <Loading what="Adding up…" />;
   const { sessions, counted, rows } = found.value;
@@ -43,7 +44,7 @@ export function Overall() {
       <dl class="figures">
         <Figure name="Tokens saved" value={<Signed value={saved(all)}>{short(saved(all))}</Signed>} hint={`${number(saved(all))} prompt tokens`} />
         <Figure name="Share of whole histories saved" value={<Share sums={all} />} />
-        <Figure name="Cost, counted" value={<Cost cost={all.cost} full={all.fullCost} />} hint="Tokens counted here, at the models’ prices" />
+        <Figure name="Cost, counted" value={<Cost cost={all.cost} full={all.fullCost} />} hint={COUNTED} />
         {all.billed > 0 && (
           <Figure
             name={`Billed, ${plural(all.billed, "call")}`}
@@ -56,9 +57,8 @@ export function Overall() {
       <p class="hint">
         Counted when the calls of {counted === sessions ? plural(sessions, "session") : `${number(counted)} of ${number(sessions)} sessions`} were made.
         {counted < sessions && " The others were only recorded, or are older than that: their own pages recompute them."}
-        {all.unpriced > 0 && ` ${plural(all.unpriced, "call")} of models without a price are not in the dollars.`}
-        {[...new Set(groups.flatMap((sums) => sums.pricedAs))].map((told) => ` ${told}.`)}
       </p>
+      <OwnPrices unpriced={all.unpriced} pricedAs={all.pricedAs} />
       <Table label={`Savings by ${NAMES[by].toLowerCase()}`} kind={by} columns={[text(NAMES[by]), ...SUMS]} foot={<Line sums={all} />}>
         {groups.map((sums) => (
           <Line key={sums.name} sums={sums} />
@@ -97,7 +97,10 @@ function Line({ sums }: { sums: Total }) {
           <Share sums={sums} />
         </small>
       </td>
-      <td class="num">{sums.unpriced === sums.calls ? "–" : <Cost cost={sums.cost} full={sums.fullCost} />}</td>
+      <td class="num">
+        <Cost cost={sums.cost} full={sums.fullCost} />
+        {sums.cost !== null && sums.unpriced > 0 && <small> {plural(sums.unpriced, "call")} without a price</small>}
+      </td>
       <td class="num">{sums.billed === 0 ? "–" : <Cost cost={sums.billedCost} full={sums.wholeCost} />}</td>
       <td class="num">{sums.drawn ? percent(sums.seen / sums.drawn) : "–"}</td>
     </tr>
@@ -106,16 +109,13 @@ function Line({ sums }: { sums: Total }) {
 
 const Share = ({ sums }: { sums: Total }) => <>{percent(sums.capped ? saved(sums) / sums.capped : 0)}</>;
 
-const NAMES: Record<Group, string> = { day: "Day (UTC)", model: "Model", client: "Client", policy: "Policy", sent: "Sent" };
+const NAMES: Record<Group, string> = { day: "Day (UTC)", model: "Model", "day and model": "Day and model", client: "Client", policy: "Policy", sent: "Sent" };
 
 const TERMS: [string, string][] = [
   ["Calls", "Model calls whose answer was recorded."],
   ["Whole", "Prompt tokens with the whole history: what would have been sent otherwise, at most the model’s window."],
   ["Sent", "Prompt tokens that went to the model. “Whole” and “held out” calls were sent with everything, so they saved nothing."],
-  [
-    "Cost",
-    "Dollars, instead of what the whole history would have cost, at the setting’s own prices, else at list prices. What the call before had sent is taken from the provider’s cache; where writing to the cache is charged, the rest is taken as written.",
-  ],
+  ["Cost", COUNTED],
   [
     "Billed",
     "By the provider’s own counts, for calls through the proxy. What the whole history would have been is an estimate: the same count and the tokens left out, cached as far as the whole prompt before was.",

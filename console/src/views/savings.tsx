@@ -1,9 +1,10 @@
 // What rendering saved in this session, and what other policies would have.
 import { useEffect, useState } from "preact/hooks";
-import { ask, isAbort } from "../api";
+import { askWhole, isAbort } from "../api";
 import { dollars, number, percent, short } from "../format";
 import { Chart } from "../parts/chart";
 import { Failure, Figure, Loading } from "../parts/notes";
+import { COUNTED, OwnPrices, useOwnPrices } from "../parts/prices";
 import { Cost, Signed } from "../parts/signed";
 import { num, Table, text } from "../parts/table";
 import type { SessionData } from "../session";
@@ -16,14 +17,7 @@ function useWhole<T extends { complete: boolean }>(walker: string, fields: objec
   const [state, setState] = useState<{ value: T | null; error: unknown }>({ value: null, error: null });
   useEffect(() => {
     const stop = new AbortController();
-    const load = async () => {
-      for (;;) {
-        const value = await ask<T>(walker, fields, stop.signal);
-        setState({ value, error: null });
-        if (value.complete) return;
-      }
-    };
-    load().catch((error) => !isAbort(error) && setState((now) => ({ ...now, error })));
+    askWhole<T>(walker, fields, stop.signal, (value) => setState({ value, error: null })).catch((error) => !isAbort(error) && setState((now) => ({ ...now, error })));
     return () => stop.abort();
   }, [walker, JSON.stringify(fields), stamp]);
   return state;
@@ -31,7 +25,7 @@ function useWhole<T extends { complete: boolean }>(walker: string, fields: objec
 
 export function Savings({ place, data }: ViewProps) {
   const { session, branch } = place;
-  const own = useWhole<SavingsView>("savings", { session, branch }, data.last);
+  const own = useWhole<SavingsView>("savings", { session, branch, prices: useOwnPrices() }, data.last);
   if (own.error !== null) return <Failure error={own.error} />;
   if (!own.value) return <Loading what="Adding up…" />;
   const { totals, columns, complete } = own.value;
@@ -50,16 +44,7 @@ export function Savings({ place, data }: ViewProps) {
           value={<Signed value={saved}>{`${short(saved)}, ${percent(totals.full ? saved / totals.full : 0)}`}</Signed>}
           hint={`${number(saved)} of the ${number(totals.full)} of whole histories`}
         />
-        <Figure
-          name="Cost, paper’s formula"
-          value={<Cost cost={totals.cost.paper} full={totals.full_cost.paper} />}
-          hint={totals.over_budget ? "Full history’s cached fraction for both" : "The whole history fits the budget; the formula is for runs that exceed it"}
-        />
-        <Figure
-          name="Cost, true prefix"
-          value={<Cost cost={totals.cost.prefix} full={totals.full_cost.prefix} />}
-          hint="Cached is what a prompt begins with of the prompt before it: what is shown changes, so less of it is cached"
-        />
+        <Figure name="Cost, counted" value={<Cost cost={totals.cost} full={totals.full_cost} />} hint={COUNTED} />
         <Figure
           name="Recall so far"
           value={totals.recall === null ? "–" : percent(totals.recall)}
@@ -76,22 +61,16 @@ export function Savings({ place, data }: ViewProps) {
             { name: "shown", values: series.prompt, colour: "complete" },
           ]}
         />
-        <Chart
-          label="Cost so far, paper’s formula"
-          format={dollars}
-          series={[
-            { name: "full history", values: series.paper_full, colour: "muted" },
-            { name: "shown", values: series.paper, colour: "complete" },
-          ]}
-        />
-        <Chart
-          label="Cost so far, true prefix"
-          format={dollars}
-          series={[
-            { name: "full history", values: series.prefix_full, colour: "muted" },
-            { name: "shown", values: series.prefix, colour: "complete" },
-          ]}
-        />
+        {totals.cost !== null && (
+          <Chart
+            label="Cost so far, counted"
+            format={dollars}
+            series={[
+              { name: "full history", values: series.full_cost, colour: "muted" },
+              { name: "shown", values: series.cost, colour: "complete" },
+            ]}
+          />
+        )}
         <Chart
           label="Recall so far"
           format={percent}
@@ -99,6 +78,7 @@ export function Savings({ place, data }: ViewProps) {
           series={[{ name: "later-used results in view", values: events.map((all, index) => (all ? seen[index] / all : null)), colour: "complete" }]}
         />
       </div>
+      <OwnPrices unpriced={totals.unpriced} pricedAs={Object.entries(totals.priced_as)} />
       <Advice data={data} />
       <Compare data={data} />
     </div>
@@ -123,12 +103,11 @@ const COLUMNS = [
   num("Recall"),
   num("Prompt tokens"),
   num("Cached"),
-  num("Paper’s formula"),
-  num("True prefix"),
+  num("Cost, counted", COUNTED),
 ];
 
 function Comparison({ data }: { data: SessionData }) {
-  const found = useWhole<CompareView>("compare_policies", { session: data.key, branch: data.branch }, data.last);
+  const found = useWhole<CompareView>("compare_policies", { session: data.key, branch: data.branch, prices: useOwnPrices() }, data.last);
   if (found.error !== null) return <Failure error={found.error} />;
   if (!found.value) return <Loading what="Comparing policies…" />;
   const { policies, complete } = found.value;
@@ -137,8 +116,7 @@ function Comparison({ data }: { data: SessionData }) {
     return complete ? Math[most ? "max" : "min"](...values) : null;
   };
   const recall = best((view) => view.recall, true);
-  const paper = best((view) => view.cost.paper, false);
-  const prefix = best((view) => view.cost.prefix, false);
+  const least = best((view) => view.cost, false);
   return (
     <>
       {!complete && <Loading what={`${number(Math.min(...policies.map((view) => view.turns)))} of ${number(data.last)} turns`} />}
@@ -156,8 +134,7 @@ function Comparison({ data }: { data: SessionData }) {
               {short(view.prompt)} <small>{percent(view.full ? view.prompt / view.full : 0)}</small>
             </td>
             <td class="num">{percent(view.prompt ? view.cached / view.prompt : 0)}</td>
-            <td class={view.cost.paper === paper ? "num best" : "num"}>{dollars(view.cost.paper)}</td>
-            <td class={view.cost.prefix === prefix ? "num best" : "num"}>{dollars(view.cost.prefix)}</td>
+            <td class={view.cost !== null && view.cost === least ? "num best" : "num"}>{view.cost === null ? "no price" : dollars(view.cost)}</td>
           </tr>
         ))}
       </Table>

@@ -3,7 +3,6 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, visited } from "../api";
 import { ago, budgetOf, date, number, percent, plural, short } from "../format";
 import { useAsk, useInterval } from "../parts/load";
-import { forgetMarks, useSharedMarks } from "../parts/marks";
 import { Empty, Failure, Figure, Loading } from "../parts/notes";
 import { Signed } from "../parts/signed";
 import { stateOf } from "../parts/state";
@@ -38,7 +37,6 @@ export function Session({ place }: { place: Place }) {
   const [problem, setProblem] = useState<unknown>(null);
   const [sharing, setSharing] = useState(false);
   useInterval(about.again, 10_000);
-  useSharedMarks(place);
   const tabs = useRef<HTMLElement>(null);
   // On a phone the tabs are wider than the page.
   useEffect(() => {
@@ -59,7 +57,6 @@ export function Session({ place }: { place: Place }) {
     if (!confirm(`Delete the session “${session}” for good?`)) return;
     try {
       await ask("delete_session", { session });
-      forgetMarks(session);
       go("#/");
     } catch (error) {
       setProblem(error);

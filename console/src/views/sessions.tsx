@@ -1,13 +1,13 @@
 // Every session of the user: searched, paged, kept up to date.
 import { useEffect, useState } from "preact/hooks";
 import { ask } from "../api";
-import { ago, date, number, percent, plural, short } from "../format";
+import { ago, date, dollars, number, percent, plural, short } from "../format";
 import { Icon } from "../parts/icon";
 import { Importing } from "../parts/importing";
 import { useAsk, useInterval } from "../parts/load";
-import { forgetMarks } from "../parts/marks";
 import { Empty, Failure, Loading } from "../parts/notes";
-import { num, Table, text, unseen } from "../parts/table";
+import { COUNTED, useOwnPrices } from "../parts/prices";
+import { type Column, num, type Sorted, sortable, Table, text, unseen } from "../parts/table";
 import { address, go } from "../route";
 import type { SessionPage, SessionView } from "../types";
 
@@ -20,14 +20,21 @@ export function Sessions() {
   const [cursors, setCursors] = useState<string[]>([""]);
   const [doomed, setDoomed] = useState<string | null>(null);
   const [problem, setProblem] = useState<unknown>(null);
-  const page = useAsk<SessionPage>("list_sessions", { limit: PAGE, cursor: cursors[cursors.length - 1], query });
+  const [since, setSince] = useState("");
+  const [sort, setSort] = useState<Sorted<string>>({ key: "", down: true });
+  const prices = useOwnPrices();
+  const page = useAsk<SessionPage>("list_sessions", { limit: PAGE, cursor: cursors[cursors.length - 1], query, since, sort: sort.key, prices });
+  const columns = COLUMNS.map(([key, column]) =>
+    key === "" ? column : sortable(column, key, sort, ({ key, down }) => change(() => setSort(down ? { key, down } : { key: "", down: true }))),
+  );
+  const change = (what: () => void) => {
+    what();
+    setCursors([""]);
+  };
   useInterval(page.again, LIVE_MS);
   useEffect(() => {
     if (typed.trim() === query) return;
-    const timer = setTimeout(() => {
-      setQuery(typed.trim());
-      setCursors([""]);
-    }, 200);
+    const timer = setTimeout(() => change(() => setQuery(typed.trim())), 200);
     return () => clearTimeout(timer);
   }, [typed]);
   const sessions = page.value?.sessions ?? [];
@@ -36,7 +43,6 @@ export function Sessions() {
     setDoomed(null);
     try {
       await ask("delete_session", { session });
-      forgetMarks(session);
       setProblem(null);
     } catch (error) {
       setProblem(error);
@@ -58,11 +64,14 @@ export function Sessions() {
           <Icon name="search" />
           <input
             type="search"
-            placeholder="Search by name"
-            aria-label="Search sessions by name"
+            placeholder="Name, model, client or folder"
+            aria-label="Search sessions by name, model, client or folder"
             value={typed}
             onInput={(event) => setTyped(event.currentTarget.value)}
           />
+        </label>
+        <label>
+          Active since <input type="date" value={since} onChange={(event) => change(() => setSince(event.currentTarget.value))} />
         </label>
         <Importing onDone={imported} onFailure={setProblem} />
         <span class="live" title={`Checked every ${LIVE_MS / 1000} seconds`}>
@@ -72,9 +81,9 @@ export function Sessions() {
       {problem !== null && <Failure error={problem} />}
       {page.error !== null && <Failure error={page.error} again={page.again} />}
       {page.value === null && page.busy && <Loading what="Loading sessions…" />}
-      {page.value !== null && sessions.length === 0 && <NoSessions query={query} />}
+      {page.value !== null && sessions.length === 0 && <NoSessions wanted={[query && `“${query}”`, since && `activity since ${since}`].filter(Boolean).join(" and ")} />}
       {sessions.length > 0 && (
-        <Table label="Sessions" kind="sessions" columns={COLUMNS}>
+        <Table label="Sessions" kind="sessions" columns={columns}>
           {sessions.map((view) => (
             <Row
               key={view.session}
@@ -103,15 +112,17 @@ export function Sessions() {
   );
 }
 
-const COLUMNS = [
-  text("Session"),
-  num("Turns"),
-  num("Results"),
-  num("Size"),
-  num("Tokens saved", "Prompt tokens left out so far, of those of the whole history, as counted when calls were made"),
-  num("In view", "Share of the results that answers used which were shown complete"),
-  text("Last activity"),
-  unseen("Actions"),
+/** Each with what the server sorts by. */
+const COLUMNS: [string, Column][] = [
+  ["", text("Session")],
+  ["turns", num("Turns")],
+  ["", num("Results")],
+  ["tokens", num("Size")],
+  ["saved", num("Tokens saved", "Prompt tokens left out so far, of those of the whole history, as counted when calls were made")],
+  ["cost", num("Cost, counted", COUNTED)],
+  ["", num("In view", "Share of the results that answers used which were shown complete")],
+  ["last", text("Last activity")],
+  ["", unseen("Actions")],
 ];
 
 interface RowProps {
@@ -124,14 +135,15 @@ interface RowProps {
 }
 
 function Row({ view, doomed, onExport, onAsk, onKeep, onDelete }: RowProps) {
-  const { calls, full, prompt, drawn, seen } = view.counted;
+  const { calls, full, prompt, drawn, seen, models, cost } = view.counted;
   const none = calls === 0 ? "Only recorded: open the session to recompute its calls" : undefined;
+  const said = [view.client, models.join(", "), view.about].filter(Boolean).join(" · ");
   return (
     <tr>
       <th scope="row">
         <a href={address(view.session)}>{view.session}</a>
         {view.branches > 1 && <span class="tag">{plural(view.branches, "branch", "branches")}</span>}
-        {(view.client || view.about) && <small class="about">{[view.client, view.about].filter(Boolean).join(" · ")}</small>}
+        {said && <small class="about">{said}</small>}
       </th>
       <td class="num">{number(view.turns)}</td>
       <td class="num">{number(view.results)}</td>
@@ -140,6 +152,9 @@ function Row({ view, doomed, onExport, onAsk, onKeep, onDelete }: RowProps) {
       </td>
       <td class="num" title={none ?? `${number(full - prompt)} prompt tokens in ${plural(calls, "call")}`}>
         {calls === 0 ? "–" : short(full - prompt)} {full > 0 && <small>{percent((full - prompt) / full)}</small>}
+      </td>
+      <td class="num" title={none}>
+        {cost === null ? "–" : dollars(cost)}
       </td>
       <td class="num" title={none ?? `${number(seen)} of ${number(drawn)} results that answers drew on`}>
         {drawn === 0 ? "–" : percent(seen / drawn)}
@@ -169,8 +184,8 @@ function Row({ view, doomed, onExport, onAsk, onKeep, onDelete }: RowProps) {
   );
 }
 
-function NoSessions({ query }: { query: string }) {
-  if (query) return <Empty title={`No session’s name has “${query}” in it`} />;
+function NoSessions({ wanted }: { wanted: string }) {
+  if (wanted) return <Empty title={`No session has ${wanted}`} />;
   return (
     <Empty title="No sessions yet">
       <p>

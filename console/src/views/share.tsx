@@ -26,6 +26,11 @@ export function Share({ session }: { session: string }) {
   return (
     <section class="sharing note" aria-label="Read-only links">
       <p>Whoever has a link sees this session’s views, and nothing else, until it expires or you revoke it.</p>
+      {LOOPBACK.test(location.hostname) && (
+        <p class="hint">
+          These links name {location.host}, which only this machine reaches. For others, serve on an address that they reach (<code>contextrender serve --host</code>) or tunnel to it, and open the console there.
+        </p>
+      )}
       <form class="searching" onSubmit={make}>
         <label>
           Days <input name="days" type="number" min="0.01" max="365" step="any" defaultValue="7" required />
@@ -46,6 +51,8 @@ export function Share({ session }: { session: string }) {
     </section>
   );
 }
+
+const LOOPBACK = /^(localhost|127\..*|\[::1\])$/;
 
 const COLUMNS = [text("For"), text("Until"), text("Link"), unseen("Actions")];
 

@@ -2,16 +2,16 @@
 // Long because pointer, keyboard and details all follow the one grid.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { plural } from "../format";
-import { Bookmarks } from "../parts/bookmarks";
 import { type Cell, Grid, type Look } from "../parts/grid";
 import { Icon } from "../parts/icon";
-import { nextMark, useMarks } from "../parts/marks";
 import { Minimap } from "../parts/minimap";
 import { address, go, useOption } from "../route";
 import { colour, useDark } from "../theme";
 import type { ViewProps } from "./props";
 import { Legend } from "./timeline/legend";
 import { Life, said } from "./timeline/life";
+import { Rebuilds } from "./timeline/rebuilds";
+import { LIVE, rebuildsOf } from "./timeline/rebuilt";
 import { chooseRows, type Order } from "./timeline/rows";
 
 const ZOOMS = [1, 2, 3, 4, 6, 8, 11, 15, 20];
@@ -33,18 +33,19 @@ export function Timeline({ place, data }: ViewProps) {
     () => chooseRows(data, tool, order, onlyUsed),
     [data.version, tool, order, onlyUsed],
   );
+  const rebuilds = useMemo(() => (data.policy === LIVE ? rebuildsOf(data.turns) : []), [data.version]);
   const grid = useMemo(() => (canvas.current ? new Grid(canvas.current, data) : null), [canvas.current, data]);
   const look = useMemo(readLook, [dark]);
   const turns = data.columns;
 
   const narrow = size.width < 640;
+  const header = grid?.header ?? 22;
   const gutter = narrow ? 110 : 190;
   const fitCell = Math.min(40, (size.width - gutter) / Math.max(1, turns)) || 1;
   const cell = zoom === null ? fitCell : ZOOMS[zoom];
-  const fitRow = Math.min(20, (size.height - 22) / Math.max(1, rows.length)) || 1;
+  const fitRow = Math.min(20, (size.height - header) / Math.max(1, rows.length)) || 1;
   const height = zoom === null ? fitRow : Math.max(Math.min(20, cell + 2), 1);
-  const [marks, toggleMark] = useMarks(place);
-  if (grid) Object.assign(grid, { gutter, cell, height, rows, bookmarks: marks });
+  if (grid) Object.assign(grid, { gutter, cell, height, rows, rebuilds: rebuilds.map(({ turn }) => turn) });
 
   const draw = () => {
     if (!grid || !box.current) return;
@@ -76,14 +77,7 @@ export function Timeline({ place, data }: ViewProps) {
     if (x < view.scrollLeft) view.scrollLeft = x;
     if (x + cell > view.scrollLeft + size.width - gutter) view.scrollLeft = x + cell - size.width + gutter;
     if (y < view.scrollTop) view.scrollTop = y;
-    if (y + height > view.scrollTop + size.height - 22) view.scrollTop = y + height - size.height + 22;
-  };
-  const goTo = (turn: number) => {
-    const to = { turn: Math.min(turns, turn) - 1, row: cursor?.row ?? 0 };
-    setFollow(false);
-    setHover(null);
-    setCursor(to);
-    reveal(to);
+    if (y + height > view.scrollTop + size.height - header) view.scrollTop = y + height - size.height + header;
   };
   const keys = (event: KeyboardEvent) => {
     if ((event.ctrlKey || event.metaKey) && !event.key.startsWith("Arrow")) return;
@@ -104,8 +98,6 @@ export function Timeline({ place, data }: ViewProps) {
       reveal(to);
     } else if (event.key === "Enter" && cursor) go(address(place.session, "call", cursor.turn + 1, place.branch));
     else if (event.key === "r" && cursor) go(address(place.session, "result", data.results[rows[cursor.row]].position, place.branch));
-    else if (event.key === "b") toggleMark(now.turn + 1);
-    else if (event.key === "[" || event.key === "]") goTo(nextMark(marks, now.turn + 1, event.key === "[") ?? now.turn + 1);
     else if (event.key === "+" || event.key === "=") change(1);
     else if (event.key === "-") change(-1);
     else if (event.key === "Escape") setCursor(null);
@@ -117,12 +109,12 @@ export function Timeline({ place, data }: ViewProps) {
     const next = Math.min(ZOOMS.length - 1, Math.max(0, (now < 0 ? ZOOMS.length - 1 : now) + by));
     const view = box.current!;
     const middle = (view.scrollLeft + (size.width - gutter) / 2) / cell;
-    const centre = (view.scrollTop + (size.height - 22) / 2) / height;
+    const centre = (view.scrollTop + (size.height - header) / 2) / height;
     const tall = Math.max(Math.min(20, ZOOMS[next] + 2), 1);
     setZoom(next);
     requestAnimationFrame(() => {
       view.scrollLeft = middle * ZOOMS[next] - (size.width - gutter) / 2;
-      view.scrollTop = centre * tall - (size.height - 22) / 2;
+      view.scrollTop = centre * tall - (size.height - header) / 2;
     });
   };
   useEffect(() => {
@@ -131,7 +123,7 @@ export function Timeline({ place, data }: ViewProps) {
     if (order === "created") box.current.scrollTop = box.current.scrollHeight;
   }, [follow, turns, zoom, rows.length]);
   const focus = hover ?? cursor;
-  const extent = { width: gutter + turns * cell, height: 22 + rows.length * height };
+  const extent = { width: gutter + turns * cell, height: header + rows.length * height };
 
   return (
     <div class="timeline">
@@ -140,7 +132,7 @@ export function Timeline({ place, data }: ViewProps) {
         ref={box}
         tabIndex={0}
         role="application"
-        aria-label={`Timeline of ${plural(turns, "turn")} and ${plural(rows.length, "result")}. Arrow keys move, Enter opens the call, R the result, B bookmarks the turn, brackets go from bookmark to bookmark.`}
+        aria-label={`Timeline of ${plural(turns, "turn")} and ${plural(rows.length, "result")}. Arrow keys move, Enter opens the call and R the result.`}
         onScroll={redraw}
         onKeyDown={keys}
         onPointerMove={(event) => setHover(pick(event))}
@@ -157,8 +149,7 @@ export function Timeline({ place, data }: ViewProps) {
       {zoom !== null && grid && box.current && (
         <Minimap grid={grid} look={look} box={box.current} onMove={() => setFollow(false)} />
       )}
-      <Life place={place} data={data} cell={focus} rows={rows} />
-      <Bookmarks place={place} turn={cursor && cursor.turn >= 0 ? cursor.turn + 1 : null} onGo={goTo} />
+      <Life place={place} data={data} cell={focus} rows={rows} rebuild={rebuilds.find(({ turn }) => turn === (focus?.turn ?? -2) + 1)} />
       <p class="hidden" role="status">
         {cursor && !hover ? said(data, cursor, rows) : ""}
       </p>
@@ -202,6 +193,7 @@ export function Timeline({ place, data }: ViewProps) {
           </button>
         </span>
       </div>
+      <Rebuilds place={place} data={data} rebuilds={rebuilds} />
     </div>
   );
 }
@@ -219,6 +211,5 @@ function readLook(): Look {
     missed: colour("missed"),
     cursor: colour("text"),
     band: colour("band"),
-    mark: colour("accent"),
   };
 }

@@ -1,8 +1,7 @@
 // What each tool's results weigh, and what became of them: from the calls as far as they are loaded.
 import { useMemo, useState } from "preact/hooks";
 import { number, percent, plural, short } from "../format";
-import { Icon } from "../parts/icon";
-import { type Column, Table } from "../parts/table";
+import { type Sorted, sortable, Table } from "../parts/table";
 import { address } from "../route";
 import type { ViewProps } from "./props";
 import { KEYS, type Key, orderBy, toolsOf } from "./tools/figures";
@@ -20,25 +19,14 @@ const HEADS: Record<Key, [string, string]> = {
 };
 
 export function Tools({ place, data }: ViewProps) {
-  const [sort, setSort] = useState<{ key: Key; down: boolean }>({ key: "tokens", down: true });
+  const [sort, setSort] = useState<Sorted<Key>>({ key: "tokens", down: true });
   const tools = useMemo(() => toolsOf(data.tools, data.results, data.usedAt, data.turns), [data.version]);
   const rows = useMemo(() => orderBy(tools, sort.key, sort.down), [tools, sort]);
   const unused = tools.reduce((sum, tool) => sum + tool.unused, 0);
   const all = tools.reduce((sum, tool) => sum + tool.tokens, 0);
-  const columns = KEYS.map((key): Column => {
-    const on = sort.key === key;
+  const columns = KEYS.map((key) => {
     const [name, hint] = HEADS[key];
-    return {
-      name: (
-        <button class="sort" onClick={() => setSort({ key, down: on ? !sort.down : key !== "name" })}>
-          {name}
-          {on && <Icon name={sort.down ? "down" : "up"} />}
-        </button>
-      ),
-      hint,
-      num: key !== "name",
-      sorted: on ? (sort.down ? "descending" : "ascending") : "none",
-    };
+    return sortable({ name, hint, num: key !== "name" }, key, sort, setSort, key !== "name");
   });
   return (
     <div class="tools">

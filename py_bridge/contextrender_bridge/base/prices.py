@@ -40,6 +40,14 @@ class Price:
             + self.output * usage.output
         )
 
+    def counted(self, prompt: int, cached: int, output: int) -> float:
+        """The same of tokens counted here, of which the prompt before had the `cached` ones.
+
+        Where a provider charges for writing to its cache, what is new is taken as written there.
+        """
+        fresh = max(prompt - cached, 0)
+        return self.written * fresh + self.read * cached + self.output * output
+
 
 @dataclass(frozen=True)
 class Prices:

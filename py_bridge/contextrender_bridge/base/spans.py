@@ -27,8 +27,19 @@ def span(name: str, parent: str = "", **attributes: str | int) -> AbstractContex
     """
     if _start is None:
         return _NOTHING
-    told = {key.replace("__", "."): value for key, value in attributes.items()}
-    return _start(name, told, parent)
+    return _start(name, _named(attributes), parent)
+
+
+def tell(**attributes: str | int | bool) -> None:
+    """Adds to the span that this is done in."""
+    if _start is not None:
+        trace: Any = importlib.import_module("opentelemetry.trace")
+        trace.get_current_span().set_attributes(_named(attributes))
+
+
+def _named(attributes: Attributes) -> Attributes:
+    """Without what is not known."""
+    return {key.replace("__", "."): value for key, value in attributes.items() if value != ""}
 
 
 def use_opentelemetry(provider: Any = None) -> None:

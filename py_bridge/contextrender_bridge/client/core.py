@@ -219,7 +219,7 @@ class Core(Connection):
     ) -> Flow[SessionPage]:
         """A page of the caller's sessions, newest first; its `next` is the next page's cursor.
 
-        With a `query`, only those with it in their name.
+        With a `query`, only those with it in their name, folder, client or model.
         """
         fields = {"limit": limit, "cursor": cursor, "query": query}
         return cast(SessionPage, (yield from self.call("list_sessions", fields, token)))

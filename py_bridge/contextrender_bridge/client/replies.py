@@ -44,7 +44,7 @@ class ResultView(TypedDict):
     """Why one result was shown or not: age, c (`reuse`), s (`relevance`), U (`usefulness`), the
     score it last had, what it costs with its call, when it was taken, or else the reason. Of one
     that found no room, the tokens `left` when it first no longer fitted, `after` so many had
-    been taken.
+    been taken. `pinned`: its caller asked to keep it.
     """
 
     position: int
@@ -62,6 +62,7 @@ class ResultView(TypedDict):
     reason: str
     left: int | None
     after: int | None
+    pinned: bool
     uses: list[UseView]
 
 
@@ -148,8 +149,9 @@ class SyncView(TypedDict):
 class CountedView(TypedDict):
     """What a session's answered calls came to when they were made (`engine.call.ledger`): prompt
     tokens with the whole history, at most the model's window (`full`), and of what was sent;
-    results that answers drew on, and those of them that they had complete. No calls: they were
-    only recorded, or not answered yet.
+    results that answers drew on, and those of them that they had complete; the models that were
+    called, and dollars at their prices (None: no call has one). No calls: they were only
+    recorded, or not answered yet.
     """
 
     calls: int
@@ -157,6 +159,8 @@ class CountedView(TypedDict):
     prompt: int
     drawn: int
     seen: int
+    models: list[str]
+    cost: float | None
 
 
 class SessionView(TypedDict):

@@ -69,6 +69,26 @@ def test_a_requests_walker_and_storage_are_inside_each_other(
     assert CANARY not in "".join(one.to_json() for one in made)
 
 
+def test_a_rendering_tells_its_counts(tmp_path: Path, told: InMemorySpanExporter) -> None:
+    fields = {"session": "s", "messages": OVERSIZED, "budget": 3000, "model": "gpt-4o"}
+    with embedded(tmp_path / "data") as service:
+        told.clear()
+        reply = asyncio.run(ask(service.app, service.token, "render", fields))
+    view = reply.json()["reports"][0]
+    (walker,) = by_name(told.get_finished_spans(), "walker render")
+    tokens = view["tokens"]
+    assert walker.attributes == {
+        "gen_ai.request.model": "gpt-4o",
+        "gen_ai.usage.input_tokens": tokens["after"] + tokens["outside"],
+        "contextrender.tokens_before": tokens["before"] + tokens["outside"],
+        "contextrender.budget": 3000,
+        "contextrender.results_shown": len(view["visible"]),
+        "contextrender.results_omitted": len(view["omitted"]),
+        "contextrender.results_back": 0,
+        "contextrender.missed_before": False,
+    }
+
+
 def test_provider_calls_tell_the_model_and_no_contents(
     told: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ import { number, plural } from "../../format";
 import { useAsk } from "../../parts/load";
 import { Marked } from "../../parts/marked";
 import { Failure, Loading } from "../../parts/notes";
-import { address } from "../../route";
+import { ResultLink } from "../../parts/places";
 import type { SessionData } from "../../session";
 import type { ContentView, MissesView, TurnView } from "../../types";
 
@@ -67,9 +67,7 @@ export function Answer({ data, turn, position, session, branch }: Props) {
         <ul class="drawn" aria-label="What it drew on">
           {value.drawn.map((drawn) => (
             <li key={drawn.position} class={missed.some((miss) => miss.position === drawn.position) ? "bad" : ""}>
-              <a href={address(session, "result", drawn.position, branch)}>
-                #{drawn.position} {drawn.name}
-              </a>{" "}
+              <ResultLink session={session} branch={branch} position={drawn.position} name={drawn.name} />{" "}
               {drawn.values.slice(0, 12).map((found) => (
                 <code key={found} class={lacking.has(found) ? "lacking" : ""}>
                   {found}{" "}

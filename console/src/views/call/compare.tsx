@@ -4,7 +4,7 @@ import { number, plural, signed } from "../../format";
 import { useAsk } from "../../parts/load";
 import { Failure, Loading } from "../../parts/notes";
 import { Table, num, text } from "../../parts/table";
-import { address } from "../../route";
+import { ResultLink, TurnInput } from "../../parts/places";
 import type { CallView } from "../../types";
 import { type Changed, differenceOf, type Form } from "./prompts";
 
@@ -44,14 +44,7 @@ export function Compare({ session, branch, turn, last, asked, other, onOther }: 
           <p class="toolbar">
             <label class="turn">
               Turn{" "}
-              <input
-                type="number"
-                min={1}
-                max={last}
-                value={other}
-                aria-label="Compare with turn"
-                onChange={(event) => onOther(Math.min(last, Math.max(1, Math.round(Number(event.currentTarget.value)) || turn)))}
-              />
+              <TurnInput turn={other} last={last} label="Compare with turn" onTurn={onOther} />
             </label>
             {difference && left.value && right.value && !right.busy && (
               <span role="status">
@@ -86,7 +79,7 @@ function Row({ row: { line, position, left, right }, session, branch }: { row: C
   return (
     <tr>
       <th scope="row">
-        {line.role === "tool" ? <a href={address(session, "result", position, branch)}>#{position} {line.name}</a> : `#${position} ${line.role}`}
+        {line.role === "tool" ? <ResultLink session={session} branch={branch} position={position} name={line.name} /> : `#${position} ${line.role}`}
       </th>
       <td class={left === "out" ? "muted" : right === "out" ? "bad" : ""}>{FORMS[left]}</td>
       <td class={right === "out" ? "muted" : left === "out" ? "good" : ""}>{left === right ? `${FORMS[right]}, but other words or calls` : FORMS[right]}</td>

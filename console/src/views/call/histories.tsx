@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { ask } from "../../api";
 import { number, plural } from "../../format";
-import { address } from "../../route";
+import { ResultLink } from "../../parts/places";
 import { MORE } from "./page";
 import type { CallLine, CallView, ContentView, MessageLine } from "../../types";
 
@@ -117,9 +117,7 @@ function Message({ line, full, session, branch }: Props & { line: MessageLine; f
       <header>
         <strong>{ROLES[line.role] ?? line.role}</strong>
         {line.role === "tool" ? (
-          <a href={address(session, "result", line.position, branch)}>
-            #{line.position} {line.name}
-          </a>
+          <ResultLink session={session} branch={branch} position={line.position} name={line.name} />
         ) : (
           <span class="muted">#{line.position}</span>
         )}

@@ -1,10 +1,9 @@
 // Why each result was shown or not: a table to sort.
 import { useState } from "preact/hooks";
 import { decimals, number, plural } from "../../format";
-import { Icon } from "../../parts/icon";
 import { Loading } from "../../parts/notes";
 import { room } from "../../parts/room";
-import { type Column as Head, Table } from "../../parts/table";
+import { sortable, Table } from "../../parts/table";
 import { address } from "../../route";
 import type { CallView, ResultView } from "../../types";
 import type { Difference } from "./difference";
@@ -19,7 +18,7 @@ const COLUMNS: [Column, string, string][] = [
   ["reuse", "Reuse c", "Observed reuse: uses of its values; a value that n results hold counts 1/n"],
   ["relevance", "Relevance s", "Cosine to what the agent is doing now"],
   ["usefulness", "Usefulness U", "Usefulness: recency, reuse and relevance, weighted"],
-  ["score", "Score", "U less redundancy, when it was taken or last considered"],
+  ["score", "Score", "U less redundancy, when it was taken or last considered; under the live default S, when the prompt was last rebuilt"],
   ["tokens", "Tokens", "Of the result; with its call, in brackets"],
   ["order", "Taken", "The order in which it was taken, or why it was not"],
 ];
@@ -38,19 +37,10 @@ export function Scores({ view, page, onPage, session, branch, difference }: Prop
   const { results: rows, count } = view.explain;
   if (count === 0) return null;
   if (view.rough) return <Loading what="Working out why…" />;
-  const heads = COLUMNS.map(([column, title, hint]): Head => {
-    const on = page.sort === column;
-    return {
-      name: (
-        <button class="sort" onClick={() => onPage({ ...page, sort: column, down: on ? !page.down : startsDown(column) })}>
-          {title}
-          {on && <Icon name={page.down ? "down" : "up"} />}
-        </button>
-      ),
-      hint,
-      num: column !== "name" && column !== "order",
-      sorted: on ? (page.down ? "descending" : "ascending") : "none",
-    };
+  const sort = { key: page.sort, down: page.down };
+  const heads = COLUMNS.map(([column, name, hint]) => {
+    const head = { name, hint, num: column !== "name" && column !== "order" };
+    return sortable(head, column as string, sort, ({ key, down }) => onPage({ ...page, sort: key, down }), startsDown(column));
   });
   return (
     <section class="scores">
@@ -93,7 +83,10 @@ function Row({ row, open, change, link, toggle }: RowProps) {
         <td class="num">
           <a href={link}>#{row.position}</a>
         </td>
-        <td>{row.name || <span class="muted">no call</span>}</td>
+        <td>
+          {row.name || <span class="muted">no call</span>}
+          {row.pinned && <span class="tag" title="Its caller asked to keep it in view">pinned</span>}
+        </td>
         <td class="num">{number(row.age)}</td>
         <td class="num">
           {row.uses.length ? (

@@ -1,4 +1,5 @@
 // The same call under another budget, policy or weights. Nothing is stored.
+import { useState } from "preact/hooks";
 import { plural, signed } from "../../format";
 import type { CallView } from "../../types";
 import type { Asked } from "./asked";
@@ -28,6 +29,8 @@ const LOWEST = 64;
 
 export function WhatIf({ own, policies, asked, onChange, difference, busy }: Props) {
   const budget = asked.budget ?? own.explain.budget;
+  // What stands in the field while it is being typed, be it a budget yet or not.
+  const [typed, setTyped] = useState<string | null>(null);
   const most = Math.max(2 * own.explain.budget, Math.min(own.explain.tokens.before + 500, 200_000));
   const set = (change: Asked) => {
     const next: Asked = { ...asked, ...change };
@@ -67,10 +70,15 @@ export function WhatIf({ own, policies, asked, onChange, difference, busy }: Pro
             class="inline"
             type="number"
             min={LOWEST}
-            step={100}
-            value={budget}
+            step="any"
+            value={typed ?? budget}
             aria-label="Budget in tokens"
-            onInput={(event) => set({ budget: Number(event.currentTarget.value) })}
+            onInput={(event) => {
+              setTyped(event.currentTarget.value);
+              const size = Math.round(Number(event.currentTarget.value));
+              if (size >= LOWEST) set({ budget: size });
+            }}
+            onBlur={() => setTyped(null)}
           />
         </span>
         <input

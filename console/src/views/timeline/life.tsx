@@ -4,11 +4,18 @@ import type { Cell } from "../../parts/grid";
 import { address } from "../../route";
 import { COMPLETE, OMITTED, REPLACED, type SessionData } from "../../session";
 import type { ViewProps } from "../props";
+import type { Rebuild } from "./rebuilt";
 
 const UNKNOWN = "not loaded yet";
 const STATES = ["omitted", "shown complete", "shown as an excerpt"];
 
-export function Life({ place, data, cell, rows }: ViewProps & { cell: Cell | null; rows: number[] }) {
+interface Props extends ViewProps {
+  cell: Cell | null;
+  rows: number[];
+  rebuild: Rebuild | undefined;
+}
+
+export function Life({ place, data, cell, rows, rebuild }: Props) {
   const result = cell && data.results[rows[cell.row]];
   if (!cell || !result) {
     return (
@@ -38,6 +45,7 @@ export function Life({ place, data, cell, rows }: ViewProps & { cell: Cell | nul
         <>
           {" "}
           · <strong>turn {cell.turn + 1}: {stateWords(data, cell, result.number)}</strong>
+          {rebuild && ` · something had to leave: ${number(rebuild.dropped.length)} dropped, ${number(rebuild.back.length)} came back`}
         </>
       )}
       <span class="links">

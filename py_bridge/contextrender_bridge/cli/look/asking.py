@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import httpx
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.live import Live
+from rich.table import Table
 from rich.text import Text
 
 from contextrender_bridge.base.errors import CommandError, NoCredentials
@@ -21,6 +23,9 @@ from contextrender_bridge.client.credentials import LOOPBACK, resolve_credential
 from contextrender_bridge.printing import print_json, printable
 
 TIMEOUT = 60.0
+GAP = 2
+"""Columns of the terminal between two of a table."""
+LEAST_LOOSE = 16
 BY_WHOLE_NAME = frozenset({"delete_session"})
 """Walkers for which a beginning is not enough."""
 
@@ -111,13 +116,16 @@ class Service:
         if told:
             print(f"contextrender: {printable(told)}.", file=sys.stderr)
 
-    def timeline(self, session: str, branch: int | None) -> Json:
-        """The whole timeline as one report."""
-        whole = page = self.ask("timeline", session=session, branch=branch)
-        while page["next"] is not None:
-            page = self.ask("timeline", session=session, branch=branch, start=page["next"])
-            whole["turns"] += page["turns"]
-        return whole
+    def pages(self, walker: str, lists: Sequence[str], **fields: Any) -> Json:
+        """All pages of a walker's report as one; how far it is stands on the terminal meanwhile."""
+        whole = page = self.ask(walker, **fields)
+        with Console(stderr=True).status("") as status:
+            while page["next"] is not None:
+                status.update(f"call {page['next']:,} of {page['last']:,}")
+                page = self.ask(walker, **{**fields, "start": page["next"]})
+                for name in lists:
+                    whole[name] += page[name]
+        return whole | {"next": None}
 
 
 def add_session(parser: argparse.ArgumentParser) -> None:
@@ -152,6 +160,35 @@ def present(
         while True:
             time.sleep(seconds)
             live.update(draw(view()), refresh=True)
+
+
+def fitted(
+    heads: Sequence[str], rows: Sequence[Sequence[Text]], weights: Sequence[int], width: int
+) -> Table:
+    """A table with its first column whole, and of the others those of most weight that have room.
+
+    One of weight 0 takes what is left, cut where it is longer.
+    """
+    sizes = [
+        GAP + max(cell_len(head), *(row[at].cell_len for row in rows), 0)
+        for at, head in enumerate(heads)
+    ]
+    loose = [at for at, weight in enumerate(weights) if at and not weight]
+    room, kept = width - sizes[0] - sum(min(sizes[at], LEAST_LOOSE) for at in loose), {0, *loose}
+    for at in sorted(range(1, len(heads)), key=lambda at: -weights[at]):
+        if weights[at] and sizes[at] <= room:
+            room -= sizes[at]
+            kept.add(at)
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for at in sorted(kept):
+        justify: Literal["left", "right"] = "right" if weights[at] else "left"
+        most = room + LEAST_LOOSE - GAP if at in loose else None
+        table.add_column(
+            heads[at], justify=justify, no_wrap=True, overflow="ellipsis", max_width=most
+        )
+    for row in rows:
+        table.add_row(*(row[at] for at in sorted(kept)))
+    return table
 
 
 def plain(text: str, style: str = "", longest: int | None = None) -> Text:

@@ -14,12 +14,7 @@ VALUES = 4
 
 def look(service: Service, session: str, branch: int | None) -> Json:
     """All misses as one report."""
-    whole = page = service.ask("misses", session=session, branch=branch)
-    while page["next"] is not None:
-        page = service.ask("misses", session=session, branch=branch, start=page["next"])
-        whole["misses"] += page["misses"]
-        whole["turns"] += page["turns"]
-    return whole | {"next": None}
+    return service.pages("misses", ("misses", "turns"), session=session, branch=branch)
 
 
 def draw(view: Json, session: str) -> RenderableType:
@@ -51,8 +46,9 @@ def room(row: Json) -> str:
     """What room there was for a result that is left out; `row` is of `explain` or `misses`."""
     if row["left"] is None:
         return ""
-    after = "in the end" if row["after"] is None else f"after {row['after']} taken"
-    return f": needs {row['cost']}, {row['left']} left {after}"
+    if row["after"] is None:
+        return f"; {row['left']:,} tokens kept free for what comes next"
+    return f": needs {row['cost']}, {row['left']} left after {row['after']} taken"
 
 
 def _needed(miss: Json) -> str:

@@ -7,18 +7,26 @@ import time
 from collections.abc import Sequence
 from datetime import date, timedelta
 
-from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.setting_kinds import PRICE_EXAMPLE
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.look.asking import Service, add_watch, plain, present, thousands
+from contextrender_bridge.cli.look.asking import (
+    Service,
+    add_watch,
+    fitted,
+    plain,
+    present,
+    thousands,
+)
 from contextrender_bridge.printing import add_json
 
 DAY = timedelta(days=1)
+HEADS = ("calls", "full", "sent", "saved", "cost", "full cost", "billed", "whole", "in view")
+WEIGHTS = (0, 6, 4, 5, 9, 8, 3, 7, 2, 1)
 GROUPS = ("day", "model", "client", "policy", "sent")
 SUMMED = ("calls", "full", "capped", "prompt", "drawn", "seen", "billed")
 MONEY = ("cost", "full_cost", "billed_cost", "whole_cost")
@@ -33,7 +41,11 @@ TERMS = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender savings`."""
     parser.add_argument(
-        "--by", choices=GROUPS, default="day", help="one line for each (%(default)s)"
+        "--by",
+        type=names_of,
+        default=["day"],
+        metavar="NAMES",
+        help=f"one line for each of {', '.join(GROUPS)} (day), or of several: day,model",
     )
     parser.add_argument(
         "--since", default="", metavar="DAY", help="first day: 2026-01-31 or yesterday (all)"
@@ -61,6 +73,14 @@ def run(args: argparse.Namespace) -> int:
         )
 
 
+def names_of(text: str) -> list[str]:
+    """What lines are told apart by. Raises ArgumentTypeError."""
+    names = [name.strip() for name in text.split(",")]
+    if not set(names) <= set(GROUPS):
+        raise argparse.ArgumentTypeError(f"takes {', '.join(GROUPS)}, with commas between")
+    return names
+
+
 def day_of(text: str) -> str:
     """A day of the calendar (UTC) as the service has it. Raises CommandError."""
     today = date(*time.gmtime()[:3])
@@ -75,13 +95,13 @@ def day_of(text: str) -> str:
         ) from None
 
 
-def grouped(rows: Sequence[Json], by: str) -> dict[str, Json]:
-    """Rows added up by one of their names. `unpriced` calls are of models without a price: dollars
+def grouped(rows: Sequence[Json], by: Sequence[str]) -> dict[str, Json]:
+    """Rows added up by some of their names. `unpriced` calls are of models without a price: dollars
     are of the others."""
     found: dict[str, Json] = {}
     for row in rows:
         nothing = dict.fromkeys((*SUMMED, *MONEY, "unpriced"), 0)
-        total = found.setdefault(str(row[by]) or "–", nothing)
+        total = found.setdefault(" ".join(str(row[name]) or "–" for name in by), nothing)
         for name in SUMMED:
             total[name] += row[name]
         for name in MONEY:
@@ -91,19 +111,14 @@ def grouped(rows: Sequence[Json], by: str) -> dict[str, Json]:
     return found
 
 
-def draw(view: Json, by: str) -> RenderableType:
-    """The table by one of `GROUPS`, a loss in red."""
+def draw(view: Json, by: Sequence[str]) -> RenderableType:
+    """The table by some of `GROUPS`, a loss in red."""
     if not view["rows"]:
         return Text("no call has been counted yet")
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    table.add_column(by, overflow="fold")
-    names = ("calls", "full", "sent", "saved", "cost", "full cost", "billed", "whole", "in view")
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
-    groups = grouped(view["rows"], by)
-    everything = grouped([{**row, "all": "all"} for row in view["rows"]], "all")
-    for name, total in [*groups.items(), *everything.items()]:
-        table.add_row(*_line(name, total))
+    everything = grouped([{**row, "all": "all"} for row in view["rows"]], ["all"])
+    lines = [*grouped(view["rows"], by).items(), *everything.items()]
+    heads = (", ".join(by), *HEADS)
+    table = fitted(heads, [_line(*line) for line in lines], WEIGHTS, Console().width)
     told = f"{view['counted']} of {view['sessions']} sessions have counted calls. "
     if unpriced := sum(total["unpriced"] for total in everything.values()):
         told += f"{unpriced:,} calls are of models without a price: `contextrender price`. "

@@ -6,21 +6,46 @@ import argparse
 import time
 from collections.abc import Sequence
 
-from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.look.asking import Service, add_watch, plain, present, thousands
+from contextrender_bridge.cli.look.asking import (
+    Service,
+    add_watch,
+    fitted,
+    plain,
+    present,
+    thousands,
+)
+from contextrender_bridge.cli.look.savings import day_of
 from contextrender_bridge.printing import add_json
 
 SHORT, LONG = 8, 20
+SORTS = ("last", "turns", "tokens", "saved", "cost")
+HEADS = (
+    *("session", "about", "turns", "results", "tokens"),
+    *("saved", "cost", "in view", "model", "last"),
+)
+WEIGHTS = (0, 0, 8, 2, 5, 7, 4, 6, 1, 9)
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender sessions`."""
-    parser.add_argument("--search", default="", metavar="TEXT", help="only names that contain it")
+    parser.add_argument(
+        "--search",
+        default="",
+        metavar="TEXT",
+        help="only with it in a name, folder, client or model",
+    )
+    parser.add_argument(
+        "--since", default="", metavar="DAY", help="only those active from this day on"
+    )
+    parser.add_argument(
+        "--sort", default="", metavar="BY", help=f"{', '.join(SORTS)} (newest first)"
+    )
     parser.add_argument("--limit", type=int, default=20, metavar="N", help="how many (%(default)s)")
     add_json(parser)
     add_watch(parser)
@@ -28,37 +53,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the table."""
+    since = day_of(args.since)
     with Service() as service:
         return present(
             args,
-            lambda: service.ask("list_sessions", limit=args.limit, query=args.search),
-            lambda page: draw(page, args),
+            lambda: service.ask(
+                "list_sessions",
+                limit=args.limit,
+                query=args.search,
+                since=since,
+                sort=args.sort,
+                prices=[current_settings().prices] if current_settings().prices else [],
+            ),
+            lambda page: draw(page, args, Console().width),
         )
 
 
-def draw(page: Json, args: argparse.Namespace) -> RenderableType:
-    """The table of the newest sessions."""
-    table = Table(box=None, header_style="dim", pad_edge=False, expand=True)
-    table.add_column("session", no_wrap=True)
-    table.add_column("about", no_wrap=True, ratio=1, overflow="ellipsis")
-    for name in ("turns", "tokens", "saved", "in view", "last"):
-        table.add_column(name, justify="right", no_wrap=True)
-    names = short_names([view["session"] for view in page["sessions"]])
-    for view, name in zip(page["sessions"], names, strict=True):
-        about = " · ".join(filter(None, (view["client"], view["about"])))
-        table.add_row(
-            plain(name, "bold"),
-            plain(about),
-            str(view["turns"]),
-            thousands(view["tokens"]),
-            _saved(view["counted"]),
-            _in_view(view["counted"]),
-            _ago(view["updated_at"]),
-        )
+def draw(page: Json, args: argparse.Namespace, width: int) -> RenderableType:
+    """The table of the newest sessions, as much of it as there is room for."""
     if not page["sessions"]:
-        return Text("no sessions" + (f" with {args.search!r} in their name" if args.search else ""))
+        return Text("no sessions" + (f" with {args.search!r}" if args.search else ""))
+    names = short_names([view["session"] for view in page["sessions"]])
+    rows = []
+    for view, name in zip(page["sessions"], names, strict=True):
+        counted, about = view["counted"], " · ".join(filter(None, (view["client"], view["about"])))
+        told = (
+            *(str(view["turns"]), str(view["results"]), thousands(view["tokens"])),
+            *(_saved(counted), "–" if counted["cost"] is None else f"${counted['cost']:,.2f}"),
+            *(_in_view(counted), ", ".join(counted["models"]), _ago(view["updated_at"])),
+        )
+        rows.append([plain(name, "bold"), plain(about), *map(plain, told)])
     more = Text("… and older ones: --limit shows more", "dim") if page["next"] else Text("")
-    return Group(table, more)
+    return Group(fitted(HEADS, rows, WEIGHTS, width), more)
 
 
 def short_names(names: Sequence[str]) -> list[str]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
+from urllib.parse import urlsplit
 
 from rich.console import Console
 from rich.table import Table
 
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.look.asking import Service, plain
+from contextrender_bridge.client.credentials import LOOPBACK
 from contextrender_bridge.printing import add_json, print_json
 
 
@@ -39,6 +42,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         return print_json(link)
     print(link["url"])
+    if urlsplit(service.url).hostname in LOOPBACK:
+        print("contextrender: only this machine reaches that address.", file=sys.stderr)
     return 0
 
 

@@ -24,8 +24,10 @@ from contextrender_bridge.printing import add_json, printable
 COMPLETE, REPLACED, OMITTED, USED, MISSED = "█", "▒", "·", "●", "○"
 STYLES = {COMPLETE: "blue", REPLACED: "yellow", OMITTED: "dim", USED: "bold", MISSED: "bold red"}
 LEAST_COLUMNS = 20
-LABEL = 34
+LABEL = 14
+LEAST_NAME = 20
 MESSAGES = 200
+MOST_LINES = 200
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,9 +56,13 @@ def run(args: argparse.Namespace) -> int:
                 lambda view: misses.draw(view, args.session),
             )
         if args.turn is None:
+            named = {"session": args.session, "branch": args.branch}
+            if not args.json:
+                newest = max(LEAST_COLUMNS, Console().width - LABEL)
+                named |= {"start": 1 - newest, "limit": newest}
             return present(
                 args,
-                lambda: service.timeline(args.session, args.branch),
+                lambda: service.pages("timeline", ("turns",), **named),
                 lambda view: draw(view, args.session),
             )
         named = {"session": args.session, "branch": args.branch, "turn": args.turn}
@@ -72,19 +78,26 @@ def run(args: argparse.Namespace) -> int:
 
 def draw(view: Json, session: str) -> RenderableType:
     """The timeline: as many of the newest turns as the terminal is wide."""
-    room = max(LEAST_COLUMNS, Console().width - LABEL)
+    names = [printable(name) for name in view["results"]["tools"]]
+    wide = min(max(map(len, names), default=0), Console().width - LABEL - LEAST_COLUMNS)
+    wide = max(wide, LEAST_NAME)
+    room = max(LEAST_COLUMNS, Console().width - LABEL - wide)
     turns = view["turns"][-room:]
     head = Text.assemble(
         plain(session, "bold"),
         f"  {view['last'] - view['waiting']} turns, {len(view['results']['positions'])} results,"
-        f" {view['policy']} with {thousands(view['budget'])} tokens",
+        f" {view['policy']} with {_budget(view)} tokens",
     )
     if not turns:
         return head
     legend = Text(f"turns {turns[0]['turn']} to {turns[-1]['turn']}:  ", "dim")
     for mark, word in zip(STYLES, ("shown", "excerpt", "omitted", "used", "missed"), strict=True):
         legend.append(mark, STYLES[mark]).append(f" {word}  ", "dim")
-    lines = [_line(view["results"], turns, number) for number in _seen(view["results"], turns)]
+    seen = _seen(view["results"], turns)
+    out = min(turns[-1]["results"], len(view["results"]["positions"])) - len(seen)
+    if out:
+        legend.append(f"\n{out:,} results that were omitted throughout are not listed", "dim")
+    lines = [_line(view["results"], turns, number, wide) for number in seen]
     return Group(head, legend, *lines)
 
 
@@ -122,16 +135,32 @@ def draw_call(view: Json, session: str) -> RenderableType:
     return Group(head, *(plain(warning, "yellow") for warning in call["warnings"]), table)
 
 
-def _seen(results: Json, turns: list[Json]) -> range:
-    """The results there were by the last of the turns."""
-    return range(min(turns[-1]["results"], len(results["positions"])))
+def _budget(view: Json) -> str:
+    """The session's own, or that of its newest call where the budget finds itself."""
+    if isinstance(view["budget"], int):
+        return thousands(view["budget"])
+    return f"now {thousands(view['turns'][-1]['budget'])}" if view["turns"] else "its own"
 
 
-def _line(results: Json, turns: list[Json], number: int) -> Text:
+def _seen(results: Json, turns: list[Json]) -> list[int]:
+    """The results there were by the last of the turns; of many, those that were of any account."""
+    everything = range(min(turns[-1]["results"], len(results["positions"])))
+    if len(everything) <= MOST_LINES:
+        return list(everything)
+    shown: set[int] = set()
+    for turn in turns:
+        for runs in (turn["complete"], turn["replaced"]):
+            for first, length in zip(runs[::2], runs[1::2], strict=True):
+                shown.update(range(first, first + length))
+        shown.update(turn["uses"], turn["missed"])
+    return sorted(shown.intersection(everything))
+
+
+def _line(results: Json, turns: list[Json], number: int, wide: int) -> Text:
     name = results["tools"][results["names"][number]]
     line = Text.assemble(
         (f"#{results['positions'][number]:<5}", "dim"),
-        f"{printable(name, 20):<20}",
+        f"{printable(name, wide):<{wide}}",
         (f"{results['tokens'][number]:>6}  ", "dim"),
     )
     for turn in turns:
