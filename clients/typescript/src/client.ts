@@ -107,7 +107,7 @@ export class ContextRender {
    * `query`, only those with it in their name, folder, client or model.
    */
   async listSessions(
-    asked: { limit?: number; cursor?: string; query?: string } = {},
+    asked: { limit?: number; cursor?: string; query?: string; since?: string; prices?: string[] } = {},
   ): Promise<replies.SessionPage> {
     return this.#call("list_sessions", asked);
   }

@@ -215,13 +215,17 @@ class Core(Connection):
         limit: int | None = None,
         cursor: str | None = None,
         query: str | None = None,
+        since: str | None = None,
+        prices: list[str] | None = None,
         token: str | None = None,
     ) -> Flow[SessionPage]:
         """A page of the caller's sessions, newest first; its `next` is the next page's cursor.
 
-        With a `query`, only those with it in their name, folder, client or model.
+        With a `query`, only those with it in their name, folder, client or model; `since` a day
+        those active from then on. Costs are at `prices` of one's own, else at the list's.
         """
-        fields = {"limit": limit, "cursor": cursor, "query": query}
+        paged = {"limit": limit, "cursor": cursor}
+        fields = {**paged, "query": query, "since": since, "prices": prices}
         return cast(SessionPage, (yield from self.call("list_sessions", fields, token)))
 
     def inspect_session(self, session: str, *, branch: int | None = None) -> Flow[InspectView]:
