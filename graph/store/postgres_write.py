@@ -46,14 +46,14 @@ Statement = tuple[str, dict[str, Any]]
 
 
 def one_statement(unit: Unit) -> Statement | None:
-    """The statement and its values; None for a unit that takes several: one that deletes
-    nodes, or is of several owners.
+    """The statement and its values; None for a unit that takes several: one that deletes nodes,
+    is of several owners, or only takes edges away.
     """
     owners = {row[0] for some in (unit.insert, unit.fence, unit.join, unit.part) for row in some}
     owners |= {row[2] for row in unit.update}
-    if len(owners) != 1 or unit.remove or unit.cut or unit.wipe:
-        return None
     rows = len(unit.insert) + len(unit.update) + len(unit.fence) + len(unit.join)
+    if len(owners) != 1 or not rows or unit.remove or unit.cut or unit.wipe:
+        return None
     values: dict[str, Any] = {"owner": owners.pop(), "rows": rows}
     parts = []
     for text, fields, some in (
