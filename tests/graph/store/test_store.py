@@ -95,6 +95,14 @@ def test_a_node_takes_its_edges_with_it(store: Store) -> None:
     assert [edge[::2][:2] for edge in store.edges(OWNER, [ids[0]])] == [(ids[0], ids[2])]
 
 
+def test_an_edge_goes_alone(store: Store) -> None:
+    kind = store.kinds.number("nodes.edges", "Next")
+    source, target = uuid4(), uuid4()
+    store.write(Unit(join=[(OWNER, source, kind, target, None)]))
+    store.write(Unit(part=[(OWNER, source, kind, target)]))
+    assert not list(store.edges(OWNER, [source]))
+
+
 def test_the_newest_come_first_page_by_page(store: Store) -> None:
     ids = [uuid4() for _ in range(5)]
     for place, id in enumerate(ids):
