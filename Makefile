@@ -4,7 +4,7 @@ BIN := .venv/bin
 TRACES ?=
 RUNTIMES ?=
 
-.PHONY: demo test test-all chaos fuzz test-lowest test-runtimes advisories wheel size data bench eval check check-jac \
+.PHONY: demo test test-all chaos fuzz test-lowest test-runtimes advisories wheel data bench eval check check-jac \
 	check-python check-console fix lock clean
 
 demo: .venv/ready
@@ -37,7 +37,7 @@ chaos: export DAMAGED_EXAMPLES ?= 200
 chaos: .venv/ready
 	$(BIN)/python -m pytest -rs tests/server/test_chaos.py tests/server/watching/test_readiness.py \
 		tests/api/test_damaged.py tests/proxy/test_fail_open.py \
-		tests/graph/store/test_failover.py tests/graph/store/test_patroni.py
+		tests/graph/store/test_failover.py
 
 # Generated transcripts for the engine, and requests to every endpoint, the proxy's three dialects and
 # MCP; what failed is kept in .hypothesis and tried first. HYPOTHESIS_SEED repeats a run.
@@ -72,10 +72,6 @@ test-runtimes: .venv/ready
 # The distribution with its Jac compiled, in dist/.
 wheel: .venv/ready
 	$(BIN)/python -m build --no-isolation --wheel --outdir dist py_bridge
-
-# What the parts take on disk, each installed from its locked versions in an environment of its own.
-size: .venv/ready
-	$(BIN)/python -m bench.size
 
 # tiktoken's encodings and LiteLLM's prices, as the wheel ships them.
 data: .venv/ready

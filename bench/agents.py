@@ -162,7 +162,6 @@ class Crowd:
         ]
         self._seen = Seen()
         self._seconds = self._cpu = self._own = 0.0
-        self._switches = 0
 
     async def begin(self, warm: float) -> None:
         """Records what their sessions begin with, and lets them work so long uncounted."""
@@ -172,12 +171,10 @@ class Crowd:
     async def work(self, seconds: float) -> None:
         """So long, counted with what was before."""
         cpu, own, begun = self._service.cpu_seconds(), time.process_time(), time.perf_counter()
-        switches = self._service.switches()
         seen = await worked(self._agents, seconds)
         self._seconds += time.perf_counter() - begun
         self._cpu += self._service.cpu_seconds() - cpu
         self._own += time.process_time() - own
-        self._switches += self._service.switches() - switches
         self._seen.add(seen)
 
     def figures(self) -> dict[str, Any]:
@@ -193,7 +190,6 @@ class Crowd:
             "p95_ms": cuts[94] * 1000,
             "p99_ms": cuts[98] * 1000,
             "cpu_ms": self._cpu / count * 1000,
-            "switches": self._switches / count,
             "asking_share": self._own / (self._own + self._cpu),
             "cores_used": (self._own + self._cpu) / self._seconds,
         }

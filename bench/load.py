@@ -1,6 +1,6 @@
 """Load without pauses: 32 agents, then a watched console, and what it takes of the machine.
 
-    python -m bench.load [--agents 32] [--seconds 15] [--workers 1] [--json FILE]
+    python -m bench.load [--agents 32] [--seconds 15] [--workers 1]
     python -m bench.load --against CONTEXTRENDER_ONE_PROCESSOR=off
 
 Each call of an agent records one tool call with its result of 2 KB and renders within 6,000 tokens.
@@ -16,27 +16,15 @@ import statistics
 import sys
 from collections.abc import Mapping
 from itertools import cycle
-from pathlib import Path
 from typing import Any
 
-from bench.agents import Agent, Crowd, Seen, Wire, in_turns, worked
+from bench.agents import Agent, Seen, Wire, in_turns, worked
 from bench.figures import Goal, told
 from bench.services import Service, running
 
-LIMIT_MB = 64
 WATCHED = 400
 """Results of the session that the console shows."""
 LOOKS = ("timeline", "explain", "inspect_session", "savings")
-
-
-async def load(service: Service, count: int, seconds: float, name: str = "a") -> dict[str, Any]:
-    """So many agents for so long, from sessions that are there already."""
-    crowd = Crowd(service, count, name)
-    await crowd.begin(min(2.0, seconds / 4))
-    await crowd.work(seconds)
-    crowd.close()
-    made: dict[str, Any] = crowd.figures()
-    return made
 
 
 async def console(service: Service, seconds: float) -> dict[str, Any]:
@@ -78,21 +66,11 @@ async def console(service: Service, seconds: float) -> dict[str, Any]:
 
 
 async def measured(arguments: argparse.Namespace) -> dict[str, Any]:
-    environment = {"CONTEXTRENDER_WORKING_SET_MB": str(LIMIT_MB)}
-    with running(arguments.workers, **environment) as service:
-        report: dict[str, Any] = {
-            "load": await load(service, arguments.agents, arguments.seconds),
+    with running(arguments.workers) as service:
+        return {
+            "load": (await in_turns([service], arguments.agents, arguments.seconds))[0],
             "console": await console(service, arguments.seconds),
         }
-        await load(service, arguments.agents, arguments.seconds / 2, "b")
-        warm = service.resident_mb()
-        await load(service, arguments.agents, arguments.seconds / 2, "c")
-        report["memory"] = {
-            "limit_mb": LIMIT_MB,
-            "warm_mb": warm,
-            "end_mb": service.resident_mb(),
-        }
-    return report
 
 
 def against(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -100,22 +78,20 @@ def against(arguments: argparse.Namespace) -> dict[str, Any]:
     name, _, value = arguments.against.partition("=")
     with running(arguments.workers) as ours, running(arguments.workers, **{name: value}) as other:
         rows = asyncio.run(in_turns([ours, other], arguments.agents, arguments.seconds))
-    figures = ("calls_per_second", "p50_ms", "p99_ms", "cpu_ms", "switches")
+    figures = ("calls_per_second", "p50_ms", "p99_ms", "cpu_ms")
     times = {figure: rows[0][figure] / rows[1][figure] for figure in figures}
     return {"load": rows[0], arguments.against: rows[1], "times": times}
 
 
 def goals_of(report: Mapping[str, Any]) -> list[Goal]:
     """What the service must carry, on two cores; ratios where the machine could matter."""
-    load, memory, console = (report[part] for part in ("load", "memory", "console"))
+    load, console = report["load"], report["console"]
     agents = f"{load['agents']} agents"
     return [
         Goal(f"{agents}: errors", sum(load["errors"].values()), 0),
         Goal(f"{agents}: p99 / p50", load["p99_ms"] / load["p50_ms"], 1.5),
         Goal(f"{agents}: ms of processor a call", load["cpu_ms"], 4),
         Goal(f"{agents}: calls a second", load["calls_per_second"], 250, least=True),
-        Goal("memory above the limit, MB", memory["end_mb"] - memory["limit_mb"], 300),
-        Goal("memory after the warm-up, times", memory["end_mb"] / memory["warm_mb"], 1.05),
         Goal("console at another session: renders, times", console["slower"], 1.1),
         Goal("console at the agent's session: renders, times", console["own_slower"], 1.1),
     ]
@@ -126,15 +102,12 @@ def main() -> int:
     parser.add_argument("--agents", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--json", type=Path)
     parser.add_argument("--against", metavar="NAME=VALUE")
     arguments = parser.parse_args()
     report = against(arguments) if arguments.against else asyncio.run(measured(arguments))
     for part, rows in report.items():
         shown = (f"{k} {v:.2f}" if isinstance(v, float) else f"{k} {v}" for k, v in rows.items())
         print(f"{part:8} " + ", ".join(shown))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(report, indent=1))
     return 0 if arguments.against else told(goals_of(report))
 
 

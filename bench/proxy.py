@@ -1,6 +1,6 @@
 """Latency that the proxy adds: the same scripted model reached directly and through each proxy.
 
-    python -m bench.proxy [--calls 60] [--sizes 10,100,1000] [--json FILE]
+    python -m bench.proxy [--calls 60] [--sizes 10,100,1000]
 
 Every call is the next one of an agent: its history grows by one tool call and one result of 2 KB.
 Ways take turns, call by call, so that the machine's moods hit all alike; CPU is the processor time
@@ -14,7 +14,6 @@ import asyncio
 import json
 import os
 import shutil
-import statistics
 import sys
 import tempfile
 import time
@@ -26,7 +25,7 @@ from pathlib import Path
 import httpx
 from contextrender_bridge.base.wire import Json
 
-from bench.figures import Goal, told
+from bench.figures import Goal, Times, told
 from bench.sample import Sample
 from bench.services import RUN, Way, free_port, model, process, running
 
@@ -133,8 +132,8 @@ def goals_of(report: Json) -> list[Goal]:
 
 async def latency(found: list[Way], messages: int, calls: int, *, streams: bool) -> Json:
     callers = [Caller(way, messages, streams=streams) for way in found]
-    times: dict[str, list[float]] = {way.name: [] for way in found}
-    firsts: dict[str, list[float]] = {way.name: [] for way in found}
+    times = {way.name: Times() for way in found}
+    firsts = {way.name: Times() for way in found}
     cpu = {way.name: 0.0 for way in found}
     for number in range(calls + 3):
         for caller in callers:
@@ -142,18 +141,17 @@ async def latency(found: list[Way], messages: int, calls: int, *, streams: bool)
             came = await caller.call()
             if number >= 3:
                 cpu[caller.way.name] += caller.way.cpu_seconds() - before
-                times[caller.way.name].append(came[-1] * 1000)
-                firsts[caller.way.name].append(came[0] * 1000)
+                times[caller.way.name].seconds.append(came[-1])
+                firsts[caller.way.name].seconds.append(came[0])
     for caller in callers:
         await caller.close()
-    direct = statistics.median(times["direct"])
     return {
         name: {
-            "p50": quantile(taken, 0.5),
-            "p95": quantile(taken, 0.95),
-            "p99": quantile(taken, 0.99),
-            "first_byte_p50": quantile(firsts[name], 0.5),
-            "added_p50": quantile(taken, 0.5) - direct,
+            "p50": taken.ms(),
+            "p95": taken.ms(0.95),
+            "p99": taken.ms(0.99),
+            "first_byte_p50": firsts[name].ms(),
+            "added_p50": taken.ms() - times["direct"].ms(),
             "cpu_per_call": cpu[name] * 1000 / calls,
         }
         for name, taken in times.items()
@@ -176,10 +174,6 @@ async def throughput(found: list[Way], messages: int, calls: int, clients: int =
         for caller in callers:
             await caller.close()
     return rates
-
-
-def quantile(values: list[float], share: float) -> float:
-    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
 
 
 async def measure(found: list[Way], sizes: list[int], calls: int) -> Json:
@@ -207,15 +201,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=60)
     parser.add_argument("--sizes", default="10,100,1000")
-    parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     if find_litellm() is None:
         print("LiteLLM's proxy is left out: BENCH_LITELLM names no `litellm`.")
     with ways() as found:
         sizes = [int(size) for size in args.sizes.split(",")]
         made = asyncio.run(measure(found, sizes, args.calls))
-    if args.json:
-        args.json.write_text(json.dumps(made, indent=1) + "\n")
     return told(goals_of(made))
 
 

@@ -1,7 +1,7 @@
 """Scaling: processes, stores and agents; and many sessions.
 
     python -m bench.scale [--workers 1,2,4] [--agents 8,32,128] [--seconds 8] [--sessions 10000]
-                          [--parts processes,many] [--json FILE]
+                          [--parts processes,many]
 
 Throughput is beside what those who ask take of the machine. PostgreSQL takes part where Debian's
 package is installed: a cluster of its own, with syncs. The exit code is 1 where two processes carry
@@ -157,11 +157,8 @@ def main() -> int:
     parser.add_argument("--users", type=int, default=100)
     parser.add_argument("--sessions", type=int, default=10_000)
     parser.add_argument("--parts", default=",".join(PARTS))
-    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     report = measured(arguments, arguments.parts.split(","))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(report, indent=1) + "\n")
     return told(goals_of(report["processes"])) if "processes" in report else 0
 
 

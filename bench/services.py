@@ -16,6 +16,8 @@ from typing import Any
 import httpx
 from contextrender_bridge import load_credentials
 
+from tests.server import servers
+
 RUN = "import sys; from contextrender_bridge.cli import main; sys.exit(main())"
 START_SECONDS = 180.0
 
@@ -38,10 +40,6 @@ class Service:
         """Processor time that all of them have used."""
         return sum(cpu_seconds(pid) for pid in self.processes)
 
-    def switches(self) -> int:
-        """How often a thread of theirs stopped to wait: for the interpreter, a disk, a socket."""
-        return sum(_waits(pid) for pid in self.processes)
-
     def resident_mb(self) -> float:
         """Memory of all of them; what they share is counted once."""
         return sum(_proportional_kb(pid) for pid in self.processes) / 1024
@@ -62,27 +60,15 @@ def cpu_seconds(pid: int) -> float:
 @contextmanager
 def running(workers: int = 1, database: str = "", **environment: str) -> Iterator[Service]:
     """A service over an empty folder, or that database, until the block ends."""
-    known = {**os.environ, **environment}
     if database:
-        known["CONTEXTRENDER_DATABASE"] = database
+        environment[servers.DATABASE] = database
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
-        data, log = Path(folder) / "data", Path(folder) / "log"
+        data = Path(folder) / "data"
         command = [sys.executable, "-c", RUN, "serve", "--port", "0", "--data", str(data)]
-        with log.open("wb") as said:
-            process = subprocess.Popen(
-                [*command, "--workers", str(workers)], env=known, stdout=said, stderr=said
-            )
-        try:
-            deadline = time.monotonic() + START_SECONDS
-            while "ready at" not in log.read_text():
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError(log.read_text()[-2000:])
-                time.sleep(0.05)
-            found = load_credentials(data)
-            yield Service(process.pid, found.url, found.token, data)
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait()
+        command += ["--workers", str(workers)]
+        with servers.running(command, data, **environment) as server:
+            yield Service(server.process.pid, server.url, load_credentials(data).token, data)
+            server.stop(signal.SIGTERM)
 
 
 @contextmanager
@@ -144,8 +130,7 @@ def model() -> Iterator[str]:
     """The scripted model in a process of its own; its address, without `/v1`."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    script = str(Path(__file__).parent / "model.py")
-    with process([sys.executable, script, str(port)], url):
+    with process([sys.executable, "-m", "tests.support.scripted_model", str(port)], url):
         yield url
 
 
@@ -155,15 +140,6 @@ def _answers(url: str) -> bool:
     except httpx.TransportError:
         return False
     return True
-
-
-def _waits(pid: int) -> int:
-    found = 0
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        for line in (thread / "status").read_text().splitlines():
-            if line.startswith("voluntary_ctxt_switches:"):
-                found += int(line.split()[1])
-    return found
 
 
 def _proportional_kb(pid: int) -> int:

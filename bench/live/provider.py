@@ -7,11 +7,8 @@ what a prompt begins with as an earlier one did comes from the cache.
 
 import os
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import httpx
 from contextrender_bridge.base import wire
@@ -19,6 +16,7 @@ from contextrender_bridge.base.usage import Usage, read_usage
 from contextrender_bridge.base.wire import Json
 
 from engine.text.tokens import counter_for
+from tests.support.scripted_model import Asked, Model, Reply, serving, whole
 
 CACHED_FROM = 1024
 """Tokens; shorter beginnings are not cached."""
@@ -99,49 +97,28 @@ class Meter:
         self._upstream = upstream.rstrip("/")
         self._http = httpx.Client(timeout=600.0)
 
-    def answer(self, path: str, headers: Any, body: bytes) -> tuple[int, str, bytes]:
-        """Status, content type and body of the reply, whose usage is noted."""
+    def answer(self, asked: Asked) -> Reply:
+        """The reply, whose usage is noted."""
         if self._scripted is not None:
-            status, kind = 200, "application/json"
-            reply = wire.dumps(self._scripted.answer(wire.loads(body)))
+            reply = whole(self._scripted.answer(asked.json))
         else:
-            left_out = ("host", "content-length", "connection", "accept-encoding")
-            sent = {name: value for name, value in headers.items() if name.lower() not in left_out}
-            got = self._http.post(f"{self._upstream}{path}", content=body, headers=sent)
-            status, kind, reply = got.status_code, got.headers.get("content-type", ""), got.content
-        used = read_usage(kind, reply) if status < 300 else None
-        self.failed += status >= 300
+            left_out = (b"host", b"content-length", b"connection", b"accept-encoding")
+            sent = [(name, value) for name, value in asked.headers if name not in left_out]
+            path = asked.path.removeprefix("/v1" if self._upstream.endswith("/v1") else "")
+            got = self._http.post(f"{self._upstream}{path}", content=asked.body, headers=sent)
+            kind = (b"content-type", got.headers.get("content-type", "").encode())
+            reply = Reply([got.content], got.status_code, [kind])
+        used = read_usage(reply.headers[0][1].decode(), reply.body) if reply.status < 300 else None
+        self.failed += reply.status >= 300
         if used is not None:
             self.used.append(used)
-        return status, kind, reply
+        return reply
 
 
 @contextmanager
 def metered(upstream: str) -> Iterator[Meter]:
     """A meter at `meter.url` until the block ends."""
-    meter = Meter(upstream)
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            path = self.path.removeprefix("/v1") if upstream.endswith("/v1") else self.path
-            status, kind, reply = meter.answer(path, self.headers, body)
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(reply)))
-            self.end_headers()
-            self.wfile.write(reply)
-
-        def log_message(self, *_: object) -> None:
-            """Stays quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    meter.url = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
+    meter, model = Meter(upstream), Model()
+    model.answer = meter.answer
+    with serving(model, lifespan="off") as meter.url:
         yield meter
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -6,7 +6,6 @@ ContextRender's own policies are replayed on the same runs for comparison.
 """
 
 import argparse
-import json
 import statistics
 import sys
 from collections.abc import Sequence
@@ -30,9 +29,8 @@ CACHE = Path("~/.cache/contextrender-bench")
 OURS = "contextrender,contextrender_plus,contextrender_frozen"
 
 FIGURES = (
-    *("result_recall", "value_recall", "turns_with_all_values", "newest_complete"),
-    *("openai_prompts", "anthropic_prompts", "openai_loop", "anthropic_loop"),
-    *("refetches", "steps_without"),
+    *("result_recall", "value_recall", "turns_with_all_values"),
+    *("openai_prompts", "openai_loop", "refetches"),
 )
 
 Row = dict[str, Any]
@@ -54,8 +52,6 @@ def main() -> int:
         rows.append(_measured(peer, runs, args))
         _print_row(rows[-1])
     _print(rows, runs, args.budget)
-    if args.json:
-        args.json.write_text(json.dumps({"budget": args.budget, "peers": rows}, indent=1) + "\n")
     return 0
 
 
@@ -74,7 +70,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--policy", default=OURS, metavar="A,B", help="our rows (%(default)s)")
     parser.add_argument("--only", type=str.lower, nargs="*", metavar="PART", help="some peers only")
     parser.add_argument("--cache", type=Path, default=CACHE, metavar="DIR", help="(%(default)s)")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures")
     return parser.parse_args()
 
 
@@ -84,8 +79,8 @@ def _measured(peer: Peer, runs: Sequence[Run], args: argparse.Namespace) -> Row:
         with progress(peer.name, sum(run.invocations for run in runs)) as advance:
             score = drive(python, peer, runs, args.budget, advance)
     except Unavailable as reason:
-        return {"name": peer.name, "requirements": peer.requirements, "unavailable": str(reason)}
-    return {**_row(peer.name, score, peer.note), "requirements": peer.requirements}
+        return {"name": peer.name, "unavailable": str(reason)}
+    return _row(peer.name, score, peer.note)
 
 
 def _row(name: str, score: PeerScore, note: str) -> Row:
@@ -120,13 +115,6 @@ def _print(rows: Sequence[Row], runs: Sequence[Run], budget: int) -> None:
         *("with\norphans", "task not\nin full", "ms\nmedian", "ms\np99"),
         folds="",
     )
-    shares: tuple[str, ...] = (
-        "result_recall",
-        "value_recall",
-        "turns_with_all_values",
-        "openai_prompts",
-    )
-    shares += ("openai_loop", "refetches")
     counts = ("over_budget", "with_orphans", "without_task")
     for row in rows:
         if "unavailable" in row:
@@ -134,7 +122,7 @@ def _print(rows: Sequence[Row], runs: Sequence[Run], budget: int) -> None:
             continue
         made.add_row(
             row["name"],
-            *(report.percent(row[name]) for name in shares),
+            *(report.percent(row[name]) for name in FIGURES),
             f"{row['tokens']:,.0f}",
             *(report.percent(row[name]) for name in counts),
             f"{row['ms_median']:.1f}",

@@ -17,7 +17,7 @@ from contextrender_bridge.base.paths import app_dir
 
 from bench.peers.catalogue import Peer
 from bench.peers.environments import Unavailable
-from bench.peers.transcripts import Sent, orphans
+from bench.peers.transcripts import Sent
 from engine.text.tokens import counter_for
 from evaluation.cases import Case
 from evaluation.closed_loop import replay_in_closed_loop
@@ -25,6 +25,7 @@ from evaluation.prompts import Prompts
 from evaluation.runs import Run
 from evaluation.scores import Prompt, RunScore, turns_of
 from evaluation.scoring import Scorer, score_of
+from tests.api.checks import orphans
 
 BRIDGE = Path(contextrender_bridge.__file__).parent.parent
 WORKER = Path(__file__).parent / "worker.py"
@@ -46,7 +47,6 @@ class PeerScore:
     sizes: list[int] = field(default_factory=list)
     beyond: int = 0
     with_orphans: int = 0
-    orphans: int = 0
     without_task: int = 0
     failed: int = 0
     problem: str = ""
@@ -159,31 +159,30 @@ class _Shortened:
         outside = [sent.messages[position] for position in sent.outside(len(messages))]
         beside = self._prompts.tokens(outside)
         full = self._prompts.tokens(sent.messages) - beside
-        shown, text = self._shown(beside) if full > self._budget else (sent.messages, None)
-        prompt = shown if text is None else [{"role": "user", "content": text}]
-        tokens = self._prompts.tokens(prompt)
+        shown = self._shown(beside) if full > self._budget else sent.messages
+        tokens = self._prompts.tokens(shown)
         if full > self._budget:
-            self._check(shown, text is None, tokens, beside)
+            self._check(shown, tokens, beside)
         visible, left = frozenset(sent.complete(shown)), frozenset(sent.left(shown))
-        return Prompt(full, tokens - beside, beside, visible, prompt, shown=left)
+        return Prompt(full, tokens - beside, beside, visible, shown, shown=left)
 
-    def _shown(self, beside: int) -> tuple[Sequence[Json], str | None]:
-        """What the peer leaves, and the one text it makes of that, if it does."""
+    def _shown(self, beside: int) -> Sequence[Json]:
+        """What the peer leaves."""
         answer = self._worker.shorten(len(self._sent.messages), self._budget + beside)
         if "error" in answer:
             self._score.failed += 1
             self._score.problem = self._score.problem or answer["error"]
-            return self._sent.messages, None
+            return self._sent.messages
         self._score.milliseconds.append(answer["ms"])
-        return answer["messages"], answer.get("text")
+        messages: list[Json] = answer["messages"]
+        return messages
 
-    def _check(self, shown: Sequence[Json], paired: bool, tokens: int, beside: int) -> None:
+    def _check(self, shown: Sequence[Json], tokens: int, beside: int) -> None:
         """Counts what is unsound about a prompt."""
-        found = orphans(shown) - orphans(self._sent.messages) if paired else 0
+        found = len(orphans(shown)) - len(orphans(self._sent.messages))
         score = self._score
         score.sizes.append(tokens)
         score.beyond += tokens > self._budget + beside
-        score.orphans += max(found, 0)
         score.with_orphans += found > 0
         score.without_task += not self._sent.has_task(shown)
 

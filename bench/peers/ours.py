@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from contextrender_bridge.base.settings import current_settings
 
 from bench.peers.driving import PeerScore
-from bench.peers.transcripts import orphans
 from engine.models.embeddings import load_embedder
 from evaluation.cases import Case
 from evaluation.in_process import replay_run
 from evaluation.runs import Run
 from evaluation.scores import Prompt, Turn, Watch
+from tests.api.checks import orphans
 
 
 def replay_ours(runs: Sequence[Run], cases: Sequence[Case]) -> Iterator[tuple[Case, PeerScore]]:
@@ -31,11 +31,9 @@ def _watch(run: Run, score: PeerScore) -> Watch:
         if prompt.tokens_full <= case.budget:
             return
         score.milliseconds.append(1000 * prompt.seconds)
-        found = orphans(prompt.messages)
         score.sizes.append(prompt.tokens_rendered + prompt.tokens_outside)
         score.beyond += prompt.tokens_rendered > case.budget
-        score.orphans += found
-        score.with_orphans += found > 0
+        score.with_orphans += bool(orphans(prompt.messages))
         score.without_task += task not in [message.get("content") for message in prompt.messages]
 
     return watch

@@ -75,18 +75,5 @@ class Sent:
         return task is None or any(_same(task, message) for message in shown)
 
 
-def orphans(messages: Sequence[Message]) -> int:
-    """Calls without a result, and results without a call before them."""
-    open_calls: set[str] = set()
-    found = 0
-    for message in messages:
-        open_calls |= {str(call.get("id")) for call in message.get("tool_calls") or ()}
-        if message["role"] == "tool":
-            id = str(message.get("tool_call_id"))
-            found += id not in open_calls
-            open_calls.discard(id)
-    return found + len(open_calls)
-
-
 def _same(one: Message, other: Message) -> bool:
     return one["role"] == other["role"] and one.get("content") == other.get("content")

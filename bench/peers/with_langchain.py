@@ -31,14 +31,12 @@ def make(variant):
         elif variant == "clear fitted":
             known = _fitted(messages, tokens, known, count)
         else:
-            start = {"start_on": "human"} if variant == "trim from human" else {}
             known = trim_messages(
                 known,
                 max_tokens=tokens,
                 token_counter=count,
                 strategy="last",
                 include_system=True,
-                **start,
             )
         return [_from_langchain(message, messages) for message in known]
 

@@ -13,7 +13,7 @@ from engine.policies import POLICIES
 from engine.text.tokens import call_parts, content_text
 from engine.text.values import extract_values
 from tests.api.conftest import User
-from tests.api.transcripts import agent_run, assistant
+from tests.api.transcripts import agent_run
 from tests.console.transcripts import make_run
 from tests.support import slow_rules
 
@@ -218,23 +218,6 @@ def test_calls_without_facts_are_recomputed_and_marked(alice: User) -> None:
     assert {turn["noted"] for turn in view["turns"]} == {False}
     assert not alice.api("explain", session="run", turn=3)["noted"]
     assert not alice.api("show_call", session="run", turn=3)["explain"]["noted"]
-
-
-@pytest.mark.parametrize("branch", [0, 1])
-def test_a_bill_that_comes_while_a_past_is_held_is_seen(alice: User, branch: int) -> None:
-    run = agent_run(8)
-    called(alice, "run", run, budget=700)
-    alice.api("sync", session="run", messages=[*run[:9], assistant("Done.")])
-    looks = {"session": "run", "branch": branch}
-    before = alice.api("timeline", **looks)["turns"]
-    assert {turn["billed"] is None for turn in before} == {True}
-    for turn, at in ((2, 4), (3, 6)):
-        assert run[at]["role"] == "assistant"
-        used = {"messages": at, "tokens": [1, 2, 3, 0, 5]}
-        alice.api("note_usage", session="run", branch=branch, used=used)
-        now = alice.api("timeline", **looks)["turns"]
-        assert now[turn - 1] == before[turn - 1] | {"billed": [1, 2, 3, 0, 5]}
-        assert [one["billed"] for one in now[turn:]] == [None] * len(now[turn:])
 
 
 def whole_and_rendered(alice: User, sent: str) -> tuple[list[Any], list[Any]]:

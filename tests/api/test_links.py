@@ -1,6 +1,5 @@
 """A read-only link opens one session's views until it ends or is taken back, and nothing else."""
 
-import time
 from typing import Any
 from urllib.parse import unquote
 
@@ -155,18 +154,6 @@ def test_another_user_neither_sees_nor_ends_them(owner: User, bob: User) -> None
 )
 def test_a_link_that_cannot_be_is_refused(owner: User, fields: Json) -> None:
     owner.api.refused("share_session", 422, "invalid_request", session=NAME, **fields)
-
-
-def test_there_are_only_so_many_and_those_that_ended_make_room(
-    owner: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for _ in range(50):
-        owner.api("share_session", session=NAME, days=1.0)
-    owner.api.refused("share_session", 422, "invalid_request", session=NAME)
-    later = time.time() + 2 * 86_400
-    monkeypatch.setattr("time.time", lambda: later)
-    assert owner.api("share_session", session=NAME)
-    assert len(owner.graph().of("ReadLink")) == 1
 
 
 def test_the_audit_log_says_who_shared_what(owner: User, visitor: Api) -> None:

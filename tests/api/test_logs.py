@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack
 
+import pytest
 from contextrender_bridge.base.wire import Json
 
 from tests.api.conftest import Service
@@ -21,6 +22,7 @@ RUN: list[Json] = [
 ]
 
 
+@pytest.mark.slow
 def test_nothing_sent_is_printed_whatever_goes_wrong(service: Service, servers: Servers) -> None:
     alice = service.new_user()
     with ExitStack() as stack:

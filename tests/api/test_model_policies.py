@@ -3,7 +3,6 @@
 import json
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,7 +11,7 @@ from contextrender_bridge.base.wire import Json
 
 from graph.sessions.caches import WORKING_SET
 from tests.api.checks import orphans, rebuilt, tokens_inside
-from tests.api.client import Api, Conversation
+from tests.api.client import Api
 from tests.api.conftest import Service, User
 from tests.api.servers import Servers
 from tests.api.transcripts import agent_run
@@ -109,34 +108,6 @@ def test_a_summary_is_made_once_and_survives_a_restart(
     assert len(graph.pairs("HasSummaries")) == 1
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_later_calls_extend_the_summary_only_when_they_must(
-    alice: User, model: ProviderDouble, policy: str
-) -> None:
-    run, budget = agent_run(40, lines=6), 1500
-    stops = [place for place, message in enumerate(run) if message["role"] == "assistant"][8:]
-    conversation = Conversation(alice.api, "s")
-    rendered: dict[int, Json] = {}
-    for stop in stops:
-        reply = conversation.send("render", run[:stop], budget=budget, policy=policy)
-        rendered[reply["turn"]] = reply
-        assert orphans(reply["messages"]) == []
-    made = len(model.requests)
-    assert 2 <= made <= len(rendered) // 2
-    earlier = [json.dumps(request["messages"]) for request in model.requests]
-    assert all(f"ote {n}." in text for n, text in enumerate(earlier[1:], 1))
-    assert alice.graph().counts["HistorySummary"] == made
-
-    for turn in (min(rendered), max(rendered) - 3, max(rendered)):
-        explained = alice.api("explain", session="s", turn=turn, budget=budget, policy=policy)
-        assert explained["tokens"] == rendered[turn]["tokens"]
-        assert explained["warnings"] == []
-    asked = {"session": "s", "budget": budget, "policy": policy, "columns": False}
-    while not alice.api("savings", **asked)["complete"]:
-        pass  # each does a moment's work
-    assert len(model.requests) == made
-
-
 def test_a_rewritten_past_has_summaries_of_its_own(api: Api, model: ProviderDouble) -> None:
     fields = {"session": "s", "budget": BUDGET, "policy": "compact"}
     first = api("render", messages=RUN, **fields)
@@ -164,22 +135,6 @@ def test_a_failing_model_leaves_the_history_as_prune_does_and_warns(
     reply = alice.api("render", **fields, policy="compact")
     assert summary(reply)
     assert reply["warnings"] == []
-
-
-def test_acon_sends_the_operators_guideline(
-    api: Api, model: ProviderDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "guideline.txt"
-    file.write_text("Keep hubs alone.", encoding="utf-8")
-    monkeypatch.setenv("CONTEXTRENDER_ACON_GUIDELINE", str(file))
-    fields = {"session": "s", "messages": RUN, "budget": BUDGET, "policy": "acon"}
-    assert summary(api("render", **fields)).endswith("State: note 1.")
-    assert "Keep hubs alone." in json.dumps(model.requests[0]["messages"])
-    file.write_text("Keep clerks alone.", encoding="utf-8")
-    assert summary(api("render", **fields)).endswith("State: note 2.")
-    file.unlink()
-    refusal = api.refused("render", 422, "invalid_request", **fields)
-    assert str(tmp_path) not in json.dumps(refusal)
 
 
 @pytest.mark.parametrize("policy", POLICIES)

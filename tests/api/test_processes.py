@@ -3,7 +3,6 @@
 import json
 import random
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -94,17 +93,3 @@ def test_summaries_are_made_once(
     assert made > 0
     assert talked(everywhere, policy) == expected
     assert len(model.requests) - before == 2 * made
-
-
-def test_what_processes_need_at_once_is_the_same_and_made_once_a_process_at_most(
-    everywhere: list[Api], model: ProviderDouble
-) -> None:
-    before = len(model.requests)
-    fields: Json = {"session": "s", "messages": RUN, "budget": 900, "policy": "compact"}
-    with ThreadPoolExecutor(len(everywhere)) as threads:
-        replies = list(threads.map(lambda api: api("render", **fields), everywhere))
-    assert replies[0] == replies[1] == replies[2]
-    assert 1 <= len(model.requests) - before <= len(everywhere)
-    asked = len(model.requests)
-    assert [api("render", **fields) for api in everywhere]
-    assert len(model.requests) == asked

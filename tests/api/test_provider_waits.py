@@ -1,17 +1,15 @@
 """While models and embedders are waited for, everybody else goes on, in the same session too."""
 
 import threading
-from collections.abc import Hashable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.server.process.providers import Providers
 
 from engine.models import embeddings
-from engine.models.answers import Answer, Waiting
 from engine.models.litellm_embedder import LiteLLMEmbedder
 from tests.api.conftest import User
 from tests.api.test_oversized import RUN as OVERSIZED
@@ -116,56 +114,6 @@ def test_a_session_goes_on_while_a_model_compacts(
     assert (reply["offset"], reply["usage"]["model_tokens_in"]) == (len(OVERSIZED), 1)
     again = alice.api.report("render", **asked)
     assert (again["replaced"], again["usage"]["model_tokens_in"]) == (reply["replaced"], 0)
-
-
-def asked_at_once(
-    alice: User, gate: Gate, monkeypatch: pytest.MonkeyPatch, given: Json
-) -> list[Json]:
-    """Two sessions' replies, which waited for the same answers."""
-    needed, need = threading.Semaphore(0), Providers.need
-
-    def noting(self: Providers, key: Hashable, waiting: Waiting) -> Future[Answer]:
-        asked = need(self, key, waiting)
-        needed.release()
-        return asked
-
-    monkeypatch.setattr(Providers, "need", noting)
-    with ThreadPoolExecutor(2) as threads:
-        calls = [
-            threads.submit(alice.api.report, "render", session=session, **given)
-            for session in ("one", "other")
-        ]
-        try:
-            for _ in calls:
-                assert needed.acquire(timeout=PATIENCE)
-        finally:
-            gate.opened.set()
-        return [call.result() for call in calls]
-
-
-def test_the_tokens_of_one_answer_for_two_are_told_to_one(
-    alice: User, gate: Gate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CONTEXTRENDER_MODEL", "openai/scripted-compactor")
-    replies = asked_at_once(alice, gate, monkeypatch, {"messages": OVERSIZED, "budget": 3000})
-    for reply in replies:
-        assert [replaced["kind"] for replaced in reply["replaced"]] == ["compaction"]
-    for tokens in ("model_tokens_in", "model_tokens_out"):
-        assert sorted(reply["usage"][tokens] for reply in replies) == [0, 1]
-
-
-def test_the_tokens_of_one_embedding_for_two_are_told_to_one_and_its_vectors_stored_by_both(
-    alice: User, gate: Gate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CONTEXTRENDER_EMBED_MODEL", EMBEDDER)
-    given: Json = {"messages": [user("Look at the clusters."), *RUN], "budget": 900}
-    replies = asked_at_once(alice, gate, monkeypatch, given)
-    assert replies[0]["messages"] == replies[1]["messages"]
-    free, paid = sorted(reply["usage"]["embedding_tokens"] for reply in replies)
-    assert free == 0 < paid
-    for session in ("one", "other"):
-        shape = alice.api.report("inspect_session", session=session)
-        assert shape["embedded"] == sum(message["role"] == "tool" for message in RUN)
 
 
 def test_what_is_waited_for_twice_is_asked_once(

@@ -130,7 +130,7 @@ def test_every_kind_of_message_comes_back_exactly(api: Api) -> None:
 
 
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     messages=transcripts(most_turns=4, longest=60), cuts=st.lists(st.integers(0, 30), max_size=3)

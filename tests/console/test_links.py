@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.console.conftest import COMMAND, LARGE, ORDERS, PATIENCE_MS, Console, Service
-from tests.console.firefox import running_firefox
 from tests.console.test_terminal import run
 
 pytestmark = pytest.mark.slow
@@ -19,16 +18,6 @@ expect = pytest.importorskip("playwright.sync_api", reason="playwright is not in
 expect.set_options(timeout=PATIENCE_MS)
 
 Visit = Callable[..., Console]
-DRAWN = """new Promise(done => {
-    const canvas = document.querySelector(%r);
-    const look = () => {
-        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-        const colours = new Set(new Uint32Array(data.buffer)).size;
-        return colours > 4 ? done(colours) : setTimeout(look, 50);
-    };
-    look();
-})"""
-"""Comes true once a canvas shows a few colours: a blank one has a single one."""
 
 
 def link(service: Service, *arguments: str) -> str:
@@ -154,27 +143,3 @@ def test_links_are_made_listed_and_taken_back_in_the_terminal(service: Service) 
     assert "no such link" in run(service, "share", session, "--revoke", "nothing", status=1)
     assert "no links" in run(service, "share", session, "--revoke", link["id"])
     assert "no session 'nowhere'" in run(service, "share", "nowhere", status=1)
-
-
-def test_firefox_signs_in_and_shows_what_calls_lacked(service: Service) -> None:
-    """Signed in by a link that works once; the timeline, the misses and the graph are drawn."""
-    with running_firefox() as firefox:
-        firefox.open(link(service))
-        firefox.wait_for("table.sessions tbody tr")
-
-        firefox.run(f"location.hash = '#/session/{ORDERS}/misses'")
-        row = firefox.wait_for(".misses tbody tr")
-        first = service.first_miss(ORDERS)
-        assert f"#{first['position']} {first['name']}" in row
-
-        firefox.run(f"location.hash = '#/session/{ORDERS}/timeline'")
-        firefox.wait_for(".grid canvas")
-        firefox.run("document.querySelector('.grid').focus()")
-        firefox.press("\ue015")
-        assert "created in turn" in firefox.wait_for(".life:not(.hint)")
-        assert firefox.run(DRAWN % ".grid canvas")
-
-        firefox.run(f"location.hash = '#/session/{ORDERS}/graph'")
-        firefox.wait_for("canvas[data-drawn]")
-        assert firefox.run(DRAWN % "canvas[data-drawn]")
-        assert not firefox.problems

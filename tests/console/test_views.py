@@ -308,16 +308,6 @@ def test_a_result_is_laid_out_with_its_used_values_marked(
     expect(console.page.get_by_role("region", name=f"Value {value}")).to_be_visible()
 
 
-def test_results_are_found_by_content(console: Console, service: Service) -> None:
-    found = service("recall", session=ORDERS, query="INVOICE", limit=30)["results"]
-    console.open(ORDERS, "result", 3)
-    console.page.get_by_label("Search results by content").fill("INVOICE")
-    links = console.page.locator(".finder li a")
-    expect(links).to_have_count(len(found))
-    links.first.click()
-    expect(console.page.locator(".content h2")).to_contain_text(f"#{found[0]['position']}")
-
-
 def test_a_large_result_is_read_in_parts(console: Console, service: Service) -> None:
     text = "\n".join(f"line {number} of a très long résult 🙂" for number in range(12_000))
     call = {"id": "c1", "type": "function", "function": {"name": "read_log", "arguments": "{}"}}
@@ -383,12 +373,6 @@ def test_a_session_that_goes_on_is_followed(console: Console, service: Service) 
     label = re.compile(f"Timeline of {turns + waiting} turns")
     expect(console.page.locator(".grid")).to_have_attribute("aria-label", label)
     service("delete_session", session="running")
-    expect(console.page.get_by_text("There is no such session")).to_be_visible()
-    console.problems.clear()
-
-
-def test_an_unknown_session_is_told(console: Console) -> None:
-    console.page.evaluate("location.hash = '#/session/nothing/timeline'")
     expect(console.page.get_by_text("There is no such session")).to_be_visible()
     console.problems.clear()
 

@@ -100,16 +100,6 @@ def test_policies_are_compared_on_the_same_calls(service: Service) -> None:
     assert len({one["full"] for one in view["policies"]}) == 1
 
 
-def test_sessions_are_searched_a_page_at_a_time(service: Service) -> None:
-    found: list[str] = []
-    cursor: str | None = ""
-    while cursor is not None:
-        page = service("list_sessions", limit=4, cursor=cursor, query="NIGHTLY-1")
-        found += [one["session"] for one in page["sessions"]]
-        cursor = page["next"]
-    assert found == [f"nightly-{number}" for number in range(19, 9, -1)]
-
-
 @pytest.mark.parametrize(
     ("walker", "fields"),
     [
@@ -150,39 +140,6 @@ def test_looking_back_stores_nothing(service: Service) -> None:
     service("show_call", session=ORDERS, budget=500)
     service("compare_policies", session=ORDERS, budget=900)
     assert service("inspect_session", session=ORDERS) == before
-
-
-def test_a_call_is_shown_as_it_was_made(service: Service) -> None:
-    """Whatever the session's own settings are, before or afterwards."""
-    run = service.runs[ORDERS][:60]
-    offset, digest, seen = 0, "", {}
-    for position, message in enumerate(run):
-        if message["role"] != "assistant":
-            continue
-        budget, policy = (1500, "contextrender") if position < 40 else (2500, "prune")
-        view = service(
-            "render",
-            session="own budget",
-            messages=run[offset:position],
-            offset=offset,
-            prefix=digest,
-            want="plan",
-            budget=budget,
-            policy=policy,
-        )
-        offset, digest = view["offset"], view["digest"]
-        seen[view["turn"]] = (set(view["visible"]), view["tokens"]["after"], budget, policy)
-    service("sync", session="own budget", messages=run, settings={"budget": 900})
-    positions = service("timeline", session="own budget")["results"]["positions"]
-    for turn in service.timeline("own budget")[: len(seen)]:
-        shown, after, budget, policy = seen[turn["turn"]]
-        assert (visible(turn, positions), turn["after"]) == (shown, after)
-    for number in (9, max(seen)):
-        told = service("explain", session="own budget", turn=number)
-        assert (told["budget"], told["policy"]) == seen[number][2:]
-        call = service("show_call", session="own budget", turn=number)
-        assert call["explain"] == told
-    service("delete_session", session="own budget")
 
 
 def test_the_misses_of_a_session_are_those_of_its_timeline(service: Service) -> None:

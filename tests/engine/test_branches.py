@@ -109,7 +109,7 @@ def check_place(recorder: Recorder, whole: list[Json], found: Place) -> None:
 
 
 @given(st.data())
-@settings(modest, max_examples=300)
+@settings(modest, max_examples=60)
 def test_every_transcript_resolves_to_the_longest_common_prefix(data: st.DataObject) -> None:
     recorder = Recorder()
     replies: list[list[Json]] = [[]]

@@ -61,7 +61,7 @@ def test_every_embedder_keeps_the_contract(name: str, double: ProviderDouble) ->
 
 
 @given(st.lists(st.text(max_size=300), max_size=6))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=20)
 def test_a_text_has_the_same_bits_alone_and_in_a_batch(texts: list[str]) -> None:
     batch = OFFLINE.embed([*texts, "a much longer text " * 200])
     for text, row in zip(texts, batch, strict=False):
@@ -149,16 +149,3 @@ def test_the_breaker_lets_one_trial_through_after_its_cooldown() -> None:
     assert not breaker.allow()
     breaker.succeed()
     assert breaker.allow() and breaker.allow()
-
-
-def test_the_provider_recovers_after_the_cooldown(double: ProviderDouble) -> None:
-    now = [0.0]
-    subject = embedder(retries=0, breaker=CircuitBreaker(clock=lambda: now[0]))
-    double.answer = lambda _: failure(500)
-    with pytest.raises(EmbeddingUnavailable):
-        subject.embed(["text"])
-    double.answer = lengths
-    with pytest.raises(EmbeddingUnavailable):
-        subject.embed(["text"])
-    now[0] = 31.0
-    assert subject.embed(["text"]).any()

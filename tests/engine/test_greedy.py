@@ -1,6 +1,5 @@
 """Greedy selection: the worked cases, a plain rewrite of the rules, and U."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.plan.greedy import select_greedily, usefulness
+from engine.plan.greedy import select_greedily
 from tests.support import slow_rules
 from tests.support.golden import golden
 from tests.support.strategies import modest
@@ -61,45 +60,3 @@ def test_the_choice_equals_a_plain_rewrite(problem: dict[str, Any]) -> None:
     assert greedy.taken == slow_rules.greedy(**problem)
     assert greedy.tokens == sum(problem["costs"][taken] for taken in greedy.taken)
     assert greedy.tokens <= max(problem["free"], 0)
-
-
-@given(problems())
-@modest
-def test_scores_say_what_each_was_worth_when_taken(problem: dict[str, Any]) -> None:
-    matrix = np.array(problem["cosine"])
-    useful, penalty = np.array(problem["usefulness"]), problem["penalty"]
-    costs = np.array(problem["costs"], dtype=np.int64)
-    greedy = select_greedily(useful, costs, problem["free"], lambda i: matrix[i], penalty)
-    for rank, result in enumerate(greedy.taken):
-        before = greedy.taken[:rank]
-        redundancy = max([0.0, *(matrix[result][earlier] for earlier in before)])
-        assert greedy.taken_scores[rank] == useful[result] - penalty * redundancy
-        assert greedy.scores[result] == greedy.taken_scores[rank]
-    assert len(greedy.scores) == len(useful)
-
-
-def test_u_is_recency_reuse_and_relevance() -> None:
-    found = usefulness(
-        np.array([1.0, 4.0]),
-        np.array([0.0, 2.5]),
-        np.array([0.25, 0.0]),
-        weights=(1.0, 1.0, 1.0),
-        recency_decay=0.3,
-        reuse_rate=0.2,
-    )
-    expected = [math.exp(-0.3) + 0.25, math.exp(-1.2) + 1 - math.exp(-0.5)]
-    assert found == pytest.approx(expected, abs=1e-15)
-
-
-@pytest.mark.parametrize(
-    ("weights", "expected"),
-    [
-        ((2.0, 0.0, 0.0), 2 * math.exp(-0.9)),
-        ((0.0, 2.0, 0.0), 2 - 2 * math.exp(-0.2)),
-        ((0.0, 0.0, 2.0), 1.5),
-    ],
-)
-def test_each_weight_has_its_part(weights: tuple[float, float, float], expected: float) -> None:
-    parts = (np.array([3.0]), np.array([1.0]), np.array([0.75]))
-    found = usefulness(*parts, weights=weights, recency_decay=0.3, reuse_rate=0.2)
-    assert found == pytest.approx([expected], abs=1e-15)

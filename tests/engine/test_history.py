@@ -1,9 +1,7 @@
 """A history: pairing, turns, exact round trips, and the same however it came about."""
 
 import json
-from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +11,6 @@ from engine.text.transcript import (
     Json,
     check_messages,
     digest_after,
-    operation_text,
     restore_call,
     restore_message,
     split,
@@ -57,24 +54,6 @@ def test_every_message_comes_back_exactly(messages: list[Json]) -> None:
         assert bool(bare.get("tool_calls")) is False
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        ('{"a": "\\n"}', '{"a": "\\n"}'),
-        ("not json", "not json"),
-        ("", ""),
-        (None, ""),
-        ({}, ""),
-        ({"id": "éorder_17"}, '{"id":"éorder_17"}'),
-    ],
-)
-def test_the_text_of_a_call_is_its_arguments_as_they_read(arguments: Any, text: str) -> None:
-    made = {"id": "c", "function": {"name": "f", "arguments": arguments}}
-    _, event = split({"role": "assistant", "tool_calls": [made]}, 0, COUNTER)
-    assert (event.kind, event.name, event.text) == ("call", "f", text)
-    assert operation_text(event) == f"f {text}"
-
-
 @given(transcripts(longest=8))
 @modest
 def test_results_pair_with_calls_by_the_plain_rules(messages: list[Json]) -> None:
@@ -113,22 +92,6 @@ def test_sizes_equal_a_plain_recount(messages: list[Json]) -> None:
             asking, place = answered[position]
             call = messages[asking]["tool_calls"][place]
             assert history.results.call_tokens[number] == COUNTER.call(call)
-
-
-def test_of_several_open_calls_the_first_of_the_latest_message_is_answered() -> None:
-    history = recorded(
-        [
-            assistant("c"),
-            assistant("c", "d", "c"),
-            result("c"),
-            result("c"),
-            result("c"),
-            result("c"),
-        ]
-    )
-    assert list(history.results.call_event) == [3, 5, 1, NO_CALL]
-    assert list(history.results.turn) == [2, 2, 1, 2]
-    assert history.unanswered_calls() == 1
 
 
 @given(transcripts(longest=8), st.data())

@@ -108,9 +108,8 @@ def test_remedies_are_the_smallest_budget_and_policies_that_help() -> None:
 
 
 @pytest.mark.parametrize("policy", ["contextrender", "prune", "contextrender_plus"])
-@pytest.mark.parametrize("seed", range(3))
-def test_misses_are_what_no_prompt_text_holds(policy: str, seed: int) -> None:
-    messages = make_run(30, seed=seed)
+def test_misses_are_what_no_prompt_text_holds(policy: str) -> None:
+    messages = make_run(30)
     settings = RenderSettings(budget=900, policy=policy)
     past = past_of(messages)
     (steps,) = past.steps.up_to([SettingsByTurn(settings)], past.turns, FOREVER)
@@ -167,14 +166,3 @@ def test_the_name_of_a_tool_is_no_value() -> None:
         {"role": "assistant", "content": "I call read_0."},
     ]
     assert [(lack.values, lack.names_only) for _, lack in missed(past)] == [(("read_0",), True)]
-
-
-def test_rare_values_come_first() -> None:
-    past = [
-        {"role": "user", "content": "Refund the customer."},
-        *lookup("a", "find_order", "AAA_11111 and ZZZ_99999 " + "of a customer " * 60),
-        *lookup("b", "find_order", "AAA_11111 again " + "of a customer " * 60),
-        *filler(8),
-        {"role": "assistant", "content": "AAA_11111 and ZZZ_99999."},
-    ]
-    assert missed(past)[0][1].values == ("ZZZ_99999", "AAA_11111")

@@ -14,9 +14,7 @@ from engine.models.guideline import GUIDELINE, load_guideline
 from engine.models.summaries import (
     MODEL_POLICIES,
     SummariesInMemory,
-    Summary,
     SummaryModel,
-    Way,
     summaries_for,
 )
 from engine.text.transcript import Json, check_messages
@@ -155,37 +153,6 @@ def test_acon_follows_the_guideline_and_keeps_the_last_turn() -> None:
     assert shown_summary(shown)["tool_call_id"] == "big"
 
 
-def test_recency_summary_keeps_text_and_the_newest_results() -> None:
-    messages = long_run(20)
-    rendered, shown = render(messages, 1500, "recency_summary")
-    texts = [m["content"] for m in shown if m["role"] == "assistant"]
-    assert texts == [f"Next is ledger {turn}." for turn in range(20)]
-    complete = [m for m in shown if m["role"] == "tool" and m in messages]
-    assert complete == [m for m in messages if m["role"] == "tool"][-len(complete) :]
-    assert len(complete) >= 2
-    assert rendered.plan.retained.left_turns == ()
-
-
-@each_policy
-def test_a_failed_model_call_leaves_what_was_there_and_warns(policy: str) -> None:
-    messages = long_run(40)
-    script, store = Script(), SummariesInMemory()
-    script.fails = True
-    first, shown = render(messages[:42], 1000, policy, summaries=scripted(script, store))
-    pruned, _ = render(messages[:42], 1000, "prune")
-    assert first.items == pruned.items
-    assert first.warnings == ["the history is not summarised: the script says no"]
-    assert first.usage.prompt == 7
-    script.fails = False
-    _, before = render(messages[:42], 1000, policy, summaries=scripted(script, store))
-    script.fails = True
-    later, shown = render(messages, 1000, policy, summaries=scripted(script, store))
-    assert shown_summary(shown) == shown_summary(before)
-    assert messages[-1] in shown
-    assert later.warnings
-    assert later.tokens_after <= 1000
-
-
 @each_policy
 def test_what_was_rendered_before_comes_out_the_same_without_a_model_call(policy: str) -> None:
     messages = long_run(40)
@@ -200,21 +167,6 @@ def test_what_was_rendered_before_comes_out_the_same_without_a_model_call(policy
         again, _ = render(messages[:stop], 900, policy, summaries=recorded_only)
         assert again.items == items
         assert again.warnings == []
-
-
-def test_summaries_stand_for_their_own_transcript_and_way_only() -> None:
-    one, other = Way("compact", "m", 100), Way("compact", "m", 200)
-    assert one.key != other.key == Way("compact", "m", 200).key
-    store = SummariesInMemory()
-    two, three = Summary(1, 2, "b", "two"), Summary(1, 3, "c", "three")
-    store.keep(one, two)
-    store.keep(one, three)
-    assert store.find(one, ["a"]) is None
-    assert store.find(one, ["a", "b"]) == two
-    assert store.find(one, ["a", "b", "c", "d"]) == three
-    assert store.find(one, ["a", "b", "x", "d"]) == two
-    assert store.find(one, ["a", "x", "y"]) is None
-    assert store.find(other, ["a", "b", "c"]) is None
 
 
 def test_the_guideline_is_the_operators_file_or_our_own(tmp_path: Path) -> None:

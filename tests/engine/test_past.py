@@ -94,11 +94,6 @@ def test_every_step_is_the_rendering_of_its_prefix() -> None:
     assert found[-1].before > SETTINGS.budget
 
 
-def test_a_past_that_grew_is_the_same() -> None:
-    run = make_run(24, 4)
-    assert steps(past_of(run, parts=5)) == steps(past_of(run))
-
-
 def test_costs_are_at_the_prices_of_the_calls_own_models() -> None:
     prices = Prices.of(["dear:input=2,cached=0.5,output=8", "cheap:input=1,cached=1,output=0"])
     known = steps(past_of(make_run(24, 4)))
@@ -137,15 +132,3 @@ def test_every_call_has_the_settings_it_was_made_with() -> None:
     assert mixed[:4] == steps(past_of(run), small)[:4]
     (after,) = [step for step in steps(past_of(run), large) if step.turn == 20]
     assert (mixed[19].complete, mixed[19].after) == (after.complete, after.after)
-
-
-@pytest.mark.parametrize("policy", ["prune", "contextrender", "contextrender_frozen"])
-def test_a_call_looked_at_alone_is_what_it_is_after_all_others(policy: str) -> None:
-    settings = RenderSettings(budget=1500, policy=policy)
-    past = past_of(make_run(24, 4)[:-1])
-    found = steps(past, settings)
-    for step in reversed(found):
-        alone = past.call_alone(step.turn, SettingsByTurn(settings), FOREVER)
-        if policy != "contextrender_frozen":
-            step = replace(step, usage=Usage(), full=Usage())
-        assert alone == step

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from engine.lookback.measures import linkable_tokens
 from engine.parameters import Parameters
-from engine.text.segments import LONGEST_WORD, segments_of
+from engine.text.segments import segments_of
 from engine.text.tokens import call_parts, content_text
 from engine.text.transcript import Json
 from engine.text.values import extract_values
@@ -97,15 +96,6 @@ def density(messages: list[Json]) -> list[float]:
     return scores
 
 
-def test_s_is_what_the_formula_says_along_a_run() -> None:
-    messages = agent_run(30)
-    for size in turns_of(messages)[4::3]:
-        rendered, _ = render(messages[:size], 600, "reuse_density")
-        scores = rendered.plan.scores
-        assert scores is not None
-        assert list(scores.score) == pytest.approx(density(messages[:size]), rel=1e-9)
-
-
 @given(transcripts(longest=8), BUDGETS)
 @modest
 def test_s_is_what_the_formula_says_for_anything(messages: list[Json], budget: int) -> None:
@@ -136,15 +126,6 @@ def greedy_alone(messages: list[Json], budget: int) -> Any:
     rendered, _ = render(messages, budget, "reuse_density", Parameters(newest_share=0))
     assert not rendered.view.fits
     return rendered.view, rendered.plan
-
-
-@given(st.text(alphabet="ab_ .,:\n{}\"'é", max_size=900).map(lambda text: text * 7))
-@modest
-def test_segments_are_the_text_in_pieces(text: str) -> None:
-    parts = segments_of(text)
-    assert "".join(parts) == text
-    assert all(parts) or not text
-    assert all(len(part) <= LONGEST_WORD + 10 for part in parts)
 
 
 def talk(*, task: str = "the task", said: str = "word " * 100, turns: int = 12) -> list[Json]:

@@ -3,16 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.call.render_call import Rendered, render_call
-from engine.history.vectors import unit
-from engine.models.embeddings import EmbeddingUnavailable, Vectors
+from engine.call.render_call import Rendered
 from engine.parameters import SMALLEST_BUDGET, Parameters
-from engine.plan.relevance import RESULT_CHARACTERS, TASK_CHARACTERS, Relevance
 from engine.policies import POLICIES
 from engine.text.tokens import call_parts
 from engine.text.transcript import Json, check_messages
@@ -26,7 +22,6 @@ from tests.support.strategies import (
     chosen,
     modest,
     reader,
-    recorded,
     render,
     transcripts,
 )
@@ -104,18 +99,6 @@ def test_what_is_shown_is_the_original_in_its_order(
     assert rendered.omitted == sorted(results - {*positions})
 
 
-@given(transcripts(), BUDGETS, st.sampled_from([*POLICIES]))
-@modest
-def test_every_shown_result_stands_by_the_call_it_answers(
-    messages: list[Json], budget: int, policy: str
-) -> None:
-    rendered, _ = render(messages, budget, policy)
-    answered = slow_rules.answers(messages)
-    shown_calls = {(item.message, place) for item in rendered.items for place in item.calls}
-    shown_results = [i.message for i in rendered.items if messages[i.message]["role"] == "tool"]
-    assert {answered[position] for position in shown_results} == shown_calls
-
-
 @given(transcripts(complete=True, longest=8), st.sampled_from([*POLICIES]), st.integers(0, 3))
 @modest
 def test_what_fits_is_returned_unchanged(messages: list[Json], policy: str, spare: int) -> None:
@@ -129,17 +112,6 @@ def test_what_fits_is_returned_unchanged(messages: list[Json], policy: str, spar
     if size > SMALLEST_BUDGET:
         over, _ = render(messages, size - 1, policy)
         assert policy == "full" or over.tokens_after < size
-
-
-@given(transcripts(), BUDGETS, policies)
-@modest
-def test_rendering_twice_is_rendering_once(messages: list[Json], budget: int, policy: str) -> None:
-    history = recorded(messages)
-    first, shown = render(messages, budget, policy, history=history)
-    second, again = render(messages, budget, policy, history=history)
-    fresh, afresh = render(messages, budget, policy)
-    assert chosen(first) == chosen(second) == chosen(fresh)
-    assert shown == again == afresh
 
 
 def by_axis(text: str) -> list[float]:
@@ -219,37 +191,6 @@ def test_retained_text_equals_a_slow_rewrite(
         assert retained.tokens == kept.tokens
 
 
-@given(transcripts(), BUDGETS, policies)
-@modest
-def test_the_first_user_message_and_the_last_turn_never_leave(
-    messages: list[Json], budget: int, policy: str
-) -> None:
-    rendered, _ = render(messages, budget, policy)
-    history, left = rendered.view.history, rendered.plan.retained.left_messages
-    assert not {history.first_user, history.last_user, history.last_assistant} & left
-    assert not left & slow_rules.outside_budget(messages)
-    newest = [p for p, turn in enumerate(slow_rules.turns(messages)) if turn >= history.assistants]
-    assert not left & {*newest}
-
-
-def test_only_the_oldest_turns_that_must_leave_do() -> None:
-    words = " word" * 96
-    messages: list[Json] = [{"role": "user", "content": "the task"}]
-    for number in range(4):
-        messages += [
-            {"role": "assistant", "content": words, "tool_calls": [call(f"c{number}")]},
-            {"role": "tool", "tool_call_id": f"c{number}", "content": "ok"},
-        ]
-    messages.append({"role": "user", "content": "go on"})
-    rendered, _ = render(messages, 210)
-    assert rendered.plan.retained.left_turns == (1, 2)
-    assert [item.message for item in rendered.items] == [0, 5, 7, 9]
-    rendered, _ = render(messages, 312)
-    assert rendered.plan.retained.left_turns == (1,)
-    assert rendered.visible == []
-    assert rendered.omitted == [2, 4, 6, 8]
-
-
 def test_texts_that_may_not_leave_are_cut_the_longest_first() -> None:
     messages: list[Json] = [
         {"role": "user", "content": "the task " * 400},
@@ -313,76 +254,6 @@ def test_an_excerpt_keeps_head_tail_and_the_values_in_question() -> None:
     assert 400 < COUNTER.message(shown[3]) <= 500
 
 
-def test_an_older_oversized_result_gets_what_complete_results_leave_over() -> None:
-    messages: list[Json] = [
-        *oversized(LONG),
-        {"role": "assistant", "content": "", "tool_calls": [call("c"), call("d")]},
-        {"role": "tool", "tool_call_id": "c", "content": "word " * 1_500},
-        {"role": "tool", "tool_call_id": "d", "content": LONG},
-    ]
-    roomy, _ = render(messages, 4_000)
-    assert roomy.plan.shown_order[-1] == 1
-    assert roomy.plan.replaced == {3: 500, 1: 500}
-    assert roomy.visible == [2, 6]
-    tight, _ = render(messages, 2_200)
-    assert tight.plan.replaced == {3: 275, 1: 275}
-    messages[-1] = {**messages[-1], "content": "word " * 560}
-    tight, _ = render(messages, 2_200)
-    assert tight.plan.replaced == {}
-    assert tight.visible == [2, 6, 7]
-
-
-@pytest.mark.parametrize(("words", "kind"), [(490, "complete"), (491, "excerpt")])
-def test_a_result_that_fits_the_whole_budget_is_not_oversized(words: int, kind: str) -> None:
-    asking = {"role": "assistant", "content": "", "tool_calls": [call("a"), call("unanswered")]}
-    answer = {"role": "tool", "tool_call_id": "a", "content": "word" + " word" * (words - 1)}
-    assert COUNTER.call(call("a")) + COUNTER.message(answer) == words + 10
-    rendered, _ = render([asking, answer], 500)
-    assert rendered.visible == ([1] if kind == "complete" else [])
-    assert [*rendered.kinds.values()] == ([] if kind == "complete" else [kind])
-
-
-@pytest.mark.parametrize("budget", [200, 300, 799])
-def test_a_small_budget_still_has_room_for_a_whole_mark(budget: int) -> None:
-    messages = oversized(LONG)
-    rendered, shown = render(messages, budget)
-    assert rendered.kinds == {1: "excerpt"}
-    assert "recall result 3 for all of it]" in shown[3]["content"]
-    assert COUNTER.message(shown[3]) <= 100
-    assert charged(messages, rendered, shown) == rendered.tokens_after <= budget
-
-
-def test_a_compaction_stands_in_when_there_is_one_that_fits() -> None:
-    messages = oversized(LONG)
-    asked: list[tuple[int, int]] = []
-
-    def rendered_with(made: str | None) -> Rendered:
-        def compact(result: int, limit: int) -> str | None:
-            asked.append((result, limit))
-            return made
-
-        return render_call(
-            recorded(messages),
-            budget=1_000,
-            policy="contextrender",
-            parameters=Parameters(),
-            counter=COUNTER,
-            embedder=AxisEmbedder(),
-            text_of=reader(messages),
-            compact=compact,
-        )
-
-    good = rendered_with("the total is 41")
-    assert good.kinds == {1: "compaction"}
-    assert good.texts[1].startswith("[Compaction of a tool result of ")
-    assert good.texts[1].endswith("\nthe total is 41")
-    assert rendered_with("too long " * 300).kinds == {1: "excerpt"}
-    assert rendered_with(None).kinds == {1: "excerpt"}
-    assert rendered_with("").kinds == {1: "excerpt"}
-    assert [result for result, _ in asked] == [1] * 4
-    assert all(0 < limit < 125 for _, limit in asked)
-
-
 def test_a_call_larger_than_the_budget_is_left_out_with_its_result() -> None:
     messages: list[Json] = [
         {"role": "user", "content": "go"},
@@ -394,53 +265,6 @@ def test_a_call_larger_than_the_budget_is_left_out_with_its_result() -> None:
         rendered, shown = render(messages, 100, policy)
         assert [item.message for item in rendered.items] == [0, 1, 3]
         assert shown[1]["tool_calls"] == [call("b")]
-
-
-class Unavailable:
-    """A labelled double: a provider that is down."""
-
-    name = "down"
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        raise EmbeddingUnavailable("no answer")
-
-
-class Spy(AxisEmbedder):
-    """The double, remembering every text it was given."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        self.asked += texts
-        return super().embed(texts)
-
-
-class Letters(Spy):
-    """The double, with vectors that count the letters a and b."""
-
-    name = "letters"
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        super().embed(texts)
-        counts = [np.array([text.count("a"), text.count("b")], np.float32) for text in texts]
-        return np.array([unit(count) for count in counts])
-
-
-def test_the_query_is_the_task_and_what_was_said_last() -> None:
-    messages: list[Json] = [
-        {"role": "user", "content": "a" * 3_000},
-        {"role": "assistant", "content": "old"},
-        {"role": "tool", "tool_call_id": "x", "content": "a" * 9_000},
-        {"role": "assistant", "content": "bb"},
-        {"role": "user", "content": "b"},
-    ]
-    letters = Letters()
-    history = recorded(messages)
-    relevance = Relevance(history, letters, reader(messages), 0.4)
-    found = relevance()
-    assert letters.asked == ["b\nbb", "a" * TASK_CHARACTERS, "a" * RESULT_CHARACTERS]
-    assert found == pytest.approx([0.4 / np.hypot(0.4, 0.6)], abs=1e-6)
 
 
 @pytest.mark.parametrize(

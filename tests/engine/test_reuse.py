@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 
-from engine.history.reuse import ReuseIndex, Use
+from engine.history.reuse import ReuseIndex
 from engine.text.transcript import Json
 from tests.support import slow_rules
 from tests.support.golden import golden
@@ -30,36 +30,6 @@ def index_of(*steps: str) -> ReuseIndex:
         else:
             index.observe_operation(number, step[3:])
     return index
-
-
-@pytest.mark.parametrize(
-    ("steps", "scores"),
-    [
-        (["r: order_17"], [0]),
-        (["r: order_17", "o: order_17"], [1]),
-        (["r: order_17", "o: order_17 order_17"], [1]),
-        (["r: order_17", "o: order_17", "o: order_17"], [2]),
-        (["r: order_17 tr_solo", "o: order_17 tr_solo"], [2]),
-        (["r: order_17", "r: order_17", "o: order_17"], [0.5, 0]),
-        (["r: order_17", "o: order_17", "r: order_17"], [0.5, 0]),
-        (["o: order_17", "r: order_17"], [0]),
-        (["r: Order_17", "o: order_17"], [0]),
-        (["r: order_171", "o: order_17"], [0]),
-        (["r: order_17\\ntr_solo", "o: x\\ntr_solo"], [1]),
-        (["r: order_17", "r: order_17 tr_solo", "o: order_17 tr_solo"], [0.5, 1]),
-    ],
-)
-def test_credit_goes_to_the_first_holder_and_is_shared_by_all(
-    steps: list[str], scores: list[float]
-) -> None:
-    assert index_of(*steps).scores() == scores
-
-
-def test_a_copy_in_an_operation_takes_no_credit_from_the_result() -> None:
-    index = index_of("r: order_17", "o: order_17", "r: tr_solo", "o: order_17")
-    assert index.uses == [Use(1, 0, ("order_17",)), Use(3, 0, ("order_17",))]
-    assert index.used_values(0) == ["order_17"]
-    assert index.used_values(1) == []
 
 
 def test_scores_are_right_whenever_they_are_asked_for() -> None:

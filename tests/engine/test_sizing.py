@@ -86,11 +86,6 @@ def test_a_turn_that_says_what_its_prompt_did_not_show_makes_it_grow() -> None:
         assert after.budget == pytest.approx(rendered.budget * expected, abs=2)
 
 
-def test_a_value_of_a_result_that_came_after_the_call_is_no_fault() -> None:
-    made = calls_of(reading(31, said={29: "function_30_1 comes next"}))
-    assert not made[-1][0].plan.faulted
-
-
 def test_a_budget_that_is_given_is_a_most_and_auto_keeps_to_the_models_window() -> None:
     assert sizing.limits_of(30_000, None) == (30_000, 30_000)
     assert sizing.limits_of(AUTO, None) == (160_000, 24_000)

@@ -3,17 +3,14 @@
 import importlib
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jaclang  # noqa: F401  registers the importer of .jac modules
 import pytest
-from contextrender_bridge.cli import main
 
 from engine.costs import Usage
 from engine.models.summaries import SummaryFailed
 from engine.text.tokens import counter_for
-from tests.api.transcripts import agent_run
 from tests.support.provider_double import ProviderDouble, chat_reply, failure, provider
 
 subject: Any = importlib.import_module("engine.models.summary_writer")
@@ -137,20 +134,3 @@ def test_empty_notes_are_an_error(double: ProviderDouble) -> None:
     double.answer = lambda _: (200, notes())
     with pytest.raises(SummaryFailed, match="empty"):
         summarise(MODEL, HISTORY, "", 100)
-
-
-def test_replay_counts_the_policys_own_model_tokens(
-    double: ProviderDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trace, out = tmp_path / "runs.jsonl", tmp_path / "out.json"
-    trace.write_text(json.dumps({"id": "one", "messages": agent_run(16)}) + "\n")
-    command = ["replay", str(trace), "--policy", "compact,prune", "--budget", "1500"]
-    monkeypatch.delenv("CONTEXTRENDER_MODEL", raising=False)
-    monkeypatch.delenv("CTXGRAPH_MODEL", raising=False)
-    assert main([*command, "--json", str(out)]) != 0
-    monkeypatch.setenv("CONTEXTRENDER_MODEL", MODEL)
-    assert main([*command, "--json", str(out)]) == 0
-    compact, prune = json.loads(out.read_text())["cases"]
-    assert compact["policy_prompt_tokens"] == compact["policy_output_tokens"]
-    assert compact["policy_prompt_tokens"] == len(double.requests) > 0
-    assert prune["policy_prompt_tokens"] == 0

@@ -3,7 +3,6 @@
 import asyncio
 import gzip
 import json
-from dataclasses import replace
 from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
@@ -209,26 +208,6 @@ def test_an_agent_that_leaves_takes_the_model_with_it(setup: Setup) -> None:
 
     asyncio.run(leave())
     until(lambda: setup.model.cancelled == 2)
-
-
-def test_32_streams_at_once_do_not_wait_for_each_other(setup: Setup) -> None:
-    """No stream ends before all have begun: one that waited for another's end would never."""
-    answer = stream(chat_events("a word " * 8))
-    setup.model.answer = lambda _: replace(answer, until=lambda: len(setup.model.asked) == 32)
-
-    async def one(http: httpx.AsyncClient, number: int) -> None:
-        body = {**HELLO, "stream": True, "prompt_cache_key": f"stream-{number}"}
-        async with http.stream("POST", "/v1/chat/completions", json=body) as got:
-            received = b"".join([chunk async for chunk in got.aiter_raw()])
-        assert received == answer.body
-        assert got.headers["x-contextrender-session"] == f"stream-{number}"
-
-    async def all_of_them() -> None:
-        limits = httpx.Limits(max_connections=None)
-        async with httpx.AsyncClient(base_url=setup.url, limits=limits, timeout=60) as http:
-            await asyncio.gather(*(one(http, number) for number in range(32)))
-
-    asyncio.run(all_of_them())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import random
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -76,6 +76,7 @@ class Load:
         self.acknowledged = 0
         self.stored: States = {}
         self._changed = threading.Condition()
+        self._working: list[Future[None]] = []
 
     @contextmanager
     def on(self, server: Killable) -> Iterator[None]:
@@ -84,22 +85,32 @@ class Load:
         with ExitStack() as stack:
             clients = [stack.enter_context(server.client()) for _ in self.agents]
             threads = stack.enter_context(ThreadPoolExecutor(AGENTS))
-            working = [
+            self._working = [
                 threads.submit(agent.work, http, self._count, ended)
                 for agent, http in zip(self.agents, clients, strict=True)
             ]
+            for one in self._working:
+                one.add_done_callback(lambda _: self._notify())
             try:
                 yield
             finally:
                 ended.set()
-            for one in working:
+            for one in self._working:
                 one.result(PATIENCE_SECONDS)
 
     def wait(self, calls: int) -> None:
-        """Until so many more calls were answered."""
+        """Until so many more calls were answered, or an agent failed."""
+        goal = self.acknowledged + calls
+
+        def failed() -> bool:
+            return any(one.done() for one in self._working)
+
         with self._changed:
-            goal = self.acknowledged + calls
-            assert self._changed.wait_for(lambda: self.acknowledged >= goal, PATIENCE_SECONDS)
+            assert self._changed.wait_for(
+                lambda: self.acknowledged >= goal or failed(), PATIENCE_SECONDS
+            )
+        if failed():
+            raise AssertionError([one.exception() for one in self._working if one.done()])
 
     @property
     def busy(self) -> int:
@@ -109,6 +120,10 @@ class Load:
     def _count(self) -> None:
         with self._changed:
             self.acknowledged += 1
+        self._notify()
+
+    def _notify(self) -> None:
+        with self._changed:
             self._changed.notify_all()
 
     def settle(self, server: Killable) -> None:

@@ -19,7 +19,6 @@ import httpx
 import pytest
 from contextrender_bridge.client import ContextRender
 
-from bench.size import install
 from tests.packaging.documents import Told, scripts, told
 from tests.server.servers import REPOSITORY, Server, running
 
@@ -32,6 +31,18 @@ SESSION = "run-17"
 DEMO = REPOSITORY / "py_bridge/contextrender_bridge/data/demo.jsonl"
 RUN = json.loads(DEMO.read_text().splitlines()[0])
 RUN["messages"] = RUN["messages"][:61]
+
+
+def install(place: Path, wanted: list[str], python: str = sys.executable) -> None:
+    """An environment below `place` with these and what they require, as locked."""
+    pins = place / "pins.txt"
+    lines = (REPOSITORY / "requirements" / "lock.txt").read_text().splitlines()
+    # Hashes would be asked of the wheel, too.
+    pins.write_text("\n".join(one.rstrip(" \\") for one in lines if "==" in one))
+    uv, home = [sys.executable, "-m", "uv"], place / "venv"
+    subprocess.run([*uv, "venv", "--quiet", "--clear", "--python", python, home], check=True)
+    pip = [*uv, "pip", "install", "--quiet", "--python", home / "bin" / "python"]
+    subprocess.run([*pip, "--constraint", pins, *wanted], check=True)
 
 
 @dataclass

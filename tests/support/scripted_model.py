@@ -6,6 +6,7 @@ One entry of `script` a request, or what `answer` makes of it, in a thread of it
 import asyncio
 import json
 import socket
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -85,7 +86,7 @@ class Model:
             made = asyncio.get_running_loop().run_in_executor(self._threads, self.answer, asked)
             reply = await made
         else:
-            reply = self.script.pop(0)
+            reply = self.next(asked)
         start = {"type": "http.response.start", "status": reply.status, "headers": reply.headers}
         watcher = asyncio.create_task(receive())
         if reply.late:
@@ -103,6 +104,10 @@ class Model:
         watcher.cancel()
         if not reply.breaks:
             await send({"type": "http.response.body", "body": b""})
+
+    def next(self, asked: Asked) -> Reply:
+        """The script's next entry."""
+        return self.script.pop(0)
 
 
 @contextmanager
@@ -285,3 +290,16 @@ async def slowly(values: list[bytes], pause: float) -> AsyncIterator[bytes]:
     for value in values:
         await asyncio.sleep(pause)
         yield value
+
+
+if __name__ == "__main__":
+    PLAIN, STREAM = whole(chat("word " * 40)), stream(chat_events("word " * 40))
+
+    class Always(Model):
+        """Says the same at once, and keeps nothing."""
+
+        def next(self, asked: Asked) -> Reply:
+            self.asked.clear()
+            return STREAM if asked.json.get("stream") else PLAIN
+
+    uvicorn.run(Always(), port=int(sys.argv[1]), log_config=None, access_log=False, lifespan="off")

@@ -103,21 +103,6 @@ def test_an_edge_goes_alone(store: Store) -> None:
     assert not list(store.edges(OWNER, [source]))
 
 
-def test_the_newest_come_first_page_by_page(store: Store) -> None:
-    ids = [uuid4() for _ in range(5)]
-    for place, id in enumerate(ids):
-        insert(store, id, listed=float(place // 2))
-    insert(store, uuid4(), owner=STRANGER, listed=9.0)
-    kind = store.kinds.number("nodes.session", "Session")
-    seen: list[UUID] = []
-    before = None
-    while page := store.listed(OWNER, kind, before, 2):
-        seen += page
-        before = (float(ids.index(page[-1]) // 2), page[-1])
-    assert sorted(seen) == sorted(ids)
-    assert [ids.index(id) // 2 for id in seen] == [2, 1, 1, 0, 0]
-
-
 def test_another_layout_is_refused(store: Store) -> None:
     with store.transaction() as cursor:
         cursor.execute("UPDATE meta SET value = '99' WHERE name = 'layout'")

@@ -4,8 +4,6 @@ import json
 import random
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +17,6 @@ from contextrender_bridge.server.limits import retention as module
 from contextrender_bridge.server.limits.retention import Retention
 from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.server.watching.metrics import Metrics
-
-from graph.store.base import Store
-from graph.store.sqlite import SqliteStore
 
 
 @dataclass
@@ -131,31 +126,3 @@ def test_the_command_says_what_would_go_and_what_went(
     assert main(words) == 0
     assert "Sessions deleted: 1" in capsys.readouterr().out
     assert kit.names() == {"b", "c"}
-
-
-def test_of_several_processes_one_collects_an_interval(
-    later: Kit, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each has a store and a retention of its own, over one data folder."""
-    others = [SqliteStore(later.data / "store.db") for _ in range(3)]
-    workers = []
-    for store in (later.runtime.store, *others):
-        worker = later.retention(keep_days=9, gc_minutes=60)
-        monkeypatch.setattr(worker, "_runtime", replace_store(later.runtime, store))
-        workers.append(worker)
-    with ThreadPoolExecutor(len(workers)) as threads:
-        gone = list(threads.map(lambda worker: worker.collect_in_turn(), workers))
-    assert sorted(len(one) for one in gone) == [0, 0, 0, 3]
-    later.sync("old")
-    now = time.time
-    monkeypatch.setattr(time, "time", lambda: now() + 3600 + 10 * module.DAY)
-    assert [len(worker.collect_in_turn()) for worker in reversed(workers)] == [1, 0, 0, 0]
-    for store in others:
-        store.close()
-
-
-def replace_store(runtime: Runtime, store: Store) -> Runtime:
-    """The same walkers over another connection to the same file."""
-    made = copy(runtime)
-    made.store = store
-    return made

@@ -1,16 +1,12 @@
 """Where the threads of a service run: on one processor that the system chose."""
 
 import os
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
-from pathlib import Path
+from contextlib import contextmanager
 
 import pytest
-from contextrender_bridge.server import build_app
 from contextrender_bridge.server.process.machine import OneProcessor
-from starlette.testclient import TestClient
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
@@ -49,30 +45,3 @@ def test_switched_off_it_moves_nothing() -> None:
     with processor.first(), thread(processor.join) as one:
         processor.choose()
         assert os.sched_getaffinity(0) == place(one) == everywhere
-
-
-@pytest.mark.parametrize("on", ["true", "false"])
-def test_walkers_run_where_the_loop_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on: str
-) -> None:
-    monkeypatch.setenv("CONTEXTRENDER_ONE_PROCESSOR", on)
-    app = build_app(tmp_path)
-    chosen, processor = threading.Event(), app.state.service.processor
-    choose = processor.choose
-
-    def told() -> None:
-        choose()
-        chosen.set()
-
-    processor.choose = told
-    others = set(threading.enumerate())
-    with closing(app.state.service), TestClient(app) as client:
-        assert chosen.wait(60)
-        for name in ("render", "timeline"):
-            client.post(f"/walker/{name}", headers={"authorization": "Bearer none"}, json={})
-        begun = set(threading.enumerate()) - others
-        walker, look = (
-            next(one for one in begun if one.name.startswith(pool)) for pool in ("walker", "look")
-        )
-        assert (len(os.sched_getaffinity(walker.native_id or 0)) == 1) == (on == "true")
-        assert os.sched_getaffinity(look.native_id or 0) == os.sched_getaffinity(0)

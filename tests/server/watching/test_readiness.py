@@ -5,7 +5,6 @@ import os
 import secrets
 import sqlite3
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -142,23 +141,6 @@ def test_a_disk_that_is_full_at_the_start(disk: Disk) -> None:
         assert sync(server, "s").status_code == 200
 
 
-@pytest.mark.slow
-def test_a_read_only_disk_at_the_start(disk: Disk) -> None:
-    data = disk.folder / "data"
-    with running([*SERVE, str(data)], data, CONTEXTRENDER_MIN_FREE_MB="1") as first:
-        assert sync(first, "s").status_code == 200
-        first.stop()
-    disk.remount("ro")
-    with unready(data) as (server, said):
-        assert "Traceback" not in said
-        assert "cannot be written to" in error(ready(server), 503, "not_ready")["message"]
-        disk.remount("rw")
-        becomes(server, 200)
-        server.url = _announced(data)
-        with server.client() as client:
-            assert client.post("/walker/export_session", json={"session": "s"}).is_success
-
-
 def _announced(data: Path) -> str:
     """Where clients find it: written up to two seconds after the store is there."""
 
@@ -258,37 +240,6 @@ def test_a_database_that_is_gone_takes_no_write(tmp_path: Path) -> None:
         (data / "aside.db").rename(data / "store.db")
         becomes(server, 200)
         assert sync(server, "t").status_code == 200
-
-
-@pytest.mark.slow
-def test_a_file_damaged_while_it_is_served(tmp_path: Path) -> None:
-    data = tmp_path / "in" / "data"
-    with running([*SERVE, str(data)], data, CONTEXTRENDER_MIN_FREE_MB="1") as server:
-        for number in range(30):
-            assert sync(server, f"s{number}", os.urandom(3000).hex()).status_code == 200
-        _overwrite_pages(data / "store.db")
-        statuses = set()
-        with server.client() as client:
-            for number in range(30):
-                reply = client.post("/walker/export_session", json={"session": f"s{number}"})
-                statuses.add(reply.status_code)
-        assert 503 in statuses | {sync(server, "s0", "more").status_code}
-        told = error(becomes(server, 503), 503, "not_ready")
-        assert told["message"].count(".") >= 1
-        assert "Traceback" not in server.err
-
-
-def _overwrite_pages(path: Path) -> None:
-    """Folds the log into the file and damages all of it but the first page."""
-    code = (
-        "import sqlite3,sys; c=sqlite3.connect(sys.argv[1]);"
-        "c.execute('PRAGMA wal_checkpoint(TRUNCATE)').fetchall()"
-    )
-    subprocess.run([sys.executable, "-c", code, str(path)], check=True)
-    size = path.stat().st_size
-    with path.open("r+b") as file:
-        file.seek(4096)
-        file.write(os.urandom(size - 4096))
 
 
 def asked_from(address: str, app: Starlette, token: str = "") -> httpx.Response:
