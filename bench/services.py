@@ -66,7 +66,7 @@ def running(workers: int = 1, database: str = "", **environment: str) -> Iterato
         data = Path(folder) / "data"
         command = [sys.executable, "-c", RUN, "serve", "--port", "0", "--data", str(data)]
         command += ["--workers", str(workers)]
-        with servers.running(command, data, **environment) as server:
+        with servers.running(command, data, cwd=servers.REPOSITORY, **environment) as server:
             yield Service(server.process.pid, server.url, load_credentials(data).token, data)
             server.stop(signal.SIGTERM)
 

@@ -1,6 +1,7 @@
 """What every rendering must be, and how a caller puts one together from a plan."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from contextrender_bridge.base.wire import Json
 
@@ -36,7 +37,7 @@ def tokens_inside(messages: Sequence[Json], model: str | None = None) -> int:
     )
 
 
-def orphans(messages: Sequence[Json]) -> list[str]:
+def orphans(messages: Sequence[Mapping[str, Any]]) -> list[str]:
     """Ids of calls without a result after them, and of results without a call before them."""
     waiting: list[str] = []
     strays: list[str] = []

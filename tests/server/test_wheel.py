@@ -39,9 +39,9 @@ def install(place: Path, wanted: list[str], python: str = sys.executable) -> Non
     lines = (REPOSITORY / "requirements" / "lock.txt").read_text().splitlines()
     # Hashes would be asked of the wheel, too.
     pins.write_text("\n".join(one.rstrip(" \\") for one in lines if "==" in one))
-    uv, home = [sys.executable, "-m", "uv"], place / "venv"
+    uv, home = [sys.executable, "-m", "uv"], str(place / "venv")
     subprocess.run([*uv, "venv", "--quiet", "--clear", "--python", python, home], check=True)
-    pip = [*uv, "pip", "install", "--quiet", "--python", home / "bin" / "python"]
+    pip = [*uv, "pip", "install", "--quiet", "--python", f"{home}/bin/python"]
     subprocess.run([*pip, "--constraint", pins, *wanted], check=True)
 
 
