@@ -10,7 +10,7 @@ from contextrender_bridge.base.wire import Json
 from tests.api.client import Api
 from tests.api.conftest import Service, User
 from tests.api.servers import Servers
-from tests.api.transcripts import agent_run, assistant, call, result, user
+from tests.api.transcripts import agent_run, assistant, call, result
 
 START = agent_run(2)
 WRITERS = 8
@@ -113,29 +113,6 @@ def test_one_call_sent_eight_times_at_once_is_recorded_once(
         assert [reply == replies[0] for reply in replies] == [True] * WRITERS
     assert replies[0] == bob.api("render", **fields)
     assert alice.graph().counts == bob.graph().counts
-
-
-def test_sessions_made_and_deleted_at_once_are_all_there_and_all_gone(
-    alice: User, writers: list[Api]
-) -> None:
-    def make(writer: int) -> None:
-        for number in range(9):
-            name = f"{writer}/{number}"
-            writers[writer]("sync", session=name, messages=[user(name), *START])
-
-    def remove(writer: int) -> None:
-        for number in range(9):
-            writers[writer]("delete_session", session=f"{writer}/{number}")
-
-    with ThreadPoolExecutor(WRITERS) as threads:
-        list(threads.map(make, range(WRITERS)))
-        graph = alice.graph()
-        graph.check()
-        listed = alice.api("list_sessions", limit=200)["sessions"]
-        assert len({row["session"] for row in listed}) == len(listed) == 9 * WRITERS
-        list(threads.map(remove, range(WRITERS)))
-    assert alice.api("list_sessions")["sessions"] == []
-    assert alice.graph().counts == {}
 
 
 def test_a_session_deleted_while_it_is_written_is_whole_or_gone(

@@ -114,16 +114,6 @@ def test_however_little_time_there_is_it_comes_to_its_end(
     assert all_of(api, query="ord-", limit=100) == whole
 
 
-def test_it_goes_on_while_sessions_come_and_go(api: Api) -> None:
-    api("sync", session="newest", messages=RUN[:4])
-    page = api("search", query="ord-", limit=1)
-    assert page["matches"][0]["session"] == "newest"
-    api("delete_session", session="newest")
-    api("sync", session="late", messages=RUN[:4])
-    found = api("search", query="ord-", limit=100, cursor=page["next"])["matches"]
-    assert {one["session"] for one in found} == {"new", "old"}
-
-
 @pytest.mark.parametrize(
     "fields",
     [

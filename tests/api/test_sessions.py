@@ -123,33 +123,6 @@ def test_an_import_renders_and_exports_as_the_original(api: Api) -> None:
             WORKING_SET.clear()
 
 
-def test_an_import_keeps_the_settings_each_call_was_made_with(api: Api) -> None:
-    small = {"budget": 300, "parameters": {"reuse_rate": 1}}
-    made = [
-        api("render", session="first", messages=RUN[:4], **small),
-        api("render", session="first", messages=RUN, budget=400, policy="prune"),
-    ]
-    exported = api("export_session", session="first")
-    first, second = exported["branches"][0]["calls"]
-    assert (first["budget"], first["parameters"]) == (300, {"reuse_rate": 1})
-    assert (second["budget"], second["policy"]) == (400, "prune")
-    api("import_session", session="copy", data=exported)
-    for turn in (made[0]["turn"], made[1]["turn"]):
-        replies = [api("explain", session=name, turn=turn) for name in ("first", "copy")]
-        assert replies[0] == replies[1] | {"session": "first"}
-        assert replies[0]["noted"]
-
-
-def test_an_import_can_be_explained_and_continued(api: Api) -> None:
-    branchy(api, "first")
-    made = api("import_session", session="copy", data=api("export_session", session="first"))
-    more = {"messages": [user("More.")], "offset": made["offset"], "prefix": made["digest"]}
-    replies = [api("render", session=name, **more) for name in ("first", "copy")]
-    assert replies[0] == replies[1] | {"session": "first"}
-    replies = [api("explain", session=name) for name in ("first", "copy")]
-    assert replies[0] == replies[1] | {"session": "first"}
-
-
 def test_an_import_has_the_exports_name_unless_told_otherwise(alice: User, bob: User) -> None:
     alice.api("sync", session="s", messages=RUN)
     data = alice.api("export_session", session="s")

@@ -79,12 +79,6 @@ def test_the_baseline_is_capped_at_the_models_window(alice: User) -> None:
     assert row["capped"] <= 8_192 * row["calls"] < row["full"]
 
 
-def test_a_model_without_a_price_has_no_dollars(alice: User) -> None:
-    called(alice, "run", agent_run(3), model="nobody/knows")
-    (row,) = alice.api("total_savings")["rows"]
-    assert row["cost"] is row["full_cost"] is None
-
-
 def test_metrics_tell_it_by_model_and_policy(
     alice: User, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:

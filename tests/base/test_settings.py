@@ -3,7 +3,6 @@
 import ast
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -76,15 +75,6 @@ def test_a_file_that_is_named_must_be_there(
     monkeypatch.setenv("CONTEXTRENDER_CONFIG", str(tmp_path / "nowhere.toml"))
     with pytest.raises(CommandError, match="cannot be read: No such file"):
         in_force()
-
-
-def test_settings_are_read_once() -> None:
-    program = (
-        "import os; from contextrender_bridge.base.settings import current_settings as now; now(); "
-        "os.environ['CONTEXTRENDER_THREADS'] = '9'; print(now().threads)"
-    )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert ran.stdout == "8\n", ran.stderr
 
 
 def test_the_command_shows_what_is_in_force_without_secrets(

@@ -78,14 +78,6 @@ def test_any_value_put_in_anothers_place_is_noticed(data: st.DataObject) -> None
     assert unchanged.begins(items) is (items == as_it_was)
 
 
-@pytest.mark.parametrize("odd", [object(), {1, 2}, bytearray(b"x"), type("D", (dict,), {})(a=1)])
-def test_what_may_change_unseen_is_not_vouched_for(odd: object) -> None:
-    assert held_by([{"role": "user", "content": [odd]}]) is None
-    loop: list[Any] = []
-    loop.append(loop)
-    assert held_by([loop]) is None
-
-
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("method", ["fit", "render"])
 def test_a_history_changed_in_place_is_sent_again(
@@ -110,25 +102,3 @@ def test_a_history_changed_in_place_is_sent_again(
     assert call(f"{session} anew") == changed
     assert call(session) == changed
     assert offsets[-1] == len(messages)
-
-
-def test_items_made_anew_and_a_session_without_a_name_go_on(
-    client: ContextRender, offsets: list[int], session: str
-) -> None:
-    messages = history(3)
-    messages[0]["content"] = session
-    for _ in range(3):
-        assert client.fit(None, copy.deepcopy(messages), fail_open=False, deadline=60).reply
-        messages += history(len(messages) // 2 + 1)[-2:]
-    assert offsets == [0, 7, 9]
-
-
-def test_what_fit_read_is_not_what_render_is_given(
-    client: ContextRender, offsets: list[int], session: str
-) -> None:
-    marked = [{"role": "user", "content": "Hi", "cache_control": {"type": "ephemeral"}}]
-    fit = client.fit(session, marked, fail_open=False, deadline=60)
-    plain = client.render(session, [{"role": "user", "content": "Hi"}])
-    assert fit.reply is not None
-    assert fit.reply["digest"] == plain["digest"]
-    assert offsets == [0, 1]

@@ -152,12 +152,6 @@ def test_the_unique_beginning_of_a_name_will_do(service: Service) -> None:
     service("delete_session", session="begun-alike-2")
 
 
-def test_a_tool_that_is_not_there_is_one_sentence(service: Service) -> None:
-    said = run(service, "graph", ORDERS, "--tool", "nothing", status=1)
-    assert said.startswith("contextrender: no result is of the tool 'nothing'; the tools are ")
-    assert said.count("\n") == 1
-
-
 def test_it_is_followed_until_interrupted(service: Service) -> None:
     environment = {**os.environ, "CONTEXTRENDER_DATA": str(service.server.data), "COLUMNS": "140"}
     command = [*COMMAND, "graph", ORDERS, "--json", "--watch"]

@@ -156,13 +156,3 @@ def test_names_of_fields_and_tools_are_told_apart() -> None:
     assert lacked("I set page_limit and order_id.") == [(("order_id", "page_limit"), True)]
     assert lacked("order_id is ORD_77412.") == [(("ORD_77412", "order_id"), False)]
     assert lacked("find_invoice next.") == [(("find_invoice",), False)]
-
-
-def test_the_name_of_a_tool_is_no_value() -> None:
-    past = [
-        {"role": "user", "content": "Refund the customer."},
-        *lookup("a", "find_order", "use read_0 then " + "of a customer " * 60),
-        *filler(8),
-        {"role": "assistant", "content": "I call read_0."},
-    ]
-    assert [(lack.values, lack.names_only) for _, lack in missed(past)] == [(("read_0",), True)]

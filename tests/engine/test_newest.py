@@ -66,15 +66,6 @@ def test_no_call_of_a_run_hides_its_newest_results(policy: str) -> None:
             assert newest_of(rendered) <= shown_in(rendered)
 
 
-@given(transcripts(), st.sampled_from([400, 700, 1_500]), st.sampled_from(IN_PARTS))
-@modest
-def test_the_newest_results_are_always_in_view(
-    messages: list[Json], budget: int, policy: str
-) -> None:
-    rendered, _ = render(messages, budget, policy)
-    assert newest_of(rendered) <= shown_in(rendered)
-
-
 @given(st.dictionaries(st.text(max_size=9), st.text(max_size=400), max_size=9), st.integers(0, 300))
 @modest
 def test_a_shortened_call_is_json_of_the_same_shape_within_its_limit(

@@ -116,19 +116,3 @@ def test_a_whole_history_is_no_larger_than_its_models_window() -> None:
     known = [replace(step, model="gpt-4") for step in steps(past_of(make_run(24, 4)))]
     large = [replace(step, full=Usage(1_000_000, 900_000, 10)) for step in known]
     assert spend(large, Prices.of()).fulls == [window_of("gpt-4")] * len(known)
-
-
-def test_every_call_has_the_settings_it_was_made_with() -> None:
-    small, large = RenderSettings(budget=700), RenderSettings(budget=3000, policy="prune")
-    called = SettingsByTurn.of([(2, small), (3, small), (5, large), (9, large)], SETTINGS)
-    assert [turn for turn, _ in called.changes] == [2, 5]
-    wanted = (SETTINGS, small, small, large, large)
-    assert tuple(called.at(turn) for turn in (1, 2, 4, 5, 90)) == wanted
-    called = SettingsByTurn.of([(1, small), (5, large)], SETTINGS)
-
-    run = make_run(24, 4)
-    past = past_of(run)
-    (mixed,) = past.steps.up_to([called], past.turns, FOREVER)
-    assert mixed[:4] == steps(past_of(run), small)[:4]
-    (after,) = [step for step in steps(past_of(run), large) if step.turn == 20]
-    assert (mixed[19].complete, mixed[19].after) == (after.complete, after.after)

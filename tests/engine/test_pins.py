@@ -98,17 +98,6 @@ def test_a_frozen_rendering_keeps_them_and_still_begins_with_the_last(share: flo
     assert same > calls / 3
 
 
-def test_pins_have_a_frozen_rendering_of_their_own() -> None:
-    messages = run(300)
-    history = History()
-    history.extend(messages, COUNTER)
-    plain, _ = render(messages, 3_000, "contextrender_frozen", history=history)
-    pinned, _ = render(messages, 3_000, "contextrender_frozen", history=history, pins=SKILL)
-    again, _ = render(messages, 3_000, "contextrender_frozen", history=history)
-    assert pinned.kept == {2: "complete"}
-    assert plain.plan.taken == again.plan.taken != pinned.plan.taken
-
-
 @given(transcripts(), st.sampled_from([200, 700, 1_500]), st.sampled_from(sorted(POLICIES)))
 @modest
 def test_whatever_is_pinned_the_budget_holds(

@@ -162,25 +162,6 @@ def results_of(rendered: Any) -> list[int]:
     return list(rendered.view.history.results.call_message)
 
 
-def test_demonstrations_leave_one_by_one_and_not_with_the_first_turn() -> None:
-    shots: list[Json] = [
-        {"role": "user", "content": f"Example_{n} " + "word " * 100} for n in range(12)
-    ]
-    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    messages = [
-        *shots,
-        {"role": "user", "content": "the task"},
-        {"role": "assistant", "content": "ok", "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "c", "content": "Item_1 " + "row " * 200},
-    ]
-    for policy in ("reuse_density", "contextrender_plus", "contextrender_frozen"):
-        rendered, _ = render(messages, 1_200, policy)
-        kept = rendered.plan.retained
-        assert kept.left_messages == {*range(1, 1 + len(kept.left_messages))}
-        assert 0.3 * 1_200 - 107 < kept.tokens <= 0.3 * 1_200
-        assert rendered.plan.taken == [0]
-
-
 @given(transcripts(), BUDGETS)
 @modest
 def test_retrieval_takes_recent_results_and_then_the_nearest(

@@ -31,13 +31,6 @@ def test_openai_reads_nothing_below_1024_tokens() -> None:
     assert cache.bill(units(("y", 1_023), C)).read == 0
 
 
-def test_openai_knows_every_earlier_prompt_not_only_the_last() -> None:
-    cache = OpenAICache()
-    cache.bill(units(D, A))
-    cache.bill(units(C, A, B))
-    assert cache.bill(units(D, B)).read == 1_920  # 15 blocks of D's 2,000
-
-
 def test_what_was_not_used_for_five_minutes_is_forgotten() -> None:
     for cache in (OpenAICache(), AnthropicCache(quarters=False)):
         cache.bill(units(D), 0)
@@ -58,28 +51,12 @@ def test_anthropic_caches_nothing_below_1024_tokens() -> None:
     assert cache.bill(units(A, C)) == Billed(written=1_300)
 
 
-def test_anthropic_with_one_breakpoint_reads_nothing_of_a_beginning_that_ends_elsewhere() -> None:
-    cache = AnthropicCache(quarters=False)
-    cache.bill(units(D, A, B))
-    assert cache.bill(units(D, A, C)) == Billed(written=3_300)
-
-
 def test_anthropic_with_breakpoints_at_the_quarters_reads_up_to_the_last_that_still_holds() -> None:
     cache = AnthropicCache(quarters=True)
     four = [(name, 1_500) for name in "wxyz"]
     assert cache.bill(units(*four)) == Billed(written=6_000)
     # w, x and y end at its quarters. y is gone, so x is the last beginning that still holds.
     assert cache.bill(units(*four[:2], D)) == Billed(read=3_000, written=2_000)
-
-
-def test_the_quarters_stay_while_a_prompt_continues_the_one_before() -> None:
-    cache = AnthropicCache(quarters=True)
-    first = [(name, 1_500) for name in "wxyz"]
-    cache.bill(units(*first))
-    # z is too far from the end to be found, and no breakpoint is at it; y still is at one.
-    grown = [*units(*first), *(Unit(("more", n), 1_000, 1) for n in range(60))]
-    assert cache.bill(grown) == Billed(read=4_500, written=61_500)
-    assert cache.bill(units(*first[:3], C)).read == 4_500
 
 
 def test_anthropic_looks_no_further_back_than_20_blocks() -> None:

@@ -16,11 +16,8 @@ from contextrender_bridge.cli import main
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.local_service import temporary_service
 
-from engine.call.render_call import assemble, render_call
-from engine.history.history import History
 from engine.models.embeddings import NoEmbedder, load_embedder
-from engine.parameters import Parameters
-from engine.text.tokens import content_text, counter_for
+from engine.text.tokens import counter_for
 from evaluation import export
 from evaluation.bootstrap import Bootstrap
 from evaluation.cases import Case
@@ -172,34 +169,6 @@ def test_a_small_run_by_hand() -> None:
             texts + sum(counter.call(m["tool_calls"][0]) for m in messages if m["role"] != "tool")
         )
     assert figures["tokens_full"] == sum(full)
-
-
-def test_replaying_in_steps_is_as_rendering_each_history_at_once(shipped: Run) -> None:
-    case = CASES[0]
-    seen: dict[int, Prompt] = {}
-    embedder = load_embedder("wordllama")
-    replay_run(
-        shipped, [case], embedder, lambda _, turn, prompt: seen.update({turn.number: prompt})
-    )
-    counter = counter_for(None)
-    for turn in turns_of(shipped)[::6]:
-        messages = shipped.messages[: turn.position]
-        history = History()
-        history.extend(messages, counter)
-        rendered = render_call(
-            history,
-            budget=case.budget,
-            policy=case.policy,
-            parameters=Parameters(),
-            counter=counter,
-            embedder=embedder,
-            text_of=lambda message: content_text(shipped.messages[message].get("content")),
-        )
-        prompt = seen[turn.number]
-        assert prompt.visible == frozenset(rendered.visible)
-        assert prompt.tokens_rendered == rendered.tokens_after <= case.budget
-        shown = [assemble(messages[item.message], item) for item in rendered.items]
-        assert prompt.messages == shown
 
 
 @pytest.mark.slow

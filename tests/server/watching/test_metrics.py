@@ -6,7 +6,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.client.credentials import load_credentials
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -44,15 +43,6 @@ def test_calls_are_counted_and_timed(client: httpx.Client) -> None:
 def test_it_tells_no_contents(client: httpx.Client, server: Server) -> None:
     client.post("/walker/echo", json={"messages": [{"a": "sk-secret-in-a-message"}]})
     assert not re.search("secret|local", client.get("/metrics").text)
-
-
-def test_caches_are_told_with_their_limits(client: httpx.Client) -> None:
-    told = figures(client)
-    sides = {key[1:] for key in told if key[0] == "contextrender_cache_bytes"}
-    names = ("sessions", "pasts", "texts")
-    assert sides == {(name, side) for name in names for side in ("held", "limit")}
-    limits = [told["contextrender_cache_bytes", name, "limit"] for name in names]
-    assert sum(limits) == pytest.approx(current_settings().working_set_mb * 2**20)
 
 
 @pytest.mark.slow

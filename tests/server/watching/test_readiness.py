@@ -21,9 +21,6 @@ from contextrender_bridge.server.watching import readiness as looks
 from contextrender_bridge.server.watching.readiness import Readiness
 from starlette.applications import Starlette
 
-from engine.models import embeddings
-from engine.models.breaker import CircuitBreaker
-from engine.models.litellm_embedder import LiteLLMEmbedder
 from graph.store.sqlite import SqliteStore
 from tests.api.client import error_of as error
 from tests.server.servers import BIN, Server, running
@@ -265,18 +262,6 @@ def test_why_not_is_for_this_machine_and_the_local_user(
             assert "MIN_FREE_MB" in error(known, 503, "not_ready")["message"]
     finally:
         app.state.service.close()
-
-
-def test_an_embedder_that_fails_is_told_and_does_not_take_the_server_away(tmp_path: Path) -> None:
-    broken = CircuitBreaker()
-    broken.fail()
-    embeddings._embedders["no/model"] = LiteLLMEmbedder("no/model", breaker=broken)
-    store = SqliteStore(tmp_path / "store.db")
-    readiness = Readiness(store, tmp_path, Settings(embed_model="no/model", min_free_mb=1))
-    told = asyncio.run(readiness.look())
-    assert (told["status"], told["embedder"], told["embedder_fails"]) == ("ready", "no/model", True)
-    readiness.close()
-    store.close()
 
 
 def test_a_store_that_hangs_is_not_waited_for(
