@@ -34,7 +34,7 @@ PARAMETERS = st.sampled_from(
     ]
 )
 MARK = re.compile(
-    r"\[Excerpt: (\d+) of (\d+) tokens left out at \[?…\]?;(?: lines [\d, -]+;)? "
+    r"\[Excerpt: (\d+) of (\d+) tokens left out at \[?…\]?;(?: lines [\d, -]+(?: and others)?;)? "
     r"recall result (\d+) for all of it\]\n"
 )
 policies = st.sampled_from([*OURS, *METHOD_POLICIES])
