@@ -40,6 +40,7 @@ OURS: Final = tuple(
 )
 REQUESTS: Final = 5
 QUIET_SECONDS: Final = 0.1
+BUDGET: Final = 24_000
 GOALS: Final = {
     "render, messages": (50, 250),
     "render, plan": (50, 250),
@@ -160,7 +161,7 @@ class Walked:
         messages = sample.run(self._results)
 
         def request() -> None:
-            assert not self._client.fit("fit", messages, fail_open=False).failure
+            assert not self._client.fit("fit", messages, fail_open=False, deadline=60).failure
             messages.extend(sample.turn())
 
         return request
@@ -168,7 +169,9 @@ class Walked:
     def _chat(self) -> Callable[[], Any]:
         sample = self._sample()
         messages = sample.run(self._results)
-        headers = {"x-contextrender-token": self._token, "x-contextrender-session": "chat"}
+        # Within a budget that finds itself the history may fit, and nothing is waited for.
+        ours = {"token": self._token, "session": "chat", "budget": str(BUDGET)}
+        headers = {f"x-contextrender-{name}": value for name, value in ours.items()}
 
         def request() -> None:
             body = json.dumps({"model": "m", "messages": messages}).encode()

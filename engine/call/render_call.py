@@ -1,6 +1,6 @@
 """Renders one model call: a policy's plan for a history, with the texts that replace results."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from engine.costs import NOTHING_USED, Usage
@@ -71,15 +71,18 @@ class Rendered:
         shown += sum(made.tokens - results.call_tokens[r] for r, made in self.plan.calls.items())
         shown += sum(made.tokens for made in self.plan.added.values())
         shown += sum(
-            results.call_tokens[result] + self.replaced_tokens(result)
-            for result in self.plan.replaced
+            results.call_tokens[result] + tokens for result, tokens in self.replaced_tokens.items()
         )
         return self.plan.retained.tokens + shown
 
-    def replaced_tokens(self, result: int) -> int:
-        """Tokens of the text in a result's place."""
-        made = self.plan.texts.get(result)
-        return made.tokens if made else self.view.counter.message({"content": self.texts[result]})
+    @property
+    def replaced_tokens(self) -> dict[int, int]:
+        """Tokens of the texts in results' places, by result."""
+        made, count = self.plan.texts, self.view.counter.message
+        return {
+            result: made[result].tokens if result in made else count({"content": text})
+            for result, text in self.texts.items()
+        }
 
     @property
     def encoded_vectors(self) -> dict[int, bytes]:
@@ -173,6 +176,11 @@ def render_call(
         for item in rendered.items
     ]
     return rendered
+
+
+def assembled(messages: Iterable[Json], items: Iterable[Shown]) -> list[Json]:
+    """Messages of the history as items of a plan show them."""
+    return [assemble(message, item) for message, item in zip(messages, items, strict=True)]
 
 
 def assemble(message: Json, item: Shown) -> Json:

@@ -1,7 +1,7 @@
 """Numbers as runs of neighbours: the first of each run and its length."""
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate
 
 
 def runs(results: Iterable[int]) -> tuple[int, ...]:
@@ -15,10 +15,10 @@ def runs(results: Iterable[int]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def numbers_in(found: Sequence[int]) -> Iterable[int]:
+def numbers_in(found: Sequence[int]) -> list[int]:
     """The numbers of runs."""
     pairs = zip(found[::2], found[1::2], strict=True)
-    return chain.from_iterable(range(first, first + length) for first, length in pairs)
+    return [number for first, length in pairs for number in range(first, first + length)]
 
 
 def packed(found: Sequence[int]) -> list[int]:

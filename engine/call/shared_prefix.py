@@ -106,22 +106,16 @@ def shared_tokens(rendered: Rendered, prompt: Prompt, before: Prompt | None) -> 
         if message < stop and message not in plan.retained.left_messages:
             total += counter.message({"content": text}) if text else 0
             total -= history.text_tokens[message]
-    results = history.results
+    results, instead = history.results, rendered.replaced_tokens
     for result in (*plan.taken, *plan.replaced):
         if place_of(results, result) < stop:
             made = plan.calls.get(result)
             total += made.tokens if made else results.call_tokens[result]
         if results.message[result] < stop:
-            total += _shown_tokens(rendered, result)
+            behind = plan.added.get(result)
+            whole = results.tokens[result] + (behind.tokens if behind else 0)
+            total += instead.get(result, whole)
     return total
-
-
-def _shown_tokens(rendered: Rendered, result: int) -> int:
-    """Tokens of a result, or of what stands in for it."""
-    if result in rendered.texts:
-        return rendered.replaced_tokens(result)
-    behind = rendered.plan.added.get(result)
-    return (behind.tokens if behind else 0) + rendered.view.history.results.tokens[result]
 
 
 def _hash(text: str) -> int:

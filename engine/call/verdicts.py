@@ -90,7 +90,7 @@ class Verdicts:
     def _places(self) -> dict[int, int]:
         return {result: place for place, result in enumerate(self.rendered.plan.shown_order, 1)}
 
-    @property
+    @cached_property
     def _free(self) -> int:
         """Tokens that retained text left for results."""
         return self.rendered.budget - self.rendered.plan.retained.tokens

@@ -4,7 +4,7 @@ A session is a tree of branches. Digests are cumulative, so two transcripts that
 share everything before it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
 from typing import Any, Self
@@ -118,7 +118,7 @@ def _before_hole(
 
 def owners(
     branches: Sequence[BranchInfo], branch: int, start: int, stop: int
-) -> Iterator[tuple[int, int]]:
+) -> list[tuple[int, int]]:
     """(owning branch, event number) of the events `start` to `stop` of a branch's whole line."""
     line: list[tuple[int, int, int]] = []
     end = stop
@@ -128,9 +128,11 @@ def owners(
         line.append((current, info.fork_events, end))
         end = min(end, info.fork_events)
         current = info.parent
-    for owner, first, last in reversed(line):
-        for number in range(max(first, start), last):
-            yield owner, number
+    return [
+        (owner, number)
+        for owner, first, last in reversed(line)
+        for number in range(max(first, start), last)
+    ]
 
 
 def shared_events(branches: Sequence[BranchInfo], branch: int, other: int) -> int:

@@ -7,7 +7,7 @@ from uuid import UUID
 from jaclang.jac0core.archetype import EdgeAnchor, NodeAnchor
 from jaclang.jac0core.runtime import JacRuntime
 
-from graph.runtime.request import request_memory
+from graph.runtime.memory import CURRENT
 from graph.sessions.ids import caller_root
 from graph.sessions.session_nodes import known, nodes_of
 from graph.store.base import Place
@@ -25,7 +25,7 @@ def node_id(node: object) -> UUID:
 
 def owned_node(identity: UUID) -> object | None:
     """The node of that id, if there is one and it belongs to the caller."""
-    anchor = request_memory().get(identity)
+    anchor = CURRENT.get().get(identity)
     return None if anchor is None else cast(object, anchor.archetype)
 
 
@@ -39,21 +39,22 @@ def joined(source: object, kind: type, target: object) -> bool:
     return any(edge.source.id == start and type(edge.archetype) is kind for edge in edges)
 
 
-def load_nodes(identities: Iterable[UUID]) -> None:
-    """Loads nodes in one read, so that visiting them costs no read each."""
-    memory, wanted = request_memory(), list(identities)
-    memory.batch_get(wanted)
+def nodes_at(identities: Iterable[UUID]) -> list[object]:
+    """Those of these nodes of the caller's that are there, loaded in one read."""
+    memory, wanted = CURRENT.get(), list(identities)
+    found = memory.batch_get(wanted)
     memory.note_absent(wanted)
+    return [found[id].archetype for id in wanted if id in found]
 
 
 def load_ahead(identities: Iterable[UUID], hubs: Iterable[UUID]) -> None:
-    """As `load_nodes`, and of `hubs` the edges too: all in one read."""
-    request_memory().load(list(identities), list(hubs))
+    """Loads nodes, and of `hubs` the edges too: all in one read."""
+    CURRENT.get().load(list(identities), list(hubs))
 
 
 def nodes_before(identities: Iterable[UUID], kind: type) -> list[UUID]:
     """The ids of the nodes that an edge of a type leads from to one of these of the caller's."""
-    memory = request_memory()
+    memory = CURRENT.get()
     number = memory.number(kind)
     return list(memory.store.sources(caller_root(), identities, number))
 
@@ -63,7 +64,7 @@ def list_nodes(kind: type, before: Place | None, limit: int) -> list[object]:
 
     It is read from an index: no node lists them. The type has a field `created_at`.
     """
-    memory = request_memory()
+    memory = CURRENT.get()
     number = memory.number(kind)
     found = memory.store.listed(caller_root(), number, before, limit)
     loaded = memory.batch_get(found)
@@ -92,7 +93,7 @@ def join(source: object, edge: object, target: UUID) -> None:
 
     It is what `source +>: edge :+> target` is.
     """
-    memory = request_memory()
+    memory = CURRENT.get()
     start = cast(Any, source).__jac__
     loaded = memory.__mem__.get(target)
     if loaded is None:
@@ -116,10 +117,10 @@ def is_whole(ids: Iterable[UUID]) -> bool:
 def missing(ids: Iterable[UUID]) -> set[UUID]:
     """Those of these nodes of the caller's that are not there; they are not read."""
     wanted = set(ids)
-    return wanted - known(request_memory().store, caller_root(), wanted)
+    return wanted - known(CURRENT.get().store, caller_root(), wanted)
 
 
 def what_belongs_to(session: UUID) -> list[UUID]:
     """Every other node of one of the caller's sessions, whether or not all of it is there."""
-    memory = request_memory()
+    memory = CURRENT.get()
     return sorted(nodes_of(memory.store, caller_root(), session) - {session})

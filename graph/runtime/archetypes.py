@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final
 from uuid import UUID
@@ -11,7 +12,7 @@ from jaclang.jac0core.constructs import Root
 from jaclang.runtimelib.serializer import Serializer
 
 from graph.store import rows
-from graph.store.kinds import Name
+from graph.store.kinds import Kinds, Name
 
 # In a host program our modules have a parent (contextrender_bridge/own_packages.py); rows never do.
 PARENT: Final = __name__.removesuffix("graph.runtime.archetypes")
@@ -41,9 +42,24 @@ def type_of(name: Name) -> type | None:
     return _TYPES[name]
 
 
+@lru_cache(1024)
+def type_at(kinds: Kinds, number: int) -> type:
+    """The type of that number in a database. Raises TypeError where the program has none."""
+    if (found := type_of(kinds.name(number))) is None:
+        raise TypeError("there is no such type")
+    return found
+
+
+@lru_cache(1024)
+def number_of(kinds: Kinds, kind: type) -> int:
+    """The number that a database has for a type."""
+    return kinds.number(*name_of(kind))
+
+
 def forget_types() -> None:
     """Look types up again, after a new alias."""
     _TYPES.clear()
+    type_at.cache_clear()
 
 
 def edge_id(source: UUID, kind: type, target: UUID) -> UUID:

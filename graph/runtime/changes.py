@@ -12,11 +12,13 @@ from contextrender_bridge.base.errors import ContextRenderError, Damaged
 from jaclang.jac0core.archetype import EdgeAnchor, NodeAnchor
 from jaclang.jac0core.constructs import Root
 
-from graph.runtime.archetypes import encode, name_of, plain_fields
+from graph.runtime.archetypes import encode, number_of, plain_fields
 from graph.store import rows
 from graph.store.kinds import Kinds
 from graph.store.writes import End, Unit
 
+NO_FIELDS: Final = {"__jac__"}
+"""All that an edge without fields holds."""
 LISTED_BY: Final = "created_at"
 """A node with this field can be listed by it."""
 
@@ -137,20 +139,24 @@ class Changes:
             raise Forbidden("This would change data of another user.")
         listed = vars(archetype).get(LISTED_BY)
         if known is None:
-            kind = self._kinds.number(*name_of(type(archetype)))
+            cls: type = type(archetype)
+            kind = number_of(self._kinds, cls)
             unit.insert.append((owner, id, kind, listed, rows.pack(row)))
         else:
             unit.update.append((listed, rows.pack(row), owner, id, known.rev))
         written.nodes[id] = StoredNode(1 if known is None else known.rev + 1, row)
 
     def _collect_edge(self, unit: Unit, anchor: Any, written: Written) -> None:
-        row = edge_row(anchor.archetype, {"undirected": True} if anchor.is_undirected else {})
         known = self.edges.get(anchor.id)
+        row: bytes | None = None
+        if anchor.is_undirected or vars(anchor.archetype).keys() != NO_FIELDS:
+            row = edge_row(anchor.archetype, {"undirected": True} if anchor.is_undirected else {})
         if known is not None and known[1] == row:
             return
         if self._owner is not None and anchor.root != self._owner:
             raise Forbidden("This would change data of another user.")
-        kind = self._kinds.number(*name_of(type(anchor.archetype)))
+        cls: type = type(anchor.archetype)
+        kind = number_of(self._kinds, cls)
         end = (anchor.root, anchor.source.id, kind, anchor.target.id)
         unit.join.append((*end, row and rows.pack(row)))
         written.edges[anchor.id] = (end, row)

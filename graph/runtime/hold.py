@@ -7,7 +7,7 @@ from typing import Self
 from contextrender_bridge.base.errors import ContextRenderError, Damaged
 
 from engine.history.working_set import Key, SessionState
-from graph.runtime.request import request_memory
+from graph.runtime.memory import CURRENT
 from graph.sessions.caches import WORKING_SET
 from graph.sessions.ids import caller_root, session_id
 
@@ -23,7 +23,7 @@ class Hold:
         """Waits for the session of that key."""
         self.place: Key = (str(caller_root()), key)
         self.state: SessionState | None = None
-        self._memory = request_memory()
+        self._memory = CURRENT.get()
         self._locks = ExitStack()
         self._released = False
         self._memory.held.enter_context(self)

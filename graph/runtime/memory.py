@@ -29,8 +29,8 @@ from graph.runtime.archetypes import (
     build,
     edge_id,
     encode,
-    name_of,
-    type_of,
+    number_of,
+    type_at,
 )
 from graph.runtime.changes import Changes, Forbidden, StoredNode, edge_row
 from graph.runtime.edges import StoredEdges
@@ -41,6 +41,7 @@ from graph.store.base import EdgeRow, NodeRow, Store
 
 log = logging.getLogger("contextrender")
 
+NO_FIELDS: Final = rows.encode({})
 SYSTEM_ROOT: Final = UUID(Constants.SUPER_ROOT_UUID.value)
 
 
@@ -112,7 +113,7 @@ class RequestMemory(TieredMemory):
 
     def number(self, kind: type) -> int:
         """The number that a type is stored under."""
-        return self.store.kinds.number(*name_of(kind))
+        return number_of(self.store.kinds, kind)
 
     def has(self, id: UUID) -> bool:
         """Whether `get` finds it."""
@@ -224,7 +225,7 @@ class RequestMemory(TieredMemory):
         id, rev, kind, data = stored
         try:
             row = rows.unpack(data)
-            archetype, notes, complete = build(type_of(self.store.kinds.name(kind)), row)
+            archetype, notes, complete = build(type_at(self.store.kinds, kind), row)
         except (ValueError, TypeError) as problem:
             # It may be a later version's: it stays where it is, and nothing is written over it.
             self._changes.unreadable[id] = rev
@@ -266,8 +267,11 @@ class RequestMemory(TieredMemory):
     def _take_edge(
         self, owner: UUID, source: UUID, kind: int, target: UUID, data: bytes | None
     ) -> Any:
-        cls = type_of(self.store.kinds.name(kind))
-        if cls is None or source in self._changes.removed or target in self._changes.removed:
+        try:
+            cls = type_at(self.store.kinds, kind)
+        except TypeError:
+            return None
+        if source in self._changes.removed or target in self._changes.removed:
             return None
         id = edge_id(source, cls, target)
         if id in self._changes.parted:
@@ -276,9 +280,9 @@ class RequestMemory(TieredMemory):
             return known
         try:
             row = None if data is None else rows.unpack(data)
-            archetype, notes, _ = build(cls, row or rows.encode({}))
+            archetype, notes, _ = build(cls, row or NO_FIELDS)
         except (ValueError, TypeError):  # that it is there tells more than what it says
-            archetype, notes, _ = build(cls, rows.encode({}))
+            archetype, notes, _ = build(cls, NO_FIELDS)
             row = edge_row(archetype, notes)  # as if it were stored so: nothing is written over it
         anchor = EdgeAnchor.__new__(EdgeAnchor)
         vars(anchor).update(

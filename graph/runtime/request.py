@@ -6,9 +6,7 @@ from itertools import accumulate, batched, groupby
 from typing import Any
 from uuid import UUID
 
-from engine.call.copied import Spent
-from graph.runtime.memory import CURRENT, RequestMemory
-from graph.sessions.owned import session_fields
+from graph.runtime.memory import CURRENT
 from graph.store import rows
 from graph.store.writes import WIPED_AT_ONCE
 
@@ -20,7 +18,7 @@ def fetch_fields(ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
     Building no archetypes, it reads ten times faster than loading the nodes. What this request
     changed is visible after `commit_now`; nodes that it has loaded are not read again.
     """
-    memory = request_memory()
+    memory = CURRENT.get()
     assert memory.owner is not None
     loaded = {id: row for id in ids if (row := memory.row(id)) is not None}
     found = {id: rows.parse(row)[0] for id, row in loaded.items()}
@@ -33,7 +31,7 @@ def fetch_fields(ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
 
 def in_slices(ids: Iterable[UUID], size: int) -> Iterator[list[UUID]]:
     """Those of the caller's nodes that are there, in order, a slice about `size` stored bytes."""
-    memory, wanted = request_memory(), list(ids)
+    memory, wanted = CURRENT.get(), list(ids)
     assert memory.owner is not None
     sizes = dict(memory.store.sizes(memory.owner, wanted))
     there = [id for id in wanted if id in sizes]
@@ -48,7 +46,7 @@ def fetch_edges(nodes: Iterable[UUID], kind: type) -> list[tuple[UUID, UUID, dic
     For many nodes 25 to 40 times faster than hopping from each. Raises ValueError for one that
     cannot be read.
     """
-    memory = request_memory()
+    memory = CURRENT.get()
     assert memory.owner is not None
     stored = memory.store.edges_out(memory.owner, nodes, memory.number(kind))
     return [
@@ -57,19 +55,12 @@ def fetch_edges(nodes: Iterable[UUID], kind: type) -> list[tuple[UUID, UUID, dic
     ]
 
 
-def owned_sessions() -> list[Spent]:
-    """What each of the caller's sessions has counted."""
-    memory = request_memory()
-    assert memory.owner is not None
-    return [Spent.of(fields) for fields in session_fields(memory.store, memory.owner)]
-
-
 def commit_now() -> None:
     """Write this request's changes now, inside whatever lock the walker holds; raises on failure.
 
     A walker that fails later keeps what was written here.
     """
-    request_memory().flush()
+    CURRENT.get().flush()
 
 
 def wipe(mark: UUID, ids: Iterable[UUID]) -> None:
@@ -78,7 +69,7 @@ def wipe(mark: UUID, ids: Iterable[UUID]) -> None:
     Each slice finds the node `mark` as it was, so that nothing is deleted that came after it went.
     A request that loses a race afterwards may run again: it finds what is still to go.
     """
-    memory, wanted = request_memory(), list(ids)
+    memory, wanted = CURRENT.get(), list(ids)
     memory.fence(mark)
     wrote = memory.wrote
     # As each table is laid out: edges by their nodes' ids, nodes as they came. A slice is then of
@@ -93,11 +84,6 @@ def wipe(mark: UUID, ids: Iterable[UUID]) -> None:
     memory.wrote = wrote
 
 
-def request_memory() -> RequestMemory:
-    """The current request's."""
-    return CURRENT.get()
-
-
 def hold_until_done(lock: Any) -> None:
     """Takes a lock that the current request gives back when it ends."""
-    request_memory().held.enter_context(lock)
+    CURRENT.get().held.enter_context(lock)

@@ -6,7 +6,6 @@ from urllib.parse import unquote
 import httpx
 import pytest
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.server.accounts.sign_in import OPEN
 
 from tests.api.client import Api, error_of
 from tests.api.conftest import Service, User
@@ -15,6 +14,11 @@ from tests.api.transcripts import agent_run, user
 
 RUN = agent_run(6, lines=5)
 NAME = "run 1/é"
+OPEN = {
+    *("advise", "compare_policies", "explain", "glimpse", "glimpse_call", "inspect_session"),
+    *("misses", "read_message", "recall", "remedies", "reuse_graph", "savings", "search"),
+    *("show_call", "timeline", "trace_value"),
+}
 
 
 @pytest.fixture
@@ -70,11 +74,11 @@ def test_it_opens_no_other_session_and_tells_of_none(visitor: Api) -> None:
 
 
 def test_what_looking_would_change_is_not_written(
-    visitor: Api, owner: User, monkeypatch: pytest.MonkeyPatch
+    service: Service, visitor: Api, owner: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Walkers that write, let through on purpose: their changes are not kept."""
     before = owner.graph()
-    monkeypatch.setattr("contextrender_bridge.server.accounts.sign_in.OPEN", OPEN | {"sync"})
+    monkeypatch.setattr(service.walkers["sync"], "is_open", True)
     visitor("sync", session=NAME, messages=[*RUN, user("More.")])
     assert owner.graph() == before
 

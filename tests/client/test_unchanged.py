@@ -78,6 +78,25 @@ def test_any_value_put_in_anothers_place_is_noticed(data: st.DataObject) -> None
     assert unchanged.begins(items) is (items == as_it_was)
 
 
+def test_of_a_long_history_what_is_old_is_looked_at_by_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("contextrender_bridge.client.unchanged.BLOCK", 8)
+    items: list[Json] = [{"role": "user", "content": [f"text {n}"]} for n in range(640)]
+    held = held_by(items)
+    assert held is not None
+    unchanged = Unchanged()
+    unchanged.add(items, held)
+    assert all(unchanged.begins(items) for _ in range(5))
+    for old in (0, 200, 383):
+        (text,) = items[old]["content"]
+        items[old]["content"][0] = "another text"
+        assert not all(unchanged.begins(items) for _ in range(2))
+        items[old]["content"][0] = text
+    items[-1]["content"][0] = "another text"
+    assert not unchanged.begins(items)
+
+
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("method", ["fit", "render"])
 def test_a_history_changed_in_place_is_sent_again(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -77,6 +77,12 @@ class AsyncContextRender:
     async def close(self) -> None:
         """Gives back the connections."""
         await self._http.aclose()
+
+    def recorded(
+        self, session: str, messages: Sequence[Mapping[str, Any]], *, token: str | None, line: str
+    ) -> int:
+        """As `Core` has it: nothing is asked."""
+        return self._core.recorded(session, messages, token=token, line=line)
 
     render = _driven(Core.render)
     fit = _driven(Core.fit)

@@ -250,6 +250,13 @@ class Core(Connection):
         fields = {"session": session, "updated_at": updated_at}
         return cast(DeleteView, (yield from self.call("delete_session", fields)))
 
+    def recorded(
+        self, session: str, messages: Sequence[Message], *, token: str | None, line: str
+    ) -> int:
+        """How many of the first messages a call is known to have recorded."""
+        past = self._sent.past((token, session, line), messages)
+        return past.known.messages if past else 0
+
     def _send_new(
         self,
         walker: str,

@@ -13,6 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from contextrender_bridge.base.errors import (
@@ -111,10 +112,9 @@ def fitted(
     """
     shown, breakpoints = reply["plan"] or (), reply.get("breakpoints") or ()
     plan = MessagePlan(transcript.messages, shown, breakpoints, transcript.pairs)
-    for replaced in () if recalls or has_recall_tool(body) else reply["replaced"]:
-        position = replaced["position"]
-        if text := plan.text(position):
-            plan.replace(position, _RECALL.sub(_AGAIN, text))
+    if not recalls and not has_recall_tool(body):
+        positions = [replaced["position"] for replaced in reply["replaced"]]
+        plan.reword(positions, partial(_RECALL.sub, _AGAIN))
     summaries = {shown["position"] for shown in reply["replaced"] if shown["kind"] == "summary"}
     for result in also:
         if result not in summaries:

@@ -70,7 +70,7 @@ class Now:
     known: Known
     fingerprint: Fingerprint
     items: Sequence[Any] = ()
-    held: Held | None = None
+    held: list[Held] | None = None
     past: Past | None = None
 
 

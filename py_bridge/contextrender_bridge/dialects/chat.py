@@ -61,22 +61,19 @@ class ChatTranscript(Read):
         return self._items[self._item_of[message]].get("content")
 
     def _applied(self, item: Json, place: int, plan: MessagePlan) -> Json | None:
-        shown = plan.shows(place)
+        shown, text = plan.standing(place)
         calls = self.messages[place].get("tool_calls") or ()
-        if not shown and not calls:
-            return None
-        staying = [n for n in range(len(calls)) if plan.shows_call(place, n)]
-        text = plan.text(place)
+        staying = plan.calls(place, len(calls)) if calls else {}
         if not shown and not staying:
             return None
-        cut = any(plan.arguments(place, n) is not None for n in staying)
+        cut = any(arguments is not None for arguments in staying.values())
         if shown and text is None and len(staying) == len(calls) and not cut:
             return item
         left = dict(item)
         if calls and (cut or len(staying) < len(calls)):
             if staying:
                 left["tool_calls"] = [
-                    _shown_call(item["tool_calls"][n], plan.arguments(place, n)) for n in staying
+                    _shown_call(item["tool_calls"][n], staying[n]) for n in staying
                 ]
             else:
                 del left["tool_calls"]

@@ -6,7 +6,7 @@ provider may know the other half.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -70,6 +70,15 @@ class MessagePlan:
         calls = (message for message, _ in (*self._calls, *self._unanswered))
         return sorted({*self._texts, *calls, *self._strays})
 
+    def standing(self, message: int) -> tuple[bool, str | None]:
+        """Whether a message stays, and the text in place of its own."""
+        return self.shows(message), self._texts.get(message)
+
+    def calls(self, message: int, count: int) -> dict[int, str | None]:
+        """Of a message's `count` calls those that stay, with the arguments in place of own ones."""
+        staying = (call for call in range(count) if self.shows_call(message, call))
+        return {call: self.arguments(message, call) for call in staying}
+
     def shows_whole(self, message: int) -> bool:
         """Whether a message, or a result, stays as it is."""
         return self.shows(message) and self.text(message) is None
@@ -102,6 +111,12 @@ class MessagePlan:
     def replace(self, message: int, text: str) -> None:
         """Puts a text in place of a message's own."""
         self._texts[message] = text
+
+    def reword(self, messages: Iterable[int], change: Callable[[str], str]) -> None:
+        """Changes the texts in place of these messages' own."""
+        for message in messages:
+            if text := self._texts.get(message):
+                self._texts[message] = change(text)
 
     def results_of(self, tools: Iterable[str]) -> list[int]:
         """The results of calls of these tools (names, globs), by position."""

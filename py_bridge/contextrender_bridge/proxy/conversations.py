@@ -11,7 +11,6 @@ from typing import Any
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.fitting import Fitted
-from contextrender_bridge.client.sent import Fingerprint
 from contextrender_bridge.dialects import Transcript
 from contextrender_bridge.proxy.controls import Controls
 
@@ -27,20 +26,19 @@ class Size:
     """What the service counted of a history's first `messages`, and the budget it used."""
 
     messages: int = 0
-    fingerprint: Fingerprint | None = None
     tokens: int = 0
     budget: int = 0
 
-    def fits(self, messages: Sequence[Json], budget: int | str | None) -> bool:
-        """Whether the history that these became surely fits: no token is shorter than a byte."""
+    def fits(self, messages: Sequence[Json], recorded: int, budget: int | str | None) -> bool:
+        """Whether a history, whose first messages are `recorded`, surely fits: no token is shorter
+        than a byte.
+        """
         limit = budget if isinstance(budget, int) else self.budget
-        if not limit or self.messages > len(messages):
+        if not limit or self.messages > recorded:
             return False
         fresh = messages[self.messages :]
         more = len(wire.dumps(fresh)) + sum(map(_media_tokens, fresh))
-        if self.tokens + more > limit:
-            return False
-        return not self.messages or Fingerprint(messages[: self.messages]) == self.fingerprint
+        return self.tokens + more <= limit
 
 
 @dataclass

@@ -13,7 +13,6 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import Failures, Fitted, dialect_of, fitted, reason_of
 from contextrender_bridge.client.replies import RenderView
-from contextrender_bridge.client.sent import Fingerprint
 from contextrender_bridge.dialects import Transcript
 from contextrender_bridge.dialects.cache_marks import cache_minutes
 from contextrender_bridge.proxy.bodies import Body
@@ -64,7 +63,12 @@ class Histories:
             count = len(transcript.messages)
             client = client_of(headers)
             work = self._fit(session, name, conversation, dialect, body, transcript, asked, client)
-            if asked.mode == "observe" or self._need_not_wait(conversation, transcript, asked):
+            recorded = self.client.recorded(
+                session, transcript.messages, token=asked.token, line=name
+            )
+            budget = conversation.within(asked.budget)
+            fits = conversation.size.fits(transcript.messages, recorded, budget)
+            if asked.mode == "observe" or (fits and not asked.recall):
                 later = asyncio.ensure_future(self._outcome(work, body, LATER_SECONDS))
                 self._recording.add(later)
                 later.add_done_callback(self._recording.discard)
@@ -94,12 +98,6 @@ class Histories:
             return Fitted(body, failure=reason_of(failure))
         self._pause.note(failed=False)
         return fit
-
-    def _need_not_wait(
-        self, conversation: Conversation, transcript: Transcript, asked: Controls
-    ) -> bool:
-        budget = conversation.within(asked.budget)
-        return not asked.recall and conversation.size.fits(transcript.messages, budget)
 
     def _unasked(
         self,
@@ -154,12 +152,7 @@ class Histories:
         reply = await render(budget)
         conversation.branch, conversation.turn = reply["branch"], reply["turn"]
         tokens = reply["tokens"]["before"] + reply["tokens"]["outside"]
-        count = len(transcript.messages)
-        # One over the budget will not fit again: whether it is the same need not be known.
-        asked_for = budget if isinstance(budget, int) else 0
-        over = tokens > max(reply["budget"], asked_for)
-        now = None if over else Fingerprint(transcript.messages)
-        conversation.size = Size(count, now, tokens, reply["budget"])
+        conversation.size = Size(len(transcript.messages), tokens, reply["budget"])
         kept = still_recalled(conversation, transcript)
         missing = [result for result in kept if result not in reply["visible"]]
         room = reply["budget"] - sum(kept[result] for result in missing)

@@ -19,7 +19,6 @@ from contextrender_bridge.base.settings import Settings, current_settings
 from contextrender_bridge.base.spans import use_opentelemetry
 from contextrender_bridge.proxy.mounted import MountedProxy
 from contextrender_bridge.server.accounts import logins, sign_in
-from contextrender_bridge.server.accounts.audit import AUDITED
 from contextrender_bridge.server.accounts.counting import Counts
 from contextrender_bridge.server.accounts.logins import Attempts, Logins
 from contextrender_bridge.server.accounts.sign_in import SignIn, check_shared
@@ -28,7 +27,7 @@ from contextrender_bridge.server.admission import Admission
 from contextrender_bridge.server.http.console import console_routes
 from contextrender_bridge.server.http.fields import Fields
 from contextrender_bridge.server.http.replies import REFUSALS, in_thread
-from contextrender_bridge.server.limits.pace import LOOKING_THREADS, LOOKS, Pace
+from contextrender_bridge.server.limits.pace import LOOKING_THREADS, Pace
 from contextrender_bridge.server.limits.quotas import Quotas
 from contextrender_bridge.server.limits.redaction import Redaction
 from contextrender_bridge.server.limits.retention import Retention
@@ -121,7 +120,7 @@ class Service:
         self.runtime.close()
 
     async def _run_walker(self, name: str, body: bytes, admitted: Callable[[], Caller]) -> Response:
-        looks = name in LOOKS
+        looks = getattr(self.runtime.walkers.get(name), "looks", False)
         callers: list[Caller] = []
 
         def work(tell: Tell) -> bytes | Waiting:
@@ -142,9 +141,10 @@ class Service:
         if (fields := self._fields.get(name)) is None:
             raise NotFound("There is no such walker.", code="unknown_walker")
 
+        walker = self.runtime.walkers[name]
         sent = fields.parse(body)
         if caller.only is not None:
-            check_shared(name, sent, caller.only)
+            check_shared(walker, sent, caller.only)
         given = self._redaction.applied(sent)
         self._quotas.check_write(caller, given, len(body))
         parsed = [given]
@@ -159,8 +159,8 @@ class Service:
         with signing(self.accounts.signer(caller)):
             keep = caller.only is None
             reply = self.runtime.run(name, anew, caller.root, answers, told, keep)
-        if name in AUDITED:
-            self.accounts.audit.note(AUDITED[name], caller.name, session=given.get("session", ""))
+        if event := getattr(walker, "logged", ""):
+            self.accounts.audit.note(event, caller.name, session=given.get("session", ""))
         return reply
 
 

@@ -25,7 +25,6 @@ from contextrender_bridge.base.paths import ENTRY, app_dir
 from contextrender_bridge.base.spans import span
 from contextrender_bridge.own_packages import import_entry
 from contextrender_bridge.server.http.replies import encode
-from contextrender_bridge.server.limits.pace import READS
 from engine.models.answers import ANSWERS, Answers, Waiting
 from graph.runtime import hooks
 from graph.runtime.archetypes import unreadable
@@ -194,7 +193,7 @@ class Runtime:
         ANSWERS.set(answers)
         answers.used = False
         with span(f"walker {name}"), self.unit_of_work(root) as memory:
-            memory.read_only = not keep or name in READS
+            memory.read_only = not keep or not getattr(self.walkers[name], "stores", True)
             try:
                 walker = self.walkers[name](**fields)
                 # It and its anchor are a circle: left so, what it held outlives the request.

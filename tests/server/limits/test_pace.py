@@ -3,10 +3,8 @@
 from dataclasses import dataclass, field
 
 import pytest
-from contextrender_bridge.base.paths import app_dir
 from contextrender_bridge.server.limits import pace
-from contextrender_bridge.server.limits.pace import LOOKS, RESTS, Pace
-from contextrender_bridge.server.runtime import load_app
+from contextrender_bridge.server.limits.pace import RESTS, Pace
 
 from engine.lookback.pausing import pause
 
@@ -59,7 +57,3 @@ def test_with_no_agent_at_work_it_never_rests(clock: Clock) -> None:
     with shared.look():
         work(clock, 50, 0.003)
     assert clock.rests == []
-
-
-def test_looks_are_walkers() -> None:
-    assert load_app(app_dir()).keys() >= LOOKS

@@ -14,14 +14,6 @@ from pathlib import Path
 from contextrender_bridge.server.logs import log_failure
 
 FILE = "audit.log"
-AUDITED = {
-    "delete_session": "session_deleted",
-    "export_session": "session_exported",
-    "import_session": "session_imported",
-    "share_session": "session_shared",
-    "end_links": "links_ended",
-}
-"""The event of a walker that did its work."""
 
 
 class Audit:

@@ -8,7 +8,7 @@ A read-only link opens the views of its one session, and nothing else.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
 from contextrender_bridge.base.errors import ContextRenderError, InvalidRequest
@@ -127,29 +127,6 @@ def _check_origin(request: Request) -> None:
         raise InvalidRequest(sentence, code="foreign_origin", status=403)
 
 
-OPEN: Final = frozenset(
-    {
-        "advise",
-        "compare_policies",
-        "explain",
-        "glimpse",
-        "glimpse_call",
-        "inspect_session",
-        "misses",
-        "read_message",
-        "recall",
-        "remedies",
-        "reuse_graph",
-        "savings",
-        "search",
-        "show_call",
-        "timeline",
-        "trace_value",
-    }
-)
-"""Walkers that look at the one session that they name. What they change is not kept, either."""
-
-
 class NotShared(ContextRenderError):
     """A read-only link does not open that."""
 
@@ -157,7 +134,7 @@ class NotShared(ContextRenderError):
     status = 403
 
 
-def check_shared(walker: str, fields: Mapping[str, Any], session: str) -> None:
+def check_shared(walker: type, fields: Mapping[str, Any], session: str) -> None:
     """Raises NotShared, whether or not there is what is asked for."""
-    if walker not in OPEN or fields.get("session") != session:
+    if not getattr(walker, "is_open", False) or fields.get("session") != session:
         raise NotShared("This link opens one session for reading, and nothing else.")

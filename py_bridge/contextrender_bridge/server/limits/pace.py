@@ -13,31 +13,6 @@ from typing import Final
 
 from engine.lookback.pausing import pausing
 
-LOOKS: Final = frozenset(
-    {
-        "advise",
-        "advise_all",
-        "compare_policies",
-        "explain",
-        "glimpse",
-        "glimpse_call",
-        "holdout",
-        "inspect_session",
-        "look_at_node",
-        "misses",
-        "remedies",
-        "reuse_graph",
-        "savings",
-        "search",
-        "show_call",
-        "timeline",
-        "total_savings",
-        "trace_value",
-    }
-)
-"""Walkers that people ask, and that store nothing."""
-READS: Final = LOOKS | {"export_session", "list_links", "list_sessions", "read_message", "recall"}
-"""Those and the others that store nothing: what they make up of what is lost is not kept."""
 LOOKING_THREADS: Final = 4
 """They wait for each other, never an agent's call for them."""
 
