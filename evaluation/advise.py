@@ -1,8 +1,8 @@
-"""Recommend a policy and a budget for the agent of these runs, and say what that costs.
+"""Say what the live default would save the agent of these runs, and what other settings would.
 
 Each run is replayed under every policy and budget with an agent that fetches again what it needs
-and does not see. The verdict takes the cheapest that hides something needed in at most 5% of the
-steps that use earlier results; full history if that saves less than 2%.
+and does not see. Of settings without the default, the cheapest that hides something needed in at
+most 5% of the steps that use earlier results is advised; full history where less than 2% is saved.
 """
 
 import argparse

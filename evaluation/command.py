@@ -140,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
     rule = rule_of(run.model for run in runs)
     known = [(case, bootstrap.estimates(index)) for index, case in enumerate(cases)]
     verdict = verdict_on(known, rule, bootstrap.tasks, lengths_of(scores, rule, prices))
-    lost = measure_runs(runs) if any(run.continues for run in runs) else None
+    lost = measure_runs(runs, args.workers) if any(run.continues for run in runs) else None
     if args.json:
         told = export.to_json(scores, bootstrap, compared)
         told["compactions"] = lost.to_json() if lost else None

@@ -4,8 +4,8 @@ An agent that compacts goes on with a summary of its history. Of its steps after
 measured that drew on values which only results from before hold.
 """
 
-import dataclasses
-from collections.abc import Callable, Collection, Iterator, Sequence
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,10 +21,11 @@ from evaluation.compacted import Compaction, compactions_of
 from evaluation.in_process import Renderer
 from evaluation.progress import progress
 from evaluation.runs import Run
+from evaluation.workers import spread
 
 STEPS: Final = 60
 """Turns after a compaction that are measured."""
-MOST: Final = 40
+MOST: Final = 10
 """Compactions that are measured, the last ones."""
 BUDGETS: Final = (24_000, 48_000, 96_000, AUTO)
 
@@ -61,6 +62,18 @@ class CompactionScore:
     read_calls: int = 0
     read_tokens: dict[str, int] = field(default_factory=dict)
 
+    def add(self, other: "CompactionScore") -> None:
+        """Adds what was measured of others."""
+        self.steps += other.steps
+        self.values += other.values
+        pairs = [(self.summary, other.summary), (self.again, other.again)]
+        for mine, seen in [*pairs, *((self.shown[name], other.shown[name]) for name in self.shown)]:
+            mine.steps += seen.steps
+            mine.values += seen.values
+        self.read_calls += other.read_calls
+        for model, tokens in other.read_tokens.items():
+            self.read_tokens[model] = self.read_tokens.get(model, 0) + tokens
+
     def share(self, seen: Seen) -> float | None:
         """Of the steps measured; None where there are none."""
         return seen.steps / self.steps if self.steps else None
@@ -87,31 +100,39 @@ class CompactionScore:
         }
 
 
-def measure(
-    compactions: Sequence[Compaction],
-    cases: Sequence[Case],
-    advance: Callable[[int], object] = lambda _: None,
-) -> CompactionScore:
-    """Follows each for `STEPS` steps, rendering the whole history before each under every case.
+def measure(compactions: Sequence[Compaction], cases: Sequence[Case]) -> CompactionScore:
+    """Follows each for `STEPS` steps, rendering every call of the session under every case.
 
-    What the agent read again is left out of that history, and of what is shown only what stood
-    before the compaction counts. `advance` is told of each compaction that is done. The cases'
-    policies must not embed.
+    What the agent read again is left out of the history, and of what is shown only what stood
+    before the compaction counts. The cases' policies must not embed.
     """
     score = CompactionScore(len(compactions), shown={budget_of(case): Seen() for case in cases})
     for compaction in compactions:
         _measure(compaction, cases, score)
-        advance(1)
     return score
 
 
-def measure_runs(runs: Sequence[Run]) -> CompactionScore:
+def measure_runs(runs: Sequence[Run], workers: int | None = None) -> CompactionScore:
     """The last `MOST` compactions in these runs, under the live default, with a progress bar."""
     found = compactions_of(runs)
     cases = [Case("contextrender_frozen", budget, live=True) for budget in BUDGETS]
-    with progress("Measuring compactions", min(len(found), MOST)) as advance:
-        score = measure(found[-MOST:], cases, advance)
-    return dataclasses.replace(score, count=len(found))
+    tasks = [([one], cases) for one in found[-MOST:]]
+    score = measure([], cases)
+    score.count = len(found)
+    with progress("Measuring compactions", len(tasks)) as advance:
+
+        def done(_: int, more: CompactionScore) -> None:
+            score.add(more)
+            advance(1)
+
+        processes = min(workers or os.cpu_count() or 1, len(tasks))
+        if processes > 1:
+            sizes = [len(one.before) for one in found[-MOST:]]
+            spread(measure, tasks, sizes, processes, done)
+        else:
+            for number, task in enumerate(tasks):
+                done(number, measure(*task))
+    return score
 
 
 def budget_of(case: Case) -> str:
@@ -137,20 +158,48 @@ def _measure(compaction: Compaction, cases: Sequence[Case], score: CompactionSco
         score.summary.add(needed, unseen_tokens(needed, compaction.summary))
         score.again.add(needed, unseen_tokens(needed, [*compaction.summary, *since]))
     lean = _without(compaction.after, again)
-    kept = len(compaction.before)
-    renderers = {budget_of(case): Renderer(case, counter, NoEmbedder()) for case in cases}
-    for position, needed in steps:
-        history = compaction.before + [one for one in lean[:position] if one is not None]
-        for name, render in renderers.items():
-            prompt = render(history, [0.0] * len(history))
-            pairs = zip(prompt.positions, prompt.messages, strict=True)
-            shown = [message for at, message in pairs if at < kept]
-            score.shown[name].add(needed, unseen_tokens(needed, shown))
+    for case in cases:
+        for needed, shown in _shown(compaction, lean, dict(steps), case):
+            score.shown[budget_of(case)].add(needed, unseen_tokens(needed, shown))
     calls = calls_of(compaction.after)
     tokens = sum(counter.message(compaction.after[at]) for at in again)
     tokens += sum(counter.call(calls[at]) for at in again if at in calls)
     score.read_calls += len(again)
     score.read_tokens[compaction.model] = score.read_tokens.get(compaction.model, 0) + tokens
+
+
+def _shown(
+    compaction: Compaction,
+    lean: Sequence[Json | None],
+    steps: Mapping[int, frozenset[str]],
+    case: Case,
+) -> Iterator[tuple[frozenset[str], list[Mapping[str, Any]]]]:
+    """Each step's values, and what its prompt has of the history from before.
+
+    Every call is rendered, from the first on: a selection goes on from the one before, and so does
+    a budget that finds itself.
+    """
+    render, history = Renderer(case, compaction.model, NoEmbedder()), list[Json]()
+    kept = len(compaction.before)
+    for place, message in enumerate([*compaction.before, *lean[: max(steps, default=-1) + 1]]):
+        needed = steps.get(place - kept)
+        if history and (needed or (message is not None and message["role"] == "assistant")):
+            prompt = render(history, [0.0] * len(history))
+            if needed:
+                pairs = zip(prompt.positions, prompt.messages, strict=True)
+                yield needed, [_from_before(shown, history[at], at < kept) for at, shown in pairs]
+        if message is not None:
+            history.append(message)
+
+
+def _from_before(shown: Mapping[str, Any], recorded: Json, before: bool) -> Mapping[str, Any]:
+    """A message of a prompt; of a later one than the compaction, only what came back behind it."""
+    if before:
+        return shown
+    text, own = shown.get("content"), recorded.get("content")
+    if not (isinstance(text, str) and isinstance(own, str) and text.startswith(own)):
+        return {"role": "tool", "content": ""}
+    return {"role": "tool", "content": text[len(own) :]}
 
 
 def _steps(compaction: Compaction) -> Iterator[tuple[int, frozenset[str]]]:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
+from contextrender_bridge.base.model_table import window_of
 from contextrender_bridge.base.wire import Json
 
 from engine.call.render_call import assemble, render_call
@@ -53,14 +54,14 @@ def replay_run(
             pause()
             history.vectors = vectors
             prompt = _prompt(
-                run.messages, history, scorer.score.case, counter, remembering, summaries
+                run.messages, history, scorer.score.case, counter, remembering, summaries, run.model
             )
             scorer.add(turn, prompt)
             if watch is not None:
                 watch(scorer.score.case, turn, prompt)
     score = score_of(run, [scorer.score for scorer in scorers], prompts)
     for scored in score.cases if closed_loop else ():
-        render = Renderer(scored.case, counter, remembering)
+        render = Renderer(scored.case, run.model, remembering)
         scored.loop = replay_in_closed_loop(run, render, prompts)
     score.recording, score.embedding = recording, remembering.seconds
     return score
@@ -69,10 +70,11 @@ def replay_run(
 class Renderer:
     """Renders a history of its own, which grows from call to call, under one case."""
 
-    def __init__(self, case: Case, counter: TokenCounter, embedder: Embedder) -> None:
-        """Starts with nothing recorded."""
+    def __init__(self, case: Case, model: str, embedder: Embedder) -> None:
+        """Starts with nothing recorded, for a model that counts tokens its own way."""
         self._case = case
-        self._counter = counter
+        self._model = model
+        self._counter = counter_for(model or None)
         self._embedder = embedder if isinstance(embedder, _Remembering) else _Remembering(embedder)
         self._history = History()
         self._summaries = SummariesInMemory()
@@ -83,7 +85,13 @@ class Renderer:
         new = slice(len(history), None)
         history.extend(messages[new], self._counter, times[new])
         return _prompt(
-            messages, history, self._case, self._counter, self._embedder, self._summaries
+            messages,
+            history,
+            self._case,
+            self._counter,
+            self._embedder,
+            self._summaries,
+            self._model,
         )
 
 
@@ -94,6 +102,7 @@ def _prompt(
     counter: TokenCounter,
     embedder: "_Remembering",
     summaries: SummaryStore,
+    model: str,
 ) -> Prompt:
     start, embedding = time.perf_counter(), embedder.seconds
     rendered = render_call(
@@ -106,6 +115,7 @@ def _prompt(
         text_of=lambda message: content_text(recorded[message].get("content")),
         summaries=summaries_for(case.policy, summaries, summary_model()),
         live=case.live,
+        model_window=window_of(model),
     )
     messages = [assemble(recorded[item.message], item) for item in rendered.items]
     shown = (item.message for item in rendered.items)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from engine.text.tokens import TokenCounter, call_parts, json_text
@@ -49,6 +50,11 @@ class Prompts:
                 break
             cached += now.tokens
         return units, Sent(sum(unit.tokens for unit in units), cached)
+
+    def within(self, units: Sequence[Unit], most: int) -> list[Unit]:
+        """The first units that fit so many tokens."""
+        ends = accumulate(unit.tokens for unit in units)
+        return [unit for unit, end in zip(units, ends, strict=True) if end <= most]
 
     def billed(self, units: Sequence[Unit]) -> Sequence[Unit]:
         """What a provider is sent: the tools' schemas, then the prompt."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from contextrender_bridge.base.model_table import window_of
+
 from engine.costs import NOTHING_USED, Usage
 from evaluation.caches import caches, no_bills
 from evaluation.cases import Case
@@ -49,13 +51,16 @@ class Scorer:
 
 
 def score_of(run: Run, cases: list[CaseScore], prompts: Prompts) -> RunScore:
-    """The score of a run, whose prompts were counted by `prompts`."""
+    """The score of a run, whose prompts were counted by `prompts`.
+
+    Full history is billed at most the model's window a call: no agent sends more.
+    """
     full, sizes, before, read = NOTHING_USED, list[int](), 0, 0
-    units, biller = list[Unit](), Biller(prompts)
+    units, biller, window = list[Unit](), Biller(prompts), window_of(run.model)
     for position, message in enumerate(run.messages):
         if message["role"] == "assistant":
             fresh, _ = prompts.send([], run.messages[read:position])
-            units += fresh
+            units += prompts.within(fresh, window - before) if window else fresh
             now = before + sum(unit.tokens for unit in fresh)
             full = full.plus(Usage(now, before, prompts.tokens([message])))
             biller.add(units, run.time(position))

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from contextrender_bridge.base.setting_kinds import LIVE_BUDGET, LIVE_POLICY
+
 from engine.parameters import budget_name
 from engine.plan.sizing import START
 from evaluation.bootstrap import Estimate, span
@@ -45,6 +47,11 @@ class Advised:
         full = (figures[f"{rule}_dollars"].value or 0.0) / (billed.value or 1.0)
         hidden = _rest(figures["turns_with_all_values"])
         return cls(case, cost, hidden, loop, (cost.value or 0.0) * full, full)
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it is what live agents get where nothing is set."""
+        return self.case.name == LIVE_POLICY and budget_name(self.case.budget) == LIVE_BUDGET
 
     @property
     def hides_little(self) -> bool:
@@ -129,17 +136,21 @@ class Verdict:
                     f"No history of these runs exceeds {longest:,} tokens: there is nothing to "
                     f"leave out within {least:,}."
                 )
+        if best is None and (default := _default(self.options)) is not None:
+            return (
+                f"Full history does as well for these runs: under {cache}, the default would cost "
+                f"{default.cost.value or 0:.1%} of its bill{_again(default)}."
+            )
         if best is None:
             return (
                 f"Full history is best for these runs: under {cache}, nothing that was replayed "
                 f"saves {WORTH:.0%} of the bill and hides something needed in at most {HIDDEN:.0%} "
                 "of the steps that use earlier results."
             )
-        again = ", what is fetched again included" if best.loop else ""
         return (
             f"{best.case.name} {_within(best.case)} would save "
             f"{_span(_rest(best.cost))} of the bill under {cache} (${best.dollars:.2f} instead of "
-            f"${best.full_dollars:.2f} a run{again}), {self._hidden}; {self._sureness}."
+            f"${best.full_dollars:.2f} a run{_again(best)}), {self._hidden}; {self._sureness}."
             f"{self._length}"
         )
 
@@ -182,13 +193,24 @@ class Verdict:
 
 
 def verdict_on(known: Known, rule: str, tasks: int, runs: Sequence[RunLength] = ()) -> Verdict:
-    """The cheapest case that hides little, if it saves enough; `known` are cases with figures."""
+    """What to use, if it saves enough: what live agents get where nothing is set, if that is among
+    the cases, else the cheapest that hides little. `known` are the cases with their figures.
+    """
     options = [Advised.of(case, figures, rule) for case, figures in known if case.policy != "full"]
     fitting = [each for each in options if each.hides_little and each.cost.value is not None]
-    best = min(fitting, key=lambda each: each.cost.value or 0.0, default=None)
+    best = _default(options) or min(fitting, key=lambda each: each.cost.value or 0.0, default=None)
     if best is not None and (best.cost.value or 0.0) > 1 - WORTH:
         best = None
     return Verdict(best, options, rule, tasks, runs)
+
+
+def _default(options: Sequence[Advised]) -> Advised | None:
+    known = (each for each in options if each.is_default and each.cost.value is not None)
+    return next(known, None)
+
+
+def _again(option: Advised) -> str:
+    return ", what is fetched again included" if option.loop else ""
 
 
 def _within(case: Case) -> str:

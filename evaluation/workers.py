@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from typing import Any
 
 from contextrender_bridge.base.settings import current_settings
 
@@ -82,15 +83,28 @@ def _replay_on(
     advance: Advance,
     done: Callable[[int, RunScore], None],
 ) -> None:
+    def told(number: int, score: RunScore) -> None:
+        done(number, score)
+        run, cases, _ = tasks[number]
+        advance(run.invocations * len(cases))
+
+    spread(_replay, tasks, [run.invocations for run, *_ in tasks], workers, told)
+
+
+def spread[R](
+    work: Callable[..., R],
+    tasks: Sequence[tuple[Any, ...]],
+    sizes: Sequence[int],
+    workers: int,
+    done: Callable[[int, R], object],
+) -> None:
+    """Does the work with every task's arguments, the largest first; `done` is told each number."""
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, context)
     try:
-        futures = _submit(pool, tasks)
+        futures = _submit(pool, work, tasks, sizes)
         for future in as_completed(futures):
-            number = futures[future]
-            done(number, future.result())
-            run, cases, _ = tasks[number]
-            advance(run.invocations * len(cases))
+            done(futures[future], future.result())
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         for process in multiprocessing.active_children():
@@ -99,12 +113,17 @@ def _replay_on(
     pool.shutdown()
 
 
-def _submit(pool: ProcessPoolExecutor, tasks: Sequence[Task]) -> dict[Future[RunScore], int]:
-    """Hands out the longest runs first. The workers, started here, leave Ctrl-C to their parent."""
-    longest_first = sorted(range(len(tasks)), key=lambda i: -tasks[i][0].invocations)
+def _submit[R](
+    pool: ProcessPoolExecutor,
+    work: Callable[..., R],
+    tasks: Sequence[tuple[Any, ...]],
+    sizes: Sequence[int],
+) -> dict[Future[R], int]:
+    """Hands out the largest first. The workers, started here, leave Ctrl-C to their parent."""
+    largest_first = sorted(range(len(tasks)), key=lambda number: -sizes[number])
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        return {pool.submit(_replay, *tasks[number]): number for number in longest_first}
+        return {pool.submit(work, *tasks[number]): number for number in largest_first}
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -87,6 +87,11 @@ export class SessionData {
     return found === undefined ? undefined : this.results[found];
   }
 
+  /** Whether an answer may still come: a provider's bill tells that one was given, recorded or not. */
+  get answering(): boolean {
+    return this.waiting && !this.turns[this.last - 1]?.billed;
+  }
+
   /** What was shown of a result at a turn (by index): OMITTED, COMPLETE, REPLACED; -1 before it was there. */
   state(turn: number, result: number): number {
     const at = this.turns[turn];

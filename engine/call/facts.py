@@ -52,6 +52,8 @@ class CallFact:
     budget: int = 0
     faulted: bool = False
     back: tuple[int, ...] = ()
+    added: int = 0
+    """Tokens as in `Bill`, while that is counted."""
 
     @property
     def whole(self) -> bool:
@@ -157,35 +159,41 @@ class Caller:
 
 @dataclass(slots=True, frozen=True)
 class Bill:
-    """What a provider said that the call with `messages` messages used, and what it was sent."""
+    """What a provider said that the call with `messages` messages used, and what it was sent.
+
+    `added` are tokens that the whole history would have been sent without: of our own tool.
+    """
 
     messages: int
     billed: tuple[int, ...] | None
     sent: str = ""
     model: str = ""
+    added: int = 0
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
         """From outside. Raises InvalidRequest."""
-        unknown = set(given) - {"messages", "tokens", "sent", "model"}
+        unknown = set(given) - {"messages", "tokens", "sent", "model", "added"}
         messages, tokens = given.get("messages"), given.get("tokens")
         if unknown or type(messages) is not int or messages < 1:
-            raise InvalidRequest("used has messages, tokens, sent and model; messages is from 1")
+            raise InvalidRequest("used has messages, tokens, sent, model, added; messages from 1")
         if not isinstance(tokens, list) or len(tokens) not in (0, len(NO_BILL)):
             raise InvalidRequest(
                 "used.tokens are fresh, read, written, written for long, output, or none"
             )
-        if not all(type(count) is int and 0 <= count < 2**40 for count in tokens):
-            raise InvalidRequest("used.tokens must be whole numbers")
+        added = given.get("added", 0)
+        if not all(type(count) is int and 0 <= count < 2**40 for count in (*tokens, added)):
+            raise InvalidRequest("used.tokens and used.added must be whole numbers")
         sent, model = str(given.get("sent") or ""), str(given.get("model") or "")
         check_sent(sent or SENT[0])
-        return cls(messages, tuple(tokens) or None, sent, _short(model))
+        return cls(messages, tuple(tokens) or None, sent, _short(model), added)
 
     def on(self, fact: CallFact, *, counted: bool = False) -> CallFact:
         """The fact with this said of it; one that was `counted` keeps what it was counted under.
 
         What a call that went whole would have been shown is not noted, so it stays whole.
         """
+        fact = replace(fact, added=self.added)
         if counted:
             return replace(fact, billed=self.billed)
         sent = fact.sent if fact.whole and self.sent == SENT[0] else self.sent or fact.sent

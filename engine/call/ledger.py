@@ -25,11 +25,12 @@ REST: Final = "other"
 class Sums:
     """Sums over calls. Of `calls`, `over` had a history larger than the budget.
 
-    Prompts in tokens: `full` with the whole history, `capped` the same at most the model's window,
-    `capped_cached` what of that the call before had, `prompt` and `cached` those of what was sent;
-    `output` is what the model wrote, `embedded` what the policy embedded. Answers drew on `drawn`
-    results, `seen` of which they had complete. `billed` calls came with a bill (`fresh` to
-    `billed_output`); the `whole_` are what the whole history's would have been.
+    Prompts in tokens, the provider's where it told them: `full` with the whole history, `capped`
+    the same at most the model's window, `capped_cached` what of that the call before had, `prompt`
+    and `cached` those of what was sent; `output` is what the model wrote, `embedded` what the
+    policy embedded. Answers drew on `drawn` results, `seen` of which they had complete. `billed`
+    calls came with a bill (`fresh` to `billed_output`); the `whole_` are what the whole history's
+    would have been.
     """
 
     calls: int = 0
@@ -61,6 +62,11 @@ class Sums:
     def minus(self, other: Sums) -> Sums:
         """What this has more."""
         return Sums(*(a - b for a, b in zip(self.numbers, other.numbers, strict=True)))
+
+    @property
+    def answer(self) -> Sums:
+        """Of one call's, what its answer tells."""
+        return Sums(output=self.output, drawn=self.drawn, seen=self.seen)
 
     @property
     def numbers(self) -> list[int]:
@@ -120,18 +126,29 @@ def sums_of(
         drawn=len(wanted),
         seen=len(wanted & in_view),
     )
-    billed, after = bill_sums(fact, before)
+    billed, after = bill_sums(fact, before, window)
     return made.plus(billed), replace(after, full=fact.full, at=fact.at)
 
 
-def bill_sums(fact: CallFact, before: Before) -> tuple[Sums, Before]:
-    """What a call's bill adds."""
+def bill_sums(fact: CallFact, before: Before, window: int | None = None) -> tuple[Sums, Before]:
+    """What a call's bill adds: also, to the prompts' tokens, what is not in the history.
+
+    That are the tools' schemas, and what the provider counts otherwise.
+    """
     if fact.billed is None:
         return Sums(), before
     fresh, read, written, long, output = fact.billed
     usage = Usage(fact.model, fresh, read, written, long, output)
-    whole, known = whole_bill(before.known, usage, fact.full - fact.prompt, fact.at - before.at)
+    left_out = fact.full - fact.prompt - fact.added
+    whole, known = whole_bill(before.known, usage, left_out, fact.at - before.at)
+    capped = min(fact.full, window or fact.full)
+    more, more_whole = usage.prompt - fact.prompt, whole.prompt - capped
     made = Sums(
+        full=more,
+        capped=more_whole,
+        capped_cached=max(more_whole, -min(before.full, capped)) if before.at else 0,
+        prompt=more,
+        cached=max(more, -fact.shared) if before.at else 0,
         billed=1,
         fresh=fresh,
         read=read,

@@ -23,6 +23,8 @@ def test_a_recorded_run_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixtur
         for message in json.loads(line)["messages"]
     )
     assert told["replayed"] == {"runs": told["runs"], "calls": calls, "left_out": 0}
+    best = told["verdict"]["best"]
+    assert best is None or best["budget"] == "auto"  # which is what wrap does
     assert {option["budget"] for option in told["verdict"]["options"]} == {
         *(6000, 12000, 24000, 48000, "auto")
     }
@@ -89,3 +91,57 @@ def test_what_a_compaction_lost_is_told(
     assert "<meter" in page.read_text()
     assert main(words) == 0
     assert "held all that 50% of them needed" in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_the_newest_calls_are_a_sample_of_many(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", str(SHIPPED), "--workers", "1", "--limit", "9", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["replayed"]["calls"] == 9 and told["replayed"]["left_out"] > 9
+
+
+def test_what_pauses_cost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A cache is written anew after ten minutes, at a resume and after a compaction."""
+
+    def answer(number: int, minute: int, read: int, written: int) -> str:
+        cache = {"cache_read_input_tokens": read, "cache_creation_input_tokens": written}
+        usage = {"input_tokens": 0, "output_tokens": 0, **cache}
+        text = [{"type": "text", "text": f"Step {number}."}]
+        message = {"role": "assistant", "id": f"m{number}", "content": text, "usage": usage}
+        record = {
+            "type": "assistant",
+            "uuid": f"u{number}",
+            "timestamp": f"2026-10-01T10:{minute}:00Z",
+        }
+        return json.dumps({**record, "message": {**message, "model": "claude-sonnet-4-5"}})
+
+    resumed = {"type": "progress", "data": {"hookName": "SessionStart:resume"}}
+    lines = [
+        answer(1, 10, 0, 8_000),
+        answer(2, 11, 8_000, 2_000),
+        answer(3, 21, 1_000, 11_000),  # of these 9,000 were in the cache before
+        json.dumps(resumed),
+        answer(4, 22, 2_000, 10_500),  # 10,000
+        json.dumps({"type": "system", "subtype": "compact_boundary"}),
+        answer(5, 23, 0, 4_000),
+    ]
+    session = tmp_path / "projects" / "p" / "s.jsonl"
+    session.parent.mkdir(parents=True)
+    session.write_text("\n".join(lines))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    page = tmp_path / "audit.html"
+    assert main(["audit", "--agent", "claude", "--json", "--html", str(page)]) == 0
+    told = json.loads(capsys.readouterr().out)
+    (bill,) = told["bills"]
+    written = 3.75e-6
+    assert told["pauses"] == {
+        "lifetime": pytest.approx(9_000 * written / bill["dollars"]),
+        "resume": pytest.approx(10_000 * written / bill["dollars"]),
+        "compaction": pytest.approx(4_000 * written / bill["dollars"]),
+    }
+    assert page.read_text().count("<meter") == 3
+    assert main(["audit", "--agent", "claude"]) == 0
+    assert "was a cache written anew: " in capsys.readouterr().out

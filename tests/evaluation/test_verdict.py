@@ -7,6 +7,8 @@ import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli import main
 
+from engine.parameters import AUTO
+from evaluation import scoring
 from evaluation.advice import BUDGETS, advise, advise_on_session
 from evaluation.bootstrap import Estimate
 from evaluation.cases import Case, cases_of
@@ -44,6 +46,25 @@ def test_the_cheapest_that_hides_little_is_advised() -> None:
     assert budget(verdict((6000, cheap), (12000, middle), (24000, dear))) == 12000
     assert budget(verdict((6000, cheap), (24000, dear))) == 24000
     assert budget(verdict((6000, cheap))) is None
+
+
+def test_the_live_default_is_advised_where_it_is_among_them() -> None:
+    cheap, found = (
+        figures(0.3, 0.99),
+        verdict((6000, figures(0.3, 0.99)), (AUTO, figures(0.6, 0.9))),
+    )
+    assert found.best is not None and found.best.is_default
+    assert "with a budget that finds itself would save 40.0%" in found.sentence
+    level = verdict((6000, cheap), (AUTO, figures(0.99, 1.0)))
+    assert level.best is None and "would cost 99.0% of its bill" in level.sentence
+
+
+def test_full_history_is_billed_within_the_models_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = a_run(1)
+    whole = advise([run], cases_of("contextrender_frozen", "auto"), RulePrices()).options[0]
+    monkeypatch.setattr(scoring, "window_of", lambda _: 9_000)
+    capped = advise([run], cases_of("contextrender_frozen", "auto"), RulePrices()).options[0]
+    assert capped.full_dollars < 0.8 * whole.full_dollars
 
 
 def test_what_is_fetched_again_decides_where_it_was_replayed() -> None:

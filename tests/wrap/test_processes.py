@@ -1,5 +1,6 @@
 """Processes as they are: signals, exit codes, leases, and the service that is shared."""
 
+import json
 import os
 import pty
 import re
@@ -10,6 +11,7 @@ import termios
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -17,6 +19,8 @@ from contextrender_bridge.client.credentials import load_credentials
 from contextrender_bridge.leases import any_alive, held, started_at
 
 from tests.server.servers import BIN, running
+from tests.support.provider_double import chat_reply
+from tests.support.scripted_model import Asked, Model, Reply, serving, whole
 from tests.support.waiting import until
 
 WAIT = 90.0
@@ -172,3 +176,64 @@ def test_a_data_folder_that_cannot_be(tmp_path: Path, kind: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1 and str(data) in done.stderr
+
+
+CALLING = """
+import json, os, urllib.request
+messages = [{"role": "user", "content": "Follow the links."}]
+for turn in range(5):
+    body = {"model": "gpt-5.1", "messages": messages}
+    asked = urllib.request.Request(
+        os.environ["OPENAI_BASE_URL"] + "/chat/completions",
+        json.dumps(body).encode(),
+        {"content-type": "application/json"},
+    )
+    with urllib.request.urlopen(asked) as reply:
+        said = json.load(reply)["choices"][0]["message"]
+    for call in said.get("tool_calls") or ():
+        result = {"role": "tool", "tool_call_id": call["id"], "content": "word " * 2000}
+        messages += [said, result]
+"""
+
+
+def answered(asked: Asked) -> Reply:
+    """Four calls of a tool and then the end, billed with 300 tokens of the provider's own."""
+    if asked.method != "POST":  # wrap asks whether this is ContextRender
+        return whole({}, 404)
+    body: dict[str, Any] = asked.json
+    reply, turn = chat_reply(""), sum(one["role"] == "tool" for one in body["messages"])
+    function = {"name": "look", "arguments": json.dumps({"turn": turn})}
+    call = {"id": f"c{turn}", "type": "function", "function": function}
+    said = {"role": "assistant", "content": None, "tool_calls": [call]}
+    reply["choices"][0]["message"] = said if turn < 4 else {"role": "assistant", "content": "Done."}
+    tokens = len(asked.body) // 4 + 300
+    reply["model"] = body["model"]
+    reply["usage"] = {"prompt_tokens": tokens, "completion_tokens": 9, "total_tokens": tokens + 9}
+    return whole(reply)
+
+
+def test_one_run_has_one_figure_its_last_call_included(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    data = Path(environment["CONTEXTRENDER_DATA"])
+    model = Model()
+    model.answer = answered
+    serve = [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data)]
+    with serving(model, lifespan="off") as url, running(serve, data) as server:
+        environment |= {"OPENAI_BASE_URL": f"{url}/v1", "CONTEXTRENDER_DEADLINE": "60"}
+        words = ["wrap", "--json", "--budget", "3000", "--base-url-env", "OPENAI_BASE_URL", "--"]
+        command = [str(BIN / "contextrender"), *words, sys.executable, "-c", CALLING]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        told = json.loads(done.stderr.splitlines()[-1])
+        with server.client() as client:
+            listed = client.post("/walker/list_sessions", json={}).json()["reports"][0]["sessions"]
+            rows = client.post("/walker/total_savings", json={}).json()["reports"][0]["rows"]
+    counted = listed[0]["counted"]
+    assert (told["calls"], told["fail_open"]) == (5, 0) and told["tokens_kept_away"] > 0
+    assert counted["calls"] == sum(row["billed"] for row in rows) == 5
+    before, after = told["tokens_before"], told["tokens_after"]
+    assert (counted["full"], counted["prompt"]) == (before, after)
+    assert (rows[0]["capped"], rows[0]["prompt"], len(rows)) == (before, after, 1)
+    assert rows[0]["billed_cost"] == pytest.approx(told["cost"], abs=1e-6)
+    assert rows[0]["whole_cost"] == pytest.approx(told["cost_of_whole_history"], abs=1e-6)

@@ -106,7 +106,7 @@ export function Call({ place, data }: ViewProps) {
           value={turn}
           onInput={(event) => goTo(Number(event.currentTarget.value))}
         />
-        {own.value && <Summary view={shown ?? own.value} waiting={data.waiting && turn === last} />}
+        {own.value && <Summary view={shown ?? own.value} waiting={data.answering && turn === last} />}
       </div>
       <Outcome data={data} turn={turn} session={place.session} branch={place.branch} />
       {own.value?.explain.turn === turn && !(data.waiting && turn === last) && (

@@ -19,7 +19,7 @@ export function Overall() {
   if (rows.length === 0) {
     return (
       <Empty title="No call has been counted yet">
-        <p>Calls count once the message that answers them is recorded: {plural(sessions, "session")} so far.</p>
+        <p>Calls count once their answer or its bill is recorded: {plural(sessions, "session")} so far.</p>
       </Empty>
     );
   }

@@ -62,7 +62,7 @@ export function Session({ place }: { place: Place }) {
       setProblem(error);
     }
   };
-  const state = stateOf(data.waiting, about.value?.session.updated_at ?? null);
+  const state = stateOf(data.answering, about.value?.session.updated_at ?? null);
   const damaged = about.value?.damaged ?? "";
   const counted = about.value?.session.counted;
   const line = about.value?.lines.find((found) => found.number === (branch ?? about.value!.head));

@@ -17,6 +17,7 @@ from contextrender_bridge.base.wire import Json
 
 SOURCE = "Claude Code"
 SYNTHETIC = "<synthetic>"
+RESUME = "SessionStart:resume"
 SKIPPED = frozenset(
     {
         "agent-color",
@@ -38,7 +39,6 @@ SKIPPED = frozenset(
         "mode",
         "permission-mode",
         "pr-link",
-        "progress",
         "queue-operation",
         "saved_hook_context",
         "speculation-accept",
@@ -70,7 +70,8 @@ def read_claude(home: Path, found: Found) -> None:
 def _read(path: Path, found: Found) -> None:
     entries: dict[str, Entry] = {}
     usage: dict[str, Usage] = {}
-    part = 1
+    resumed: set[str] = set()
+    part, resuming = 1, False
 
     def end(kept: set[str]) -> None:
         nonlocal part, usage
@@ -80,7 +81,9 @@ def _read(path: Path, found: Found) -> None:
             if entry.blocks:
                 run.add("messages", {"role": entry.role, "content": entry.blocks}, entry.time)
         for id, used in usage.items():
-            found.bill(run, id, used)
+            if id in resumed:
+                run.resumed.add(len(run.usage))
+            found.bill(run, id, used, entries[id].time)
         found.keep(run)
         part, usage = part + 1, {}
         for key in [key for key, entry in entries.items() if not kept & set(entry.uuids)]:
@@ -92,7 +95,13 @@ def _read(path: Path, found: Found) -> None:
             if record.get("subtype") == "compact_boundary":
                 end(set(_preserved(record)))
         elif kind in ("user", "assistant"):
-            _take(record, str(kind), entries, usage, found)
+            answer = _take(record, str(kind), entries, usage, found)
+            if resuming and answer:
+                resumed.add(answer)
+                resuming = False
+        elif kind == "progress":
+            hook = mapping(record.get("data")).get("hookName")
+            resuming = resuming or hook == RESUME
         elif kind not in SKIPPED:
             found.unknown()
     end(set())
@@ -100,10 +109,11 @@ def _read(path: Path, found: Found) -> None:
 
 def _take(
     record: Json, role: str, entries: dict[str, Entry], usage: dict[str, Usage], found: Found
-) -> None:
+) -> str:
+    """Takes a message in; the id of an answer that was billed, for others nothing."""
     message = mapping(record.get("message"))
     if message.get("model") == SYNTHETIC:
-        return
+        return ""
     uuid = str(record.get("uuid") or len(entries))
     id = str(message.get("id") or uuid) if role == "assistant" else uuid
     entry = entries.setdefault(id, Entry(role, second_of(record.get("timestamp"))))
@@ -117,6 +127,8 @@ def _take(
         used = usage_of(str(message.get("model") or ""), mapping(message.get("usage")))
         if used is not None:
             usage[id] = used
+            return id
+    return ""
 
 
 def _preserved(record: Json) -> Iterator[str]:

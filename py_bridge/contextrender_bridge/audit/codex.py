@@ -49,21 +49,21 @@ def _read(path: Path, found: Found) -> None:
         elif kind == "token_usage_record" or payload.get("type") == "token_usage_record":
             recorded = True
             if ordinal > copied:
-                _bill(run, f"{path}:{ordinal}", payload, model, found)
+                _bill(run, f"{path}:{ordinal}", payload, model, time, found)
         elif kind == "event_msg":
             if payload.get("type") == "token_count" and not recorded and ordinal > copied:
-                _bill(run, _count_id(path, payload), payload, model, found)
+                _bill(run, _count_id(path, payload), payload, model, time, found)
         elif kind not in SKIPPED:
             found.unknown()
     found.keep(run)
 
 
-def _bill(run: Recorded, id: str, payload: Json, model: str, found: Found) -> None:
+def _bill(run: Recorded, id: str, payload: Json, model: str, time: float, found: Found) -> None:
     told = mapping(payload.get("info")) or payload
     used = mapping(told.get("last_token_usage") or told.get("usage") or told)
     cached = {"cached_tokens": used.get("cached_input_tokens", 0)}
     told_model = str(told.get("model") or model)
-    found.bill(run, id, usage_of(told_model, {**used, "input_tokens_details": cached}))
+    found.bill(run, id, usage_of(told_model, {**used, "input_tokens_details": cached}), time)
 
 
 def _count_id(path: Path, payload: Json) -> str:

@@ -20,13 +20,14 @@ from contextrender_bridge.audit.files import read_files
 from contextrender_bridge.audit.hermes import read_hermes
 from contextrender_bridge.audit.openclaw import read_openclaw
 from contextrender_bridge.audit.opencode import read_opencode
+from contextrender_bridge.audit.pauses import written_anew
 from contextrender_bridge.audit.recorded import Found
 from contextrender_bridge.audit.told import Audit, as_json, as_page, as_text
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.settings import environment_without
 from contextrender_bridge.printing import print_json
 
-MOST = 100
+MOST = 600
 READERS: Mapping[str, Callable[[Path, Found], None]] = {
     "claude": read_claude,
     "codex": read_codex,
@@ -46,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=MOST,
         metavar="N",
-        help="replay the N newest runs (%(default)s)",
+        help="replay the newest runs, of some N model calls (%(default)s)",
     )
     parser.add_argument("--workers", type=int, metavar="N", help="processes (one a processor)")
     parser.add_argument("--html", type=Path, metavar="OUT", help="write it as an HTML page")
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     from contextrender_bridge.audit.replayed import replay
 
     replayed = replay(found.runs, max(args.limit, 1), args.workers)
-    audit = Audit(found, bills_of(found.runs), replayed)
+    audit = Audit(found, bills_of(found.runs), written_anew(found.runs), replayed)
     if args.html:
         try:
             args.html.write_text(as_page(audit), encoding="utf-8")

@@ -62,7 +62,7 @@ def _read(session: str, events: Iterator[Json], found: Found) -> None:
         elif kind == "compaction":
             found.keep(run)
             part += 1
-            run = Recorded(f"{session}#{part}", SOURCE, session)
+            run = Recorded(f"{session}#{part}", SOURCE, session, continues=run.id)
             run.add("chat", {"role": "user", "content": str(event.get("summary") or "")})
             kept = _kept(kept, event.get("firstKeptEntryId"))
             for earlier in kept:
@@ -85,7 +85,8 @@ def _add(run: Recorded, event: Json, found: Found) -> None:
     names = ("input", "cacheRead", "cacheWrite", "output")
     fresh, read, written, output = (whole(told.get(name)) for name in names)
     model = str(message.get("model") or "")
-    found.bill(run, str(event.get("id") or ""), Usage(model, fresh, read, written, output=output))
+    usage = Usage(model, fresh, read, written, output=output)
+    found.bill(run, str(event.get("id") or ""), usage, second_of(event.get("timestamp")))
 
 
 def _say(run: Recorded, event: Json) -> None:

@@ -83,4 +83,4 @@ def _bill(run: Recorded, id: str, info: Json, found: Found) -> None:
         whole(cache.get("write")),
         output=whole(told.get("output")) + whole(told.get("reasoning")),
     )
-    found.bill(run, id, usage)
+    found.bill(run, id, usage, second_of(mapping(info.get("time")).get("created")))

@@ -21,7 +21,8 @@ class Recorded:
 
     `messages` are canonical chat messages and `times` the second of each, 0 where it is not
     known. A session that was compacted is several of them with one `task`; each `continues` the one
-    before, whose summary it begins with.
+    before, whose summary it begins with. `billed_at` is the second of each of `usage`, by its
+    number, where it is known; before those in `resumed` the session was taken up again.
     """
 
     id: str
@@ -32,6 +33,8 @@ class Recorded:
     times: list[float] = field(default_factory=list)
     usage: list[Usage] = field(default_factory=list)
     continues: str = ""
+    billed_at: dict[int, float] = field(default_factory=dict)
+    resumed: set[int] = field(default_factory=set)
 
     def add(self, dialect: str, item: Json, time: float = 0.0) -> None:
         """Appends what one item of a request in that dialect is as messages."""
@@ -108,11 +111,16 @@ class Found:
         """A line of a kind that the reader does not know."""
         self.counts["unknown lines"] += 1
 
-    def bill(self, run: Recorded, id: str, usage: Usage | None) -> None:
+    def bill(self, run: Recorded, id: str, usage: Usage | None, time: float = 0.0) -> None:
         """A call's usage, once over all files."""
-        if usage is None or (id and id in self.seen):
+        if usage is None:
+            return
+        if id and id in self.seen:
+            run.resumed.add(len(run.usage))
             return
         self.seen.add(id)
+        if time:
+            run.billed_at[len(run.usage)] = time
         run.usage.append(usage)
         run.model = run.model or usage.model
 

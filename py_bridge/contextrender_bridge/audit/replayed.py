@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from contextrender_bridge.audit.recorded import Recorded
 from contextrender_bridge.base.errors import ContextRenderError
 from engine.text.transcript import check_messages
-from evaluation.advice import BUDGETS, POLICIES, advise
+from evaluation.advice import BUDGETS, POLICIES, advise, first_calls
 from evaluation.cases import Case, cases_of
 from evaluation.compactions import CompactionScore, measure_runs
 from evaluation.prices import RulePrices
@@ -21,8 +22,9 @@ from evaluation.workers import replay_runs
 
 @dataclass(frozen=True)
 class Replayed:
-    """The verdict on `runs` of those with tool results; None where there is none.
+    """The verdict on `calls` of `runs` with tool results; None where there is none.
 
+    `left_out` are calls of such runs that were not replayed.
     `compactions` is what the agents' own lost; None where they never compacted.
     """
 
@@ -34,12 +36,23 @@ class Replayed:
 
 
 def replay(found: Sequence[Recorded], most: int, workers: int | None) -> Replayed:
-    """Replays the newest runs that have tool results, with a progress bar."""
-    useful = [run for run in found if run.results and run.calls > 1]
+    """Replays the newest runs that have tool results, of `most` calls, with a progress bar.
+
+    Of a run that would exceed that, the first calls are replayed.
+    """
+    useful = [made for one in found if one.results and one.calls > 1 and (made := _run(one))]
     useful.sort(key=lambda run: max(run.times, default=0.0), reverse=True)
-    runs = [made for one in useful[:most] if (made := _run(one))]
+    runs, left = list[Run](), most
+    for run in useful:
+        if left > 0:
+            messages = run.messages[: len(first_calls(run.messages, left)[0])]
+            runs.append(
+                dataclasses.replace(run, messages=messages, times=run.times[: len(messages)])
+            )
+            left -= runs[-1].invocations
+    lost = _lost(found, workers)
     if not runs:
-        return Replayed(None, 0, 0, len(useful))
+        return Replayed(None, 0, 0, 0, lost)
 
     def replayed(runs: Sequence[Run], cases: Sequence[Case]) -> list[RunScore]:
         total = sum(run.invocations for run in runs) * len(cases)
@@ -47,16 +60,15 @@ def replay(found: Sequence[Recorded], most: int, workers: int | None) -> Replaye
             return replay_runs(runs, cases, workers, advance, closed_loop=True)
 
     verdict = advise(runs, cases_of(POLICIES, BUDGETS), RulePrices(), replayed)
-    calls = sum(run.invocations for run in runs)
-    lost = _lost(found)
-    return Replayed(verdict, len(runs), calls, len(useful) - len(runs), lost)
+    left_out = sum(run.invocations for run in useful) - (most - left)
+    return Replayed(verdict, len(runs), most - left, left_out, lost)
 
 
-def _lost(found: Sequence[Recorded]) -> CompactionScore | None:
+def _lost(found: Sequence[Recorded], workers: int | None) -> CompactionScore | None:
     """What compactions lost, in the sessions that had any."""
     tasks = {(run.source, run.task) for run in found if run.continues}
     runs = [made for one in found if (one.source, one.task) in tasks and (made := _run(one))]
-    return measure_runs(runs) if runs else None
+    return measure_runs(runs, workers) if runs else None
 
 
 def _run(one: Recorded) -> Run | None:

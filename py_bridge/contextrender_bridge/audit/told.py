@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
 from contextrender_bridge.audit.bills import Bill
+from contextrender_bridge.audit.pauses import CAUSES, Anew
 from contextrender_bridge.audit.recorded import Found
 from contextrender_bridge.audit.replayed import Replayed
 from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.printing import printable
-from engine.parameters import budget_name
 from evaluation.compactions import CompactionScore, within
+from evaluation.report import percent
 
 TITLES = ("model", "calls", "prompt", "from cache", "written to it", "output", "dollars")
+OPTION_TITLES = ("budget", "of the bill", "steps that lack something", "dollars a run")
 NOT_SEEN = (
     "Not in what agents record, and so not in the replay: system prompts, tools' schemas, and "
     "calls for titles and summaries."
@@ -34,6 +36,7 @@ class Audit:
 
     found: Found
     bills: Sequence[Bill]
+    anew: Anew
     replayed: Replayed
 
     @property
@@ -58,15 +61,28 @@ class Audit:
             return ["No run has tool results to leave out: there is nothing to save."]
         said = [verdict.sentence, f"Replayed: runs {replayed.runs:,}, calls {replayed.calls:,}."]
         if replayed.left_out:
-            said.append(f"{replayed.left_out:,} older runs were not replayed; --limit takes more.")
+            said.append(f"{replayed.left_out:,} older calls were not replayed; --limit takes more.")
         said.append(NOT_SEEN)
         if verdict.best is not None:
-            case = verdict.best.case
-            said.append(
-                f"To use it: contextrender wrap --policy {case.name} "
-                f"--budget {budget_name(case.budget)} AGENT"
-            )
+            said.append("To use it: contextrender wrap AGENT")
         return said
+
+    @property
+    def options(self) -> list[tuple[str, ...]]:
+        """What was replayed, a row each: budget, share of the bill, of steps, dollars a run."""
+        verdict = self.replayed.verdict
+        if verdict is None:
+            return []
+        rows = [
+            (
+                option.case.size,
+                percent(option.cost.value),
+                percent(option.hidden.value),
+                f"{option.dollars:,.2f}",
+            )
+            for option in verdict.options
+        ]
+        return [OPTION_TITLES, *rows]
 
     @property
     def compactions(self) -> list[str]:
@@ -102,18 +118,23 @@ _LOST = ("damaged lines", "unknown lines", "unreadable files")
 
 def as_text(audit: Audit) -> str:
     """For the terminal."""
-    rows = [TITLES, *map(_row, audit.bills)]
-    wide = [max(len(row[place]) for row in rows) for place in range(len(TITLES))]
-    lines = [
+    lines = [*_aligned([TITLES, *map(_row, audit.bills)]), *_priced(audit.bills)]
+    lines += [audit.anew.sentence] if audit.anew.sentence else []
+    table = ["What they cost, as the providers counted", "", *lines, ""] if audit.bills else []
+    advice = [*audit.advice, "", *_aligned(audit.options)]
+    return "\n".join([*audit.head, "", *table, *audit.compactions, "", *advice]).rstrip()
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as lines: the first column to the left, the others to the right."""
+    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
         "  ".join(
             cell.ljust(width) if place == 0 else cell.rjust(width)
             for place, (cell, width) in enumerate(zip(row, wide, strict=True))
         )
         for row in rows
     ]
-    lines += _priced(audit.bills)
-    table = ["What they cost, as the providers counted", "", *lines, ""] if audit.bills else []
-    return "\n".join([*audit.head, "", *table, *audit.compactions, "", *audit.advice])
 
 
 def as_json(audit: Audit) -> dict[str, Any]:
@@ -123,6 +144,7 @@ def as_json(audit: Audit) -> dict[str, Any]:
         "runs": len(audit.found.runs),
         "read": dict(audit.found.counts),
         "bills": [asdict(bill) for bill in audit.bills],
+        "pauses": audit.anew.shares,
         "replayed": {
             "runs": replayed.runs,
             "calls": replayed.calls,
@@ -135,21 +157,32 @@ def as_json(audit: Audit) -> dict[str, Any]:
 
 def as_page(audit: Audit) -> str:
     """A page that opens offline and runs nothing."""
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _row(bill)) + "</tr>"
-        for bill in audit.bills
-    )
-    titles = "".join(f"<th>{title}</th>" for title in TITLES)
     said = "".join(f"<p>{escape(line)}</p>" for line in audit.head)
     priced = "".join(f"<p>{escape(line)}</p>" for line in _priced(audit.bills))
     advice = "".join(f"<p>{escape(line)}</p>" for line in audit.advice)
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>ContextRender: audit</title>'
         f"<style>{STYLE}</style><h1>What your agents' runs cost</h1>{said}"
-        f"<table><tr>{titles}</tr>{rows}</table>{priced}"
+        f"{_table([TITLES, *map(_row, audit.bills)])}{priced}{_pauses(audit.anew)}"
         f"<h2>What compaction lost</h2>{_compactions(audit)}"
-        f"<h2>What to use</h2>{advice}</html>\n"
+        f"<h2>What to use</h2>{advice}{_table(audit.options)}</html>\n"
     )
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as a table, the first of titles."""
+    made = [
+        "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row)
+        for row, tag in zip(rows, ["th", *["td"] * len(rows)], strict=False)
+    ]
+    return f"<table>{''.join(f'<tr>{row}</tr>' for row in made)}</table>"
+
+
+def _pauses(anew: Anew) -> str:
+    if not any(anew.causes.values()):
+        return f"<p>{anew.sentence}</p>"
+    rows = {CAUSES[name]: share or 0.0 for name, share in anew.shares.items()}
+    return _bars("Of the bill, a cache written anew", rows)
 
 
 def _compactions(audit: Audit) -> str:
@@ -160,13 +193,17 @@ def _compactions(audit: Audit) -> str:
         return said
     rows = {"the agent's summary": lost.summary, "and what it read again": lost.again}
     rows |= {f"ContextRender, {within(name)}": seen for name, seen in lost.shown.items()}
+    shares = {name: lost.share(seen) or 0.0 for name, seen in rows.items()}
+    return said + _bars("Steps that had all they needed", shares)
+
+
+def _bars(caption: str, shares: Mapping[str, float]) -> str:
     bars = "".join(
         f'<tr><td>{escape(name)}</td><td><meter min="0" max="1" value="{share:.4f}"></meter></td>'
         f"<td>{share:.0%}</td></tr>"
-        for name, seen in rows.items()
-        if (share := lost.share(seen)) is not None
+        for name, share in shares.items()
     )
-    return f"{said}<table><caption>Steps that had all they needed</caption>{bars}</table>"
+    return f"<table><caption>{caption}</caption>{bars}</table>"
 
 
 def _priced(bills: Sequence[Bill]) -> list[str]:

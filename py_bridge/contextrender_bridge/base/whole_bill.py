@@ -1,8 +1,9 @@
 """What a billed model call would have used with its whole history: an estimate.
 
-The whole history's prompts are the provider's count plus the tokens that were left out, and of
-each, as much is taken from the cache as the whole prompt before it had, where the provider's cache
-was at work in this history at all and the pause was shorter than its lifetime.
+The whole history's prompts are the provider's count plus the tokens that were left out, at most
+the model's window, and of each, as much is taken from the cache as the whole prompt before it had,
+where the provider's cache was at work in this history at all and the pause was shorter than its
+lifetime.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from contextrender_bridge.base.model_table import window_of
 from contextrender_bridge.base.usage import Usage
 
 LIFETIME: Final = 300.0
@@ -40,6 +42,8 @@ def whole_bill(known: Known, usage: Usage, left_out: int, pause: float) -> tuple
     """The whole history's usage, and what the next call is told; `pause` seconds since the last."""
     left_out = max(left_out, 0)
     full = usage.prompt + left_out
+    if window := window_of(usage.model):
+        full = max(min(full, window), usage.prompt)
     writes = known.writes or usage.written + usage.written_long > 0
     caches = known.caches or writes or usage.read > 0
     now = Known(full, known.away + left_out, caches, writes)

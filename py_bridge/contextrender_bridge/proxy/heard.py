@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextvars import Context, copy_context
 from typing import Any
 
+from contextrender_bridge.base import wire
 from contextrender_bridge.base.usage import Usage, read_usage
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import reason_of
@@ -22,6 +23,7 @@ from contextrender_bridge.proxy.upstream import Message, Send
 LARGEST = 32 * 2**20
 SOON_SECONDS = 5.0
 LONGEST_CLIENT = 40
+BYTES_A_TOKEN = 4
 
 log = logging.getLogger("contextrender")
 
@@ -66,13 +68,27 @@ class Heard:
             return b""
 
 
+def added_by(call: Call) -> int:
+    """About the tokens of wrap's own tool among the request's."""
+    tools = call.fit.body.get("tools")
+    own = [wire.dumps(tool) for tool in tools if is_own(tool)] if isinstance(tools, list) else []
+    return sum(len(text) // BYTES_A_TOKEN for text in own)
+
+
+def is_own(tool: Any) -> bool:
+    """Whether a tool is wrap's, whatever an agent makes of its name."""
+    named = tool.get("function") or tool if isinstance(tool, dict) else {}
+    name = named.get("name") if isinstance(named, dict) else ""
+    return isinstance(name, str) and "contextrender" in name
+
+
 def used_by(call: Call, usage: Usage | None, sent: str) -> dict[str, Any]:
     """What is noted of a call: the field `used` of `render`, `sync` and `note_usage`."""
     told: dict[str, Any] = {"messages": call.messages, "sent": sent, "tokens": []}
     if usage is None:
         return told
     counts = (usage.fresh, usage.read, usage.written, usage.written_long, usage.output)
-    return {**told, "model": usage.model, "tokens": list(counts)}
+    return {**told, "model": usage.model, "tokens": list(counts), "added": added_by(call)}
 
 
 class UsageNotes:

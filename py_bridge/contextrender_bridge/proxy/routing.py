@@ -13,6 +13,7 @@ from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client.fitting import Fitted
 from contextrender_bridge.proxy.conversations import Call
 from contextrender_bridge.proxy.headers import Headers, first
+from contextrender_bridge.proxy.heard import added_by
 
 COMPRESS = "/compress"
 RETRIEVE = "/retrieve/"
@@ -111,6 +112,8 @@ def report(call: Call, fit: Fitted) -> Headers:
                 own_header("tokens-before", tokens["before"]),
                 own_header("tokens-after", tokens["after"]),
             ]
+        if added := added_by(call):
+            found.append(own_header("tokens-added", added))
     return found
 
 

@@ -63,16 +63,18 @@ class Tally:
             totals.calls += 1
             # Where the provider tells no tokens of the prompt, they are the history's alone.
             sent = usage.prompt if usage else after
-            totals.before += sent + max(before - after, 0)
             totals.after += sent
             totals.failed_open += "fail-open" in told
             if usage is None:
+                totals.before += sent + max(before - after, 0)
                 totals.unknown += 1
                 return
             now = time.monotonic() if now is None else now
             known, last = self._lines.get(key, (NOTHING_KNOWN, now))
-            whole, known = whole_bill(known, usage, before - after, now - last)
+            left_out = before - after - int(told.get("tokens-added", 0))
+            whole, known = whole_bill(known, usage, left_out, now - last)
             self._lines[key] = known, now
+            totals.before += whole.prompt
             price = self._prices.of_model(usage.model)
             if price is None:
                 totals.unpriced.add(usage.model)

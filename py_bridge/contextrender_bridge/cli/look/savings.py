@@ -32,7 +32,8 @@ SUMMED = ("calls", "full", "capped", "prompt", "drawn", "seen", "billed")
 MONEY = ("cost", "full_cost", "billed_cost", "whole_cost")
 TERMS = (
     "full: prompt tokens with the whole history, at most the model's window; sent: those that were "
-    "sent. Dollars are at your own or list prices; what the call before had sent counts as cached. "
+    "sent; both with system prompt and tools, as the provider counted them where it did. "
+    "Dollars are at your own or list prices; what the call before had sent counts as cached. "
     "billed: by the provider's own counts; whole: an estimate of the same with the whole history. "
     "in view: of the results that answers used, the share shown complete so far."
 )
