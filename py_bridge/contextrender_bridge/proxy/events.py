@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
 from contextrender_bridge.base import wire
 
 _END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_LONGEST_END = 4
 
 
 class Event(NamedTuple):
@@ -18,11 +19,21 @@ class Event(NamedTuple):
     data: dict[str, Any] | None
 
 
-def events(stream: bytes) -> list[Event]:
+async def events(chunks: AsyncIterator[bytes]) -> AsyncIterator[Event]:
     """The events of a stream; together their bytes are those of the stream."""
-    ends = [found.end() for found in _END.finditer(stream)]
-    raws = [stream[begin:end] for begin, end in pairwise([0, *ends, len(stream)])]
-    return [Event(raw, _data(raw)) for raw in raws if raw]
+    pending, searched = bytearray(), 0
+    async for chunk in chunks:
+        pending += chunk
+        begin = 0
+        while found := _END.search(pending, max(begin, searched)):
+            raw = bytes(pending[begin : found.end()])
+            yield Event(raw, _data(raw))
+            begin = found.end()
+        del pending[:begin]
+        # What ends an event may come in two pieces; no byte is searched more often.
+        searched = max(0, len(pending) - _LONGEST_END)
+    if pending:
+        yield Event(bytes(pending), _data(bytes(pending)))
 
 
 def rewritten(event: Event, data: dict[str, Any]) -> bytes:

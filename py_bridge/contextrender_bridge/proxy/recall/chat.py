@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.proxy.events import Event, rewritten
@@ -14,24 +14,30 @@ from contextrender_bridge.proxy.recall.turns import (
     Answer,
     Format,
     Recall,
+    Sent,
+    Stream,
     Turn,
-    added,
-    moved,
+    has_tool_list,
 )
+
+TOOL: Json = {
+    "type": "function",
+    "function": {"name": NAME, "description": DESCRIPTION, "parameters": PARAMETERS},
+}
+_SPOKEN = ("content", "reasoning_content", "reasoning", "refusal", "audio", "function_call")
 
 
 class ChatFormat(Format):
     """`tools`, `tool_calls` and `tool` messages."""
 
-    tool: ClassVar[Json] = {
-        "type": "function",
-        "function": {"name": NAME, "description": DESCRIPTION, "parameters": PARAMETERS},
-    }
-
     def offers(self, body: Mapping[str, Any]) -> bool:
         """Not where the agent wants no tool, or several replies at once."""
         wanted = body.get("tool_choice") != "none" and body.get("n") in (None, 1)
-        return wanted and super().offers(body)
+        return wanted and has_tool_list(body)
+
+    def offered(self, body: Mapping[str, Any]) -> Json:
+        """The tool comes last."""
+        return {**body, "tools": [*(body.get("tools") or ()), TOOL]}
 
     def turn(self, reply: Mapping[str, Any]) -> Turn:
         """Of the first choice."""
@@ -55,55 +61,9 @@ class ChatFormat(Format):
             changed = {**choice, "message": message, "finish_reason": "stop"}
         return {**reply, "choices": [changed, *reply["choices"][1:]]}
 
-    def whole(self, events: Sequence[Json]) -> Json:
-        """One choice's texts and calls."""
-        message: Json = {"role": "assistant", "content": None}
-        calls: dict[int, Json] = {}
-        used: Json = {}
-        for event in events:
-            used = event.get("usage") or used
-            delta = _delta(event)
-            for name in ("content", "reasoning_content"):
-                if isinstance(delta.get(name), str):
-                    message[name] = (message.get(name) or "") + delta[name]
-            for entry in delta.get("tool_calls") or ():
-                told = entry.get("function") or {}
-                body = {"name": told.get("name"), "arguments": ""}
-                new = {"id": entry.get("id"), "type": "function", "function": body}
-                call = calls.setdefault(entry.get("index", 0), new)
-                call["function"]["arguments"] += told.get("arguments") or ""
-        called = {"tool_calls": list(calls.values())} if calls else {}
-        return {"choices": [{"message": {**message, **called}}], "usage": used}
-
-    def events_without(self, events: Sequence[Event], used: Json) -> Iterator[bytes]:
-        """Chunks without pieces of our calls; a reply of only ours ends as text does."""
-        opened = [
-            entry
-            for event in events
-            for entry in _delta(event.data or {}).get("tool_calls") or ()
-            if (entry.get("function") or {}).get("name")
-        ]
-        calls = {entry.get("index", 0) for entry in opened}
-        ours = {entry.get("index", 0) for entry in opened if _is_ours(entry)}
-        for event in events:
-            data = event.data or {}
-            told: Json = {}
-            if data.get("usage") and used:
-                told["usage"] = added(used, data["usage"])
-            delta = _delta(data)
-            entries = delta.get("tool_calls") or []
-            left = [one for one in entries if one.get("index", 0) not in ours]
-            stops = bool(ours) and ours == calls and _reason(data) == "tool_calls"
-            if ours and (entries or stops):
-                pieces = [{**one, "index": moved(one.get("index", 0), ours)} for one in left]
-                changed = {key: delta[key] for key in delta if key != "tool_calls"}
-                changed |= {"tool_calls": pieces} if pieces else {}
-                reason = "stop" if stops else _reason(data)
-                if not (changed or reason or told):
-                    continue
-                choice = {**data["choices"][0], "delta": changed, "finish_reason": reason}
-                told["choices"] = [choice]
-            yield rewritten(event, {**data, **told}) if told else event.raw
+    def stream(self, sent: Sent, *, final: bool) -> Stream:
+        """Reads chunks."""
+        return _ChatStream(sent, final=final)
 
     def goes_on(self, body: Json, turn: Turn, answers: Sequence[Answer]) -> Json:
         """The model's message, and a result for each of its calls."""
@@ -114,14 +74,69 @@ class ChatFormat(Format):
         return {**body, "messages": [*body["messages"], *turn.said, *results]}
 
 
-def _delta(event: Mapping[str, Any]) -> Json:
-    choices = event.get("choices")
-    return (choices[0].get("delta") or {}) if choices else {}
+class _ChatStream(Stream):
+    def __init__(self, sent: Sent, *, final: bool) -> None:
+        super().__init__(sent, final=final)
+        self._texts: dict[str, str] = {}
+        self._ours: dict[int, Json] = {}
 
+    def read(self, event: Event) -> None:
+        if event.data and event.data.get("usage"):
+            told = {**event.data, "usage": self.uses(event.data["usage"])}
+            if self.sent.used:
+                event = Event(rewritten(event, told), told)
+        choices = event.data.get("choices") if event.data else None
+        if not choices or event.data is None:
+            self.put(event.raw)
+            return
+        choice = choices[0]
+        delta = choice.get("delta") or {}
+        entries = delta.get("tool_calls") or []
+        left = [entry for entry in map(self._take, entries) if entry is not None]
+        if left:
+            self.calls_other()
+        elif any(delta.get(name) for name in _SPOKEN):
+            self.says()
+        for name in ("content", "reasoning_content"):
+            if isinstance(delta.get(name), str):
+                self._texts[name] = self._texts.get(name, "") + delta[name]
+        if left == entries and not self._ends_emptily(choice):
+            self.put(event.raw)
+            return
+        changed = {**delta, "tool_calls": left}
+        if not left:
+            del changed["tool_calls"]
+        reason = "stop" if self._ends_emptily(choice) else choice.get("finish_reason")
+        if changed or reason or event.data.get("usage"):
+            new = {**choice, "delta": changed, "finish_reason": reason}
+            self.put(rewritten(event, {**event.data, "choices": [new]}))
 
-def _reason(event: Mapping[str, Any]) -> Any:
-    choices = event.get("choices")
-    return choices[0].get("finish_reason") if choices else None
+    def end(self) -> None:
+        self.turn.ours = [
+            Recall(call["id"], call["function"]["arguments"]) for call in self._ours.values()
+        ]
+        message: Json = {"role": "assistant", "content": None, **self._texts}
+        self.turn.said = [{**message, "tool_calls": list(self._ours.values())}]
+        super().end()
+
+    def _take(self, entry: Json) -> Json | None:
+        """Keeps an entry of ours; of another's, what is sent on."""
+        index, function = entry.get("index", 0), entry.get("function") or {}
+        if function.get("name") == NAME:
+            body = {"name": NAME, "arguments": ""}
+            self._ours[index] = {"id": entry.get("id"), "type": "function", "function": body}
+            self.turn.ours.append(Recall(str(entry.get("id")), ""))
+            self.calls_ours()
+        if index in self._ours:
+            self._ours[index]["function"]["arguments"] += function.get("arguments") or ""
+            return None
+        before = sum(1 for ours in self._ours if ours < index)
+        return {**entry, "index": index - before} if before else entry
+
+    def _ends_emptily(self, choice: Json) -> bool:
+        """Whether a reply ends for a call that is taken out."""
+        ends = choice.get("finish_reason") == "tool_calls"
+        return ends and bool(self._ours) and not self.turn.others
 
 
 def _is_ours(call: Any) -> bool:

@@ -1,14 +1,13 @@
 """A model call with recall: asks the model again for as long as it only recalls.
 
-Each reply is read to its end before any of it is sent on: only then it is known whether the agent
-is to see it.
+Long because the stages of one reply share its state, whole or streamed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -20,19 +19,22 @@ from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import reason_of
 from contextrender_bridge.proxy.connections import Connections
 from contextrender_bridge.proxy.conversations import Call, remember_recalled
-from contextrender_bridge.proxy.events import events
-from contextrender_bridge.proxy.headers import Headers, response_headers, without
+from contextrender_bridge.proxy.events import Event, events
+from contextrender_bridge.proxy.headers import Headers, first, response_headers, without
 from contextrender_bridge.proxy.recall.chat import ChatFormat
 from contextrender_bridge.proxy.recall.messages import MessagesFormat
 from contextrender_bridge.proxy.recall.responses import ResponsesFormat
-from contextrender_bridge.proxy.recall.turns import Answer, Format, Recall, Turn, added
+from contextrender_bridge.proxy.recall.turns import Answer, Format, Recall, Sent, Stream, Turn
+from contextrender_bridge.proxy.recall.usage import added
 from contextrender_bridge.proxy.upstream import (
     REFUSED,
     Send,
+    Unavailable,
     answer,
     read_reply,
     relay,
     send_whole,
+    start,
 )
 
 ROUNDS = 3
@@ -48,8 +50,6 @@ FORMATS: dict[str, Format] = {
     "messages": MessagesFormat(),
     "responses": ResponsesFormat(),
 }
-_ODD = (LookupError, TypeError, AttributeError, ValueError)
-"""What comes of a reply that is not as the API's are."""
 
 log = logging.getLogger("contextrender")
 
@@ -73,6 +73,7 @@ class Recalling:
         self._send = send
         self._recalled: dict[int, int] = {}
         self._used: Json = {}
+        self._started = False
 
     async def run(
         self, url: str, headers: Headers, body: Json, ours: Headers, *, last: bool
@@ -82,55 +83,57 @@ class Recalling:
         False: the provider refused one of the requests, and unless this was the `last` way to ask,
         the agent has got nothing yet.
         """
+        try:
+            return await self._run(url, headers, body, ours, last=last)
+        except Unavailable as failure:
+            if not self._started:
+                raise
+            log.warning("the provider's reply broke off (%s)", failure.args[0])
+            return True
+
+    async def _run(
+        self, url: str, headers: Headers, body: Json, ours: Headers, *, last: bool
+    ) -> bool:
         body = self._form.offered(body)
         headers = [*without(headers, b"accept-encoding"), (b"accept-encoding", b"identity")]
+        sent = Sent()
         for rounds in range(ROUNDS + 1):
+            final = rounds == ROUNDS
             async with answer(self._http, "POST", url, headers, wire.dumps(body)) as response:
-                refused = response.status_code == REFUSED
-                if refused and not last:
+                if response.status_code == REFUSED and not self._started:
+                    if last:
+                        await self._give_up(response, ours)
                     return False
-                kind = response.headers.get("content-type", "")
-                streams = bool(body.get("stream")) and "event-stream" in kind
-                if not response.is_success or not (streams or "json" in kind):
-                    await relay(response, self._send, self._headers(ours))
-                    return not refused
-                raw = await read_reply(response)
-                turn, reply = self._read(raw, streams=streams)
-                if not turn.only_recalls or rounds == ROUNDS:
-                    await self._send_on(response, raw, turn, reply, ours, streams=streams)
+                if body.get("stream") and _is_stream(response):
+                    turn = await self._stream(response, sent, ours, final=final)
+                elif self._started or not _is_json(response):
+                    await self._give_up(response, ours)
                     return True
-            self._used = added(self._used, reply.get("usage"))
+                else:
+                    turn = await self._plain(response, ours, final=final)
+            if turn is None:
+                return True
             body = self._form.goes_on(body, turn, await self._answers(turn))
         return True
 
-    def _read(self, raw: bytes, *, streams: bool) -> tuple[Turn, Json]:
-        """What a reply is; of one that is not as the API's are, nothing."""
+    async def _plain(self, response: httpx.Response, ours: Headers, *, final: bool) -> Turn | None:
+        """Sends a plain reply on. A turn: the model is to be asked again instead."""
+        raw = await read_reply(response)
         try:
-            if streams:
-                told = [event.data for event in events(raw) if event.data is not None]
-                reply = self._form.whole(told)
-            else:
-                reply = wire.loads(raw)
-            return self._form.turn(reply), reply
-        except _ODD:
-            return Turn(), {}
-
-    async def _send_on(
-        self,
-        response: httpx.Response,
-        raw: bytes,
-        turn: Turn,
-        reply: Json,
-        ours: Headers,
-        *,
-        streams: bool,
-    ) -> None:
-        """Sends a reply without our calls, with what all replies used."""
+            reply = wire.loads(raw)
+            turn = self._form.turn(reply)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            reply, turn = None, Turn()
+        if turn.ours and not turn.others and not final:
+            self._used = added(self._used, reply.get("usage"))
+            return turn
         if turn.ours:
             await self._answers(turn)
-        if turn.ours or (self._used and reply):
-            with suppress(*_ODD):
-                raw = self._changed(raw, turn, reply, streams=streams)
+            reply = self._form.without(reply)
+        if self._used and isinstance(reply, dict) and "usage" in reply:
+            reply = {**reply, "usage": added(self._used, reply["usage"])}
+        if turn.ours or self._used:
+            raw = wire.dumps(reply)
         kept = without(
             response_headers(response.headers.raw),
             b"content-length",
@@ -138,16 +141,53 @@ class Recalling:
             b"content-encoding",
         )
         kind = response.headers.get("content-type", "application/json").encode()
-        headers = [*kept, *self._headers(ours)]
-        await send_whole(self._send, response.status_code, headers, raw, kind)
+        await send_whole(self._send, response.status_code, [*kept, *self._headers(ours)], raw, kind)
+        return None
 
-    def _changed(self, raw: bytes, turn: Turn, reply: Json, *, streams: bool) -> bytes:
-        if streams:
-            return b"".join(self._form.events_without(events(raw), self._used))
-        reply = self._form.without(reply) if turn.ours else reply
-        if self._used and "usage" in reply:
-            reply = {**reply, "usage": added(self._used, reply["usage"])}
-        return wire.dumps(reply)
+    async def _stream(
+        self, response: httpx.Response, sent: Sent, ours: Headers, *, final: bool
+    ) -> Turn | None:
+        """Sends a stream on as far as it is for the agent. A turn: the model is asked again."""
+        stream = self._form.stream(sent, final=final)
+        try:
+            async for event in events(_chunks(response)):
+                _take(stream, event)
+                await self._flush(stream, response, ours)
+        except httpx.HTTPError as error:
+            stream.release()
+            await self._flush(stream, response, ours)
+            raise Unavailable(type(error).__name__, isinstance(error, httpx.ReadTimeout)) from error
+        _end(stream)
+        await self._flush(stream, response, ours)
+        if stream.goes_on:
+            return stream.turn
+        if not self._started:
+            await self._start(response, ours)
+        await self._answers(stream.turn)
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        return None
+
+    async def _flush(self, stream: Stream, response: httpx.Response, ours: Headers) -> None:
+        if not stream.ready:
+            return
+        if not self._started:
+            await self._start(response, ours)
+        chunk = b"".join(stream.ready)
+        stream.ready.clear()
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    async def _start(self, response: httpx.Response, ours: Headers) -> None:
+        """Begins the reply. Its length is not yet known: other replies may follow the first."""
+        self._started = True
+        kept = without(
+            response_headers(response.headers.raw), b"content-length", b"content-encoding"
+        )
+        await start(response.status_code, kept, self._send, self._headers(ours))
+
+    async def _give_up(self, response: httpx.Response, ours: Headers) -> None:
+        """A reply that cannot be read: sent on, or where one has begun already, that breaks off."""
+        if not self._started:
+            await relay(response, self._send, self._headers(ours))
 
     def _headers(self, ours: Headers) -> Headers:
         count = str(len(self._recalled)).encode()
@@ -204,3 +244,35 @@ class Recalling:
         if not contents:
             return self._form.content("There is nothing more to recall for that.", "")
         return self._form.joined(contents)
+
+
+def _is_stream(response: httpx.Response) -> bool:
+    return response.is_success and "text/event-stream" in response.headers.get("content-type", "")
+
+
+def _is_json(response: httpx.Response) -> bool:
+    kind = first(response.headers.raw, b"content-type") or response.headers.get("content-type", "")
+    return response.is_success and "json" in kind
+
+
+def _take(stream: Stream, event: Event) -> None:
+    """One event; one that is not as the API's are goes to the agent as it came."""
+    try:
+        stream.read(event)
+    except (LookupError, TypeError, AttributeError, ValueError):
+        stream.release()
+        stream.put(event.raw)
+
+
+def _end(stream: Stream) -> None:
+    """No more events; of a reply that is not as the API's are, the rest goes as it came."""
+    try:
+        stream.end()
+    except (LookupError, TypeError, AttributeError, ValueError):
+        stream.turn = Turn()
+        stream.release()
+
+
+async def _chunks(response: httpx.Response) -> AsyncIterator[bytes]:
+    async for chunk in response.aiter_bytes():
+        yield chunk

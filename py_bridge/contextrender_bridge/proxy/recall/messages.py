@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.wire import Json
@@ -15,24 +15,29 @@ from contextrender_bridge.proxy.recall.turns import (
     Answer,
     Format,
     Recall,
+    Sent,
+    Stream,
     Turn,
-    added,
-    moved,
+    has_tool_list,
 )
 
+TOOL: Json = {"name": NAME, "description": DESCRIPTION, "input_schema": PARAMETERS}
+_THINKING = frozenset({"thinking", "redacted_thinking"})
 _DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 
 
 class MessagesFormat(Format):
     """`tools`, `tool_use` and `tool_result` blocks."""
 
-    tool: ClassVar[Json] = {"name": NAME, "description": DESCRIPTION, "input_schema": PARAMETERS}
-
     def offers(self, body: Mapping[str, Any]) -> bool:
         """Not where the agent wants no tool."""
         choice = body.get("tool_choice")
         unwanted = isinstance(choice, Mapping) and choice.get("type") == "none"
-        return not unwanted and super().offers(body)
+        return not unwanted and has_tool_list(body)
+
+    def offered(self, body: Mapping[str, Any]) -> Json:
+        """The tool comes last."""
+        return {**body, "tools": [*(body.get("tools") or ()), TOOL]}
 
     def turn(self, reply: Mapping[str, Any]) -> Turn:
         """Of the reply's blocks."""
@@ -55,46 +60,9 @@ class MessagesFormat(Format):
             "stop_reason": reply.get("stop_reason") if ends else "end_turn",
         }
 
-    def whole(self, events: Sequence[Json]) -> Json:
-        """The blocks in their order, and what was used by the last count."""
-        blocks: dict[int, Json] = {}
-        arguments: dict[int, str] = {}
-        for data in events:
-            kind, index = data.get("type"), data.get("index", 0)
-            if kind == "content_block_start":
-                blocks[index] = dict(data["content_block"])
-            elif kind == "content_block_delta":
-                delta = data["delta"]
-                if delta.get("type") == "input_json_delta":
-                    arguments[index] = arguments.get(index, "") + delta["partial_json"]
-                else:
-                    _extend(blocks[index], delta)
-        for index, text in arguments.items():
-            blocks[index]["input"] = _object(text)
-        return {"content": [blocks[index] for index in sorted(blocks)], "usage": _usage(events)}
-
-    def events_without(self, events: Sequence[Event], used: Json) -> Iterator[bytes]:
-        """Events of the other blocks, which move up; a reply of only ours ends as text does."""
-        told = [event.data or {} for event in events]
-        calls = {
-            data["index"]: data["content_block"].get("name") == NAME
-            for data in told
-            if data.get("type") == "content_block_start"
-            and data["content_block"].get("type") == "tool_use"
-        }
-        ours = {index for index, is_ours in calls.items() if is_ours}
-        for event, data in zip(events, told, strict=True):
-            changes: Json = {}
-            if data.get("type") == "message_delta":
-                if ours and len(ours) == len(calls):
-                    changes["delta"] = {**data["delta"], "stop_reason": "end_turn"}
-                if used:
-                    changes["usage"] = added(used, _usage(told))
-            elif ours and "index" in data:
-                if data["index"] in ours:
-                    continue
-                changes["index"] = moved(data["index"], ours)
-            yield rewritten(event, {**data, **changes}) if changes else event.raw
+    def stream(self, sent: Sent, *, final: bool) -> Stream:
+        """Reads events."""
+        return _MessagesStream(sent, final=final)
 
     def goes_on(self, body: Json, turn: Turn, answers: Sequence[Answer]) -> Json:
         """The model's blocks, and a user's message with the results."""
@@ -123,22 +91,85 @@ class MessagesFormat(Format):
         return [block for content in contents for block in content]
 
 
-def _extend(block: Json, delta: Json) -> None:
-    kind = delta.get("type", "")
-    if kind in _DELTAS:
-        name = _DELTAS[kind]
-        block[name] = block.get(name, "") + delta[name]
-    elif kind == "citations_delta":
-        block["citations"] = [*(block.get("citations") or ()), delta["citation"]]
+class _MessagesStream(Stream):
+    def __init__(self, sent: Sent, *, final: bool) -> None:
+        super().__init__(sent, final=final)
+        self._goes_before = sent.any
+        self._first = sent.blocks
+        self._blocks: dict[int, Json] = {}
+        self._arguments: dict[int, str] = {}
+        self._ours: set[int] = set()
+        self._left_out: set[int] = set()
 
+    def read(self, event: Event) -> None:
+        data = event.data or {}
+        kind, index = data.get("type"), data.get("index", 0)
+        if kind == "message_start":
+            self.uses(data["message"].get("usage"))
+        if kind == "message_delta":
+            event = self._with_all_usage(event, data)
+            data = event.data or {}
+        if kind == "message_start" and self._goes_before:
+            return
+        if kind == "content_block_start":
+            self._begin(index, data["content_block"])
+        elif kind == "content_block_delta":
+            self._extend(index, data["delta"])
+        elif kind == "message_delta" and self._ours and not self.turn.others:
+            stopped = {**data["delta"], "stop_reason": "end_turn"}
+            self.put(rewritten(event, {**data, "delta": stopped}))
+            return
+        if "index" not in data:
+            self.put(event.raw)
+        elif index not in self._left_out:
+            before = sum(1 for place in self._left_out if place < index)
+            moved = index - before + self._first
+            raw = event.raw if moved == index else rewritten(event, {**data, "index": moved})
+            self.put(raw, moved + 1)
 
-def _usage(events: Sequence[Json]) -> Json:
-    """As the beginning tells it, and the end over that."""
-    found: Json = {}
-    for data in events:
-        holder = data.get("message") if data.get("type") == "message_start" else data
-        found |= (holder or {}).get("usage") or {}
-    return found
+    def _with_all_usage(self, event: Event, data: Json) -> Event:
+        told = {**data, "usage": self.uses(data.get("usage"))}
+        return Event(rewritten(event, told), told) if self.sent.used else event
+
+    def end(self) -> None:
+        for index, text in self._arguments.items():
+            self._blocks[index]["input"] = _object(text)
+        self.turn.said = [self._blocks[index] for index in sorted(self._blocks)]
+        self.turn.ours = [
+            Recall(self._blocks[index]["id"], self._arguments.get(index, ""))
+            for index in sorted(self._ours)
+        ]
+        super().end()
+
+    def _begin(self, index: int, block: Json) -> None:
+        self._blocks[index] = dict(block)
+        kind = block.get("type")
+        if kind == "tool_use":
+            self._arguments[index] = ""
+            if block.get("name") == NAME:
+                self._ours.add(index)
+                self._left_out.add(index)
+                self.turn.ours.append(Recall(block["id"], ""))
+                self.calls_ours()
+            else:
+                self.calls_other()
+        elif kind in _THINKING:
+            # A model checks its thinking; that of a second reply would not stand where it did.
+            if self._goes_before:
+                self._left_out.add(index)
+        else:
+            self.says()
+
+    def _extend(self, index: int, delta: Json) -> None:
+        block = self._blocks.get(index, {})
+        kind = delta.get("type", "")
+        if kind == "input_json_delta":
+            self._arguments[index] = self._arguments.get(index, "") + delta["partial_json"]
+        elif kind in _DELTAS:
+            name = _DELTAS[kind]
+            block[name] = block.get(name, "") + delta[name]
+        elif kind == "citations_delta":
+            block["citations"] = [*(block.get("citations") or ()), delta["citation"]]
 
 
 def _object(text: str) -> Any:

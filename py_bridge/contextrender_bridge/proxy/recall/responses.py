@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.proxy.events import Event, rewritten
@@ -14,71 +14,54 @@ from contextrender_bridge.proxy.recall.turns import (
     Answer,
     Format,
     Recall,
+    Sent,
+    Stream,
     Turn,
-    added,
-    moved,
+    has_tool_list,
 )
 
-_PROVIDERS = (
-    "code_interpreter_call",
-    "file_search_call",
-    "image_generation_call",
-    "mcp_call",
-    "web_search_call",
+TOOL: Json = {
+    "type": "function",
+    "name": NAME,
+    "description": DESCRIPTION,
+    "parameters": PARAMETERS,
+    "strict": False,
+}
+_PROVIDERS = frozenset(
+    {
+        "code_interpreter_call",
+        "file_search_call",
+        "image_generation_call",
+        "mcp_call",
+        "web_search_call",
+    }
 )
+_BEGINNINGS = frozenset({"response.created", "response.in_progress", "response.queued"})
 
 
 class ResponsesFormat(Format):
     """`tools`, `function_call` and `function_call_output` items."""
 
-    tool: ClassVar[Json] = {
-        "type": "function",
-        "name": NAME,
-        "description": DESCRIPTION,
-        "parameters": PARAMETERS,
-        "strict": False,
-    }
-
     def offers(self, body: Mapping[str, Any]) -> bool:
         """Only where the provider keeps nothing: what it kept would differ from what is sent."""
         wanted = body.get("store") is False and body.get("tool_choice") != "none"
-        return wanted and super().offers(body)
+        return wanted and has_tool_list(body)
+
+    def offered(self, body: Mapping[str, Any]) -> Json:
+        """The tool comes last."""
+        return {**body, "tools": [*(body.get("tools") or ()), TOOL]}
 
     def turn(self, reply: Mapping[str, Any]) -> Turn:
         """Of the reply's output."""
-        items = reply.get("output") or []
-        ours = [Recall(i["call_id"], i.get("arguments") or "") for i in items if _is_ours(i)]
-        return Turn(ours, len(ours) < sum(map(_is_call, items)), list(items))
+        return _turn(reply.get("output") or [])
 
     def without(self, reply: Json) -> Json:
         """The output but for our calls."""
         return {**reply, "output": [item for item in reply["output"] if not _is_ours(item)]}
 
-    def whole(self, events: Sequence[Json]) -> Json:
-        """The finished items: not every provider tells them again at the end."""
-        items = [d["item"] for d in events if d.get("type") == "response.output_item.done"]
-        told = [data["response"] for data in events if isinstance(data.get("response"), dict)]
-        return {"output": items, "usage": (told[-1].get("usage") if told else None) or {}}
-
-    def events_without(self, events: Sequence[Event], used: Json) -> Iterator[bytes]:
-        """Events of the other items, which move up; all are numbered anew."""
-        told = [event.data or {} for event in events]
-        ours = {data["output_index"] for data in told if _is_ours(data.get("item"))}
-        gone = 0
-        for event, data in zip(events, told, strict=True):
-            if data.get("output_index") in ours:
-                gone += 1
-                continue
-            changes: Json = {}
-            if ours and isinstance(data.get("output_index"), int):
-                changes["output_index"] = moved(data["output_index"], ours)
-            if isinstance(response := data.get("response"), dict):
-                changes["response"] = self.without({"output": [], **response})
-                if response.get("usage"):
-                    changes["response"]["usage"] = added(used, response["usage"])
-            if gone and "sequence_number" in data:
-                changes["sequence_number"] = data["sequence_number"] - gone
-            yield rewritten(event, {**data, **changes}) if changes else event.raw
+    def stream(self, sent: Sent, *, final: bool) -> Stream:
+        """Reads events."""
+        return _ResponsesStream(sent, final=final)
 
     def goes_on(self, body: Json, turn: Turn, answers: Sequence[Answer]) -> Json:
         """The model's items, and an output for each of its calls."""
@@ -93,6 +76,73 @@ class ResponsesFormat(Format):
             for answer in answers
         ]
         return {**body, "input": [*items, *turn.said, *outputs]}
+
+
+class _ResponsesStream(Stream):
+    def __init__(self, sent: Sent, *, final: bool) -> None:
+        super().__init__(sent, final=final)
+        self._goes_before = sent.any
+        self._first = sent.blocks
+        self._earlier = list(sent.items)
+        self._said: list[Json] = []
+        self._left_out: set[int] = set()
+
+    def read(self, event: Event) -> None:
+        data = event.data or {}
+        kind, index = data.get("type", ""), data.get("output_index")
+        if kind in _BEGINNINGS and self._goes_before:
+            return
+        if kind == "response.output_item.added":
+            self._begin(data["output_index"], data["item"])
+        elif kind == "response.output_item.done":
+            self._said.append(data["item"])
+        if index in self._left_out:
+            return
+        changes: Json = {}
+        blocks, item = 0, None
+        if isinstance(index, int):
+            before = sum(1 for place in self._left_out if place < index)
+            if before or self._first:
+                changes["output_index"] = index - before + self._first
+            blocks = index - before + self._first + 1
+            item = data["item"] if kind == "response.output_item.done" else None
+        elif isinstance(data.get("response"), dict):
+            changes = self._told(data["response"])
+        if (changes or self._left_out or self._goes_before) and "sequence_number" in data:
+            changes["sequence_number"] = self.number
+        self.put(rewritten(event, {**data, **changes}) if changes else event.raw, blocks, item)
+
+    def _told(self, response: Json) -> Json:
+        """What differs in an event with the response as a whole."""
+        used = self.uses(response.get("usage"))
+        if not (self._left_out or self._earlier or self.sent.used):
+            return {}
+        output = response.get("output") or []
+        left = [*self._earlier, *(item for item in output if not _is_ours(item))]
+        told = {"usage": used} if response.get("usage") else {}
+        return {"response": {**response, "output": left, **told}}
+
+    def end(self) -> None:
+        self.turn = _turn(self._said)
+        super().end()
+
+    def _begin(self, index: int, item: Json) -> None:
+        if _is_ours(item):
+            self._left_out.add(index)
+            self.turn.ours.append(Recall(item["call_id"], ""))
+            self.calls_ours()
+        elif _is_call(item):
+            self.calls_other()
+        elif item.get("type") == "reasoning":
+            if self._goes_before:
+                self._left_out.add(index)
+        else:
+            self.says()
+
+
+def _turn(items: Sequence[Json]) -> Turn:
+    ours = [Recall(i["call_id"], i.get("arguments") or "") for i in items if _is_ours(i)]
+    return Turn(ours, len(ours) < sum(map(_is_call, items)), list(items))
 
 
 def _is_call(item: Any) -> bool:

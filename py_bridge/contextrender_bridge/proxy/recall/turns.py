@@ -1,15 +1,16 @@
-"""Which tool calls of a model's reply are recalls, and the reply without them, in any dialect."""
+"""Which tool calls of a model's reply are recalls, in any dialect."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.contents import plain_text
 from contextrender_bridge.proxy.events import Event
+from contextrender_bridge.proxy.recall.usage import added
 
 NAME = "contextrender_recall"
 DESCRIPTION = (
@@ -38,6 +39,11 @@ class Recall:
     arguments: str
 
 
+def has_tool_list(body: Mapping[str, Any]) -> bool:
+    """Whether another tool can be put behind a request's own."""
+    return isinstance(body.get("tools"), (list, type(None)))
+
+
 @dataclass(frozen=True)
 class Answer:
     """What the tool says: content as the dialect's results have it."""
@@ -54,24 +60,118 @@ class Turn:
     others: bool = False
     said: list[Json] = field(default_factory=list)
 
+
+@dataclass
+class Sent:
+    """What the agent has already got of a streamed reply that goes on in another one.
+
+    `used` is what the replies before used together.
+    """
+
+    any: bool = False
+    blocks: int = 0
+    events: int = 0
+    items: list[Json] = field(default_factory=list)
+    used: Json = field(default_factory=dict)
+
+
+class _Held(NamedTuple):
+    raw: bytes
+    blocks: int
+    item: Json | None
+
+
+class Stream(ABC):
+    """Reads one streamed reply; `ready` is what may be sent on.
+
+    Events before the first that says something are held: if our call comes first, the agent never
+    sees this reply. Once our call is there, what follows is held until another tool's call or the
+    end comes. `final` says that our calls are not answered any more: they are only taken out.
+    """
+
+    def __init__(self, sent: Sent, *, final: bool) -> None:
+        """`sent` is shared by the replies of one model call."""
+        self.turn = Turn()
+        self.sent = sent
+        self.ready: list[bytes] = []
+        self._held: list[_Held] = []
+        self._open = False
+        self._final = final
+        self._used: Json = {}
+
+    @abstractmethod
+    def read(self, event: Event) -> None:
+        """Takes the next event."""
+
+    def end(self) -> None:
+        """The stream is over: what is held is sent on, unless another reply takes its place."""
+        if self.goes_on:
+            self.sent.used = added(self.sent.used, self._used)
+        else:
+            self.release()
+
+    def uses(self, usage: Any) -> Json:
+        """Takes the reply's usage so far; gives what the agent is told, that of all replies."""
+        self._used = {**self._used, **usage} if isinstance(usage, Mapping) else self._used
+        return added(self.sent.used, self._used)
+
     @property
-    def only_recalls(self) -> bool:
-        """Whether the model called our tool and no other."""
-        return bool(self.ours) and not self.others
+    def goes_on(self) -> bool:
+        """Whether our calls, and no others, are to be answered and the model asked again."""
+        return bool(self.turn.ours) and not self.turn.others and not self._final
+
+    def put(self, raw: bytes, blocks: int = 0, item: Json | None = None) -> None:
+        """Sends an event on, now or when it is known whether it is to be sent at all.
+
+        The agent then has the reply's first `blocks` blocks, and the finished `item`.
+        """
+        if self._open:
+            self.ready.append(raw)
+            self.sent.any = True
+            self.sent.events += 1
+            self.sent.blocks = max(self.sent.blocks, blocks)
+            self.sent.items += [item] if item is not None else []
+        else:
+            self._held.append(_Held(raw, blocks, item))
+
+    @property
+    def number(self) -> int:
+        """The number among all events of the next one that is put."""
+        return self.sent.events + len(self._held)
+
+    def says(self) -> None:
+        """Something for the agent has come."""
+        if not self.goes_on:
+            self.release()
+
+    def calls_other(self) -> None:
+        """A call of a tool of the agent's has come."""
+        self.turn.others = True
+        self.release()
+
+    def calls_ours(self) -> None:
+        """A call of ours has come."""
+        if self.goes_on:
+            self._open = False
+
+    def release(self) -> None:
+        """Sends on what was held, and from now on everything."""
+        self._open = True
+        held, self._held = self._held, []
+        for event in held:
+            self.put(*event)
 
 
 class Format(ABC):
     """A dialect's way to offer the tool, and to tell what a reply makes of it."""
 
-    tool: ClassVar[Json]
-
+    @abstractmethod
     def offers(self, body: Mapping[str, Any]) -> bool:
-        """Whether the tool can be put behind a request's own."""
-        return isinstance(body.get("tools"), (list, type(None)))
+        """Whether the tool can be offered with this request."""
 
+    @abstractmethod
     def offered(self, body: Mapping[str, Any]) -> Json:
-        """The request with the tool, which comes last."""
-        return {**body, "tools": [*(body.get("tools") or ()), self.tool]}
+        """The request with the tool in it."""
 
     @abstractmethod
     def turn(self, reply: Mapping[str, Any]) -> Turn:
@@ -82,12 +182,8 @@ class Format(ABC):
         """A plain reply without our calls."""
 
     @abstractmethod
-    def whole(self, events: Sequence[Json]) -> Json:
-        """The plain reply that a stream's events tell, as far as `turn` and its usage need it."""
-
-    @abstractmethod
-    def events_without(self, events: Sequence[Event], used: Json) -> Iterator[bytes]:
-        """A stream's events without our calls; replies before it have `used` so much."""
+    def stream(self, sent: Sent, *, final: bool) -> Stream:
+        """Reads a streamed reply."""
 
     @abstractmethod
     def goes_on(self, body: Json, turn: Turn, answers: Sequence[Answer]) -> Json:
@@ -100,27 +196,3 @@ class Format(ABC):
     def joined(self, contents: Sequence[Any]) -> Any:
         """Several results as one."""
         return "\n\n".join(contents)
-
-
-def added(before: Mapping[str, Any], usage: Any) -> Json:
-    """The sum of two usages, number by number; what is no number is the latter's."""
-    if not isinstance(usage, Mapping):
-        return dict(before)
-    return {**before, **{name: _sum(before.get(name), usage[name]) for name in usage}}
-
-
-def moved(index: int, gone: set[int]) -> int:
-    """The place of what stood at `index`, with what stood at `gone` left out."""
-    return index - sum(1 for place in gone if place < index)
-
-
-def _sum(before: Any, value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return added(before if isinstance(before, Mapping) else {}, value)
-    if _is_number(before) and _is_number(value):
-        return before + value
-    return before if value is None and before is not None else value
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
