@@ -101,5 +101,44 @@ def test_edges_are_followed_by_click_from_the_root(console: Console) -> None:
     assert page.evaluate("navigator.clipboard.readText()").endswith(ORDERS)
 
 
+def test_the_neighbourhood_is_walked_by_clicking(console: Console, service: Service) -> None:
+    page = console.page
+    page.get_by_role("link", name="Graph store").click()
+    drawn = page.get_by_role("region", name="Neighbourhood")
+    for name in (f"Session {ORDERS}", "Branch 0", "system message 0", "user message 1"):
+        drawn.get_by_role("link", name=name).click()
+        expect(page.locator("h2")).to_contain_text(name)
+    node = look(service, id=page.url.rpartition("/")[2])
+    expect(drawn.get_by_role("link")).to_have_count(len(node["edges"]))
+    assert {edge["kind"] for edge in node["edges"]} == {
+        *drawn.locator(".edge text").all_text_contents()
+    }
+
+
+def test_it_is_served_as_jacs_viewer_asks(service: Service, other: str) -> None:
+    """`/graph/data`: the caller's root, then whatever node is named, a page at a time."""
+    reply = service.http.get("/graph")
+    assert reply.status_code == 308 and reply.headers["location"] == "/console/#/store"
+
+    def data(**asked: Any) -> Any:
+        found = service.http.get("/graph/data", params=asked)
+        assert found.status_code == 200, found.text
+        return found.json()
+
+    root = data()
+    sessions = {edge["id"]: edge["label"] for edge in look(service)["edges"]}
+    assert {node["id"]: node["label"] for node in root["nodes"][1:]} == sessions
+    assert all(edge["from"] == root["nodes"][0]["id"] for edge in root["edges"])
+    wide = max(event_before_a_result(service)["edges"], key=lambda edge: edge["kind"] == "Returned")
+    page = data(node=wide["id"])
+    stored = look(service, id=wide["id"])
+    assert len(page["edges"]) == len(stored["edges"]) and page["next"] == stored["next"]
+    assert {edge["label"] for edge in page["edges"]} == {e["kind"] for e in stored["edges"]}
+    token = {"authorization": f"Bearer {other}"}
+    assert service.http.get("/graph/data", params={"node": wide["id"]}, headers=token).is_error
+    assert service.http.get("/graph/data", headers={"authorization": "Bearer x"}).status_code == 401
+    assert service.http.get("/graph/data", params={"start": "x"}).status_code == 422
+
+
 def test_the_address_alone_leads_to_the_console(service: Service) -> None:
     assert service.http.get("/").headers["location"] == "/console/"

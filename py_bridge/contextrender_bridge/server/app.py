@@ -26,6 +26,7 @@ from contextrender_bridge.server.accounts.users import Accounts, Caller
 from contextrender_bridge.server.admission import Admission
 from contextrender_bridge.server.http.console import console_routes
 from contextrender_bridge.server.http.fields import Fields
+from contextrender_bridge.server.http.graph import graph_routes
 from contextrender_bridge.server.http.replies import REFUSALS, in_thread
 from contextrender_bridge.server.limits.pace import LOOKING_THREADS, Pace
 from contextrender_bridge.server.limits.quotas import Quotas
@@ -92,7 +93,8 @@ class Service:
         """All but the page's and the proxy's."""
         walkers = Route("/walker/{name}", self.call_walker, methods=["POST"])
         others = (self._logins, self._watching, self._sign_in)
-        return [walkers, *(route for one in others for route in one.routes())]
+        graph = graph_routes(self._look_at_node)
+        return [walkers, *graph, *(route for one in others for route in one.routes())]
 
     async def call_walker(self, request: Request) -> Response:
         """`POST /walker/{name}`: run it for the bearer of the token."""
@@ -102,6 +104,10 @@ class Service:
             return await self._run_walker(name, body, lambda: self.admission.admit(question))
         caller = await self.admission.admitted(question)
         return await self._run_walker(name, await request.body(), lambda: caller)
+
+    async def _look_at_node(self, request: Request, body: bytes) -> Response:
+        question = self._sign_in.question(request)
+        return await self._run_walker("look_at_node", body, lambda: self.admission.admit(question))
 
     async def call_inside(self, name: str, body: bytes, caller: Caller) -> Response:
         """A walker's reply to the mounted proxy, which has counted the call already."""
