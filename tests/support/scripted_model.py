@@ -114,8 +114,15 @@ class Model:
 def serving(app: Any, **options: Any) -> Iterator[str]:
     """Serves an ASGI app on a loopback port of this process until the block ends; its address."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+    # uvloop has been seen to wait for ever in `close`, where a client had left its request.
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=1, **options
+        app,
+        loop="asyncio",
+        log_config=None,
+        access_log=False,
+        ws="none",
+        timeout_graceful_shutdown=1,
+        **options,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
