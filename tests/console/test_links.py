@@ -135,7 +135,7 @@ def test_who_is_signed_in_stays_so_beside_a_link(visit: Visit, service: Service)
 
 def test_links_are_made_listed_and_taken_back_in_the_terminal(service: Service) -> None:
     session = "nightly-03"
-    url = run(service, "share", session, "--label", "review").strip()
+    url = run(service, "share", session, "--label", "review").split()[0]
     assert url.startswith(f"{service.server.url}/console/#view=")
     (link,) = json.loads(run(service, "share", session, "--list", "--json"))["links"]
     assert link["url"] == url and link["label"] == "review"
