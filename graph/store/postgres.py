@@ -21,9 +21,8 @@ from psycopg_pool import ConnectionPool
 from graph.store.base import Read, Store
 from graph.store.postgres_write import Statement, one_statement, run_together
 from graph.store.schema import TABLES, statements
-from graph.store.writes import Raced, StoreUnavailable, Unit
+from graph.store.writes import REFUSED, Raced, StoreUnavailable, Unit
 
-REFUSED: Final = "The store did not take the change; nothing was written."
 SAID: Final = "The database does not answer; try again."
 NOT_LASTING: Final = "canceling wait for synchronous replication"
 OPENING_LOCK: Final = 7_391_002

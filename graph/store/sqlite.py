@@ -13,12 +13,11 @@ from contextrender_bridge.base.spans import span
 from graph.store.base import Store
 from graph.store.schema import TABLES, statements
 from graph.store.sqlite_file import SqliteFile, make_file
-from graph.store.writes import BY_TARGET, StoreUnavailable
+from graph.store.writes import BY_TARGET, REFUSED, StoreUnavailable
 
 LOCK_TIMEOUT_SECONDS = 5.0
 FILE: Final = "store.db"
 """Its name in a data folder."""
-REFUSED: Final = "The store did not take the change; nothing was written."
 SAID: Final = {
     sqlite3.SQLITE_FULL: "The disk is full, so nothing was written: make room.",
     sqlite3.SQLITE_READONLY: "The store cannot be written to; nothing was written.",

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from contextrender_bridge.base.errors import ServerError
 
+REFUSED: Final = "The store did not take the change; nothing was written."
 BY_TARGET = "/* by target */"
 """Behind `FROM edges`: use the index. SQLite would read all of an owner's edges instead."""
 
