@@ -11,7 +11,7 @@ import numpy as np
 from contextrender_bridge.base.wire import Json
 
 from bench.figures import Times
-from engine.call.request import DEFAULT_BUDGET
+from engine.call.settings import DEFAULT_BUDGET
 from engine.text.tokens import DEFAULT_ENCODING, counter_for
 
 DIMENSIONS: Final = 256

@@ -1,15 +1,16 @@
 """Confidence intervals. Tasks are resampled, not runs: runs of one task are alike."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
+from contextrender_bridge.base.errors import CommandError
 
-from evaluation.figures import FIGURES, Figure
+from evaluation.cases import Case, cases_named
+from evaluation.figures import FIGURES, Figure, Floats, Sums, columns_of
 from evaluation.prices import RulePrices
 from evaluation.scores import RunScore
-from evaluation.sums import Floats, Sums, sums_of
 
 RESAMPLES: Final = 1_000
 LEVEL: Final = 0.95
@@ -61,7 +62,6 @@ class Bootstrap:
         self,
         runs: Sequence[RunScore],
         resamples: int = RESAMPLES,
-        seed: int = 0,
         prices: RulePrices | None = None,
     ) -> None:
         """Draws `resamples` times as many tasks as there are, with replacement."""
@@ -73,7 +73,7 @@ class Bootstrap:
         self._task_of = np.array([number[run.task] for run in runs], dtype=np.int64)
         even = np.full(self.tasks, 1 / self.tasks)
         resamples = resamples if self.tasks > 1 else 0
-        self._drawn = np.random.default_rng(seed).multinomial(self.tasks, even, size=resamples)
+        self._drawn = np.random.default_rng(0).multinomial(self.tasks, even, size=resamples)
 
     def estimates(self, case: int) -> dict[str, Estimate]:
         """Every figure of the case with that number, by name."""
@@ -88,7 +88,70 @@ class Bootstrap:
 
     def _sums(self, case: int) -> tuple[Sums, Sums, Sums]:
         """Over all runs, over every sample, and over each task's runs alone."""
-        rows = np.array([sums_of(run, run.cases[case], self._prices) for run in self._runs])
+        table = [columns_of(run, run.cases[case], self._prices) for run in self._runs]
+        rows = np.array([list(columns.values()) for columns in table], np.float64)
         by_task = np.zeros((self.tasks, rows.shape[1]))
         np.add.at(by_task, self._task_of, rows)
-        return Sums(by_task.sum(axis=0)), Sums(self._drawn @ by_task), Sums(by_task)
+        parts = (by_task.sum(axis=0), self._drawn @ by_task, by_task)
+        one, drawn, each = (Sums(dict(zip(table[0], part.T, strict=True))) for part in parts)
+        return one, drawn, each
+
+
+@dataclass(slots=True, frozen=True)
+class Difference:
+    """How much higher a figure is under `case` than under `other`."""
+
+    figure: Figure
+    case: Case
+    other: Case
+    estimate: Estimate
+
+    @property
+    def better(self) -> bool | None:
+        """Whether `case` is better, worse, or neither by the interval."""
+        low, high = self.estimate.low, self.estimate.high
+        if low is None or high is None or low <= 0 <= high:
+            return None
+        return (low > 0) == self.figure.more_is_better
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "figure": self.figure.name,
+            "case": str(self.case),
+            "other": str(self.other),
+            "difference": self.estimate.to_json(),
+        }
+
+
+Pair = tuple[Case, Case]
+
+
+def pairs_of(compared: Sequence[Sequence[str]], budgets: Sequence[int]) -> list[Pair]:
+    """The cases to compare: under each budget, unless a name has one of its own.
+
+    Raises CommandError for a policy there is not.
+    """
+    pairs: list[Pair] = []
+    for one, two in compared:
+        first, second = (cases_named(name, budgets) for name in (one, two))
+        if len(first) != len(second):
+            first, second = (
+                cases * (max(len(first), len(second)) // len(cases)) for cases in (first, second)
+            )
+        pairs += zip(first, second, strict=True)
+    for case, other in pairs:
+        if case == other:
+            raise CommandError(f"--compare needs two different cases, not {case} twice.")
+    return list(dict.fromkeys(pairs))
+
+
+def differences(
+    bootstrap: Bootstrap, cases: Sequence[Case], pairs: Sequence[Pair]
+) -> Iterator[Difference]:
+    """Every figure's difference for every pair; `cases` are in the order of the scores."""
+    number = {case: index for index, case in enumerate(cases)}
+    for case, other in pairs:
+        for figure in FIGURES:
+            estimate = bootstrap.difference(figure, number[case], number[other])
+            yield Difference(figure, case, other, estimate)

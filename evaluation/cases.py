@@ -1,7 +1,7 @@
 """What is replayed under: a policy, a budget and the policy's parameters."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 from contextrender_bridge.base.errors import CommandError, InvalidRequest
 from contextrender_bridge.base.settings import current_settings
@@ -37,52 +37,42 @@ class Case:
     @property
     def changed(self) -> dict[str, float]:
         """The parameters that differ from the defaults."""
+        usual = Parameters().to_json()
         return {
-            name: value
-            for name, value in all_of(self.parameters).items()
-            if value != getattr(_DEFAULTS, name)
+            name: value for name, value in self.parameters.to_json().items() if value != usual[name]
         }
 
     def __str__(self) -> str:
         return f"{self.name}@{budget_name(self.budget)}"
 
 
-_DEFAULTS = Parameters()
-
-
-def all_of(parameters: Parameters) -> dict[str, float]:
-    """Every parameter by name."""
-    return {each.name: getattr(parameters, each.name) for each in fields(parameters)}
-
-
-def cases_of(policies: str, budgets: str, settings: Sequence[str] = ()) -> list[Case]:
+def cases_of(policies: str, budgets: str) -> list[Case]:
     """Every policy under every budget.
 
     A policy is a name, or a name with parameters of its own, as in `prune:weight_recency=2`, or
-    with a budget of its own, as in `prune@12000`. `settings` are `name=value` for every policy.
-    `live=1` among either makes it `Case.live`.
+    with a budget of its own, as in `prune@12000`. `live=1` among parameters makes it `Case.live`.
     Raises CommandError for one there is not.
     """
     sizes = _budgets(budgets)
     named = _parts(policies)
     if not (named and sizes):
         raise CommandError("name at least one policy and one budget.")
-    cases = [case for spec in named for case in cases_named(spec, sizes, settings)]
+    cases = [case for spec in named for case in cases_named(spec, sizes)]
     return list(dict.fromkeys(cases))
 
 
-def cases_named(spec: str, budgets: Sequence[int], settings: Sequence[str] = ()) -> list[Case]:
+def cases_named(spec: str, budgets: Sequence[int]) -> list[Case]:
     """The cases of one policy: under its own budget if it names one, else under all."""
     label, _, own_budget = spec.partition("@")
     policy, *own = label.split(":")
     try:
         policy_named(policy)
-        values = dict(_values([*settings, *own]))
+        values = dict(_values(own))
         live = bool(values.pop("live", False))
         parameters = Parameters().updated(values)
+        summaries_for(policy, SummariesInMemory(), summary_model())  # refuses without a model
     except InvalidRequest as problem:
         raise CommandError(f"{problem.message}.") from None
-    _check_model(policy)
     sizes = _budgets(own_budget) if own_budget else budgets
     return [Case(policy, size, parameters, label if own else "", live) for size in sizes]
 
@@ -91,14 +81,6 @@ def summary_model() -> SummaryModel:
     """The model that is set to write summaries, and the guideline it is given."""
     settings = current_settings()
     return SummaryModel(settings.model, settings.acon_guideline)
-
-
-def _check_model(policy: str) -> None:
-    """Raises CommandError when a policy needs a model and none is set."""
-    try:
-        summaries_for(policy, SummariesInMemory(), summary_model())
-    except InvalidRequest as problem:
-        raise CommandError(f"{problem.message}.") from None
 
 
 def _values(settings: Sequence[str]) -> Mapping[str, float]:

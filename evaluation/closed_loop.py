@@ -10,10 +10,9 @@ from contextrender_bridge.base.wire import Json
 
 from engine.lookback.measures import unseen_tokens
 from engine.lookback.pausing import pause
-from evaluation.prompts import Prompts
+from evaluation.billing import Biller, Prompts
 from evaluation.runs import Run
 from evaluation.scores import LoopScore, Prompt, Turn, turns_of
-from evaluation.scoring import Biller
 
 Render = Callable[[Sequence[Json], Sequence[float]], Prompt]
 """Makes the prompt of a history, of which each message came at a second; both only ever grow."""

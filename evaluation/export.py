@@ -9,8 +9,7 @@ from typing import Any
 
 from contextrender_bridge.base.errors import CommandError
 
-from evaluation.bootstrap import Bootstrap
-from evaluation.compare import Difference
+from evaluation.bootstrap import Bootstrap, Difference
 from evaluation.scores import CaseScore, RunScore, totals
 
 

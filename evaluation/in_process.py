@@ -3,24 +3,21 @@
 import time
 from collections.abc import Sequence
 
-import numpy as np
 from contextrender_bridge.base.model_table import window_of
 from contextrender_bridge.base.wire import Json
 
 from engine.call.render_call import assemble, render_call
 from engine.history.history import History
-from engine.history.vector_table import VectorTable
-from engine.history.vectors import Vectors
+from engine.history.vectors import Vectors, VectorTable
 from engine.lookback.pausing import pause
-from engine.models.embeddings import Embedder
+from engine.models.embeddings import Embedder, RememberingEmbedder
 from engine.models.summaries import SummariesInMemory, SummaryStore, summaries_for
 from engine.text.tokens import TokenCounter, content_text, counter_for
+from evaluation.billing import Prompts
 from evaluation.cases import Case, summary_model
 from evaluation.closed_loop import replay_in_closed_loop
-from evaluation.prompts import Prompts
 from evaluation.runs import Run
-from evaluation.scores import Prompt, RunScore, Watch, turns_of
-from evaluation.scoring import Scorer, score_of
+from evaluation.scores import Prompt, RunScore, Scorer, Watch, score_of, turns_of
 
 
 def replay_run(
@@ -38,7 +35,7 @@ def replay_run(
     All cases share one history, so messages are recorded once; each has vectors and summaries of
     its own, so that what it spends on them does not depend on the other cases.
     """
-    remembering = _Remembering(embedder)
+    remembering = _Timed(embedder)
     counter = counter_for(run.model or None)
     prompts = Prompts(counter, run.tools)
     history = History()
@@ -75,7 +72,7 @@ class Renderer:
         self._case = case
         self._model = model
         self._counter = counter_for(model or None)
-        self._embedder = embedder if isinstance(embedder, _Remembering) else _Remembering(embedder)
+        self._embedder = embedder if isinstance(embedder, _Timed) else _Timed(embedder)
         self._history = History()
         self._summaries = SummariesInMemory()
 
@@ -100,7 +97,7 @@ def _prompt(
     history: History,
     case: Case,
     counter: TokenCounter,
-    embedder: "_Remembering",
+    embedder: "_Timed",
     summaries: SummaryStore,
     model: str,
 ) -> Prompt:
@@ -134,24 +131,14 @@ def _prompt(
     )
 
 
-class _Remembering:
-    """An embedder that makes each text's vector once, and adds up the time that takes."""
+class _Timed(RememberingEmbedder):
+    """One that adds up the time that making vectors takes."""
 
-    def __init__(self, inner: Embedder) -> None:
-        self._inner = inner
-        self._known: dict[str, Vectors] = {}
-        self.seconds = 0.0
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
+    seconds = 0.0
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         start = time.perf_counter()
         try:
-            fresh = list(dict.fromkeys(text for text in texts if text not in self._known))
-            if fresh:
-                self._known.update(zip(fresh, self._inner.embed(fresh), strict=True))
-            return np.stack([self._known[text] for text in texts])
+            return super().embed(texts)
         finally:
             self.seconds += time.perf_counter() - start

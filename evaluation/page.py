@@ -6,14 +6,12 @@ from html import escape
 from itertools import groupby
 from typing import Final
 
-from evaluation.bootstrap import Bootstrap, Estimate
-from evaluation.caches import RULES
-from evaluation.compare import Difference
-from evaluation.figures import BY_NAME, FIGURES
+from evaluation.billing import RULES
+from evaluation.bootstrap import Bootstrap, Difference, Estimate
+from evaluation.figures import AGES, BY_NAME, FIGURES
 from evaluation.plots import Plot
 from evaluation.report import interval, percent, shown
 from evaluation.scores import RunScore, totals
-from evaluation.sums import AGES
 from evaluation.verdict import Verdict
 
 STYLE: Final = """
@@ -33,66 +31,12 @@ figure { margin: 1.5rem 0; } figure svg { max-width: 100%; height: auto; }
 figcaption { color: #57606a; }
 pre { background: #f6f8fa; padding: .7rem; overflow-x: auto; }
 .better { color: #116329; } .worse { color: #a40e26; }
-dt { font-weight: 600; } dd { margin: 0 0 .6rem 1rem; }
 """
 
 HOW_TO_READ: Final = (
-    (
-        "result recall",
-        "An event is a call whose text or arguments repeat a distinctive token that first appeared "
-        "in an earlier tool result. Recall is the share of events whose result was in the prompt, "
-        "complete. By age: turns since the result.",
-    ),
-    (
-        "value recall",
-        "The mean share of an event's tokens that stood anywhere in the prompt: it credits "
-        "excerpts and copies.",
-    ),
-    ("turns with all values", "Calls that had every token they then repeated, of those with any."),
-    (
-        "tokens a call",
-        "What the budget limits, by the mean; the system prompt and the current user message come "
-        "on top.",
-    ),
-    (
-        "standardized cost",
-        "The paper's: ([2(1-ρ) + 0.5ρ] P + 8 O + 0.13 E) / 1,000,000 dollars, of prompt, output "
-        "and embedded tokens; only of runs that exceed the budget. ρ is the cached share of full "
-        "history's prompts, for every policy, so this cost does not see what a policy does to the "
-        "provider's cache.",
-    ),
-    (
-        "newest results complete",
-        "Calls over budget, made after tool results came, that show all of those complete.",
-    ),
-    (
-        "prompts, whole bill",
-        "What a provider would charge relative to full history, under its own prompt cache and at "
-        "the prices of LiteLLM's table: for prompts, and with output. OpenAI caches beginnings of "
-        "1,024 tokens or more in blocks of 128; Anthropic charges more for what is written into "
-        "the cache, up to breakpoints. Model calls of the policy itself are part of it.",
-    ),
-    (
-        "closed loop",
-        "The runs once more with an agent that reacts: where a step needs a value that is nowhere "
-        "in view, the calls that gave it are made again first, and paid for. A newest result that "
-        "is not in view at all is fetched again as well.",
-    ),
-    (
-        "prompt cost, cached tokens at 0.25 or 0.1",
-        "The prompts of all runs relative to full history's. Cached are the messages with which a "
-        "prompt repeats the beginning of the previous one, down to the last token.",
-    ),
-    (
-        "in brackets",
-        "95% of resamplings of the tasks. Two intervals may overlap and the difference still be "
-        "sure: the comparisons are paired.",
-    ),
-    (
-        "what a replay cannot tell",
-        "A replay measures what was in view, not whether tasks are solved. In the closed loop the "
-        "agent knows what it lacks and fetches just that; a real one may look elsewhere, or guess.",
-    ),
+    "In brackets: 95% of resamplings of the tasks. Two intervals may overlap and the difference "
+    "still be sure: the comparisons are paired. A replay measures what was in view, not whether "
+    "tasks are solved. docs/evaluation.md defines every figure."
 )
 
 IN_VIEW: Final = (
@@ -147,9 +91,7 @@ def page(
         _heading("Plots"),
         *map(_plot, others),
         _heading("How to read this"),
-        "<dl>",
-        *(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in HOW_TO_READ),
-        "</dl>",
+        f"<p>{escape(HOW_TO_READ)}</p>",
         _heading("How to make this"),
         f"<pre>{escape(command)}</pre>",
     ]
@@ -199,7 +141,7 @@ def _sent(runs: Sequence[RunScore]) -> str:
     for total in totals(runs):
         recall, sent, own = total.recall, total.sent, total.own
         counts = (recall.invocations, recall.over_budget, recall.tokens_full)
-        more = (sent.prompt, sent.cached, sent.output, own.prompt + own.output, own.embedded)
+        more = (sent.prompt, sent.read, sent.output, own.prompt + own.output, own.embedded)
         rows.append(
             [
                 escape(total.case.name),

@@ -1,28 +1,21 @@
-"""Plots of a replay, as PNG and SVG files. Importing this needs matplotlib, the `eval` extra.
-
-Long because its plots share one look and one set of figures.
-"""
+"""Plots of a replay, as SVG. Importing this needs matplotlib, the `eval` extra."""
 
 import io
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import matplotlib as mpl
-from contextrender_bridge.base.errors import CommandError
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from engine.parameters import AUTO, budget_name
-from engine.plan.sizing import START
 from evaluation.bootstrap import Bootstrap, Estimate
 from evaluation.cases import Case
-from evaluation.figures import BY_NAME
+from evaluation.figures import AGES, BY_NAME
 from evaluation.scores import RunScore
-from evaluation.sums import AGES
 
 STYLE: Final[Any] = {
     "svg.fonttype": "none",
@@ -41,33 +34,20 @@ MARKERS: Final = "osD^vP*Xph<>"
 
 @dataclass(slots=True, frozen=True)
 class Plot:
-    """A drawn figure, by the name of its files, and what it shows."""
+    """A drawn figure, and what it shows."""
 
-    name: str
     caption: str
     canvas: Canvas
 
-    def png(self) -> bytes:
-        """The plot as a PNG file."""
-        out = io.BytesIO()
-        self._save(out, "png", {"Software": None})
-        return out.getvalue()
-
-    def svg(self) -> str:
-        """The plot as an SVG file."""
-        out = io.BytesIO()
-        self._save(out, "svg", dict.fromkeys(("Creator", "Date", "Format", "Type")))
-        return out.getvalue().decode()
-
     def inline_svg(self) -> str:
-        """The SVG as it stands inside a page: without prolog, and nothing that names a host."""
-        svg = self.svg()
+        """The plot as it stands inside a page: without prolog, and nothing that names a host."""
+        out = io.BytesIO()
+        metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        with mpl.rc_context(STYLE):
+            self.canvas.savefig(out, format="svg", metadata=metadata)
+        svg = out.getvalue().decode()
         svg = svg[svg.index("<svg") :]
         return re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-
-    def _save(self, out: io.BytesIO, kind: str, metadata: Mapping[str, Any]) -> None:
-        with mpl.rc_context(STYLE):
-            self.canvas.savefig(out, format=kind, dpi=144, metadata=dict(metadata))
 
 
 class Plotter:
@@ -78,7 +58,6 @@ class Plotter:
     ) -> None:
         """Plots these runs, with the intervals of `bootstrap` and bills by a provider's `rule`."""
         self._rule = rule
-        self._runs = runs
         self._cases: list[Case] = [score.case for score in runs[0].cases]
         self._estimates = [bootstrap.estimates(index) for index in range(len(self._cases))]
         names = list(dict.fromkeys(case.name for case in self._cases))
@@ -95,8 +74,7 @@ class Plotter:
         made = [self._curve(), *(self._by_age(budget) for budget in budgets)]
         if len(budgets) > 1:
             made.append(self._by_budget())
-        made += [self._cost(budget) for budget in budgets]
-        return made + [self._along_a_run(budget) for budget in budgets]
+        return made
 
     def _curve(self) -> Plot:
         """Cost against what is in view: one line a policy, through its budgets."""
@@ -124,7 +102,7 @@ class Plotter:
 
         sizes = [case.size for case in sorted(self._cases, key=lambda case: case.budget)]
         budgets = " to ".join(dict.fromkeys((sizes[0], sizes[-1])))
-        return _plot("cost-by-view", f"Cost against what is in view, budgets {budgets}", draw)
+        return _plot(f"Cost against what is in view, budgets {budgets}", draw)
 
     def _by_age(self, budget: int) -> Plot:
         def draw(axes: Axes) -> None:
@@ -136,7 +114,7 @@ class Plotter:
             _shares(axes, "result recall, %")
 
         caption = f"Result recall by age, budget {_named(budget)}"
-        return _plot(f"recall-by-age-{budget_name(budget)}", caption, draw)
+        return _plot(caption, draw)
 
     def _by_budget(self) -> Plot:
         budgets = sorted({case.budget for case in self._cases} - {AUTO})
@@ -159,51 +137,7 @@ class Plotter:
             axes.set_xlabel("budget, tokens")
             _shares(axes, "result recall, %")
 
-        return _plot("recall-by-budget", "Result recall against the budget", draw)
-
-    def _cost(self, budget: int) -> Plot:
-        def draw(axes: Axes) -> None:
-            for index, case in self._at(budget):
-                cost = self._estimates[index][f"{self._rule}_prompts"]
-                recall = self._estimates[index]["result_recall"]
-                if cost.value is None or recall.value is None:
-                    continue
-                axes.errorbar(
-                    [100 * cost.value],
-                    [100 * recall.value],
-                    xerr=_bars([cost]),
-                    yerr=_bars([recall]),
-                    capsize=2,
-                    linestyle="none",
-                    label=case.name,
-                    **self._looks[case.name],
-                )
-            axes.set_xlabel(f"{BY_NAME[f'{self._rule}_prompts'].title}, %")
-            _shares(axes, "result recall, %")
-
-        caption = f"Cost against recall, budget {_named(budget)}"
-        return _plot(f"cost-by-recall-{budget_name(budget)}", caption, draw)
-
-    def _along_a_run(self, budget: int) -> Plot:
-        run = max(self._runs, key=lambda each: (len(each.full_calls), each.id))
-
-        def draw(axes: Axes) -> None:
-            calls = range(1, len(run.full_calls) + 1)
-            axes.plot(calls, run.full_calls, color="black", label="full history")
-            for index, case in self._at(budget):
-                if case.policy != FULL:
-                    look = {**self._looks[case.name], "marker": ""}
-                    axes.plot(calls, run.cases[index].calls, label=case.name, **look)
-            axes.axhline(budget or START, color="grey", linestyle=":", label="budget")
-            axes.set_xlabel("call")
-            axes.set_ylabel("prompt tokens")
-            axes.set_ylim(0, min(max(run.full_calls, default=1), 3 * (budget or START)))
-
-        caption = (
-            f"Prompt tokens, call by call of the longest run, budget {_named(budget)} "
-            "(with what is outside the budget)"
-        )
-        return _plot(f"tokens-along-a-run-{budget_name(budget)}", caption, draw)
+        return _plot("Result recall against the budget", draw)
 
     def _at(self, budget: int) -> list[tuple[int, Case]]:
         return [(i, case) for i, case in enumerate(self._cases) if case.budget == budget]
@@ -225,33 +159,21 @@ class Plotter:
         )
 
 
-def write_plots(plots: Sequence[Plot], folder: Path) -> None:
-    """Writes every plot as PNG and SVG. Raises CommandError when it cannot."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for plot in plots:
-            (folder / f"{plot.name}.png").write_bytes(plot.png())
-            (folder / f"{plot.name}.svg").write_text(plot.svg(), encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"cannot write {folder}: {error.strerror}.") from None
-
-
 def _named(budget: int) -> str:
     return f"{budget:,}" if budget else str(budget_name(budget))
 
 
-def _plot(name: str, caption: str, draw: Callable[[Axes], None]) -> Plot:
+def _plot(caption: str, draw: Callable[[Axes], None]) -> Plot:
     with mpl.rc_context(STYLE):
         canvas = Canvas(figsize=(7.6, 4.2), layout="constrained")
         axes = canvas.add_subplot()
         draw(axes)
         axes.set_title(caption, fontsize=10, loc="left")
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
-    return Plot(name, caption, canvas)
+    return Plot(caption, canvas)
 
 
 def _bars(known: Sequence[Estimate]) -> list[list[float]]:
-    """Lengths of error bars below and above."""
     below, above = [], []
     for each in known:
         value = each.value or 0.0

@@ -1,19 +1,17 @@
 """What providers charge, under the rule that they bill by; `--price` sets it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.prices import Price, Prices, price_from
+from contextrender_bridge.base.setting_kinds import Unfit, as_prices
 from contextrender_bridge.base.usage import Usage
-
-from evaluation.caches import Billed
 
 DEFAULTS: Final = {"openai": "gpt-5.1", "anthropic": "claude-sonnet-4-5"}
 """The models whose prices a rule takes for runs of models that are not of its provider."""
 
-_NAMES: Final = ("input", "cached", "written", "output")
 WRITE_FACTOR: Final = 1.25
 
 
@@ -41,11 +39,9 @@ class RulePrices:
         return cls(dict(map(_parsed, settings)))
 
 
-def cost_of(price: Price, prompts: Billed, output: int = 0) -> float:
+def cost_of(price: Price, prompts: Usage, output: int = 0) -> float:
     """What calls cost: their prompts, and what was written in answer."""
-    return price.of(
-        Usage(fresh=prompts.plain, read=prompts.read, written=prompts.written, output=output)
-    )
+    return price.of(replace(prompts, output=output))
 
 
 def price_of(model: str) -> Price:
@@ -66,24 +62,17 @@ def rule_of(models: Iterable[str]) -> str:
 
 
 def _parsed(setting: str) -> tuple[str, Price]:
-    provider, colon, numbers = setting.partition(":")
-    if not (colon and "=" in numbers):
+    name, _, numbers = setting.partition(":")
+    if "=" not in numbers:
         return _provider(setting) or "openai", price_of(setting)
-    if provider not in DEFAULTS:
-        raise CommandError(f"--price knows the rules {', '.join(DEFAULTS)}, not {provider!r:.40}.")
+    if name not in DEFAULTS:
+        raise CommandError(f"--price knows the rules {', '.join(DEFAULTS)}, not {name!r:.40}.")
     try:
-        values = {name: float(text) for name, text in (p.split("=") for p in numbers.split(","))}
-    except ValueError:
-        values = {}
-    if not {"input", "output"} <= values.keys() <= set(_NAMES) or min(values.values()) < 0:
-        raise CommandError(
-            f"--price takes {', '.join(_NAMES)} as name=dollars for a million tokens, input and "
-            f"output at least, which {setting!r:.60} is not."
-        )
-    paid = values["input"]
-    written = paid * WRITE_FACTOR if provider == "anthropic" else paid
-    defaults = {"cached": paid / 10, "written": written}
-    return provider, price_from({**defaults, **values})
+        values = as_prices(setting)[name]
+    except Unfit as wrong:
+        raise CommandError(f"--price {wrong}.") from None
+    factor = WRITE_FACTOR if name == "anthropic" else 1
+    return name, price_from({"written": factor * values["input"], **values})
 
 
 def _provider(model: str) -> str:

@@ -2,22 +2,57 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Literal
+from typing import Final, Literal
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from evaluation.bootstrap import Bootstrap, Estimate
+from evaluation.bootstrap import Bootstrap, Difference, Estimate
 from evaluation.compactions import CompactionScore, within
-from evaluation.compare import Difference
-from evaluation.figures import BY_NAME, Figure
+from evaluation.figures import AGES, BY_NAME, Figure
 from evaluation.scores import CaseScore, RunScore, totals
-from evaluation.sums import AGES
 
 PLAIN_WIDTH = 136
 
 Estimates = Mapping[str, Estimate]
+
+TABLES: Final = (
+    (
+        "What later steps used that was in view, % (Later-Used Recall; ages in turns)",
+        (
+            *("results", "", *(f"age\n{age}" for age in AGES)),
+            *("values", "", "turns\nwith all", "", "newest\ncomplete"),
+        ),
+        (
+            *("result_recall", *(f"result_recall {age}" for age in AGES)),
+            *("value_recall", "turns_with_all_values", "newest_complete"),
+        ),
+        ("result_recall", "value_recall", "turns_with_all_values"),
+    ),
+    (
+        "What it cost, % of full history's: the paper's C, and prompts as providers bill them",
+        (
+            *("C", "", "OpenAI's\ncache", "", "Anthropic's\ncache", ""),
+            *("one\nbreakpoint", "C, dollars\na run"),
+        ),
+        (
+            *("cost_relative", "openai_prompts", "anthropic_prompts"),
+            *("anthropic_end_prompts", "cost_dollars"),
+        ),
+        ("cost_relative", "openai_prompts", "anthropic_prompts"),
+    ),
+    (
+        "Closed loop: prompts and output, % of full history's; per 100 steps",
+        (
+            *("OpenAI's\ncache", "", "Anthropic's\ncache", ""),
+            *("one\nbreakpoint", "calls\nagain", "", "steps\nwithout"),
+        ),
+        ("openai_loop", "anthropic_loop", "anthropic_end_loop", "refetches", "steps_without"),
+        ("openai_loop", "anthropic_loop", "refetches"),
+    ),
+)
+"""Title, columns, figures, and those of them with an interval; the last is of closed loops."""
 
 
 def console() -> Console:
@@ -73,9 +108,9 @@ def tables(
     """What was sent, what was in view, what it cost, and the comparisons asked for."""
     sums = totals(runs)
     estimates = [bootstrap.estimates(index) for index in range(len(sums))]
-    made = [_sent_table(sums), _recall_table(sums, estimates), _cost_table(sums, estimates)]
-    if any(total.loop for total in sums):
-        made.append(_loop_table(sums, estimates))
+    made = [_sent_table(sums)]
+    for title, columns, names, wide in TABLES[: 3 if any(total.loop for total in sums) else 2]:
+        made.append(_figures_table(title, columns, names, wide, sums, estimates))
     for (case, other), group in groupby(differences, key=lambda each: (each.case, each.other)):
         made.append(_difference_table(f"{case} less {other}, paired by task", list(group)))
     return made
@@ -95,7 +130,7 @@ def compaction_table(score: CompactionScore) -> Table:
     return made
 
 
-def notes(runs: Sequence[RunScore], bootstrap: Bootstrap, over_http: bool = False) -> str:
+def notes(runs: Sequence[RunScore], bootstrap: Bootstrap) -> str:
     """What one must know to read the tables."""
     first = totals(runs)[0]
     calls = max(first.recall.invocations, 1)
@@ -106,14 +141,11 @@ def notes(runs: Sequence[RunScore], bootstrap: Bootstrap, over_http: bool = Fals
     ]
     recording = sum(run.recording for run in runs)
     embedding = sum(run.embedding for run in runs)
-    if over_http:
-        lines.append("ms/call is the whole round trip, recording included.")
-    else:
-        lines.append(
-            f"Recording took {1000 * recording / calls:.1f} ms a call and embedding "
-            f"{1000 * embedding / calls:.1f} ms, once for all policies, on top of ms/call.\n"
-            "What else policies share is in ms/call of the first that needs it."
-        )
+    lines.append(
+        f"Recording took {1000 * recording / calls:.1f} ms a call and embedding "
+        f"{1000 * embedding / calls:.1f} ms, once for all policies, on top of ms/call.\n"
+        "What else policies share is in ms/call of the first that needs it."
+    )
     lines += [
         f"{total.case} had no model at {total.warned:,} calls: its figures say little."
         for total in totals(runs)
@@ -146,46 +178,18 @@ def _sent_table(sums: Sequence[CaseScore]) -> Table:
     return made
 
 
-def _recall_table(sums: Sequence[CaseScore], estimates: Sequence[Estimates]) -> Table:
-    made = table(
-        "What later steps used that was in view, % (Later-Used Recall; ages in turns)",
-        *("policy", "budget", "results", "", *(f"age\n{age}" for age in AGES)),
-        *("values", "", "turns\nwith all", "", "newest\ncomplete"),
-        folds="policy",
-    )
-    wide = ("result_recall", "value_recall", "turns_with_all_values")
-    ages = (f"result_recall {age}" for age in AGES)
-    names = (wide[0], *ages, *wide[1:], "newest_complete")
+def _figures_table(
+    title: str,
+    columns: Sequence[str],
+    names: Sequence[str],
+    wide: Sequence[str],
+    sums: Sequence[CaseScore],
+    estimates: Sequence[Estimates],
+) -> Table:
+    """A row a case with these figures, the `wide` ones with their intervals."""
+    made = table(title, "policy", "budget", *columns, folds="policy")
     for total, known in zip(sums, estimates, strict=True):
-        made.add_row(*_case_cells(total), *_cells(known, names, wide))
-    return made
-
-
-def _cost_table(sums: Sequence[CaseScore], estimates: Sequence[Estimates]) -> Table:
-    made = table(
-        "What it cost, % of full history's: the paper's C, and prompts as providers bill them",
-        *("policy", "budget", "C", "", "OpenAI's\ncache", "", "Anthropic's\ncache", ""),
-        *("one\nbreakpoint", "C, dollars\na run"),
-        folds="policy",
-    )
-    wide = ("cost_relative", "openai_prompts", "anthropic_prompts")
-    names = (*wide, "anthropic_end_prompts", "cost_dollars")
-    for total, known in zip(sums, estimates, strict=True):
-        made.add_row(*_case_cells(total), *_cells(known, names, wide))
-    return made
-
-
-def _loop_table(sums: Sequence[CaseScore], estimates: Sequence[Estimates]) -> Table:
-    made = table(
-        "Closed loop: prompts and output, % of full history's; per 100 steps",
-        *("policy", "budget", "OpenAI's\ncache", "", "Anthropic's\ncache", ""),
-        *("one\nbreakpoint", "calls\nagain", "", "steps\nwithout"),
-        folds="policy",
-    )
-    wide = ("openai_loop", "anthropic_loop", "refetches")
-    names = (*wide[:2], "anthropic_end_loop", wide[2], "steps_without")
-    for total, known in zip(sums, estimates, strict=True):
-        made.add_row(*_case_cells(total), *_cells(known, names, wide))
+        made.add_row(total.case.name, total.case.size, *_cells(known, names, wide))
     return made
 
 
@@ -200,10 +204,6 @@ def _difference_table(title: str, found: Sequence[Difference]) -> Table:
             verdicts[each.better],
         )
     return made
-
-
-def _case_cells(total: CaseScore) -> tuple[str, str]:
-    return total.case.name, total.case.size
 
 
 def _cells(known: Estimates, names: Sequence[str], wide: Sequence[str]) -> list[str]:

@@ -1,15 +1,19 @@
-"""What replaying a run measures: one score a policy and budget (docs/method.md, Measures)."""
+"""What replaying a run measures: one score a policy and budget (docs/method.md, Measures).
+
+Long because it has the scores of a call, a case and a run, and what makes them.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
 
-from engine.costs import NOTHING_USED, Usage
+from contextrender_bridge.base.model_table import window_of
+from contextrender_bridge.base.usage import NOTHING_USED, Usage
+
 from engine.lookback.measures import RecallEvent, RecallScore, recall_events
 from engine.parameters import budget_name
-from evaluation.caches import Billed, no_bills, sum_bills
+from evaluation.billing import Biller, Prompts, Sent, Unit, no_bills, sum_bills
 from evaluation.cases import Case
-from evaluation.prompts import Sent
 from evaluation.runs import Run
 
 
@@ -68,18 +72,30 @@ class LoopScore:
     without: int = 0
     output: int = 0
     own: Usage = NOTHING_USED
-    bills: dict[str, Billed] = field(default_factory=no_bills)
+    bills: dict[str, Usage] = field(default_factory=no_bills)
 
     def plus(self, other: "LoopScore") -> "LoopScore":
         """The sum of both."""
-        return LoopScore(
-            self.steps + other.steps,
-            self.refetched + other.refetched,
-            self.without + other.without,
-            self.output + other.output,
-            self.own.plus(other.own),
-            sum_bills(self.bills, other.bills),
-        )
+        return LoopScore(*(_sum(self, other, each.name) for each in fields(self)))
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "steps": self.steps,
+            "refetched": self.refetched,
+            "without": self.without,
+            "output": self.output,
+            "policy_prompt_tokens": self.own.prompt,
+            "policy_output_tokens": self.own.output,
+            "embedded_tokens": self.own.embedded,
+            "bills": bills_to_json(self.bills),
+        }
+
+
+SUMMED: Final = (
+    *("tokens_outside", "sent", "own", "warned", "seconds", "bills", "newest", "newest_complete"),
+)
+"""What of a case's score is a sum."""
 
 
 @dataclass(slots=True)
@@ -101,7 +117,7 @@ class CaseScore:
     calls: list[int] = field(default_factory=list)
     warned: int = 0
     seconds: float = 0.0
-    bills: dict[str, Billed] = field(default_factory=no_bills)
+    bills: dict[str, Usage] = field(default_factory=no_bills)
     newest: int = 0
     newest_complete: int = 0
     loop: LoopScore | None = None
@@ -114,7 +130,7 @@ class CaseScore:
         self.recall.add_turn(turn.events, prompt.visible, prompt.messages)
         self.recall.add_invocation(prompt.tokens_full, prompt.tokens_rendered, prompt.budget)
         self.tokens_outside += prompt.tokens_outside
-        self.sent = self.sent.plus(Usage(sent.tokens, sent.cached, output))
+        self.sent = self.sent.plus(Usage.of_prompt(sent.tokens, sent.cached, output))
         self.own = self.own.plus(prompt.usage)
         self.calls.append(sent.tokens)
         self.warned += prompt.warned
@@ -123,14 +139,8 @@ class CaseScore:
     def merge(self, other: "CaseScore") -> None:
         """Adds the sums of another run's score of the same case."""
         self.recall.merge(other.recall)
-        self.tokens_outside += other.tokens_outside
-        self.sent = self.sent.plus(other.sent)
-        self.own = self.own.plus(other.own)
-        self.warned += other.warned
-        self.seconds += other.seconds
-        self.bills = sum_bills(self.bills, other.bills)
-        self.newest += other.newest
-        self.newest_complete += other.newest_complete
+        for name in SUMMED:
+            setattr(self, name, _sum(self, other, name))
         if other.loop is not None:
             self.loop = (self.loop or LoopScore()).plus(other.loop)
 
@@ -150,27 +160,26 @@ class CaseScore:
             "tokens_outside": self.tokens_outside,
             "share_saved": self.share_saved,
             "prompt_tokens": self.sent.prompt,
-            "cached_tokens": self.sent.cached,
+            "cached_tokens": self.sent.read,
             "output_tokens": self.sent.output,
             "policy_prompt_tokens": self.own.prompt,
             "policy_output_tokens": self.own.output,
             "embedded_tokens": self.own.embedded,
             "warned_calls": self.warned,
-            "bills": {rule: asdict(billed) for rule, billed in self.bills.items()},
+            "bills": bills_to_json(self.bills),
             "newest": self.newest,
             "newest_complete": self.newest_complete,
-            "closed_loop": asdict(self.loop) if self.loop else None,
+            "closed_loop": self.loop.to_json() if self.loop else None,
         }
 
 
 @dataclass(slots=True)
 class RunScore:
-    """One run under every case; over HTTP, `sessions` names the session of each.
+    """One run under every case.
 
     `full` is what full history's calls are: the whole transcript so far, each the previous one's
     continuation, and `full_bills` the same by every provider's rule. `recording` and `embedding`
-    are seconds spent once for all cases; over HTTP they are part of each case's own seconds, and 0
-    here.
+    are seconds spent once for all cases.
     """
 
     id: str
@@ -182,8 +191,22 @@ class RunScore:
     full_calls: list[int] = field(default_factory=list)
     recording: float = 0.0
     embedding: float = 0.0
-    sessions: list[str] = field(default_factory=list)
-    full_bills: dict[str, Billed] = field(default_factory=no_bills)
+    full_bills: dict[str, Usage] = field(default_factory=no_bills)
+
+
+def bills_to_json(bills: Mapping[str, Usage]) -> dict[str, dict[str, int]]:
+    """Prompt tokens by rule: at the full price, read from the cache, and written into it."""
+    return {
+        rule: {"fresh": one.fresh, "read": one.read, "written": one.written}
+        for rule, one in bills.items()
+    }
+
+
+def _sum(one: Any, other: Any, name: str) -> Any:
+    mine, more = getattr(one, name), getattr(other, name)
+    if isinstance(mine, Usage):
+        return mine.plus(more)
+    return sum_bills(mine, more) if isinstance(mine, dict) else mine + more
 
 
 def turns_of(run: Run) -> list[Turn]:
@@ -210,3 +233,44 @@ def totals(runs: Sequence[RunScore]) -> list[CaseScore]:
         for total, score in zip(sums, run.cases, strict=True):
             total.merge(score)
     return sums
+
+
+class Scorer:
+    """Scores one case's prompts along a run, each against the one before."""
+
+    def __init__(self, run: Run, case: Case, prompts: Prompts) -> None:
+        """Counts with `prompts`, which the run's cases may share."""
+        self.score = CaseScore(case)
+        self._run = run
+        self._prompts = prompts
+        self._units: list[Unit] = []
+        self._biller = Biller(prompts)
+
+    def add(self, turn: Turn, prompt: Prompt) -> None:
+        """Scores the next prompt."""
+        self._units, sent = self._prompts.send(self._units, prompt.messages)
+        output = self._prompts.tokens([self._run.messages[turn.position]])
+        self.score.add(turn, prompt, sent, output)
+        self._biller.add(self._units, self._run.time(turn.position))
+        self.score.bills = self._biller.bills
+
+
+def score_of(run: Run, cases: list[CaseScore], prompts: Prompts) -> RunScore:
+    """The score of a run, whose prompts were counted by `prompts`.
+
+    Full history is billed at most the model's window a call: no agent sends more.
+    """
+    full, sizes, before, read = NOTHING_USED, list[int](), 0, 0
+    units, biller, window = list[Unit](), Biller(prompts), window_of(run.model)
+    for position, message in enumerate(run.messages):
+        if message["role"] == "assistant":
+            fresh, _ = prompts.send([], run.messages[read:position])
+            units += prompts.within(fresh, window - before) if window else fresh
+            now = before + sum(unit.tokens for unit in fresh)
+            full = full.plus(Usage.of_prompt(now, before, prompts.tokens([message])))
+            biller.add(units, run.time(position))
+            sizes.append(now)
+            before, read = now, position
+    score = RunScore(run.id, run.source, run.model, cases, run.task, full, sizes)
+    score.full_bills = biller.bills
+    return score

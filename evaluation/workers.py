@@ -10,10 +10,10 @@ from typing import Any
 from contextrender_bridge.base.settings import current_settings
 
 from engine.models.embeddings import load_embedder
-from evaluation.cache import ScoreCache
 from evaluation.cases import Case
 from evaluation.in_process import replay_run
 from evaluation.runs import Run
+from evaluation.score_cache import ScoreCache
 from evaluation.scores import RunScore
 
 FEWEST_FOR_WORKERS = 400

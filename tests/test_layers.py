@@ -24,7 +24,6 @@ MAY = {
         "nodes",
         "views",
         "evaluation.advice",
-        "evaluation.weighing",
         BASE,
     },
 }
@@ -75,7 +74,7 @@ def test_a_jac_file_uses_what_it_imports(path: str) -> None:
 
 def test_the_engine_is_given_what_is_set() -> None:
     """It reads no settings; what libraries find in the environment it may say."""
-    named = re.compile(r"settings (?:import|\{)\s*([^}\n]+)")
+    named = re.compile(r"base\.settings (?:import|\{)\s*([^}\n]+)")
     for path in listed("engine/*.py", "engine/*.jac"):
         for names in named.findall((ROOT / path).read_text(encoding="utf-8")):
             assert names.strip() == "set_for_library", path

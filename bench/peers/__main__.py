@@ -21,8 +21,8 @@ from bench.peers.ours import replay_ours
 from evaluation import report
 from evaluation.bootstrap import Bootstrap
 from evaluation.cases import cases_of
-from evaluation.command import count
 from evaluation.progress import progress
+from evaluation.replay_command import count
 from evaluation.runs import Run, read_runs
 
 CACHE = Path("~/.cache/contextrender-bench")

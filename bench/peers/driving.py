@@ -19,12 +19,11 @@ from bench.peers.catalogue import Peer
 from bench.peers.environments import Unavailable
 from bench.peers.transcripts import Sent
 from engine.text.tokens import counter_for
+from evaluation.billing import Prompts
 from evaluation.cases import Case
 from evaluation.closed_loop import replay_in_closed_loop
-from evaluation.prompts import Prompts
 from evaluation.runs import Run
-from evaluation.scores import Prompt, RunScore, turns_of
-from evaluation.scoring import Scorer, score_of
+from evaluation.scores import Prompt, RunScore, Scorer, score_of, turns_of
 from tests.api.checks import orphans
 
 BRIDGE = Path(contextrender_bridge.__file__).parent.parent

@@ -1,17 +1,87 @@
 """An exported session, checked before anything is made of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import Any, Final
 
 from contextrender_bridge.base.errors import InvalidRequest
 
-from engine.call.exported_calls import read_calls
-from engine.call.facts import CallFact
-from engine.call.request import RenderSettings
+from engine.call.record import NO_BILL, SENT, Caller, CallRecord
+from engine.call.settings import RenderSettings
 from engine.history.branches import ROOT
 from engine.text.transcript import Json, check_messages
+
+KNOWN: Final = frozenset(
+    {
+        *("budget", "policy", "parameters", "live", "window", "keep_tools", "keep"),
+        *("at", "results", "own_budget", "faulted", "back"),
+        *("tokens", "shown", "replaced", "sent", "model", "client", "embedded", "billed"),
+    }
+)
+SIZES: Final = 5
+LATEST: Final = 2**40
+"""Of any count, seconds since 1970 among them."""
+
+
+def read_calls(
+    data: Sequence[Any], where: str, fork: int, results: int, messages: Sequence[Json]
+) -> dict[int, CallRecord]:
+    """Facts by the position of the answer, of a branch with these messages of its own.
+
+    They follow `fork` others, among which there are `results` results. Raises InvalidRequest for
+    what no export says, and for calls that tell of results there were not.
+    """
+    known = list(accumulate((one["role"] == "tool" for one in messages), initial=results))
+    found: dict[int, CallRecord] = {}
+    for call in data:
+        at = call.get("position") if isinstance(call, Mapping) else None
+        own = at - fork if isinstance(at, int) and not isinstance(at, bool) else -1
+        if not 0 <= own <= len(messages) or not _may_answer(messages, own):
+            raise InvalidRequest(f"{where}.calls must each have the position of an answer")
+        record = _record({name: call[name] for name in call if name != "position"}, where)
+        if _most(record) > known[own]:
+            raise InvalidRequest(f"{where}.calls tell of results that were not there yet")
+        if found.setdefault(fork + own, record) is not record:
+            raise InvalidRequest(f"{where}.calls must be of different answers")
+    return found
+
+
+def _may_answer(messages: Sequence[Json], place: int) -> bool:
+    """Whether an answer is there, or is what may come next."""
+    if place < len(messages):
+        return bool(messages[place]["role"] == "assistant")
+    return bool(messages[-1]["role"] != "assistant")
+
+
+def _most(record: CallRecord) -> int:
+    """How many results there must have been."""
+    ends = [runs[-2] + runs[-1] for runs in (record.shown, record.replaced, record.back) if runs]
+    return max(record.results, *ends) if ends else record.results
+
+
+def _record(call: Mapping[str, Any], where: str) -> CallRecord:
+    sizes, billed = call.get("tokens"), call.get("billed", [])
+    runs = [call.get(name, []) for name in ("shown", "replaced", "back")]
+    own = [call.get("own_budget", 0)]
+    known = (
+        set(call) <= KNOWN
+        and _are_counts([call.get("at"), call.get("results"), call.get("embedded", 0)])
+        and all(_are_counts(each) and len(each) % 2 == 0 for each in runs)
+        and _are_counts([*own, *(sizes if isinstance(sizes, list) else [None])])
+        and isinstance(call.get("faulted", False), bool)
+        and _are_counts(billed)
+        and (len(sizes or ()), len(billed)) in ((SIZES, 0), (SIZES, len(NO_BILL)))
+        and all(isinstance(call.get(name, ""), str) for name in ("sent", "model", "client"))
+    )
+    if not known:
+        raise InvalidRequest(f"{where}.calls must be as export_session tells them")
+    Caller.of(call.get("sent") or SENT[0], call.get("model", ""), call.get("client", ""))
+    return CallRecord.from_json(call)
+
+
+def _are_counts(values: Any) -> bool:
+    return isinstance(values, list) and all(type(v) is int and 0 <= v < LATEST for v in values)
 
 
 @dataclass(slots=True, frozen=True)
@@ -26,18 +96,14 @@ class ExportedBranch:
     fork: int
     messages: list[Json]
     timestamps: list[float]
-    calls: dict[int, CallFact]
+    calls: dict[int, CallRecord]
 
 
 @dataclass(slots=True, frozen=True)
 class ExportedSession:
-    """The branches in the order they were made; `head` is the one written last.
-
-    `origin` is when the first of the session's copies was made (seconds since 1970), 0 if unknown.
-    """
+    """The branches in the order they were made; `head` is the one written last."""
 
     session: str
-    origin: float
     settings: Json
     head: int
     branches: list[ExportedBranch]
@@ -66,14 +132,7 @@ def read_export(data: Mapping[str, Any], expected: str) -> ExportedSession:
     if not 0 <= head < len(branches):
         raise InvalidRequest("data.head must be the number of a branch")
     key = _typed(data, "session", str)
-    return ExportedSession(key, _origin(data), dict(settings), head, branches)
-
-
-def _origin(data: Mapping[str, Any]) -> float:
-    told = data.get("origin") or data.get("created_at") or 0.0
-    if not _is_time(told):
-        raise InvalidRequest("data.created_at and data.origin must be seconds since 1970")
-    return float(told)
+    return ExportedSession(key, dict(settings), head, branches)
 
 
 def _is_time(stamp: Any) -> bool:

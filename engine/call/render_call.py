@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
-from engine.costs import NOTHING_USED, Usage
+from contextrender_bridge.base.usage import NOTHING_USED, Usage
+
 from engine.history.history import History
 from engine.history.tracking import Originals
 from engine.history.vectors import Vectors, encode_vector
@@ -17,9 +19,9 @@ from engine.plan.plan import Plan, Shown, shown_items
 from engine.plan.relevance import Relevance
 from engine.plan.retained import TextOf
 from engine.plan.sizing import START, limits_of
-from engine.plan.view import View
+from engine.plan.view import View, everything
 from engine.policies import plan_for, policy_named, sizes_itself
-from engine.text.head_and_tail import excerpt
+from engine.text.excerpt import excerpt
 from engine.text.tokens import TokenCounter
 from engine.text.transcript import Json
 from engine.text.values import extract_values
@@ -55,7 +57,7 @@ class Rendered:
     @property
     def usage(self) -> Usage:
         """Tokens the policy itself used on the way: of its model calls, and embedded."""
-        embedded = Usage(embedded=self.embedded_tokens)
+        embedded = Usage(embedded=self.embedded_tokens, calls=0)
         return self.plan.usage.plus(self.compaction_usage).plus(embedded)
 
     @property
@@ -228,3 +230,15 @@ def _excerpt(view: View, result: int, limit: int) -> str:
     size = history.results.tokens[result]
     body = excerpt(view.text_of(position), room - counter.text(header) - 1, counter, wanted, size)
     return counter.cut(header + body, room)
+
+
+def sent_whole(rendered: Rendered) -> Rendered:
+    """Every message as it is, with all of its calls: orphans, too."""
+    history = rendered.view.history
+    plan = Plan(everything(rendered.view).retained, list(range(len(history.results))))
+    firsts = [*history.first_events, history.events]
+    items = [
+        Shown(message, tuple(range(stop - first - 1)))
+        for message, (first, stop) in enumerate(pairwise(firsts))
+    ]
+    return Rendered(rendered.view, plan, items)

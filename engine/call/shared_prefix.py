@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, Final, Self
 from zlib import crc32
 
-from engine.call.facts import CallFact
+from engine.call.record import CallRecord
 from engine.call.render_call import Rendered
 from engine.call.runs import numbers_in, runs
 from engine.history.history import History, Results
@@ -71,10 +71,10 @@ def prompt_of(rendered: Rendered) -> Prompt:
     )
 
 
-def prompt_of_fact(fact: CallFact, messages: int) -> Prompt:
-    """The same as far as a fact tells it."""
-    replaced: dict[int, int | None] = dict.fromkeys(numbers_in(fact.replaced))
-    return Prompt(messages, frozenset(numbers_in(fact.shown)), replaced)
+def prompt_of_record(record: CallRecord, messages: int) -> Prompt:
+    """The same as far as a record tells it."""
+    replaced: dict[int, int | None] = dict.fromkeys(numbers_in(record.replaced))
+    return Prompt(messages, frozenset(numbers_in(record.shown)), replaced)
 
 
 def prompt_sent_whole(messages: int, results: int) -> Prompt:

@@ -85,7 +85,6 @@ class EarlierReuse(ReuseIndex):
         self._known_scores: list[float] | None = None
 
     def __len__(self) -> int:
-        """How many results had been observed."""
         return self._results
 
     def scores(self) -> list[float]:

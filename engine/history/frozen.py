@@ -10,10 +10,29 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final, Self
 
-from engine.history.kept_text import ALL_TEXT, KeptText
-from engine.history.replacement import Replacement
 from engine.parameters import Parameters
 from engine.pins import NO_PINS, Pins
+
+
+@dataclass(slots=True, frozen=True)
+class Replacement:
+    """A text that replaces a result, its tokens as a message, and its kind."""
+
+    text: str
+    tokens: int
+    kind: str = "excerpt"
+
+
+@dataclass(slots=True, frozen=True)
+class KeptText:
+    """What stays of the text: all but the messages that `left`, those `cut` as they were cut."""
+
+    left: tuple[int, ...] = ()
+    cut: Mapping[int, Replacement] = field(default_factory=dict)
+
+
+ALL_TEXT: Final = KeptText()
+
 
 FORMAT: Final = "6"
 """Of what is kept; what was kept in another format is made anew."""
@@ -127,15 +146,6 @@ class FrozenTrail:
             one if one.messages <= messages else NOTHING_YET for one in (self.answered, self.latest)
         )
         return FrozenTrail(answered, latest)
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return {"answered": self.answered.to_json(), "latest": self.latest.to_json()}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """From what `to_json` gave."""
-        return cls(Frozen.from_json(data["answered"]), Frozen.from_json(data["latest"]))
 
 
 def frozen_key(budget: int, parameters: Parameters, pins: Pins = NO_PINS, start: int = 0) -> str:

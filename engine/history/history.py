@@ -15,7 +15,7 @@ from engine.history.frozen import FrozenTrail
 from engine.history.reuse import ReuseIndex
 from engine.history.tracking import Originals, Tracking
 from engine.history.tracking_then import RememberingTracking
-from engine.history.vector_table import VectorTable
+from engine.history.vectors import VectorTable
 from engine.text.tokens import TokenCounter
 from engine.text.transcript import Event, Json, digest_after, operation_text, split
 
@@ -101,7 +101,6 @@ class History:
         self._result_at: dict[int, int] = {}
 
     def __len__(self) -> int:
-        """The number of messages."""
         return len(self.roles)
 
     @property

@@ -37,7 +37,6 @@ class ReuseIndex:
         self._stale: set[int] = set()
 
     def __len__(self) -> int:
-        """How many results have been observed."""
         return len(self._scores)
 
     @property

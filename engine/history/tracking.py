@@ -5,7 +5,7 @@ Computed once from each message, in transcript order, so it is the same however 
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from engine.history.bm25 import WordIndex, words_of
 from engine.history.growing import Growing
 from engine.history.kinds import Kinds
-from engine.history.turns import Turns
 from engine.text.segments import segments_of
 from engine.text.tokens import TokenCounter, call_parts, content_text
-from engine.text.tracked import Ids, held_in, numbered, tracked_runs, tracked_tokens
 from engine.text.transcript import Json, call_text
+from engine.text.values import Ids, held_in, numbered, tracked_runs, tracked_tokens
+
+if TYPE_CHECKING:
+    from engine.history.history import History
 
 Originals = Callable[[int, int], Sequence[Json]]
 """Reads the original messages from one position up to another."""
@@ -80,7 +82,7 @@ class Tracking:
         return len(self._owner)
 
     def catch_up(
-        self, history: Turns, stop: int, originals: Originals, counter: TokenCounter
+        self, history: "History", stop: int, originals: Originals, counter: TokenCounter
     ) -> None:
         """Adds the history's messages up to position `stop`."""
         while self.messages < stop:
@@ -128,7 +130,7 @@ class Tracking:
         numbers: Ids = np.concatenate([np.array(since, np.int32), *(known for known, _ in read)])
         return numbers[numbers < self.tokens]
 
-    def _add(self, history: Turns, position: int, message: Json, counter: TokenCounter) -> None:
+    def _add(self, history: "History", position: int, message: Json, counter: TokenCounter) -> None:
         whole = content_text(message.get("content"))
         text = whole[:MOST_CHARACTERS]
         role = history.roles[position]
@@ -164,7 +166,7 @@ class Tracking:
             self._note_turn(result, turn)
 
     def _add_result(
-        self, history: Turns, result: int, text: str, beyond: int, counter: TokenCounter
+        self, history: "History", result: int, text: str, beyond: int, counter: TokenCounter
     ) -> None:
         runs = tracked_runs(text)
         tracked: set[str] = set().union(*runs.values())

@@ -5,7 +5,7 @@ Reading what five thousand results hold takes seconds; here only what changes la
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,12 @@ from engine.history.tracking import (
     Tracking,
     words_in_turn,
 )
-from engine.history.turns import Turns
 from engine.text.tokens import TokenCounter, content_text
-from engine.text.tracked import Ids
 from engine.text.transcript import Json
+from engine.text.values import Ids
+
+if TYPE_CHECKING:
+    from engine.history.history import History
 
 _NEVER: Final = 2**30
 _BY_RESULT: Final = ("introduced", "answered")
@@ -41,14 +43,14 @@ class RememberingTracking(Tracking):
         self._said_at, self._said, self._said_turn = Growing(), Growing(np.int32), Growing()
 
     def at(
-        self, history: Turns, messages: int, originals: Originals, counter: TokenCounter
+        self, history: "History", messages: int, originals: Originals, counter: TokenCounter
     ) -> Tracking:
         """Tracking of the first `messages` messages of a history, the one followed or an earlier
         one of it; for reading alone, until the next call."""
         self.catch_up(history, messages, originals, counter)
         return self if self.messages == messages else self._before(history, messages, originals)
 
-    def _before(self, history: Turns, messages: int, originals: Originals) -> Tracking:
+    def _before(self, history: "History", messages: int, originals: Originals) -> Tracking:
         then = Tracking()
         then.messages = messages
         results = bisect_left(self._results_at, messages)
@@ -82,7 +84,7 @@ class RememberingTracking(Tracking):
         last[of] = self._said_turn.values[:said]  # of several the last one stays: the latest
         return _growing(np.bincount(of, minlength=results)), _growing(last)
 
-    def _add(self, history: Turns, position: int, message: Json, counter: TokenCounter) -> None:
+    def _add(self, history: "History", position: int, message: Json, counter: TokenCounter) -> None:
         self._position = position
         if history.roles[position] == "tool":
             self._results_at.append(position)
@@ -105,7 +107,7 @@ class RememberingTracking(Tracking):
 
 
 def _words(
-    history: Turns, messages: int, originals: Originals
+    history: "History", messages: int, originals: Originals
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Words of the task, the latest question and the latest turn, as `Tracking` has them."""
     user, assistant = (_last(history.roles, messages, role) for role in ("user", "assistant"))

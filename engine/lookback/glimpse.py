@@ -5,13 +5,21 @@ What needs the texts of the whole session (which results were needed, seen or mi
 
 import sys
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import takewhile
+from itertools import groupby, takewhile
 
-from engine.call.facts import CallFact
+from engine.call.page import Standing
+from engine.call.record import CallRecord
 from engine.history.stored import Drawn, Fields, is_event, kind_of
+from engine.lookback.outline import (
+    OMITTED_CHARACTERS,
+    SHOWN_CHARACTERS,
+    Call,
+    OutlineLine,
+    beginning,
+)
 
 
 @dataclass(slots=True, frozen=True)
@@ -19,7 +27,7 @@ class GlimpsedCall:
     """A call as it was noted, and the results that its turn's message drew on, as far as known."""
 
     turn: int
-    fact: CallFact
+    record: CallRecord
     uses: list[int]
 
 
@@ -35,7 +43,7 @@ class Glimpse:
     count: int
     events: Sequence[Fields]
     drawn: Drawn
-    noted: Mapping[int, CallFact] = field(default_factory=dict)
+    noted: Mapping[int, CallRecord] = field(default_factory=dict)
 
     @cached_property
     def results(self) -> list[Fields]:
@@ -61,10 +69,10 @@ class Glimpse:
         answers = [event for event in self.events if kind_of(event) == "assistant"]
         found = []
         for turn, answer in enumerate(answers, self.turns - len(answers) + 1):
-            if fact := self.noted.get(answer["position"]):
-                found.append(GlimpsedCall(turn, fact, self._uses(answer["position"])))
-        if self.waiting and (fact := self.noted.get(self.events[-1]["position"] + 1)):
-            found.append(GlimpsedCall(self.turns + 1, fact, []))
+            if record := self.noted.get(answer["position"]):
+                found.append(GlimpsedCall(turn, record, self._uses(answer["position"])))
+        if self.waiting and (record := self.noted.get(self.events[-1]["position"] + 1)):
+            found.append(GlimpsedCall(self.turns + 1, record, []))
         return found
 
     def _uses(self, position: int) -> list[int]:
@@ -89,3 +97,97 @@ def whole_end(stored: Sequence[Fields | None], start: int) -> list[Fields]:
             break
         found.append(fields)
     return found[::-1]
+
+
+def noted_lines(events: Sequence[Fields], record: CallRecord) -> list[OutlineLine]:
+    """The last messages before a call, each as far as its record tells what was shown of it.
+
+    `events` are the last ones before the call; the beginning of a message that lacks its first
+    one is left out.
+    """
+    messages = list(_whole_messages(events))
+    states = _states(messages, record)
+    answers = {
+        message[0]["call_id"]: message[0]["position"] for message in messages if _is_result(message)
+    }
+    kept, outside = _kept_texts(messages, record)
+    return [_line(message, states, answers, kept, outside) for message in messages]
+
+
+def _whole_messages(events: Iterable[Fields]) -> Iterator[list[Fields]]:
+    for _, group in groupby(events, key=lambda fields: fields["position"]):
+        message = list(group)
+        if kind_of(message[0]) != "call":
+            yield message
+
+
+def _is_result(message: Sequence[Fields]) -> bool:
+    return kind_of(message[0]) == "result"
+
+
+def _states(messages: Sequence[Sequence[Fields]], record: CallRecord) -> dict[int, str]:
+    """How each result among them stood, by position: the last of them is the last there was."""
+    standing = Standing.noted(record)
+    results = [message[0]["position"] for message in messages if _is_result(message)]
+    found = {}
+    for number, position in enumerate(results, record.results - len(results)):
+        shown = "whole" if number in standing.complete else "omitted"
+        found[position] = "excerpt" if number in standing.replaced else shown
+    return found
+
+
+def _kept_texts(
+    messages: Sequence[Sequence[Fields]], record: CallRecord
+) -> tuple[set[int], frozenset[int]]:
+    """The texts in view, as many of the newest as `record` has room for; those beside the budget.
+
+    Whole oldest turns leave first (`engine/plan/retained.py`).
+    """
+    heads = [message[0] for message in messages]
+    users = [head["position"] for head in heads if kind_of(head) == "user"]
+    leading = {head["position"] for head in heads if kind_of(head) == "system"}
+    outside = frozenset([*leading, *users[-1:]])
+    kept, left = set(outside), record.retained
+    for head in reversed(heads):
+        if kind_of(head) == "result" or head["position"] in outside:
+            continue
+        left -= head["tokens"]
+        if left < 0:
+            break
+        kept.add(head["position"])
+    return kept, outside
+
+
+def _line(
+    message: Sequence[Fields],
+    states: dict[int, str],
+    answers: dict[str, int],
+    kept: set[int],
+    outside: frozenset[int],
+) -> OutlineLine:
+    head, *rest = message
+    position = head["position"]
+    calls = [_call(fields, answers.get(fields["call_id"]), states) for fields in rest]
+    speaks = bool(head["tokens"]) or not rest
+    stands = (speaks and position in kept) or any(call.shown for call in calls)
+    shown = states.get(position, "whole" if stands else "omitted")
+    limit = OMITTED_CHARACTERS if shown == "omitted" else SHOWN_CHARACTERS
+    text, whole = ("", False) if shown == "excerpt" else beginning(head["text"], limit)
+    return OutlineLine(
+        position,
+        "tool" if position in states else head["role"],
+        head.get("name", ""),
+        head["turn"],
+        head["tokens"],
+        shown,
+        position in outside,
+        text,
+        whole,
+        calls,
+    )
+
+
+def _call(fields: Fields, result: int | None, states: dict[int, str]) -> Call:
+    text, whole = beginning(fields["text"], OMITTED_CHARACTERS * 4)
+    shown = result is not None and states[result] != "omitted"
+    return Call(fields["name"], fields["tokens"], text, whole, result, shown)

@@ -9,7 +9,7 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.call.ledger import Row, read_rows
+from engine.call.totals import Row, read_rows
 
 FEWEST: Final = 20
 """Sessions that each group needs before anything is said of their difference."""
@@ -36,7 +36,7 @@ class Run:
 
     @classmethod
     def of(cls, rows: Iterable[Row]) -> Self | None:
-        """From a session's sums (`engine.call.ledger`); None where it is in neither group.
+        """From a session's sums (`engine.call.totals`); None where it is in neither group.
 
         A session is held out if any of its calls is; one that was only observed is in no group.
         """

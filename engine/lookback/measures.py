@@ -1,16 +1,17 @@
 """How much of what later steps needed was still in view (docs/method.md, Measures)."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from engine.lookback.pausing import pause
-from engine.text.kept_by_text import KeptByText
+from engine.text.text_cache import TextCache
 from engine.text.tokens import call_parts, content_text
 from engine.text.values import extract_words
 
 AGE_BINS: Final = (("<=3", 3), ("4-10", 10), ("11-25", 25), (">25", None))
 """Label and greatest age of each bin, in turns."""
+BY_AGE: Final = ("events_by_age", "visible_by_age")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,6 @@ class RecallTrace:
     """The events of a transcript that is shown to it message by message."""
 
     def __init__(self) -> None:
-        """Starts before the first message."""
         self._sources: dict[str, _Source | None] = {}
         self._turn_of_call: dict[str, int] = {}
         self._turn = self._results = self._position = 0
@@ -87,7 +87,7 @@ def _linkable(text: str) -> frozenset[str]:
     return frozenset(extract_words(text))
 
 
-linkable_tokens: Final = KeptByText(_linkable, 16 * 2**20)
+linkable_tokens: Final = TextCache(_linkable, 16 * 2**20)
 """The tokens of a text that recall follows: 6 or more word characters, one uppercase or `_`."""
 
 
@@ -104,6 +104,11 @@ def unseen_tokens(tokens: frozenset[str], rendered: Sequence[Mapping[str, Any]])
     return missing
 
 
+def _no_ages() -> dict[str, int]:
+    return dict.fromkeys((label for label, _ in AGE_BINS), 0)
+
+
+@dataclass(slots=True)
 class RecallScore:
     """Sums over renderings and runs; every share is None while there is nothing to share.
 
@@ -111,17 +116,15 @@ class RecallScore:
     turn. *Value recall* is the mean over events of the share of its tokens in view anywhere.
     """
 
-    def __init__(self) -> None:
-        """Starts at zero."""
-        self.events_by_age = dict.fromkeys((label for label, _ in AGE_BINS), 0)
-        self.visible_by_age = dict.fromkeys((label for label, _ in AGE_BINS), 0)
-        self.values_seen = 0.0
-        self.turns = 0
-        self.turns_with_all_values = 0
-        self.invocations = 0
-        self.over_budget = 0
-        self.tokens_full = 0
-        self.tokens_rendered = 0
+    events_by_age: dict[str, int] = field(default_factory=_no_ages)
+    visible_by_age: dict[str, int] = field(default_factory=_no_ages)
+    values_seen: float = 0.0
+    turns: int = 0
+    turns_with_all_values: int = 0
+    invocations: int = 0
+    over_budget: int = 0
+    tokens_full: int = 0
+    tokens_rendered: int = 0
 
     def add_turn(
         self,
@@ -159,12 +162,10 @@ class RecallScore:
 
     def merge(self, other: "RecallScore") -> None:
         """Adds the sums of another score to this one."""
-        for name, value in vars(other).items():
-            mine = getattr(self, name)
-            if isinstance(value, dict):
-                setattr(self, name, {label: mine[label] + value[label] for label in mine})
-            else:
-                setattr(self, name, mine + value)
+        for each in fields(self):
+            mine, more = getattr(self, each.name), getattr(other, each.name)
+            total = {age: mine[age] + more[age] for age in mine} if each.name in BY_AGE else None
+            setattr(self, each.name, mine + more if total is None else total)
 
     @property
     def events(self) -> int:

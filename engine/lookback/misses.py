@@ -10,9 +10,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from engine.call.explain import Verdicts
 from engine.call.render_call import Rendered
-from engine.call.request import RenderSettings
-from engine.call.verdicts import Verdicts
+from engine.call.settings import RenderSettings
 from engine.lookback.past import Past
 from engine.lookback.pausing import pause
 from engine.plan.sizing import START

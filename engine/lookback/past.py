@@ -1,7 +1,7 @@
 """What every past model call of a branch showed, recomputed from what is stored of it.
 
 Nothing here is stored: a call's rendering follows from the messages before it and the settings,
-by today's rules. What it was shown when it was made is noted with its answer (`fact_at`).
+by today's rules. What it was shown when it was made is noted with its answer (`record_at`).
 A `Past` reads the stored events once and only grows; it is a cache of one process.
 Long because one class holds what is known of a branch, which grows in one step.
 """
@@ -13,10 +13,9 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby, takewhile
 from typing import Final
 
-from engine.call.facts import CallFact
+from engine.call.record import CallRecord
 from engine.call.render_call import Compact, Rendered, render_call
-from engine.call.request import RenderSettings
-from engine.call.settings_by_turn import SettingsByTurn
+from engine.call.settings import RenderSettings, SettingsByTurn
 from engine.history.earlier import RememberingReuse, earlier_history
 from engine.history.frozen import FrozenTrail
 from engine.history.history import NO_CALL, History
@@ -25,8 +24,7 @@ from engine.history.stored import Drawn, Fields, append_stored
 from engine.history.tracking_then import RememberingTracking
 from engine.lookback.measures import RecallTrace
 from engine.lookback.pausing import pause
-from engine.lookback.remembering import RememberingEmbedder
-from engine.models.embeddings import Embedder
+from engine.models.embeddings import Embedder, RememberingEmbedder
 from engine.models.summaries import (
     SummariesInMemory,
     SummaryModel,
@@ -63,14 +61,13 @@ class Past:
         self._recall = RecallTrace()
         self._recalled = 0
         self._needed: dict[int, list[int]] = {}
-        self._users: list[int] = []
         self.text_totals = [0]
         self._answers: dict[tuple[str, str], list[int]] = {}
         self._answered = 0
         self._earlier: OrderedDict[int, History] = OrderedDict()
         self._frozen: dict[str, FrozenTrail] = {}
         self._drawn: Drawn | None = None
-        self.calls: dict[int, CallFact] = {}
+        self.calls: dict[int, CallRecord] = {}
         self.bills = 0
 
     @property
@@ -106,8 +103,6 @@ class Past:
         self.grow(self.whole, len(self._rows))
         for message in range(len(self.text_totals) - 1, len(self.whole)):
             self.text_totals.append(self.text_totals[-1] + self.whole.text_tokens[message])
-            if self.whole.roles[message] == "user":
-                self._users.append(message)
         for result in range(self._answered, len(self.whole.results)):
             if (called := self._call_of(result)) is not None:
                 self._answers.setdefault((called["name"], called["text"]), []).append(result)
@@ -127,15 +122,17 @@ class Past:
         """The message an event belongs to."""
         return bisect_right(self.whole.first_events, event) - 1
 
-    def fact_at(self, turn: int) -> CallFact | None:
+    def record_at(self, turn: int) -> CallRecord | None:
         """What a call was shown, where that was noted when it was made."""
         messages = self.messages_before(turn)
         return None if messages is None else self.calls.get(messages)
 
     def settings_by_turn(self, rest: RenderSettings) -> SettingsByTurn:
         """The settings of every call; `rest` are those of calls that nothing is known of."""
-        known = ((turn, self.fact_at(turn)) for turn in range(1, self.next_turn + 1))
-        return SettingsByTurn.of(((turn, fact.settings) for turn, fact in known if fact), rest)
+        known = ((turn, self.record_at(turn)) for turn in range(1, self.next_turn + 1))
+        return SettingsByTurn.of(
+            ((turn, record.settings) for turn, record in known if record), rest
+        )
 
     def answers_from(self, event: int) -> list[int]:
         """The first events of the answers from an event on."""
@@ -147,7 +144,7 @@ class Past:
         return [
             self.whole.first_events[message]
             for message in self.invocations
-            if (fact := self.calls.get(message)) and fact.billed is None
+            if (record := self.calls.get(message)) and record.billed is None
         ]
 
     def used_at(self, turn: int) -> list[int]:
@@ -204,13 +201,12 @@ class Past:
 
     def user_before(self, messages: int) -> int:
         """The last user message among the first messages, or -1."""
-        found = bisect_left(self._users, messages)
-        return self._users[found - 1] if found else -1
+        roles = self.whole.roles
+        return next((at for at in range(messages - 1, -1, -1) if roles[at] == "user"), -1)
 
     def results_before(self, turn: int) -> int:
         """How many results there were before a call."""
-        messages = self.messages_before(turn)
-        return bisect_left(self.whole.results.message, messages or 0)
+        return self.whole.results_before(self.messages_before(turn) or 0)
 
     def call_text_of(self, result: int) -> str:
         """The name and arguments of the call a result answered."""
@@ -223,7 +219,6 @@ class Past:
         return str(call["text"]) if call else ""
 
     def _call_of(self, result: int) -> Fields | None:
-        """The stored fields of the call a result answered."""
         event = self.whole.results.call_event[result]
         message = self.whole.results.call_message[result]
         if event == NO_CALL:

@@ -7,8 +7,8 @@ from itertools import accumulate
 
 from contextrender_bridge.base.model_table import window_of
 from contextrender_bridge.base.prices import Prices
+from contextrender_bridge.base.usage import NOTHING_USED, Usage
 
-from engine.costs import Usage
 from engine.lookback.steps import Step
 
 
@@ -45,11 +45,11 @@ def spend(steps: Sequence[Step], prices: Prices, model: str = "") -> Spending:
     for step, full, name in zip(steps, fulls, models, strict=True):
         price = known[name]
         for usage, made in ((step.usage, costs), (full, full_costs)):
-            made.append(price.counted(usage.prompt, usage.cached, usage.output) if price else 0.0)
+            made.append(price.counted(usage.prompt, usage.read, usage.output) if price else 0.0)
     return Spending(
         steps,
-        reduce(Usage.plus, (step.usage for step in steps), Usage()),
-        reduce(Usage.plus, fulls, Usage()),
+        reduce(Usage.plus, (step.usage for step in steps), NOTHING_USED),
+        reduce(Usage.plus, fulls, NOTHING_USED),
         [full.prompt for full in fulls],
         sum(len(step.needed) for step in steps),
         sum(step.seen for step in steps),
@@ -62,4 +62,4 @@ def spend(steps: Sequence[Step], prices: Prices, model: str = "") -> Spending:
 
 def _within(full: Usage, window: int | None) -> Usage:
     prompt = min(full.prompt, window or full.prompt)
-    return Usage(prompt, min(full.cached, prompt), full.output)
+    return Usage.of_prompt(prompt, min(full.read, prompt), full.output)

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 
-from engine.call.rows import Standing
+from engine.call.page import Standing
 from engine.lookback.past import Past
 
 
@@ -30,8 +30,8 @@ class Stays:
         return known[place - 1] if place else None
 
     def _in_view(self, turn: int) -> frozenset[int]:
-        fact = self._past.fact_at(turn)
-        if fact is None:
+        record = self._past.record_at(turn)
+        if record is None:
             return self._standing
-        noted = Standing.noted(fact)
+        noted = Standing.noted(record)
         return noted.complete | noted.replaced

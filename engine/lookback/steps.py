@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from contextrender_bridge.base.usage import Usage
+
+from engine.call.page import Standing
 from engine.call.render_call import Rendered
-from engine.call.rows import Standing
 from engine.call.runs import runs
-from engine.call.settings_by_turn import SettingsByTurn
-from engine.costs import Usage
+from engine.call.settings import SettingsByTurn
 from engine.history.history import History
 from engine.lookback.misses import Lack, lacks_of
 from engine.lookback.past import Past
@@ -132,13 +133,13 @@ class Steps:
         prompt = [(item, self._tokens(rendered, item)) for item in rendered.items]
         output = sum(row["tokens"] for row in self._past.fields_of(len(history))) if done else 0
         retained = rendered.plan.retained
-        usage = Usage(
+        usage = Usage.of_prompt(
             retained.outside_tokens + rendered.tokens_after,
             _common(trail.prompt, prompt),
             output,
             self._embedded(trail, rendered, done),
         )
-        full = Usage(history.total_tokens, group.full_prompt, output)
+        full = Usage.of_prompt(history.total_tokens, group.full_prompt, output)
         step = step_of(self._past, turn, rendered, usage.plus(rendered.plan.usage), full)
         return step, prompt
 
@@ -192,7 +193,7 @@ def step_of(past: Past, turn: int, rendered: Rendered, usage: Usage, full: Usage
         full,
         rendered.budget,
         plan.faulted,
-        fact.model if (fact := past.fact_at(turn)) else "",
+        record.model if (record := past.record_at(turn)) else "",
     )
 
 

@@ -57,7 +57,6 @@ class Answers:
     """Those that came for one request; `used`: since that was last set, one was made use of."""
 
     def __init__(self) -> None:
-        """None has come."""
         self.used = False
         self._come: dict[Hashable, Answer] = {}
 

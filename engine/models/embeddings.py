@@ -2,28 +2,13 @@
 
 import threading
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
-from engine.history.vectors import Vectors, decode_vector, encode_vector, unit
-from engine.models.litellm_embedder import EmbeddingUnavailable, LiteLLMEmbedder
+from engine.history.vectors import Vectors
+from engine.models.litellm_embedder import LiteLLMEmbedder
 from engine.models.wordllama_embedder import WordLlamaEmbedder
-
-__all__ = [
-    "Embedder",
-    "EmbeddingUnavailable",
-    "LiteLLMEmbedder",
-    "NoEmbedder",
-    "Vectors",
-    "WordLlamaEmbedder",
-    "decode_vector",
-    "embed_once",
-    "encode_vector",
-    "load_embedder",
-    "offline_embedder",
-    "unit",
-]
 
 
 class Embedder(Protocol):
@@ -82,3 +67,31 @@ def _make(name: str) -> Embedder:
     if name == WordLlamaEmbedder.name:
         return WordLlamaEmbedder()
     return LiteLLMEmbedder(name)
+
+
+class RememberingEmbedder:
+    """An embedder that keeps what it made, so that each text is embedded once."""
+
+    def __init__(self, inner: Embedder) -> None:
+        self._inner = inner
+        self._known: dict[str, Any] = {}
+        self._bytes = 0
+
+    @property
+    def name(self) -> str:
+        """The embedder's."""
+        return self._inner.name
+
+    @property
+    def nbytes(self) -> int:
+        """The memory held, in bytes."""
+        return self._bytes
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """One row a text; only new texts are asked for."""
+        fresh = list(dict.fromkeys(text for text in texts if text not in self._known))
+        if fresh:
+            made = self._inner.embed(fresh)
+            self._known.update(zip(fresh, made, strict=True))
+            self._bytes += made.nbytes + sum(map(len, fresh))
+        return np.stack([self._known[text] for text in texts])

@@ -1,8 +1,9 @@
 """Embeddings of any provider LiteLLM speaks to; keys and addresses come from its environment."""
 
 import random
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -11,9 +12,53 @@ from contextrender_bridge.base.spans import span
 
 from engine.history.vectors import Vectors, unit
 from engine.models.answers import Answer, answer_of
-from engine.models.breaker import CircuitBreaker
 from engine.models.providers import input_limit, litellm
 from engine.text.tokens import counter_for, well_formed
+
+
+class CircuitBreaker:
+    """After a failure refuses calls for `cooldown` seconds, then lets one through as a trial.
+
+    Thread-safe. `clock` gives seconds and never goes back.
+    """
+
+    def __init__(self, cooldown: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._cooldown = cooldown
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._retry_at: float | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the last call failed."""
+        return self._retry_at is not None
+
+    @property
+    def refuses(self) -> bool:
+        """Whether a call would be refused now."""
+        with self._lock:
+            return self._retry_at is not None and self._clock() < self._retry_at
+
+    def allow(self) -> bool:
+        """Whether a call may be made now; a trial keeps other callers out for `cooldown`."""
+        with self._lock:
+            if self._retry_at is None:
+                return True
+            if self._clock() < self._retry_at:
+                return False
+            self._retry_at = self._clock() + self._cooldown
+            return True
+
+    def succeed(self) -> None:
+        """Records a success: calls are allowed again."""
+        with self._lock:
+            self._retry_at = None
+
+    def fail(self) -> None:
+        """Records a failure: calls are refused for `cooldown` seconds from now."""
+        with self._lock:
+            self._retry_at = self._clock() + self._cooldown
+
 
 BATCH_TEXTS: Final = 128
 BATCH_TOKENS: Final = 200_000

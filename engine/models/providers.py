@@ -12,8 +12,7 @@ from typing import Any
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.installing import how_to_install
 from contextrender_bridge.base.settings import set_for_library
-
-from engine.costs import Usage
+from contextrender_bridge.base.usage import Usage
 
 set_for_library("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
@@ -65,6 +64,6 @@ def usage_of(response: Any) -> Usage:
     """The tokens a chat completion reports; none where it reports nothing."""
     usage = response.get("usage") or {}
     return Usage(
-        prompt=int(usage.get("prompt_tokens") or 0),
+        fresh=int(usage.get("prompt_tokens") or 0),
         output=int(usage.get("completion_tokens") or 0),
     )

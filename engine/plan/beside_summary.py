@@ -4,7 +4,7 @@ from typing import Final
 
 from engine.plan.retained import Retained, retain_text
 from engine.plan.view import View, everything
-from engine.text.head_and_tail import excerpt
+from engine.text.excerpt import excerpt
 from engine.text.tokens import MESSAGE_OVERHEAD
 
 TASK_SHARE: Final = 0.2

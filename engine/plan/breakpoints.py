@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from engine.history.replacement import Replacement
+from engine.history.frozen import Replacement
 from engine.plan.choice import Choice
 from engine.plan.text_cap import sizes_of
 

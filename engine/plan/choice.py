@@ -5,9 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.history.frozen import Added
-from engine.history.kept_text import KeptText
-from engine.history.replacement import Replacement
+from engine.history.frozen import Added, KeptText, Replacement
 from engine.plan.marking import excerpt_of
 from engine.plan.moment import Moment
 from engine.plan.text_cap import sizes_of

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from engine.history.replacement import Replacement
+from engine.history.frozen import Replacement
 from engine.text.tokens import CALL_OVERHEAD, TokenCounter, json_text
 from engine.text.transcript import Json
 

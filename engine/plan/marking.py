@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
-from engine.history.replacement import Replacement
+from engine.history.frozen import Replacement
 from engine.plan.left_lines import left_out
 from engine.plan.moment import Moment
 from engine.plan.view import View

@@ -8,9 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.history.frozen import KeptText, Replacement
 from engine.history.history import NO_CALL
-from engine.history.kept_text import KeptText
-from engine.history.replacement import Replacement
 from engine.history.tracking import Tracking
 from engine.plan.view import View
 

@@ -6,7 +6,7 @@ The newest turn's always, and before all others (docs/policies.md, Newest first)
 from collections.abc import Sequence
 from typing import Final
 
-from engine.history.replacement import Replacement
+from engine.history.frozen import Replacement
 from engine.plan.choice import Choice
 from engine.plan.cut_calls import cut_call
 from engine.plan.density import Density

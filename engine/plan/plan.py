@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.costs import NOTHING_USED, Usage
-from engine.history.frozen import Added
+from contextrender_bridge.base.usage import NOTHING_USED, Usage
+
+from engine.history.frozen import Added, Replacement
 from engine.history.history import History
-from engine.history.replacement import Replacement
 from engine.plan.greedy import Floats
 from engine.plan.retained import Retained
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from engine.history.history import History
 from engine.history.vectors import Vectors, unit
-from engine.models.embeddings import Embedder, EmbeddingUnavailable, embed_once
+from engine.models.embeddings import Embedder, embed_once
+from engine.models.litellm_embedder import EmbeddingUnavailable
 from engine.plan.greedy import Floats, cosines
 from engine.plan.retained import TextOf
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from engine.history.history import History
-from engine.text.head_and_tail import excerpt
+from engine.text.excerpt import excerpt
 from engine.text.tokens import MESSAGE_OVERHEAD, TokenCounter
 
 TextOf = Callable[[int], str]

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from engine.history.frozen import Frozen
 from engine.history.tracking import Tracking
 from engine.plan.moment import Moment
-from engine.text.tracked import Ids
+from engine.text.values import Ids
 
 
 def unseen_in(moment: Moment, tracking: Tracking, last: Frozen, wanted: Ids) -> list[int]:

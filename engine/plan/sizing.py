@@ -12,7 +12,7 @@ from engine.history.tracking import Tracking
 from engine.parameters import AUTO
 from engine.plan.moment import Moment
 from engine.plan.shown_tokens import unseen_in
-from engine.text.tracked import Ids
+from engine.text.values import Ids
 
 START: Final[int] = 24_000
 LEAST: Final = 8_000

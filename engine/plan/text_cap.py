@@ -8,8 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.history.kept_text import ALL_TEXT, KeptText
-from engine.history.replacement import Replacement
+from engine.history.frozen import ALL_TEXT, KeptText, Replacement
 from engine.plan.moment import Ints, Moment
 from engine.plan.retained import Retained, excerpts_of
 from engine.text.tokens import MESSAGE_OVERHEAD

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from engine.history.kept_text import KeptText
-from engine.history.replacement import Replacement
+from engine.history.frozen import KeptText, Replacement
 from engine.plan.choice import Choice
 from engine.plan.density import density_of
 from engine.plan.moment import Moment, present

@@ -12,8 +12,8 @@ from typing import Final
 
 from contextrender_bridge.base.errors import InvalidRequest
 
+from engine.history.frozen import Replacement
 from engine.history.history import NO_CALL
-from engine.history.replacement import Replacement
 from engine.models.summaries import Summary
 from engine.plan.plan import Plan
 from engine.plan.retained import Retained

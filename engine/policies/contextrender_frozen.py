@@ -3,9 +3,8 @@
 from dataclasses import replace
 from typing import Final
 
-from engine.history.frozen import Frozen, FrozenTrail, frozen_key
+from engine.history.frozen import Frozen, FrozenTrail, Replacement, frozen_key
 from engine.history.history import History
-from engine.history.replacement import Replacement
 from engine.plan.appending import appended
 from engine.plan.breakpoints import breakpoints_of
 from engine.plan.choice import Choice

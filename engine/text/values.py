@@ -1,6 +1,13 @@
-"""Reusable values: the strings Tool-Flow Analysis follows from result to later use."""
+"""The values of a text: those of Tool-Flow Analysis, those recall follows, and tracked tokens."""
 
 import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.text.text_cache import TextCache
 
 _ESCAPE = re.compile(r"\\[ntr\\]")
 _CANDIDATE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{4,}")
@@ -40,3 +47,62 @@ def extract_words(text: str) -> set[str]:
     """
     words = set(_WORD.findall(unescape(text)))
     return {word for word in words if CAPITAL_OR_UNDERSCORE.search(word)}
+
+
+Ids = NDArray[np.int32]
+
+MOST_BYTES: Final = 4 * 2**20
+
+_END: Final = "\0"
+_RUN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{4,}")
+_RUN_OR_END: Final = re.compile(rf"{_END}|{_RUN.pattern}")
+_BETWEEN: Final = re.compile(r"[.\-]")
+
+
+def tracked_tokens(text: str) -> set[str]:
+    """Values by Tool-Flow Analysis, and the tokens that recall follows."""
+    return set().union(*tracked_runs(text).values())
+
+
+def numbered(ids: Mapping[str, int]) -> TextCache[tuple[Ids, list[str]]]:
+    """The same by number, for texts that call after call shows; and those without a number yet."""
+
+    def read(text: str) -> tuple[Ids, list[str]]:
+        tokens = tracked_tokens(text)
+        known = [number for token in tokens if (number := ids.get(token)) is not None]
+        return np.array(known, np.int32), [token for token in tokens if token not in ids]
+
+    return TextCache(read, MOST_BYTES)
+
+
+def tracked_runs(text: str) -> dict[str, set[str]]:
+    """A text's tracked tokens by the runs of the characters they are made of, for `held_in`."""
+    runs = set(_RUN.findall(unescape(text)))
+    return {run: tokens for run in runs if (tokens := _tokens_of(run))}
+
+
+def held_in(parts: Sequence[str], runs: Mapping[str, set[str]]) -> list[set[str]]:
+    """The tracked tokens of each part of the text that has these runs; one cut in two is in none.
+
+    The parts are read at once: they are many, and short.
+    """
+    found: list[set[str]] = [set()]
+    marked = _END.join(part.replace(_END, " ") for part in parts)
+    for run in _RUN_OR_END.findall(unescape(marked)):
+        if run in runs:
+            found[-1] |= runs[run]
+        elif run == _END:
+            found.append(set())
+    return found
+
+
+def _tokens_of(run: str) -> set[str]:
+    """What `extract_values` and `extract_words` find in a run, at a third of their time."""
+    if run.isalpha() and run[1:].islower():
+        return {run} if len(run) >= SHORTEST and run[0].isupper() else set()
+    words = {word for word in _BETWEEN.split(run) if len(word) >= SHORTEST}
+    found = {word for word in words if CAPITAL_OR_UNDERSCORE.search(word)}
+    value = run.strip("._-")
+    if len(value) >= SHORTEST and not (value.isalpha() and value[1:].islower()):
+        found.add(value)
+    return found

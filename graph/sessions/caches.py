@@ -6,8 +6,8 @@ from typing import Final, Protocol
 from contextrender_bridge.base.settings import current_settings
 
 from engine.history.working_set import WorkingSet
-from engine.lookback.kept import Pasts
 from engine.lookback.measures import linkable_tokens
+from engine.lookback.pasts import Pasts
 
 
 class Cache(Protocol):

@@ -5,8 +5,8 @@ from itertools import islice
 from typing import Any, Final
 from uuid import UUID
 
-from engine.call.facts import CallFact
-from engine.call.rows import Standing
+from engine.call.page import Standing
+from engine.call.record import CallRecord
 from engine.history.branches import ROOT, BranchInfo, owners
 from engine.history.history import History
 from graph.sessions.ids import call_id
@@ -38,7 +38,7 @@ def earlier_call_ids(
     return found
 
 
-def changes(now: CallFact, before: CallFact | None) -> Mapping[str, set[int]]:
+def changes(now: CallRecord, before: CallRecord | None) -> Mapping[str, set[int]]:
     """The results that came into view with a call, in whole or in part, and those that left, by
     the type of the edge that says so."""
     then = Standing.noted(before) if before is not None else NOTHING
@@ -61,9 +61,9 @@ def call_places(
             yield call_id(session, info.number, events, again), messages, again
 
 
-def fact_in(fields: Mapping[str, Any] | None) -> CallFact | None:
+def fact_in(fields: Mapping[str, Any] | None) -> CallRecord | None:
     """What a call's node tells; None where it does not."""
     try:
-        return CallFact.from_json(fields) if fields else None
+        return CallRecord.from_json(fields) if fields else None
     except (KeyError, TypeError, ValueError):
         return None

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID
 
-from engine.call.ledger import total_of
+from engine.call.totals import total_of
 from engine.history.branches import BranchInfo
 from engine.history.history import NO_CALL, History
 from engine.history.stored import append_stored

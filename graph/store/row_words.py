@@ -7,7 +7,7 @@ from typing import Final
 
 WORDS: Final = (
     rb'{"key":"","created_at":1795,"updated_at":1795,"revision":1,"branches":1,"head":0,'
-    rb'"settings":{},"spent":[],"origin":0.0,"copied":[]}'
+    rb'"settings":{},"spent":[]}'
     rb'{"number":0,"parent":-1,"fork_messages":0,"fork_events":0,"messages":2,"events":3,'
     rb'"turns":1,"results":1,"tokens":1,"digest":"","first_digest":""}'
     rb'{"turn":1,"messages":1,"at":1795,"results":1,"budget":6000,"policy":"contextrender",'

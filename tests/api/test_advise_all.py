@@ -7,11 +7,10 @@ import pytest
 from contextrender_bridge.base.wire import Json
 
 from engine.models.embeddings import NoEmbedder
-from evaluation.advice import advise, first_calls, for_agents, session_cases
+from evaluation.advice import Weighing, advise, first_calls, for_agents, session_cases
 from evaluation.in_process import replay_run
 from evaluation.prices import RulePrices
 from evaluation.runs import Run
-from evaluation.weighing import Weighing
 from tests.api.client import Api
 from tests.api.transcripts import agent_run, user
 

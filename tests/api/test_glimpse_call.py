@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from contextrender_bridge.base.wire import Json
 
-from engine.lookback.kept import Pasts
+from engine.lookback.pasts import Pasts
 from tests.api.conftest import User
 from tests.api.test_call_facts import called
 from tests.api.transcripts import agent_run, assistant, call, result, user

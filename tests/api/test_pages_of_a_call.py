@@ -3,7 +3,7 @@
 import pytest
 from contextrender_bridge.base.wire import Json
 
-from engine.call.rows import COLUMNS
+from engine.call.page import COLUMNS
 from tests.api.client import Api
 from tests.api.transcripts import agent_run
 

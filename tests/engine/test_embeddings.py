@@ -10,13 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.models import litellm_embedder
-from engine.models.breaker import CircuitBreaker
-from engine.models.embeddings import (
-    Embedder,
-    EmbeddingUnavailable,
-    LiteLLMEmbedder,
-    load_embedder,
-)
+from engine.models.embeddings import Embedder, load_embedder
+from engine.models.litellm_embedder import CircuitBreaker, EmbeddingUnavailable, LiteLLMEmbedder
 from tests.support.provider_double import (
     ProviderDouble,
     embedding_reply,

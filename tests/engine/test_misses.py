@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from engine.call.render_call import assemble
-from engine.call.request import RenderSettings
-from engine.call.settings_by_turn import SettingsByTurn
+from engine.call.settings import RenderSettings, SettingsByTurn
 from engine.lookback.misses import remedies_of
 from engine.text.tokens import content_text
 from engine.text.transcript import Json

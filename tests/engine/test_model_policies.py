@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from engine.call.explain import explain_results
 from engine.history.history import History
-from engine.models.guideline import GUIDELINE, load_guideline
 from engine.models.summaries import (
+    GUIDELINE,
     MODEL_POLICIES,
     SummariesInMemory,
     SummaryModel,
+    load_guideline,
     summaries_for,
 )
 from engine.text.transcript import Json, check_messages

@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 from contextrender_bridge.base.model_table import window_of
 from contextrender_bridge.base.prices import Prices
+from contextrender_bridge.base.usage import Usage
 
 from engine.call.render_call import render_call
-from engine.call.request import RenderSettings
-from engine.call.settings_by_turn import SettingsByTurn
-from engine.costs import Usage
+from engine.call.settings import RenderSettings, SettingsByTurn
 from engine.history.history import History
-from engine.lookback.kept import SteppedPast
+from engine.lookback.pasts import SteppedPast
 from engine.lookback.spending import spend
 from engine.lookback.steps import Step
 from engine.models.embeddings import load_embedder
@@ -90,7 +89,7 @@ def test_every_step_is_the_rendering_of_its_prefix() -> None:
         assert numbers(step.replaced) == sorted(rendered.plan.replaced)
         assert (step.before, step.after) == (rendered.tokens_before, rendered.tokens_after)
         assert step.messages == position and step.results == len(history.results)
-        assert step.usage.cached <= step.usage.prompt == step.after + step.outside
+        assert step.usage.read <= step.usage.prompt == step.after + step.outside
     assert found[-1].before > SETTINGS.budget
 
 
@@ -102,8 +101,8 @@ def test_costs_are_at_the_prices_of_the_calls_own_models() -> None:
     cheap, dear = (
         reduce(Usage.plus, (step.usage for step in known if step.turn % 2 == odd)) for odd in (1, 0)
     )
-    fresh = dear.prompt - dear.cached
-    expected = (cheap.prompt + 2 * fresh + 0.5 * dear.cached + 8 * dear.output) / 1e6
+    fresh = dear.prompt - dear.read
+    expected = (cheap.prompt + 2 * fresh + 0.5 * dear.read + 8 * dear.output) / 1e6
     assert spent.cost[-1] == pytest.approx(expected)
     assert list(spent.cost) == sorted(spent.cost) and spent.unpriced == 0
     without = spend(mixed, prices)
@@ -114,5 +113,5 @@ def test_costs_are_at_the_prices_of_the_calls_own_models() -> None:
 
 def test_a_whole_history_is_no_larger_than_its_models_window() -> None:
     known = [replace(step, model="gpt-4") for step in steps(past_of(make_run(24, 4)))]
-    large = [replace(step, full=Usage(1_000_000, 900_000, 10)) for step in known]
+    large = [replace(step, full=Usage.of_prompt(1_000_000, 900_000, 10)) for step in known]
     assert spend(large, Prices.of()).fulls == [window_of("gpt-4")] * len(known)

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from engine.call.explain import Row, explain_results
-from engine.history.frozen import FrozenTrail, frozen_key
+from engine.history.frozen import Frozen, FrozenTrail, frozen_key
 from engine.history.history import History
 from engine.parameters import Parameters
 from engine.text.transcript import Json
@@ -61,7 +61,10 @@ def test_what_was_kept_goes_on_as_if_it_had_never_been_away() -> None:
         first, shown = render(messages[:size], 1_500, POLICY, history=live)
         if key not in live.frozen:
             continue
-        kept = FrozenTrail.from_json(json.loads(json.dumps(live.frozen[key].to_json())))
+        stored = (live.frozen[key].answered, live.frozen[key].latest)
+        kept = FrozenTrail(
+            *(Frozen.from_json(json.loads(json.dumps(one.to_json()))) for one in stored)
+        )
         assert kept == live.frozen[key]
         for known in (kept, kept.before(size), kept.before(size - 1), kept.before(size - 30)):
             restarted = History()

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from engine.call.explain import explain_results
-from engine.call.facts import Caller, CallFact, fact_of
-from engine.call.request import LIVE
-from engine.call.rows import Standing
-from engine.history.frozen import NOTHING_YET, Frozen, FrozenTrail
+from engine.call.page import Standing
+from engine.call.record import Caller, CallRecord, record_of
+from engine.call.settings import LIVE
+from engine.history.frozen import Frozen
 from engine.history.history import History
 from engine.parameters import AUTO
 from engine.plan import sizing
@@ -101,8 +101,8 @@ def test_it_follows_from_the_messages_alone() -> None:
     alone = render(messages[:size], AUTO, POLICY)
     assert live[1] == alone[1]
     assert live[0].budget == alone[0].budget
-    trail = FrozenTrail(NOTHING_YET, trail_of(messages, 160_000, 24_000))
-    assert FrozenTrail.from_json(json.loads(json.dumps(trail.to_json()))) == trail
+    frozen = trail_of(messages, 160_000, 24_000)
+    assert Frozen.from_json(json.loads(json.dumps(frozen.to_json()))) == frozen
 
 
 def back_in(shown: list[Json], position: int) -> list[int]:
@@ -139,8 +139,8 @@ def test_what_is_needed_again_comes_back_and_stays_until_something_leaves() -> N
 def test_the_note_of_a_call_tells_its_budget_and_what_came_back() -> None:
     made = calls_of(reading(34, said={29: "function_2_77 again"}))
     rendered = next(rendered for rendered, _ in made if rendered.plan.added)
-    fact = fact_of(rendered, LIVE, 1, 0, Caller())
-    assert CallFact.from_json(json.loads(json.dumps(fact.to_json()))) == fact
+    fact = record_of(rendered, LIVE, 1, 0, Caller())
+    assert CallRecord.from_json(json.loads(json.dumps(fact.to_json()))) == fact
     assert fact.budget == rendered.budget
     assert fact.to_json()["budget"] == "auto"
     assert Standing.noted(fact) == Standing.of(rendered)

@@ -7,8 +7,8 @@ from typing import Any
 
 import jaclang  # noqa: F401  registers the importer of .jac modules
 import pytest
+from contextrender_bridge.base.usage import Usage
 
-from engine.costs import Usage
 from engine.models.summaries import SummaryFailed
 from engine.text.tokens import counter_for
 from tests.support.provider_double import ProviderDouble, chat_reply, failure, provider
@@ -57,7 +57,7 @@ def test_typed_slots_become_notes_under_headings(double: ProviderDouble) -> None
         "Unresolved questions:",
         "- Which port is meant?",
     ]
-    assert used == Usage(prompt=1, output=1)
+    assert used == Usage(fresh=1, output=1)
     (request,) = double.requests
     asked = prompt(request)
     for part in ("verbatim", "/srv/app.toml", "/etc/hosts", "identifiers and error strings", "200"):
@@ -100,7 +100,7 @@ def test_a_long_history_is_read_in_pieces_that_continue_each_other(double: Provi
     count = len(double.requests)
     assert count > 1
     assert text == f"Decisions:\n- Piece {count} read."
-    assert used == Usage(prompt=count, output=count)
+    assert used == Usage(fresh=count, output=count, calls=count)
     prompts = [prompt(request) for request in double.requests]
     assert "row_0 value" in prompts[0]
     assert "- Begin." in prompts[0]

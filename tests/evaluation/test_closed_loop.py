@@ -8,14 +8,13 @@ from contextrender_bridge.base.wire import Json
 
 from engine.models.embeddings import NoEmbedder
 from engine.text.tokens import counter_for
+from evaluation.billing import AnthropicCache, OpenAICache, Prompts
 from evaluation.bootstrap import Bootstrap
-from evaluation.cache import ScoreCache
-from evaluation.caches import AnthropicCache, OpenAICache
 from evaluation.cases import Case, cases_of
 from evaluation.closed_loop import replay_in_closed_loop
 from evaluation.in_process import replay_run
-from evaluation.prompts import Prompts
 from evaluation.runs import Run
+from evaluation.score_cache import ScoreCache
 from evaluation.scores import LoopScore, Prompt
 from evaluation.workers import replay_runs
 
@@ -79,7 +78,7 @@ def test_an_agent_that_sees_everything_makes_the_recorded_calls() -> None:
         openai.bill(units)
         anthropic.bill(units)
     whole = sum(COUNTER.message(m) for history in blind.asked for m in history)
-    assert score.bills["openai"].tokens == score.bills["anthropic_end"].tokens == whole
+    assert score.bills["openai"].prompt == score.bills["anthropic_end"].prompt == whole
 
 
 def test_a_value_out_of_view_is_fetched_again_before_the_step() -> None:
@@ -141,7 +140,7 @@ def test_a_policy_that_hides_what_is_needed_pays_for_it() -> None:
     assert prune.loop is not None
     assert full.loop is not None
     assert (prune.loop.refetched, prune.loop.without) == (1, 0)
-    assert prune.loop.bills["openai"].tokens > prune.bills["openai"].tokens
+    assert prune.loop.bills["openai"].prompt > prune.bills["openai"].prompt
     assert (full.loop.refetched, full.loop.without) == (0, 0)
     assert full.loop.bills == full.bills
     assert full.loop.output == full.sent.output

@@ -4,22 +4,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from contextrender_bridge.base.usage import NOTHING_USED, Usage
 from contextrender_bridge.base.wire import Json
 
-from engine.costs import Usage
 from engine.models import summaries
 from engine.models.embeddings import NoEmbedder
 from engine.text.tokens import counter_for
-from evaluation.cache import ScoreCache
-from evaluation.caches import Billed
+from evaluation.billing import Prompts
 from evaluation.cases import Case, cases_of
-from evaluation.figures import FIGURES
+from evaluation.figures import FIGURES, Sums, columns_of
 from evaluation.in_process import replay_run
 from evaluation.prices import RulePrices, price_of
-from evaluation.prompts import Prompts
 from evaluation.runs import Run
+from evaluation.score_cache import ScoreCache
 from evaluation.scores import CaseScore, RunScore
-from evaluation.sums import Sums, sums_of
 from evaluation.workers import replay_runs
 
 
@@ -27,14 +25,14 @@ def score_of(
     sent: Usage, full: Usage, own: Usage | None = None, *, over: bool = True, task: str = ""
 ) -> RunScore:
     """A run with one call, of which only the tokens are told."""
-    case = CaseScore(Case("prune", 100), sent=sent, own=own or Usage())
+    case = CaseScore(Case("prune", 100), sent=sent, own=own or NOTHING_USED)
     case.recall.add_invocation(200 if over else 50, 80, 100)
     return RunScore("run", "", "", [case], task, full)
 
 
 def sums_over(*runs: RunScore) -> Sums:
-    each = [sums_of(run, run.cases[0], RulePrices()) for run in runs]
-    return Sums(np.sum(each, axis=0))
+    each = [columns_of(run, run.cases[0], RulePrices()) for run in runs]
+    return Sums({name: np.array(sum(one[name] for one in each)) for name in each[0]})
 
 
 def value(name: str, sums: Sums) -> float:
@@ -47,8 +45,8 @@ def test_the_papers_cost_by_hand() -> None:
     # token costs 2 * 0.2 + 0.5 * 0.8 = 0.8 millionths. Policy: 0.8 * 300,000 + 8 * 10,000 +
     # 0.13 * 100,000 = 240,000 + 80,000 + 13,000 millionths of a dollar.
     run = score_of(
-        Usage(300_000, 50_000, 10_000),
-        Usage(1_000_000, 800_000, 10_000),
+        Usage.of_prompt(300_000, 50_000, 10_000),
+        Usage.of_prompt(1_000_000, 800_000, 10_000),
         Usage(embedded=100_000),
     )
     sums = sums_over(run)
@@ -61,8 +59,8 @@ def test_the_papers_cost_by_hand() -> None:
 
 def test_a_policys_own_model_calls_are_paid_for() -> None:
     # 40 tokens read at the full input price and 5 written at four times that price.
-    own = Usage(prompt=40, output=5)
-    sums = sums_over(score_of(Usage(300, 100, 9), Usage(1_000, 800, 9), own))
+    own = Usage(fresh=40, output=5)
+    sums = sums_over(score_of(Usage.of_prompt(300, 100, 9), Usage.of_prompt(1_000, 800, 9), own))
     assert value("prompt_cost_10", sums) == pytest.approx((200 + 10 + 40 + 20) / (200 + 80))
     price = 2 * 0.2 + 0.5 * 0.8
     assert value("cost_dollars", sums) == pytest.approx((price * 340 + 8 * 14) / 1e6)
@@ -72,9 +70,9 @@ def test_a_policys_own_model_calls_are_paid_for() -> None:
 def test_provider_bills_by_hand() -> None:
     # A model's own price: dollars for a million tokens.
     price = price_of("gpt-4o")
-    mine = Billed(plain=300_000, read=100_000)
-    full = Billed(plain=200_000, read=1_800_000)
-    run = score_of(Usage(output=10_000), Usage(output=10_000), Usage(prompt=1_000, output=500))
+    mine = Usage(fresh=300_000, read=100_000)
+    full = Usage(fresh=200_000, read=1_800_000)
+    run = score_of(Usage(output=10_000), Usage(output=10_000), Usage(fresh=1_000, output=500))
     run.model = "gpt-4o"
     run.cases[0].bills["openai"], run.full_bills["openai"] = mine, full
     sums = sums_over(run)
@@ -142,7 +140,7 @@ def test_full_history_costs_what_full_history_costs() -> None:
     counter = counter_for(None)
     whole = [counter.message(message) for message in RUN.messages]
     assert run.full.prompt == whole[0] + sum(whole[:3]) + sum(whole[:5])
-    assert run.full.cached == whole[0] + sum(whole[:3])
+    assert run.full.read == whole[0] + sum(whole[:3])
     assert run.full.output == whole[1] + whole[3] + whole[5]
     sums = sums_over(run)
     assert value("cost_relative", sums) == value("prompt_cost_10", sums) == 1
@@ -152,18 +150,18 @@ def test_a_policys_model_is_counted_and_a_failed_one_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_MODEL", "scripted")
-    monkeypatch.setattr(summaries, "_write", lambda *_: ("OWNER_A.", Usage(50, 0, 7)))
+    monkeypatch.setattr(summaries, "_write", lambda *_: ("OWNER_A.", Usage.of_prompt(50, 0, 7)))
     cases = cases_of("compact,prune", "160")
     run = Run("long", "", "", [*RUN.messages[:-1], *RUN.messages[3:]])
     kept = ScoreCache(tmp_path)
     (score,) = replay_runs([run], cases, 1, lambda _: None, kept)
     compacted, pruned = score.cases
     assert compacted.own.prompt == 50 * (compacted.own.output // 7) > 0
-    assert (compacted.warned, pruned.own) == (0, Usage())
+    assert (compacted.warned, pruned.own) == (0, NOTHING_USED)
     assert kept.missing(run, cases) == []
 
     def fail(*_: object) -> None:
-        raise summaries.SummaryFailed("it is down", Usage(3, 0, 0))
+        raise summaries.SummaryFailed("it is down", Usage.of_prompt(3, 0, 0))
 
     monkeypatch.setattr(summaries, "_write", fail)
     monkeypatch.setenv("CONTEXTRENDER_MODEL", "another")

@@ -43,7 +43,6 @@ def test_live_is_a_case_of_its_own() -> None:
     assert (plain.live, live.live) == (False, True)
     assert live.name == "prune:live=1"
     assert live.changed == {}
-    assert all(case.live for case in cases_of("prune,full", "6000,12000", ["live=1"]))
 
 
 def test_after_a_pause_that_no_cache_outlives_all_is_selected_anew() -> None:

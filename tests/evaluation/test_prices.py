@@ -8,9 +8,9 @@ import pytest
 from contextrender_bridge.base import shipped
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.prices import price_from
+from contextrender_bridge.base.usage import Usage
 
 from bench.shipped import TABLE, installed, litellms, prices, tiktokens
-from evaluation.caches import Billed
 from evaluation.prices import DEFAULTS, RulePrices, cost_of, price_of
 
 LOCKED = (Path(__file__).resolve().parents[2] / "requirements" / "lock.txt").read_text()
@@ -35,7 +35,7 @@ def test_what_is_shipped_is_the_installed_litellms() -> None:
 
 def test_what_calls_cost_by_hand() -> None:
     price = price_from({"input": 2, "cached": 0.5, "written": 2.5, "output": 8})
-    billed = Billed(plain=100_000, read=400_000, written=200_000)
+    billed = Usage(fresh=100_000, read=400_000, written=200_000)
     assert cost_of(price, billed) == pytest.approx(0.2 + 0.2 + 0.5)
     assert cost_of(price, billed, 10_000) == pytest.approx(0.9 + 0.08)
 

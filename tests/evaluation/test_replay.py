@@ -1,4 +1,4 @@
-"""`contextrender replay`: reading runs, measuring them, and the same figures by every road."""
+"""`contextrender replay`: reading runs, and measuring them."""
 
 import gzip
 import json
@@ -6,24 +6,21 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli import main
-from contextrender_bridge.client import ContextRender
-from contextrender_bridge.local_service import temporary_service
 
-from engine.models.embeddings import NoEmbedder, load_embedder
+from engine.models.embeddings import NoEmbedder
 from engine.text.tokens import counter_for
 from evaluation import export
 from evaluation.bootstrap import Bootstrap
 from evaluation.cases import Case
 from evaluation.demo import SHIPPED
 from evaluation.in_process import replay_run
-from evaluation.over_http import HttpReplay
 from evaluation.runs import Run, read_runs
 from evaluation.scores import Prompt, RunScore, Turn, turns_of
 from evaluation.workers import replay_runs
@@ -181,34 +178,6 @@ def test_the_figures_do_not_depend_on_the_number_of_workers(shipped: Run) -> Non
     assert sum(done) == 2 * len(CASES) * sum(run.invocations for run in runs)
 
 
-@pytest.fixture(scope="module")
-def client() -> Iterator[ContextRender]:
-    with temporary_service() as own, ContextRender(own.url, own.token) as client:
-        yield client
-
-
-def without_times(score: RunScore) -> Json:
-    return figures_of([score])
-
-
-@pytest.mark.slow
-def test_http_gives_the_same_figures(client: ContextRender, shipped: Run) -> None:
-    replay = HttpReplay(client)
-    over_http = replay.replay_run(shipped, CASES)
-    in_process = replay_run(shipped, CASES, load_embedder("wordllama"))
-    assert without_times(over_http) == without_times(in_process)
-    listed = {entry["session"] for entry in client.list_sessions()["sessions"]}
-    assert listed == set(over_http.sessions)
-    replay.forget()
-    assert client.list_sessions()["sessions"] == []
-
-
-def test_a_run_the_server_refuses_is_named(client: ContextRender) -> None:
-    run = run_of(user("cut \ud83d"), said("hm"), id="odd")
-    with pytest.raises(CommandError, match="run 'odd', call 1: "):
-        HttpReplay(client).replay_run(run, CASES)
-
-
 def test_the_command_prints_tables_and_writes_json(
     tmp_path: Path, write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -250,25 +219,6 @@ def test_a_wrong_option_is_a_sentence(
     path = write({"id": "a", "messages": SMALL.messages})
     assert main(["replay", str(path), *arguments]) == 1
     assert f"contextrender: {sentence}" in capsys.readouterr().err
-
-
-def test_the_command_goes_through_the_server_that_is_named(
-    client: ContextRender,
-    write: Write,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    path = write({"id": "a", "messages": SMALL.messages})
-    monkeypatch.setenv("CONTEXTRENDER_URL", client.url)
-    monkeypatch.setenv("CONTEXTRENDER_TOKEN", "wrong")
-    assert main(["replay", str(path), "--http"]) == 1
-    assert "(unauthorized)" in capsys.readouterr().err
-    token = client._core.token
-    monkeypatch.setenv("CONTEXTRENDER_TOKEN", token)
-    before = client.list_sessions()["sessions"]
-    assert main(["replay", str(path), "--http"]) == 0
-    assert "round trip" in capsys.readouterr().out
-    assert client.list_sessions()["sessions"] == before
 
 
 @pytest.mark.slow

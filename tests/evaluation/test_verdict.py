@@ -8,7 +8,7 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli import main
 
 from engine.parameters import AUTO
-from evaluation import scoring
+from evaluation import scores
 from evaluation.advice import BUDGETS, advise, advise_on_session
 from evaluation.bootstrap import Estimate
 from evaluation.cases import Case, cases_of
@@ -62,7 +62,7 @@ def test_the_live_default_is_advised_where_it_is_among_them() -> None:
 def test_full_history_is_billed_within_the_models_window(monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_run(1)
     whole = advise([run], cases_of("contextrender_frozen", "auto"), RulePrices()).options[0]
-    monkeypatch.setattr(scoring, "window_of", lambda _: 9_000)
+    monkeypatch.setattr(scores, "window_of", lambda _: 9_000)
     capped = advise([run], cases_of("contextrender_frozen", "auto"), RulePrices()).options[0]
     assert capped.full_dollars < 0.8 * whole.full_dollars
 

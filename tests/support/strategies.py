@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from engine.call.render_call import Rendered, assemble, render_call
 from engine.history.history import History
-from engine.history.vectors import encode_vector
-from engine.models.embeddings import Vectors
+from engine.history.vectors import Vectors, encode_vector
 from engine.models.summaries import Summaries
 from engine.parameters import Parameters
 from engine.pins import NO_PINS, Pins

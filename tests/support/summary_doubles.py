@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from engine.costs import Usage
+from contextrender_bridge.base.usage import Usage
+
 from engine.models.summaries import Summaries, SummariesInMemory, SummaryFailed, SummaryStore, Way
 from engine.text.tokens import counter_for
 
@@ -20,9 +21,9 @@ class Script:
     def __call__(self, way: Way, earlier: str, text: str) -> tuple[str, Usage]:
         self.asked.append((way, earlier, text))
         if self.fails:
-            raise SummaryFailed("the script says no", Usage(prompt=7))
+            raise SummaryFailed("the script says no", Usage(fresh=7))
         written = counter_for(None).cut(self.text_of(way, earlier, text), way.limit)
-        return written, Usage(prompt=100, output=10)
+        return written, Usage(fresh=100, output=10)
 
 
 def scripted(

@@ -93,7 +93,7 @@ export interface BeyondHole {
 /**
  * A branch's own messages, and when each was recorded (seconds since 1970). `calls` tell by the `position`
  * of its answer (which the last one may still wait for) what each model call was shown, with which settings,
- * and what its provider said of it (`engine.call.facts`). `messages` end where one is lost; those that are whole behind
+ * and what its provider said of it (`engine.call.record`). `messages` end where one is lost; those that are whole behind
  * it are `beyond`.
  */
 export interface ExportedBranch {
@@ -107,14 +107,13 @@ export interface ExportedBranch {
 }
 
 /**
- * A whole session as plain values, to be kept or imported elsewhere. `origin` is the `created_at` of the
- * first session that it is a copy of, 0 of none; `damaged` says in a sentence what the store lost of it.
+ * A whole session as plain values, to be kept or imported elsewhere. `damaged` says in
+ * a sentence what the store lost of it.
  */
 export interface ExportView {
   format: string;
   session: string;
   created_at: number;
-  origin: number;
   settings: Record<string, unknown>;
   head: number;
   branches: ExportedBranch[];
@@ -132,7 +131,7 @@ export interface SyncView {
 }
 
 /**
- * What a session's answered calls came to when they were made (`engine.call.ledger`): prompt tokens with
+ * What a session's answered calls came to when they were made (`engine.call.totals`): prompt tokens with
  * the whole history, at most the model's window (`full`), and of what was sent; results that answers drew
  * on, and those of them that they had complete; the models that were called, and dollars at their prices (None: no call has one). No calls: they were only recorded, or not answered yet.
  */

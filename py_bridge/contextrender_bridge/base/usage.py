@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
 
 from contextrender_bridge.base import wire
 
@@ -14,7 +14,8 @@ class Usage:
     """Tokens of one model call as they are billed, or their sums over some `calls`.
 
     `fresh` is what the cache had no part in, `read` came from it, `written` was put there
-    (`written_long` for an hour; the others for minutes), `output` is what the model wrote.
+    (`written_long` for an hour; the others for minutes), `output` is what the model wrote,
+    `embedded` what was embedded for it.
     """
 
     model: str = ""
@@ -24,11 +25,26 @@ class Usage:
     written_long: int = 0
     output: int = 0
     calls: int = 1
+    embedded: int = 0
+
+    @classmethod
+    def of_prompt(cls, prompt: int, read: int = 0, output: int = 0, embedded: int = 0) -> Usage:
+        """Of a call with so many prompt tokens, of which the cache had `read`."""
+        return cls(fresh=prompt - read, read=read, output=output, embedded=embedded)
+
+    def plus(self, other: Usage) -> Usage:
+        """The sum of both, for this one's model."""
+        names = [field.name for field in fields(self) if field.name != "model"]
+        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return replace(self, **sums)
 
     @property
     def prompt(self) -> int:
         """All of the prompt."""
         return self.fresh + self.read + self.written + self.written_long
+
+
+NOTHING_USED: Final = Usage(calls=0)
 
 
 def read_usage(kind: str, body: bytes) -> Usage | None:

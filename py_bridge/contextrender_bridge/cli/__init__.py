@@ -54,10 +54,12 @@ GROUPS = {
         "audit": Subcommand(
             "say what your runs cost, and could have", f"{HERE}.audit.command", server=True
         ),
-        "advise": Subcommand("recommend a policy and a budget", "evaluation.advise", server=True),
-        "replay": Subcommand("measure policies on runs", "evaluation.command", server=True),
-        "eval": Subcommand("write a whole report on runs", "evaluation.evaluate", server=True),
-        "demo": Subcommand("start the service and replay runs", "evaluation.demo", server=True),
+        "advise": Subcommand(
+            "recommend a policy and a budget", "evaluation.advise_command", server=True
+        ),
+        "replay": Subcommand("measure policies on runs", "evaluation.replay_command", server=True),
+        "eval": Subcommand("write a whole report on runs", "evaluation.eval_command", server=True),
+        "demo": Subcommand("replay a recorded run", "evaluation.demo", server=True),
         "price": Subcommand("show or set a model's price", f"{HERE}.cli.price"),
     },
     "Operate": {

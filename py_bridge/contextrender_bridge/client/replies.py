@@ -106,7 +106,7 @@ class BeyondHole(TypedDict):
 class ExportedBranch(TypedDict):
     """A branch's own messages, and when each was recorded (seconds since 1970). `calls` tell by
     the `position` of its answer (which the last one may still wait for) what each model call was
-    shown, with which settings, and what its provider said of it (`engine.call.facts`).
+    shown, with which settings, and what its provider said of it (`engine.call.record`).
     `messages` end where one is lost; those that are whole behind it are `beyond`.
     """
 
@@ -120,15 +120,13 @@ class ExportedBranch(TypedDict):
 
 
 class ExportView(TypedDict):
-    """A whole session as plain values, to be kept or imported elsewhere. `origin` is the
-    `created_at` of the first session that it is a copy of, 0 of none; `damaged` says in a
+    """A whole session as plain values, to be kept or imported elsewhere. `damaged` says in a
     sentence what the store lost of it.
     """
 
     format: str
     session: str
     created_at: float
-    origin: float
     settings: Json
     head: int
     branches: list[ExportedBranch]
@@ -147,7 +145,7 @@ class SyncView(TypedDict):
 
 
 class CountedView(TypedDict):
-    """What a session's answered calls came to when they were made (`engine.call.ledger`): prompt
+    """What a session's answered calls came to when they were made (`engine.call.totals`): prompt
     tokens with the whole history, at most the model's window (`full`), and of what was sent;
     results that answers drew on, and those of them that they had complete; the models that were
     called, and dollars at their prices (None: no call has one). No calls: they were only

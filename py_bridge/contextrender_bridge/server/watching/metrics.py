@@ -17,9 +17,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from prometheus_client.values import MutexValue, ValueClass
 
-from engine.call.copied import counted_once
-from engine.call.ledger import Sums
-from engine.lookback.saved import add_rows
+from engine.call.totals import Sums, add_rows
 from graph.sessions.caches import CACHES
 from graph.sessions.owned import all_spent
 from graph.store.base import Store
@@ -63,7 +61,7 @@ class Counted(Collector):
 
     def _read(self) -> dict[tuple[str, str, str], Sums]:
         found: dict[tuple[str, str, str], Sums] = {}
-        for (_, _, *key), sums in add_rows(counted_once(all_spent(self._store))).items():
+        for (_, _, *key), sums in add_rows(all_spent(self._store)).items():
             model, policy, sent = key
             model = model if model_row(model) else OTHER
             known = found.get((model, policy, sent))

@@ -6,8 +6,8 @@ from typing import Any, Final, Self
 
 from contextrender_bridge.base.errors import InvalidRequest
 
-from engine.call.facts import CallFact
 from engine.call.rebuilt import Rebuilt
+from engine.call.record import CallRecord
 from engine.call.render_call import Rendered
 from engine.call.runs import numbers_in
 from engine.plan.plan import Plan
@@ -31,10 +31,10 @@ class Standing:
         return cls(frozenset(rendered.plan.taken), _in_part(rendered.plan))
 
     @classmethod
-    def noted(cls, fact: CallFact) -> Self:
+    def noted(cls, record: CallRecord) -> Self:
         """That of a call that was noted."""
-        shown, back = frozenset(numbers_in(fact.shown)), frozenset(numbers_in(fact.back))
-        return cls(shown, frozenset(numbers_in(fact.replaced)) | back - shown)
+        shown, back = frozenset(numbers_in(record.shown)), frozenset(numbers_in(record.back))
+        return cls(shown, frozenset(numbers_in(record.replaced)) | back - shown)
 
     def differing(self, other: Self) -> set[int]:
         """The results that stood otherwise in another prompt."""

@@ -2,7 +2,7 @@
 
 Without --policy these are all policies that call no model.
 
-The folder of `--out` then has report.html, figures.json, figures.csv, plots/ and scores/. If the
+The folder of `--out` then has report.html, figures.json, figures.csv and scores/. If the
 command is stopped, the same command goes on from scores/.
 """
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 from engine.models.summaries import MODEL_POLICIES
 from engine.policies import POLICIES
-from evaluation.command import add_replay_arguments
-from evaluation.command import run as replay
+from evaluation.replay_command import add_replay_arguments
+from evaluation.replay_command import run as replay
 
 BUDGETS = "6000,12000,24000,48000"
 OUT = Path("eval-report")
@@ -34,10 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Replays, prints the tables and writes the folder."""
     out: Path = args.out
-    args.http = False
     args.resume = out / "scores"
     args.json, args.csv = out / "figures.json", out / "figures.csv"
-    args.plot, args.report = out / "plots", out / "report.html"
+    args.report = out / "report.html"
     named = {policy.partition(":")[0].partition("@")[0] for policy in args.policy.split(",")}
     if not args.compare:
         args.compare = [[name, PAPER] for name in OURS if {name, PAPER} <= named]

@@ -1,4 +1,4 @@
-"""A noted call, from its fact, the uses that followed and the texts, without rendering.
+"""A noted call, from its record, the uses that followed and the texts, without rendering.
 
 Only where a text that stood in view cannot be told (an excerpt, a text cut short) is it made anew.
 """
@@ -9,10 +9,11 @@ from bisect import bisect_left
 from collections.abc import Set
 from dataclasses import dataclass
 
-from engine.call.facts import CallFact
-from engine.call.rows import Standing
+from contextrender_bridge.base.usage import Usage
+
+from engine.call.page import Standing
+from engine.call.record import CallRecord
 from engine.call.runs import numbers_in, runs
-from engine.costs import Usage
 from engine.lookback.misses import Lack, lacks_at, unseen_in
 from engine.lookback.past import Past
 from engine.lookback.pausing import pause
@@ -77,14 +78,14 @@ class Kept:
     always: frozenset[int]
 
 
-def kept_texts(past: Past, messages: int, fact: CallFact) -> Kept | None:
+def kept_texts(past: Past, messages: int, record: CallRecord) -> Kept | None:
     """The texts that a call showed; None if some were cut short.
 
     Whole oldest turns leave first (`engine/plan/retained.py`), so their tokens tell which.
     """
     whole, totals = past.whole, past.text_totals
     always = frozenset([*range(whole.leading_system), whole.first_user, past.user_before(messages)])
-    left = totals[messages] - fact.outside - fact.retained
+    left = totals[messages] - record.outside - record.retained
     if not left:
         return Kept(messages, 0, frozenset())
     early = sorted(position for position in always if 0 <= position < messages)
@@ -96,77 +97,77 @@ def kept_texts(past: Past, messages: int, fact: CallFact) -> Kept | None:
     return None
 
 
-def noted_step(past: Past, stated: Stated, turn: int, fact: CallFact) -> Step:
-    """The call before a turn, as its fact tells it."""
+def noted_step(past: Past, stated: Stated, turn: int, record: CallRecord) -> Step:
+    """The call before a turn, as its record tells it."""
     pause()
     messages = past.messages_before(turn)
     assert messages is not None
-    in_view, needed = fact.in_view, past.needed_at(turn)
+    in_view, needed = record.in_view, past.needed_at(turn)
     before = past.total_before(turn - 1)
     output = past.output_of(turn)
     return Step(
         turn,
         messages,
-        fact.results,
-        fact.before,
-        fact.after,
-        fact.outside,
-        fact.retained,
-        fact.shown,
-        runs(Standing.noted(fact).replaced),
+        record.results,
+        record.before,
+        record.after,
+        record.outside,
+        record.retained,
+        record.shown,
+        runs(Standing.noted(record).replaced),
         needed,
         sum(result in in_view for result in needed),
-        _lacks(past, stated, turn, messages, fact, in_view),
-        Usage(fact.prompt, fact.shared, output, fact.embedded),
-        Usage(fact.full, before, output),
-        fact.budget,
-        fact.faulted,
-        fact.model,
+        _lacks(past, stated, turn, messages, record, in_view),
+        Usage.of_prompt(record.prompt, record.shared, output, record.embedded),
+        Usage.of_prompt(record.full, before, output),
+        record.budget,
+        record.faulted,
+        record.model,
     )
 
 
 def _lacks(
-    past: Past, stated: Stated, turn: int, messages: int, fact: CallFact, in_view: Set[int]
+    past: Past, stated: Stated, turn: int, messages: int, record: CallRecord, in_view: Set[int]
 ) -> tuple[Lack, ...]:
     def unseen(values: set[str]) -> set[str]:
-        out = _unseen(past, stated, values, messages, fact)
-        if out is None and _had_all(past, turn, fact) and not any(map(stated.said_first, values)):
+        out = _unseen(past, stated, values, messages, record)
+        if out is None and _had_all(past, turn, record) and not any(map(stated.said_first, values)):
             return set()
         if out is not None:
             return out
-        rendered = past.render(past.history_before(messages), fact.settings)
+        rendered = past.render(past.history_before(messages), record.settings)
         return unseen_in(past, rendered, values)
 
     return lacks_at(past, turn, in_view, unseen)
 
 
-def _had_all(past: Past, turn: int, fact: CallFact) -> bool:
+def _had_all(past: Past, turn: int, record: CallRecord) -> bool:
     """Whether the call after it says that this turn missed nothing: what it follows has all values
     that a result said first.
 
     Only where both went on from what was shown before, in one way, with all of the text, and the
     later one did not start anew.
     """
-    messages, after = past.messages_before(turn), past.fact_at(turn + 1)
+    messages, after = past.messages_before(turn), past.record_at(turn + 1)
     return (
         after is not None
         and messages is not None
-        and past.text_totals[messages] == fact.outside + fact.retained
-        and sizes_itself(fact.settings.policy)
-        and after.settings == fact.settings
-        and not (fact.whole or after.whole or after.faulted)
+        and past.text_totals[messages] == record.outside + record.retained
+        and sizes_itself(record.settings.policy)
+        and after.settings == record.settings
+        and not (record.whole or after.whole or after.faulted)
         and (turn + 1) % START_EVERY != 0
     )
 
 
 def _unseen(
-    past: Past, stated: Stated, values: set[str], messages: int, fact: CallFact
+    past: Past, stated: Stated, values: set[str], messages: int, record: CallRecord
 ) -> set[str] | None:
-    """Those of the values that stood nowhere in view; None if a fact cannot tell."""
-    kept = kept_texts(past, messages, fact)
+    """Those of the values that stood nowhere in view; None if a record cannot tell."""
+    kept = kept_texts(past, messages, record)
     if kept is None:
         return None
-    shown, replaced = set(numbers_in(fact.shown)), set(numbers_in(fact.replaced + fact.back))
+    shown, replaced = set(numbers_in(record.shown)), set(numbers_in(record.replaced + record.back))
     stated.grow()
     unseen = {value for value in values if not stated.holds(value, kept, shown | replaced)}
     for result in shown:
@@ -176,7 +177,6 @@ def _unseen(
 
 
 def _held(past: Past, result: int, values: set[str]) -> set[str]:
-    """Those of the values that a result holds."""
     text = past.text_of(past.whole.results.message[result])
     found = {value for value in values if value in text}
     return found & extract_values(text) if found else found

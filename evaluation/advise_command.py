@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from evaluation.advice import BUDGETS, POLICIES, advise
 from evaluation.bootstrap import span
 from evaluation.cases import Case, cases_of
-from evaluation.command import add_what_to_replay
 from evaluation.prices import RulePrices
 from evaluation.progress import progress
+from evaluation.replay_command import add_what_to_replay
 from evaluation.report import console, percent, table
 from evaluation.runs import Run, read_runs
 from evaluation.scores import RunScore
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Replays, and prints the verdict."""
-    cases = cases_of(args.policy, args.budget, args.set)
+    cases = cases_of(args.policy, args.budget)
     prices = RulePrices.parsed(args.price)
     runs = read_runs(args.files, args.limit)
 

@@ -9,7 +9,7 @@ BYTES_A_CHARACTER: Final = 4
 """About what a text and the tokens found in it take together, measured on recorded results."""
 
 
-class KeptByText[T]:
+class TextCache[T]:
     """Calls `function`, and keeps its values with their texts; safe between threads."""
 
     def __init__(self, function: Callable[[str], T], limit: int) -> None:

@@ -9,8 +9,8 @@ from typing import Any, Final, Self
 from contextrender_bridge.base.errors import InvalidRequest
 
 from engine.call.render_call import Rendered
-from engine.call.request import RenderSettings
 from engine.call.runs import numbers_in, packed, runs, unpacked
+from engine.call.settings import RenderSettings
 
 SENT: Final = ("rendered", "whole", "held_out")
 """What went to the model: the rendering, the whole history, or that for comparison's sake."""
@@ -21,7 +21,7 @@ ALWAYS: Final = ("at", "results")
 
 
 @dataclass(slots=True, frozen=True)
-class CallFact:
+class CallRecord:
     """One model call, made `at` that second of 1970's with `results` results recorded.
 
     Tokens `before`, `after` and `outside` are as in `render`, `retained` those of text; `shared`
@@ -83,7 +83,7 @@ class CallFact:
         """The results that the model had complete."""
         return set(numbers_in(self.shown))
 
-    def is_like(self, other: CallFact) -> bool:
+    def is_like(self, other: CallRecord) -> bool:
         """Whether it tells the same of a call made again: what that repeats is not done anew."""
         one, two = (replace(f, at=0, shared=0, embedded=0, billed=None) for f in (self, other))
         return one == two
@@ -188,28 +188,28 @@ class Bill:
         check_sent(sent or SENT[0])
         return cls(messages, tuple(tokens) or None, sent, _short(model), added)
 
-    def on(self, fact: CallFact, *, counted: bool = False) -> CallFact:
-        """The fact with this said of it; one that was `counted` keeps what it was counted under.
+    def on(self, record: CallRecord, *, counted: bool = False) -> CallRecord:
+        """The record with this said of it; one that was `counted` keeps what it was counted under.
 
         What a call that went whole would have been shown is not noted, so it stays whole.
         """
-        fact = replace(fact, added=self.added)
+        record = replace(record, added=self.added)
         if counted:
-            return replace(fact, billed=self.billed)
-        sent = fact.sent if fact.whole and self.sent == SENT[0] else self.sent or fact.sent
-        told = replace(fact, billed=self.billed, sent=sent, model=self.model or fact.model)
+            return replace(record, billed=self.billed)
+        sent = record.sent if record.whole and self.sent == SENT[0] else self.sent or record.sent
+        told = replace(record, billed=self.billed, sent=sent, model=self.model or record.model)
         return told.as_sent()
 
 
-def fact_of(
+def record_of(
     rendered: Rendered, settings: RenderSettings, at: int, shared: int, caller: Caller
-) -> CallFact:
-    """The fact of a rendering, or of the whole history where the caller sends that."""
+) -> CallRecord:
+    """The record of a rendering, or of the whole history where the caller sends that."""
     retained = rendered.plan.retained
     text = retained.tokens
     if caller.sent != SENT[0]:
         text = sum(rendered.view.history.text_tokens) - retained.outside_tokens
-    return CallFact(
+    return CallRecord(
         settings,
         at,
         len(rendered.view.history.results),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.head_and_tail import excerpt
+from engine.text.excerpt import excerpt
 from tests.support.growth import grows_in_proportion
 from tests.support.strategies import COUNTER, VALUES, modest, texts
 

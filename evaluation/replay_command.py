@@ -11,31 +11,24 @@ A policy may have parameters or a budget of its own, as in
 
 import argparse
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
-from contextrender_bridge.base.errors import CommandError, NoCredentials
+from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.installing import how_to_install
-from contextrender_bridge.base.settings import current_settings
-from contextrender_bridge.client import ContextRender
-from contextrender_bridge.local_service import temporary_service
 
-from engine.call.request import DEFAULT_BUDGET
-from engine.models.summaries import MODEL_POLICIES
+from engine.call.settings import DEFAULT_BUDGET
 from evaluation import export, report
-from evaluation.bootstrap import RESAMPLES, Bootstrap
-from evaluation.cache import ScoreCache
+from evaluation.bootstrap import Bootstrap, differences, pairs_of
 from evaluation.cases import Case, cases_of
 from evaluation.compactions import measure_runs
-from evaluation.compare import differences, pairs_of
-from evaluation.over_http import HttpReplay
 from evaluation.prices import DEFAULTS, RulePrices, rule_of
 from evaluation.progress import progress
 from evaluation.runs import Run, read_runs
+from evaluation.score_cache import ScoreCache
 from evaluation.scores import RunScore
 from evaluation.verdict import lengths_of, verdict_on
-from evaluation.workers import Advance, replay_runs
+from evaluation.workers import replay_runs
 
 COMPARED = "contextrender,prune,full"
 
@@ -50,15 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--csv", type=Path, metavar="OUT", help="write the figures, one line a case"
     )
-    parser.add_argument("--plot", type=Path, metavar="DIR", help="write plots, as PNG and SVG")
     parser.add_argument("--report", type=Path, metavar="OUT", help="write all of it as one page")
     parser.add_argument(
         "--resume", type=Path, metavar="DIR", help="keep scores there, and reuse those kept before"
-    )
-    parser.add_argument(
-        "--http",
-        action="store_true",
-        help="through a server: CONTEXTRENDER_URL's, else a new one",
     )
 
 
@@ -69,13 +56,6 @@ def add_what_to_replay(parser: argparse.ArgumentParser, policies: str, budgets: 
     )
     parser.add_argument("--policy", default=policies, metavar="A,B", help="policies (%(default)s)")
     parser.add_argument("--budget", default=budgets, metavar="N,M", help="tokens (%(default)s)")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="set a parameter of every policy; repeatable",
-    )
     parser.add_argument("--limit", type=count, metavar="N", help="replay the first N runs only")
     parser.add_argument(
         "--price",
@@ -86,9 +66,7 @@ def add_what_to_replay(parser: argparse.ArgumentParser, policies: str, budgets: 
         f"{' and '.join(DEFAULTS.values())}), or as openai:input=2,cached=0.5,output=8, dollars "
         "for a million tokens; one for each provider",
     )
-    parser.add_argument(
-        "--workers", type=count, metavar="N", help="processes, without --http (one a processor)"
-    )
+    parser.add_argument("--workers", type=count, metavar="N", help="processes (one a processor)")
 
 
 def add_replay_arguments(parser: argparse.ArgumentParser, policies: str, budgets: str) -> None:
@@ -103,16 +81,6 @@ def add_replay_arguments(parser: argparse.ArgumentParser, policies: str, budgets
         help="paired differences of two policies, as policy or policy@budget; repeatable",
     )
     parser.add_argument(
-        "--resamples",
-        type=count,
-        default=RESAMPLES,
-        metavar="N",
-        help="resamplings for the intervals (%(default)s)",
-    )
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="seed of the resampling (0)"
-    )
-    parser.add_argument(
         "--closed-loop",
         action=argparse.BooleanOptionalAction,
         default=False,
@@ -122,20 +90,16 @@ def add_replay_arguments(parser: argparse.ArgumentParser, policies: str, budgets
 
 def run(args: argparse.Namespace) -> int:
     """Replays the files, prints the tables and writes what was asked for."""
-    if args.http and args.resume:
-        raise CommandError("--resume keeps scores of replays in process, not of --http.")
-    if args.http and args.closed_loop:
-        raise CommandError("--closed-loop replays in process, not through --http.")
-    if args.plot or args.report:
+    if args.report:
         needs_plots()
-    cases = cases_of(args.policy, args.budget, args.set)
+    cases = cases_of(args.policy, args.budget)
     budgets = list(dict.fromkeys(case.budget for case in cases))
-    pairs = pairs_of(args.compare, budgets, args.set)
+    pairs = pairs_of(args.compare, budgets)
     cases = list(dict.fromkeys([*cases, *(case for pair in pairs for case in pair)]))
     prices = RulePrices.parsed(args.price)
     runs = read_runs(args.files, args.limit)
     scores = _scores(args, runs, cases)
-    bootstrap = Bootstrap(scores, args.resamples, args.seed, prices)
+    bootstrap = Bootstrap(scores, prices=prices)
     compared = list(differences(bootstrap, cases, pairs))
     rule = rule_of(run.model for run in runs)
     known = [(case, bootstrap.estimates(index)) for index, case in enumerate(cases)]
@@ -147,21 +111,18 @@ def run(args: argparse.Namespace) -> int:
         export.write_json(told, args.json)
     if args.csv:
         export.write(export.to_csv(scores, bootstrap), args.csv)
-    if args.plot or args.report:
+    if args.report:
         from evaluation.page import page
-        from evaluation.plots import Plotter, write_plots
+        from evaluation.plots import Plotter
 
         plots = Plotter(scores, bootstrap, rule).all()
-        if args.plot:
-            write_plots(plots, args.plot)
-        if args.report:
-            command = f"{args.words[0]} {shlex.join(args.words[1:])}"
-            export.write(page(scores, bootstrap, compared, plots, command, verdict), args.report)
+        command = f"{args.words[0]} {shlex.join(args.words[1:])}"
+        export.write(page(scores, bootstrap, compared, plots, command, verdict), args.report)
     out = report.console()
     out.print(*report.tables(scores, bootstrap, compared), sep="\n")
     if lost is not None:
         out.print(report.compaction_table(lost))
-    out.print(report.notes(scores, bootstrap, args.http))
+    out.print(report.notes(scores, bootstrap))
     return 0
 
 
@@ -181,44 +142,9 @@ def needs_plots() -> None:
         raise CommandError(f"plots need matplotlib: {how_to_install('eval')}.") from None
 
 
-@contextmanager
-def service(*, model: bool = False) -> Iterator[ContextRender]:
-    """A client of the server that CONTEXTRENDER_URL names, else of one for this block only.
-
-    That one may use a `model` if a policy needs it.
-    """
-    if current_settings().url:
-        try:
-            client = ContextRender()
-        except NoCredentials as error:
-            raise CommandError(str(error)) from None
-        with client:
-            yield client
-        return
-    with temporary_service(model=model) as own, ContextRender(own.url, own.token) as client:
-        yield client
-
-
 def _scores(args: argparse.Namespace, runs: Sequence[Run], cases: Sequence[Case]) -> list[RunScore]:
     total = sum(run.invocations for run in runs) * len(cases)
-    if args.http:
-        model = any(case.policy in MODEL_POLICIES for case in cases)
-        with service(model=model) as client, progress("Replaying model calls", total) as advance:
-            return _through(client, runs, cases, advance)
     loop: bool = args.closed_loop
     kept = ScoreCache(args.resume, closed_loop=loop) if args.resume else None
     with progress("Replaying model calls", total) as advance:
         return replay_runs(runs, cases, args.workers, advance, kept, closed_loop=loop)
-
-
-def _through(
-    client: ContextRender, runs: Sequence[Run], cases: Sequence[Case], advance: Advance
-) -> list[RunScore]:
-    replay = HttpReplay(client)
-    scores = []
-    for run in runs:
-        try:
-            scores.append(replay.replay_run(run, cases, lambda *_: advance(1)))
-        finally:
-            replay.forget()
-    return scores

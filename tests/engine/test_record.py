@@ -5,19 +5,19 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.call.facts import SENT, Bill, CallFact
-from engine.call.ledger import (
+from engine.call.record import SENT, Bill, CallRecord
+from engine.call.runs import runs
+from engine.call.settings import LIVE, RenderSettings
+from engine.call.totals import (
     Before,
     bill_sums,
     sums_of,
 )
-from engine.call.request import LIVE, RenderSettings
-from engine.call.runs import runs
 
 DAY = 1_790_000_000
 
 
-def fact(**changed: object) -> CallFact:
+def record(**changed: object) -> CallRecord:
     known: dict[str, object] = {
         "settings": RenderSettings(),
         "at": DAY,
@@ -29,34 +29,34 @@ def fact(**changed: object) -> CallFact:
         "shared": 1_000,
         "shown": (1, 2, 7, 1),
     }
-    return CallFact(**{**known, **changed})  # type: ignore[arg-type]
+    return CallRecord(**{**known, **changed})  # type: ignore[arg-type]
 
 
 @given(st.sets(st.integers(0, 5_000), max_size=200), st.sampled_from(SENT))
 def test_a_fact_is_read_as_it_was_noted(shown: set[int], sent: str) -> None:
-    made = fact(shown=runs(shown), sent=sent, settings=LIVE, billed=(1, 2, 3, 4, 5), model="m")
-    assert CallFact.from_json(made.to_json()) == made.as_sent()
-    assert CallFact.from_json(made.fields()) == made.as_sent()
+    made = record(shown=runs(shown), sent=sent, settings=LIVE, billed=(1, 2, 3, 4, 5), model="m")
+    assert CallRecord.from_json(made.to_json()) == made.as_sent()
+    assert CallRecord.from_json(made.fields()) == made.as_sent()
     assert made.as_sent().in_view == (shown if sent == "rendered" else set(range(10)))
 
 
 def test_what_was_sent_decides_what_was_in_view() -> None:
-    assert fact().in_view == {1, 2, 7}
-    assert (fact().prompt, fact().full) == (4_100, 9_100)
-    whole = fact(sent="held_out", replaced=(4, 1)).as_sent()
+    assert record().in_view == {1, 2, 7}
+    assert (record().prompt, record().full) == (4_100, 9_100)
+    whole = record(sent="held_out", replaced=(4, 1)).as_sent()
     assert (whole.in_view, whole.replaced) == (set(range(10)), ())
     assert whole.prompt == whole.full
 
 
 def test_a_call_sent_whole_after_all_is_told_so_and_stays_so() -> None:
-    told = Bill.of({"messages": 3, "tokens": [], "sent": "whole"}).on(fact(replaced=(4, 1)))
+    told = Bill.of({"messages": 3, "tokens": [], "sent": "whole"}).on(record(replaced=(4, 1)))
     assert (told.in_view, told.prompt) == (set(range(10)), told.full)
     again = Bill.of({"messages": 3, "tokens": [], "sent": "rendered"}).on(told)
     assert (again.sent, again.in_view) == ("whole", told.in_view)
 
 
 def test_sums_of_a_call() -> None:
-    sums, after = sums_of(fact(), Before(full=8_000), 9_000, output=70, drawn=[2, 3])
+    sums, after = sums_of(record(), Before(full=8_000), 9_000, output=70, drawn=[2, 3])
     assert (sums.calls, sums.over, sums.full, sums.prompt) == (1, 1, 9_100, 4_100)
     assert (sums.capped, sums.capped_cached, sums.cached) == (9_000, 8_000, 1_000)
     assert (sums.output, sums.drawn, sums.seen, sums.billed) == (70, 2, 1, 0)
@@ -65,14 +65,14 @@ def test_sums_of_a_call() -> None:
 
 def test_the_whole_historys_bill_is_the_providers_and_what_was_left_out() -> None:
     """As `contextrender wrap` tells it: what the whole prompt before had comes from the cache."""
-    first = fact(before=4_000, after=4_000, billed=(1_000, 0, 3_000, 0, 50))
+    first = record(before=4_000, after=4_000, billed=(1_000, 0, 3_000, 0, 50))
     sums, line = bill_sums(first, Before())
     assert (sums.fresh, sums.written, sums.billed_output) == (1_000, 3_000, 50)
     assert (sums.whole_fresh, sums.whole_read, sums.whole_written) == (1_000, 0, 3_000)
     line = replace(line, full=first.full, at=DAY)
     second = {"billed": (500, 2_000, 1_500, 0, 60)}
-    sums, line = bill_sums(fact(at=DAY + 10, **second), line)
+    sums, line = bill_sums(record(at=DAY + 10, **second), line)
     assert sums.whole_fresh + sums.whole_read + sums.whole_written == 4_000 + 5_000
     assert sums.whole_read == 4_000
-    late, _ = bill_sums(fact(at=DAY + 10_000, **second), line)
+    late, _ = bill_sums(record(at=DAY + 10_000, **second), line)
     assert late.whole_read == 0

@@ -1,4 +1,7 @@
-"""Sums over a session's answered calls, updated as the calls are recorded."""
+"""Totals over answered calls, kept as the calls are recorded, and what they come to in dollars.
+
+Long because a call is counted, told and paid in one step.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ from datetime import UTC, datetime
 from functools import reduce
 from typing import Any, Final, Self
 
+from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.whole_bill import NOTHING_KNOWN, Known, whole_bill
 
-from engine.call.facts import CallFact
+from engine.call.record import CallRecord
 
 Row = list[Any]
 Key = tuple[str, str, str, str, str]
@@ -59,10 +63,6 @@ class Sums:
         """Both together."""
         return Sums(*(a + b for a, b in zip(self.numbers, other.numbers, strict=True)))
 
-    def minus(self, other: Sums) -> Sums:
-        """What this has more."""
-        return Sums(*(a - b for a, b in zip(self.numbers, other.numbers, strict=True)))
-
     @property
     def answer(self) -> Sums:
         """Of one call's, what its answer tells."""
@@ -89,7 +89,7 @@ class Before:
     known: Known = NOTHING_KNOWN
 
     @classmethod
-    def of(cls, last: CallFact, noted: Sequence[int]) -> Self:
+    def of(cls, last: CallRecord, noted: Sequence[int]) -> Self:
         """After that call; `noted` is what `noted` told of it then."""
         known = NOTHING_KNOWN
         if noted:
@@ -104,51 +104,51 @@ class Before:
 
 
 def sums_of(
-    fact: CallFact, before: Before, window: int | None, output: int, drawn: Iterable[int]
+    record: CallRecord, before: Before, window: int | None, output: int, drawn: Iterable[int]
 ) -> tuple[Sums, Before]:
     """The sums of one answered call, and what the next one is told.
 
     `window` is the most its model takes, `output` the answer's tokens, `drawn` the results that the
     answer drew on.
     """
-    wanted, in_view = set(drawn), fact.in_view
-    capped = min(fact.full, window or fact.full)
+    wanted, in_view = set(drawn), record.in_view
+    capped = min(record.full, window or record.full)
     made = Sums(
         calls=1,
-        over=int(fact.before > fact.budget),
-        full=fact.full,
+        over=int(record.before > record.budget),
+        full=record.full,
         capped=capped,
         capped_cached=min(before.full, capped),
-        prompt=fact.prompt,
-        cached=fact.shared,
+        prompt=record.prompt,
+        cached=record.shared,
         output=output,
-        embedded=fact.embedded,
+        embedded=record.embedded,
         drawn=len(wanted),
         seen=len(wanted & in_view),
     )
-    billed, after = bill_sums(fact, before, window)
-    return made.plus(billed), replace(after, full=fact.full, at=fact.at)
+    billed, after = bill_sums(record, before, window)
+    return made.plus(billed), replace(after, full=record.full, at=record.at)
 
 
-def bill_sums(fact: CallFact, before: Before, window: int | None = None) -> tuple[Sums, Before]:
+def bill_sums(record: CallRecord, before: Before, window: int | None = None) -> tuple[Sums, Before]:
     """What a call's bill adds: also, to the prompts' tokens, what is not in the history.
 
     That are the tools' schemas, and what the provider counts otherwise.
     """
-    if fact.billed is None:
+    if record.billed is None:
         return Sums(), before
-    fresh, read, written, long, output = fact.billed
-    usage = Usage(fact.model, fresh, read, written, long, output)
-    left_out = fact.full - fact.prompt - fact.added
-    whole, known = whole_bill(before.known, usage, left_out, fact.at - before.at)
-    capped = min(fact.full, window or fact.full)
-    more, more_whole = usage.prompt - fact.prompt, whole.prompt - capped
+    fresh, read, written, long, output = record.billed
+    usage = Usage(record.model, fresh, read, written, long, output)
+    left_out = record.full - record.prompt - record.added
+    whole, known = whole_bill(before.known, usage, left_out, record.at - before.at)
+    capped = min(record.full, window or record.full)
+    more, more_whole = usage.prompt - record.prompt, whole.prompt - capped
     made = Sums(
         full=more,
         capped=more_whole,
         capped_cached=max(more_whole, -min(before.full, capped)) if before.at else 0,
         prompt=more,
-        cached=max(more, -fact.shared) if before.at else 0,
+        cached=max(more, -record.shared) if before.at else 0,
         billed=1,
         fresh=fresh,
         read=read,
@@ -163,10 +163,10 @@ def bill_sums(fact: CallFact, before: Before, window: int | None = None) -> tupl
     return made, replace(before, known=known)
 
 
-def key_of(fact: CallFact) -> Key:
+def key_of(record: CallRecord) -> Key:
     """The row a call is counted in."""
-    day = datetime.fromtimestamp(fact.at, UTC).date().isoformat()
-    return day, fact.client, fact.model, fact.settings.policy, fact.sent
+    day = datetime.fromtimestamp(record.at, UTC).date().isoformat()
+    return day, record.client, record.model, record.settings.policy, record.sent
 
 
 def added(rows: Sequence[Row], key: Key, sums: Sums) -> list[Row]:
@@ -202,3 +202,53 @@ def _trimmed(numbers: list[int]) -> list[int]:
     while numbers and not numbers[-1]:
         numbers.pop()
     return numbers
+
+
+@dataclass(slots=True, frozen=True)
+class Money:
+    """Dollars of a row; None where the model has no price.
+
+    `priced_as` is the model whose price was taken where it has none of its own.
+    `cost` and `full_cost` are of the tokens counted here, `billed_cost` of those the provider told,
+    `whole_cost` what these calls would have cost with the whole history, about.
+    """
+
+    cost: float | None = None
+    full_cost: float | None = None
+    billed_cost: float | None = None
+    whole_cost: float | None = None
+    priced_as: str = ""
+
+
+def add_rows(sessions: Iterable[Iterable[Row]]) -> dict[Key, Sums]:
+    """The rows of many sessions as one."""
+    total: dict[Key, Sums] = {}
+    for rows in sessions:
+        for key, sums in read_rows(rows):
+            total[key] = total[key].plus(sums) if key in total else sums
+    return dict(sorted(total.items()))
+
+
+def money_of(model: str, sums: Sums, prices: Prices) -> Money:
+    """A row's dollars."""
+    price = prices.of_model(model)
+    if price is None:
+        return Money()
+    billed = Usage(
+        model, sums.fresh, sums.read, sums.written, sums.written_long, sums.billed_output
+    )
+    whole = Usage(
+        model,
+        sums.whole_fresh,
+        sums.whole_read,
+        sums.whole_written,
+        sums.whole_written_long,
+        sums.billed_output,
+    )
+    return Money(
+        price.counted(sums.prompt, sums.cached, sums.output),
+        price.counted(sums.capped, sums.capped_cached, sums.output),
+        price.of(billed) if sums.billed else None,
+        price.of(whole) if sums.billed else None,
+        prices.stands_as(model),
+    )

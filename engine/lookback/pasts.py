@@ -3,15 +3,15 @@
 import threading
 from collections import OrderedDict
 
-from engine.call.facts import CallFact
-from engine.call.request import RenderSettings
+from contextrender_bridge.base.usage import NOTHING_USED
+
+from engine.call.record import CallRecord
 from engine.call.runs import numbers_in
-from engine.call.settings_by_turn import SettingsByTurn
-from engine.costs import Usage
+from engine.call.settings import RenderSettings, SettingsByTurn
 from engine.lookback.misses import Miss, misses_of
-from engine.lookback.noted import Stated, noted_step
 from engine.lookback.past import Past
 from engine.lookback.pausing import pause
+from engine.lookback.recorded import Stated, noted_step
 from engine.lookback.stays import Stays
 from engine.lookback.steps import STEP_BYTES, Step, Steps, step_of
 from engine.models.embeddings import Embedder
@@ -42,10 +42,10 @@ class SteppedPast(Past):
         """
         if (known := self._noted.get(turn)) is not None:
             return known
-        if (fact := self.fact_at(turn)) is None:
+        if (record := self.record_at(turn)) is None:
             (steps,) = self.steps.up_to([called], turn, deadline)
             return steps[turn - 1] if len(steps) >= turn else None
-        step = noted_step(self, self._stated, turn, fact)
+        step = noted_step(self, self._stated, turn, record)
         if turn <= len(self.invocations):
             self._noted[turn] = step
         return step
@@ -56,7 +56,7 @@ class SteppedPast(Past):
         What such a call and full history used is not told.
         """
         settings = called.at(turn)
-        if self.fact_at(turn) is not None or tracks_texts(settings.policy):
+        if self.record_at(turn) is not None or tracks_texts(settings.policy):
             return self.call_before(turn, called, deadline)
         messages = self.messages_before(turn)
         assert messages is not None
@@ -64,7 +64,7 @@ class SteppedPast(Past):
             return known
         pause()
         rendered = self.render(self.history_before(messages), settings)
-        step = step_of(self, turn, rendered, Usage(), Usage())
+        step = step_of(self, turn, rendered, NOTHING_USED, NOTHING_USED)
         if turn <= len(self.invocations):
             self._alone[turn, settings] = step
         return step
@@ -72,16 +72,16 @@ class SteppedPast(Past):
     def misses_at(self, step: Step, called: SettingsByTurn) -> tuple[Miss, ...]:
         """What a call lacked, with the reasons that its rendering gives."""
         if step.missed and step.turn not in self._misses:
-            fact = self.fact_at(step.turn)
-            if fact and sizes_itself(fact.settings.policy):
-                self._misses[step.turn] = self._misses_noted(step, fact)
+            record = self.record_at(step.turn)
+            if record and sizes_itself(record.settings.policy):
+                self._misses[step.turn] = self._misses_noted(step, record)
             else:
-                settings = fact.settings if fact else called.at(step.turn)
+                settings = record.settings if record else called.at(step.turn)
                 rendered = self.render(self.history_before(step.messages), settings)
                 self._misses[step.turn] = misses_of(rendered, step.missed)
         return self._misses.get(step.turn, ())
 
-    def _misses_noted(self, step: Step, fact: CallFact) -> tuple[Miss, ...]:
+    def _misses_noted(self, step: Step, record: CallRecord) -> tuple[Miss, ...]:
         """The same from what was noted: when each result left, and what was kept free."""
         results, replaced = self.whole.results, set(numbers_in(step.replaced))
         found = []
@@ -90,7 +90,7 @@ class SteppedPast(Past):
             left = self._stays.left_at(lack.result, step.turn)
             reason = IN_PART if shown == "excerpt" else left_out(left)
             cost = results.tokens[lack.result] + results.call_tokens[lack.result]
-            found.append(Miss(lack, shown, cost, reason, fact.budget - fact.after, None))
+            found.append(Miss(lack, shown, cost, reason, record.budget - record.after, None))
         return tuple(found)
 
     @property
