@@ -5,10 +5,11 @@ from contextrender_bridge.cli import main
 
 
 @pytest.mark.slow
-def test_it_replays_the_shipped_run(
+def test_it_replays_the_shipped_run_and_explains_a_call(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CTXGRAPH_MODEL", "must-not/be-called")
+    monkeypatch.setenv("CONTEXTRENDER_URL", "http://127.0.0.1:9")
     assert main(["demo"]) == 0
     printed = capsys.readouterr()
     assert "Replaying model calls: 192 of 192" in printed.err
@@ -17,6 +18,9 @@ def test_it_replays_the_shipped_run(
         "contextrender_frozen is for live agents",
         "prune",
         "full",
+        "One call explained: call ",
+        "omitted: left out when the prompt was rebuilt at call ",
+        "Other policies",
         "After 1 compaction by the agent",
         "shown within 24,000 tokens",
     ):
