@@ -10,8 +10,9 @@ RUNTIMES ?=
 demo: .venv/ready
 	$(BIN)/contextrender demo $(if $(TRACES),"$(TRACES)")
 
-# A file's tests stay in one process; JOBS=0 runs all in this one.
-JOBS ?= auto
+# A file's tests stay in one process; JOBS=0 runs all in this one. Tests wait for sockets and disks half
+# of the time, so two share a processor.
+JOBS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
 # What failed is run once more by itself: some wait for things that a busy machine delays.
 AGAIN := $(BIN)/python -m pytest --last-failed --last-failed-no-failures none

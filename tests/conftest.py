@@ -37,6 +37,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A process reads its settings once; tests change the environment. A user's own file stays out.
 os.environ["CONTEXTRENDER_CONFIG"] = os.devnull
+# Several test processes at once: each's services would choose the same processor.
+os.environ["CONTEXTRENDER_ONE_PROCESSOR"] = "off"
 settings._read_once = settings.read_settings  # type: ignore[assignment]
 
 
