@@ -1,10 +1,13 @@
 """Complete results, by position or by query."""
 
+import re
+
 import pytest
 
 from tests.api.client import Api
 from tests.api.conftest import User
 from tests.api.transcripts import UNUSUAL, agent_run, assistant, result, user
+from tests.engine.test_sizing import reading
 
 RUN = agent_run(14, lines=5)
 
@@ -75,6 +78,21 @@ def test_by_position_what_is_on_a_branch_or_else_on_others(recorded: User) -> No
     assert (found["branch"], found["message"]) == (0, RUN[16])
     api.refused("recall", 404, "not_found", session="s", results=[17])
     api.refused("recall", 404, "not_found", session="s", results=[3], branch=2)
+
+
+def test_what_came_back_behind_another_names_the_result_to_recall(api: Api) -> None:
+    run = reading(34, said={29: "function_2_77 again"})
+    live = {"budget": "auto", "policy": "contextrender_frozen", "live": True}
+    for stop in range(3, len(run) + 1, 2):
+        shown = api("render", session="s", messages=run[:stop], **live)["messages"]
+        last = shown[-1]["content"]
+        back = re.search(r"recall result (\d+) for all of it:\]\n.*function_2_", last)
+        if back:
+            break
+    assert back
+    (found,) = api("recall", session="s", results=[int(back[1])])["results"]
+    assert found["message"] == run[6]
+    assert "function_2_77" in found["message"]["content"]
 
 
 @pytest.mark.parametrize("position", [0, 2, 999, -1, 10**30])

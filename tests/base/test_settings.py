@@ -88,6 +88,7 @@ def test_the_command_shows_what_is_in_force_without_secrets(
     assert re.search(r"^token +\(set\) +CONTEXTRENDER_TOKEN$", shown, re.M)
     assert re.search(r"^redact +- +default$", shown, re.M)
     assert "hunter2" not in shown
+    assert re.search(r"^budget .*\n    proxy: most tokens .*auto: it finds\s+itself", shown, re.M)
     assert all(re.search(rf"^{name} ", shown, re.M) for name in ROWS)
 
 

@@ -167,7 +167,9 @@ class Settings:
     upstream: str = _row(OPENAI, "proxy: an OpenAI-compatible provider", as_base_address)
     anthropic_upstream: str = _row(ANTHROPIC, "proxy: an Anthropic-compatible one", as_base_address)
     budget: int | str | None = _row(
-        None, f"proxy: tokens of history (else the session's, else {LIVE_BUDGET})", as_budget
+        None,
+        f"proxy: most tokens of history (else the session's, else `{LIVE_BUDGET}`: it finds itself)",
+        as_budget,
     )
     policy: str | None = _row(
         None,
@@ -207,6 +209,7 @@ class InForce:
     value: Any
     source: str
     secret: bool
+    what: str
 
 
 def current_settings() -> Settings:
@@ -272,7 +275,8 @@ def in_force(unfit: list[str] | None = None) -> list[InForce]:
                 source = f"default, since {source} is unfit"
         if wrong and unfit is None:
             raise CommandError(wrong[0])
-        found.append(InForce(row.name, value, source, row.metadata["secret"]))
+        what = row.metadata["what"].replace("`", "")
+        found.append(InForce(row.name, value, source, row.metadata["secret"], what))
     return found
 
 

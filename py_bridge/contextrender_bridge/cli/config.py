@@ -1,10 +1,11 @@
-"""Show every setting in force and where it is from: environment, file or default."""
+"""Show every setting in force, where it is from (environment, file or default) and what it is."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+import textwrap
 
 from contextrender_bridge.base.settings import InForce, config_file, in_force, unknown_variables
 
@@ -22,7 +23,8 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({row.name: {"value": _shown(row), "source": row.source} for row in rows}))
         return 1 if unfit else 0
     for row in rows:
-        print(f"{row.name:<20} {_shown(row):<34} {row.source}")
+        print(f"{row.name:<26} {_shown(row):<34} {row.source}")
+        print(textwrap.fill(row.what, 80, initial_indent="    ", subsequent_indent="    "))
     there = "" if config_file().exists() else " (not there)"
     print(f"\nConfiguration file: {config_file()}{there}")
     for sentence in [*unfit, *unknown_variables()]:
