@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from contextrender_bridge import Credentials
 from contextrender_bridge.base.wire import Json
@@ -16,6 +17,7 @@ from adapters.testing.commands import UNCHANGED, run
 from adapters.testing.installs import ADAPTERS, environment, node_modules_of
 from adapters.testing.javascript import install
 from adapters.testing.scripted import Call, Limited, Say, Script, Step
+from tests.support.scripted_model import Asked, Reply
 
 HERE = ADAPTERS / "opencode"
 FIRST, SECOND = "Find out which of the first six hosts are slow.", "And of the next three?"
@@ -29,6 +31,15 @@ def install_plugin(folder: Path, client: Path) -> None:
     (plugin,) = packed.iterdir()
     npm = ["npm", "install", "--offline", "--no-audit", "--no-fund", client, plugin]
     run(npm, environment(), folder)
+
+
+class Full(Script):
+    """A model that says once, at its sixth step, that its window is full."""
+
+    def answer(self, asked: Asked) -> Reply:
+        """The next step."""
+        self.tokens = 39_900 if len(self.asked) == 5 else 9
+        return super().answer(asked)
 
 
 class Project:
@@ -64,11 +75,14 @@ class Project:
         }
         (self.work / "opencode.json").write_text(json.dumps(config))
 
-    def leave_to(self, proxy: str) -> None:
-        """No plugin, and another address of the model."""
+    def leave_to(self, proxy: str, limit: Json | None = None) -> None:
+        """No plugin, and another address of the model, which may have a window."""
         file = self.work / "opencode.json"
         config = json.loads(file.read_text()) | {"plugin": []}
         config["provider"]["local"]["options"]["baseURL"] = proxy
+        if limit:
+            config["provider"]["local"]["models"]["scripted"]["limit"] = limit
+            config["compaction"]["auto"] = True
         file.write_text(json.dumps(config))
 
     def run(self, *arguments: str) -> list[Json]:
@@ -195,6 +209,25 @@ def test_past_the_window_it_goes_on_without_the_service(
     assert script.refused and read / 4 > 1.5 * script.room
     for number, seen in enumerate(script.seen(hosts.MARKS)[1:]):
         assert number in seen  # the newest is always there
+    for body in script.asked:
+        _check_pairs(body["messages"])
+
+
+def test_it_compacts_by_itself_behind_the_proxy(
+    tmp_path: Path, opencode: Path, loopback: Loopback, client_package: Path, service: Credentials
+) -> None:
+    """The model says that its window is full: the summary is made of all that was read."""
+    project = Project(tmp_path, opencode, loopback, client_package)
+    steps = [project.step(Call("look", {"host": f"host_{n}_X"})) for n in range(9)]
+    script = Full(loopback.model, [*steps, Say("All.")])
+    with proxying(service, f"{loopback.model.url}/v1", policy="contextrender_frozen") as proxy:
+        project.leave_to(f"{proxy}/v1", {"context": 40_000, "output": 1_000})
+        assert _said(project.run(FIRST))[-1] == "All."
+        assert httpx.get(f"{proxy}/contextrender/status").json()["fail_open"] == {}
+    asked = [one.body.decode() for one in loopback.model.asked if one.method == "POST"]
+    (compacting,) = [body for body in asked if "context summarization agent" in body]
+    assert all(mark in compacting for mark in hosts.MARKS[:6])
+    assert len(script.seen(hosts.MARKS)[5]) < 5  # what the agent itself was shown of them
     for body in script.asked:
         _check_pairs(body["messages"])
 

@@ -58,6 +58,8 @@ class Script:
     steps: Sequence[Step]
     is_agent: Callable[[Json], bool] = has_tools
     asked: list[Json] = field(default_factory=list)
+    tokens: int = 9
+    """What chat completions say that their prompt had."""
 
     def __post_init__(self) -> None:
         self.model.answer = self.answer
@@ -73,7 +75,7 @@ class Script:
             self.asked.append(body)
             step = self.steps[number] if number < len(self.steps) else Say("Nothing is left.")
         speak = next(say for end, say in _SPEAKERS.items() if end in asked.path)
-        return speak(step, f"call_{number}", bool(body.get("stream")))
+        return speak(step, f"call_{number}", bool(body.get("stream")), self.tokens)
 
     def seen(self, marks: Sequence[str]) -> list[set[int]]:
         """For each of the agent's requests, which marks are in it."""
@@ -111,18 +113,18 @@ def restored(seen: Sequence[set[int]]) -> set[int]:
     return found
 
 
-def _chat(step: Step, name: str, streams: bool) -> Reply:
+def _chat(step: Step, name: str, streams: bool, tokens: int) -> Reply:
     text = step.text if isinstance(step, Say) else None
     calls = [call(name, step.name, **step.arguments)] if isinstance(step, Call) else None
     # As a provider's, the id is each reply's own: some runtimes tell messages apart by it.
     own = {"id": f"chatcmpl-{name}"}
     if not streams:
         return whole(chat(text, calls) | own)
-    events = chat_events(text or "", calls)
+    events = chat_events(text or "", calls, prompt=tokens)
     return stream([event | own if isinstance(event, dict) else event for event in events])
 
 
-def _responses(step: Step, name: str, streams: bool) -> Reply:
+def _responses(step: Step, name: str, streams: bool, _: int) -> Reply:
     if isinstance(step, Say):
         content = [{"type": "output_text", "text": step.text, "annotations": []}]
         kind: Json = {"type": "message", "role": "assistant", "content": content}
@@ -133,7 +135,7 @@ def _responses(step: Step, name: str, streams: bool) -> Reply:
     return stream(response_events(items), named=True) if streams else whole(response(items))
 
 
-def _messages(step: Step, name: str, streams: bool) -> Reply:
+def _messages(step: Step, name: str, streams: bool, _: int) -> Reply:
     if isinstance(step, Say):
         block: Json = {"type": "text", "text": step.text}
         reason = "end_turn"

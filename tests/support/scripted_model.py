@@ -171,7 +171,9 @@ def chat(text: str | None = None, calls: list[Json] | None = None) -> Json:
     }
 
 
-def chat_events(text: str = "", calls: list[Json] | None = None, usage: bool = True) -> list[Any]:
+def chat_events(
+    text: str = "", calls: list[Json] | None = None, usage: bool = True, prompt: int = 9
+) -> list[Any]:
     """A chat completion as stream events, its text and arguments in pieces."""
 
     def chunk(delta: Json, reason: str | None = None) -> Json:
@@ -190,7 +192,7 @@ def chat_events(text: str = "", calls: list[Json] | None = None, usage: bool = T
             events.append(chunk({"tool_calls": [delta]}))
     events.append(chunk({}, "tool_calls" if calls else "stop"))
     if usage:
-        counts = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
+        counts = {"prompt_tokens": prompt, "completion_tokens": 4, "total_tokens": prompt + 4}
         events.append({**chunk({}), "choices": [], "usage": counts})
     return [*events, "[DONE]"]
 
