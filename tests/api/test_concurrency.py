@@ -14,7 +14,7 @@ from tests.api.transcripts import agent_run, assistant, call, result
 
 START = agent_run(2)
 WRITERS = 8
-STEPS = 6
+STEPS = 3
 
 
 @pytest.fixture

@@ -118,12 +118,13 @@ def test_what_is_left_out_says_what_room_there_was(api: Api, policy: str) -> Non
 
 
 def test_an_earlier_turn_is_explained_as_it_was(api: Api) -> None:
-    spoken = [place for place, message in enumerate(RUN) if message["role"] == "assistant"]
+    run = agent_run(7, lines=5)
+    spoken = [place for place, message in enumerate(run) if message["role"] == "assistant"]
     alone: list[Json] = []
     for turn, place in enumerate(spoken, 1):
-        api("sync", session=f"until {turn}", messages=RUN[:place])
+        api("sync", session=f"until {turn}", messages=run[:place])
         alone.append(api("explain", session=f"until {turn}", budget=600))
-    api("sync", session="s", messages=RUN)
+    api("sync", session="s", messages=run)
     for turn, before in enumerate(alone, 1):
         assert api("explain", session="s", budget=600, turn=turn) == before | {"session": "s"}
     assert api("explain", session="s", turn=len(spoken) + 1) == api("explain", session="s")

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from contextrender_bridge.base.wire import Json
 
-from engine.lookback.pasts import Pasts
 from tests.api.conftest import User
 from tests.api.test_call_facts import called
 from tests.api.transcripts import agent_run, assistant, call, result, user
@@ -63,12 +62,6 @@ def test_the_call_that_waits_for_its_answer_is_the_last_one(alice: User) -> None
     check(rough, whole)
     assert rough["explain"]["turn"] == rough["last"] == 26
     assert [line["position"] for line in rough["messages"]] == list(range(len(RUN))[-10:])
-
-
-def test_it_reads_no_session_into_memory(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    called(alice, "s", RUN, budget=900)
-    monkeypatch.setattr(Pasts, "get", None)
-    assert alice.api("glimpse_call", session="s", turn=20)["messages"]
 
 
 def test_it_is_of_the_branch_that_is_asked_for(alice: User) -> None:

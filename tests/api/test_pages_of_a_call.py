@@ -5,14 +5,16 @@ from contextrender_bridge.base.wire import Json
 
 from engine.call.page import COLUMNS
 from tests.api.client import Api
+from tests.api.conftest import Service
 from tests.api.transcripts import agent_run
 
 RUN = agent_run(30, lines=6)
 REST = ("count", "complete", "replaced", "whole_tokens", "call_tokens", "tokens", "warnings")
 
 
-@pytest.fixture
-def agent(api: Api) -> Api:
+@pytest.fixture(scope="module")
+def agent(service: Service) -> Api:
+    api = service.new_user().api
     api("render", session="s", messages=RUN, budget=900)
     return api
 

@@ -9,7 +9,7 @@ from graph.sessions.caches import WORKING_SET
 from tests.api.client import Api, Conversation
 from tests.api.conftest import Service, User
 from tests.api.graph import count_rows
-from tests.api.transcripts import UNUSUAL, agent_run, assistant, user
+from tests.api.transcripts import agent_run, assistant, user
 from tests.support.strategies import transcripts
 
 RUN = agent_run(6)
@@ -20,14 +20,6 @@ def in_pieces(api: Api, session: str, messages: list[Json], splits: list[int]) -
     """The renderings of ever longer beginnings of a transcript."""
     talk = Conversation(api, session)
     return [talk.send("render", messages[:end], budget=700) for end in splits]
-
-
-def test_pieces_and_the_whole_are_the_same(api: Api) -> None:
-    *_, last = in_pieces(api, "pieces", RUN, SPLITS)
-    whole = api("render", session="whole", messages=RUN, budget=700)
-    assert last | {"session": ""} == whole | {"session": ""}
-    assert whole["offset"] == len(RUN)
-    assert whole["turn"] == 7
 
 
 def test_what_is_new_is_counted(api: Api) -> None:
@@ -97,36 +89,6 @@ def test_a_shorter_history_is_rendered_as_of_then(api: Api) -> None:
     for reply, end in zip(before, SPLITS, strict=True):
         assert api("render", session="s", messages=RUN[:end], budget=700) == reply
     assert api("inspect_session", session="s")["session"]["messages"] == len(RUN)
-
-
-def test_another_beginning_is_a_branch_of_its_own(api: Api) -> None:
-    api("sync", session="s", messages=RUN)
-    other = [user("Something else."), *RUN[2:6]]
-    assert api("sync", session="s", messages=other)["branch"] == 1
-    assert [line["parent"] for line in api("inspect_session", session="s")["lines"]] == [-1, -1]
-    assert api("sync", session="s", messages=[*other, *RUN[6:8]])["branch"] == 1
-
-
-def test_a_branch_of_a_branch_comes_back_whole(api: Api) -> None:
-    first = [*RUN[:6], assistant("One."), user("Two."), assistant("Three.")]
-    second = [*first[:7], user("Four."), assistant("Five.")]
-    for messages in (RUN, first, second):
-        api("sync", session="s", messages=messages)
-    WORKING_SET.clear()
-    for branch, messages in ((2, second), (1, first), (0, RUN)):
-        reply = api("render", session="s", messages=messages, budget=9000)
-        assert (reply["branch"], reply["messages"]) == (branch, messages)
-
-
-def test_every_kind_of_message_comes_back_exactly(api: Api) -> None:
-    talk = Conversation(api, "s")
-    for end in range(1, len(UNUSUAL) + 1):
-        talk.send("sync", UNUSUAL[:end])
-    assert talk.send("render", UNUSUAL)["messages"] == UNUSUAL
-    WORKING_SET.clear()
-    assert talk.send("render", UNUSUAL)["messages"] == UNUSUAL
-    (branch,) = api("export_session", session="s")["branches"]
-    assert branch["messages"] == UNUSUAL
 
 
 @settings(

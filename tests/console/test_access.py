@@ -127,16 +127,6 @@ def test_narrow_screens_need_no_sideways_scrolling(visit: Visit) -> None:
         assert wide <= 360, view
 
 
-def test_everything_is_reached_by_keyboard(console: Console) -> None:
-    page = console.page
-    page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
-    page.keyboard.press("Enter")
-    expect(page.locator("main")).to_be_focused()
-    page.keyboard.press("Tab")
-    expect(page.get_by_label("Search sessions by name, model, client or folder")).to_be_focused()
-
-
 def presses(console: Console, until: str) -> int:
     """How often Tab is pressed until that has the focus."""
     for count in range(1, 60):

@@ -52,22 +52,6 @@ def test_the_graph_traces_a_value(console: Console, service: Service) -> None:
     expect(panel.locator("ol li")).to_have_count(len(trace["uses"]))
 
 
-def test_the_graph_filters_by_tool_and_walks_by_keyboard(console: Console) -> None:
-    console.open(ORDERS, "graph")
-    console.page.locator(READY).wait_for()
-    summary = console.page.locator(".graph .summary")
-    before = summary.text_content()
-    choice(console, "Tool").select_option("search_orders")
-    expect(summary).not_to_have_text(before or "")
-    console.page.get_by_label("unused results").check()
-    canvas = console.page.locator(CANVAS)
-    canvas.focus()
-    canvas.press("n")
-    expect(console.page.locator("aside h2")).not_to_have_text("Most used results")
-    canvas.press("Escape")
-    expect(console.page.get_by_role("heading", name="Most used results")).to_be_visible()
-
-
 def test_a_large_graph_is_groups_that_open(console: Console, service: Service) -> None:
     kept = linked(service("reuse_graph", session=LARGE))
     console.open(LARGE, "graph")

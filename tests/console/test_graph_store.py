@@ -101,20 +101,6 @@ def test_edges_are_followed_by_click_from_the_root(console: Console) -> None:
     assert page.evaluate("navigator.clipboard.readText()").endswith(ORDERS)
 
 
-def test_the_neighbourhood_is_walked_by_clicking(console: Console, service: Service) -> None:
-    page = console.page
-    page.get_by_role("link", name="Graph store").click()
-    drawn = page.get_by_role("region", name="Neighbourhood")
-    for name in (f"Session {ORDERS}", "Branch 0", "system message 0", "user message 1"):
-        drawn.get_by_role("link", name=name).click()
-        expect(page.locator("h2")).to_contain_text(name)
-    node = look(service, id=page.url.rpartition("/")[2])
-    expect(drawn.get_by_role("link")).to_have_count(len(node["edges"]))
-    assert {edge["kind"] for edge in node["edges"]} == {
-        *drawn.locator(".edge text").all_text_contents()
-    }
-
-
 def test_it_is_served_as_jacs_viewer_asks(service: Service, other: str) -> None:
     """`/graph/data`: the caller's root, then whatever node is named, a page at a time."""
     reply = service.http.get("/graph")
@@ -138,7 +124,3 @@ def test_it_is_served_as_jacs_viewer_asks(service: Service, other: str) -> None:
     assert service.http.get("/graph/data", params={"node": wide["id"]}, headers=token).is_error
     assert service.http.get("/graph/data", headers={"authorization": "Bearer x"}).status_code == 401
     assert service.http.get("/graph/data", params={"start": "x"}).status_code == 422
-
-
-def test_the_address_alone_leads_to_the_console(service: Service) -> None:
-    assert service.http.get("/").headers["location"] == "/console/"

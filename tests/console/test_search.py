@@ -4,9 +4,10 @@ import re
 from typing import Any
 
 import pytest
-from contextrender_bridge.base.wire import Json
 
 from tests.console.conftest import ORDERS, PATIENCE_MS, Console, Service
+
+pytestmark = pytest.mark.slow
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 expect.set_options(timeout=PATIENCE_MS)
@@ -35,33 +36,3 @@ def test_a_text_is_found_in_a_session_and_leads_to_its_place(
     found(console).get_by_role("link", name=re.compile(re.escape(place))).first.click()
     expect(console.page.get_by_role("heading", name=ORDERS, level=1)).to_be_visible()
     assert f"/result/{first['position']}" in console.page.url
-
-
-@pytest.mark.slow
-def test_errors_of_all_sessions_are_found_and_nothing_is_said_to_be_nothing(
-    console: Console, service: Service
-) -> None:
-    run: list[Json] = [
-        {"role": "user", "content": "Go."},
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [
-                {"id": "a", "type": "function", "function": {"name": "ship", "arguments": "{}"}}
-            ],
-        },
-        {"role": "tool", "tool_call_id": "a", "content": "Error: <b>no</b> such order"},
-    ]
-    service.record("fails", run)
-    page = console.page
-    page.get_by_role("link", name="Search", exact=True).click()
-    page.get_by_label("Tool").fill("ship")
-    page.get_by_label("Errors only").check()
-    page.get_by_role("button", name="Search", exact=True).click()
-    expect(found(console)).to_have_count(1)
-    expect(found(console)).to_contain_text("Error: <b>no</b> such order")
-    expect(found(console).get_by_text("error", exact=True)).to_be_visible()
-    page.get_by_label("Text to find").fill("no such text anywhere")
-    page.get_by_role("button", name="Search", exact=True).click()
-    expect(page.get_by_role("heading", name="Nothing found")).to_be_visible()
-    service("delete_session", session="fails")

@@ -38,14 +38,6 @@ def test_it_shows_every_figure_of_a_session(console: Console, service: Service) 
     expect(cells.nth(6)).to_have_text(re.compile("just now|min ago"))
 
 
-def test_it_is_paged(console: Console) -> None:
-    expect(rows(console)).to_have_count(25)
-    console.page.get_by_role("button", name="Older").click()
-    expect(row(console, LARGE)).to_be_visible()
-    console.page.get_by_role("button", name="Newer").click()
-    expect(row(console, ORDERS)).to_be_visible()
-
-
 def test_it_is_ordered_by_the_server(console: Console, service: Service) -> None:
     by_size = [one["session"] for one in service("list_sessions", sort="tokens")["sessions"]]
     assert by_size[0] == LARGE
@@ -125,29 +117,6 @@ def test_a_service_that_does_not_answer_is_told_and_tried_again(console: Console
     console.page.get_by_role("button", name="Try again").click()
     expect(row(console, ORDERS)).to_be_visible()
     console.problems.clear()
-
-
-def test_savings_add_up_over_all_sessions(console: Console, service: Service) -> None:
-    """What was counted when calls were made: the sessions that were only recorded say nothing."""
-    run = service.runs[ORDERS][:40]
-    for position, message in enumerate(run):
-        if message["role"] == "assistant":
-            service(
-                "render", session="counted", messages=run[:position], budget=900, model="gpt-5.1"
-            )
-    service("sync", session="counted", messages=run)
-    told = service("total_savings")
-    saved = sum(row["capped"] - row["prompt"] for row in told["rows"])
-    console.page.get_by_role("link", name="Savings").click()
-    expect(console.page.get_by_role("heading", name="Savings over all sessions")).to_be_visible()
-    figure = console.page.locator(".figure").filter(has_text="Tokens saved")
-    expect(figure).to_have_attribute("title", f"{saved:,} prompt tokens")
-    console.page.get_by_role("combobox", name="By").select_option("model")
-    expect(console.page.locator("tbody tr").filter(has_text="gpt-5.1")).to_have_count(1)
-    expect(
-        console.page.get_by_text(f"{told['counted']} of {told['sessions']} sessions")
-    ).to_be_visible()
-    service("delete_session", session="counted")
 
 
 def test_one_advice_is_for_all_sessions_or_for_one(console: Console) -> None:

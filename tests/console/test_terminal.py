@@ -1,5 +1,6 @@
-"""`contextrender sessions`, `show`, `explain` and `graph`."""
+"""`contextrender sessions`, `show`, `explain` and `graph`; and what the page tells as they do."""
 
+import importlib
 import io
 import json
 import os
@@ -7,12 +8,14 @@ import re
 import subprocess
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 from contextrender_bridge.cli import main
 
-from tests.console.conftest import COMMAND, HOSTILE, LARGE, ORDERS, Service
+from tests.console.conftest import COMMAND, HOSTILE, LARGE, ORDERS, Console, Service
+from tests.console.transcripts import make_run
 
 
 def run(service: Service, *arguments: str, status: int = 0, columns: int = 140) -> str:
@@ -223,3 +226,54 @@ def test_the_list_of_sessions_fits_a_terminal_and_says_what_each_is_about(
     assert all(len(line) <= 80 for line in told.splitlines())
     assert "Mend it." in run(service, "export", "0f3c9a52")
     service("delete_session", session=name)
+
+
+MODELS = ("gpt-4o", "claude-sonnet-4-5", "nobody-knows-this")
+
+
+def ran(service: Service, *words: str) -> Any:
+    return json.loads(run(service, *words, "--json"))
+
+
+def test_every_place_tells_the_same_savings(service: Service, console: Console) -> None:
+    """One definition of tokens and of dollars: here, in the page, in walkers and behind a link."""
+    expect = importlib.import_module("playwright.sync_api").expect
+    for seed, model in enumerate(MODELS):
+        service.render(model, make_run(40, seed), model=model, budget=3000)
+    rows = {row["model"]: row for row in service("total_savings")["rows"]}
+    printed = {row["model"]: row for row in ran(service, "savings")["rows"]}
+    listed = {one["session"]: one for one in ran(service, "sessions", "--limit", "200")["sessions"]}
+    for model in MODELS:
+        row, counted = rows[model], listed[model]["counted"]
+        own = service.complete("savings", session=model)["totals"]
+        assert printed[model] == row
+        assert (own["turns"], own["prompt"], own["full"]) == (
+            *(row["calls"], row["prompt"], row["capped"]),
+        )
+        assert (own["cached"], own["output"]) == (row["cached"], row["output"])
+        assert own["cost"] == pytest.approx(row["cost"])
+        assert own["full_cost"] == pytest.approx(row["full_cost"])
+        assert (counted["calls"], counted["prompt"], counted["full"]) == (
+            *(row["calls"], row["prompt"], row["capped"]),
+        )
+        assert (counted["drawn"], counted["seen"]) == (row["drawn"], row["seen"])
+        link = service("share_session", session=model, days=1)
+        secret = link["path"].split("view=")[1].split("&")[0]
+        shared = service.complete("savings", token=secret, session=model)
+        assert shared["totals"] == own
+    assert rows["nobody-knows-this"]["cost"] is None
+
+    told = {}
+    for model in MODELS:
+        console.open(model, "savings")
+        figure = console.page.locator(".savings .figure", has_text="Cost, counted").locator("dd")
+        expect(figure).to_have_text(re.compile("instead of|no price"))
+        told[model] = figure.inner_text()
+    assert told["nobody-knows-this"] == "no price"
+    console.page.evaluate("location.hash = '#/overall'")
+    console.page.get_by_role("combobox", name="By").select_option("day and model")
+    for model in MODELS:
+        line = console.page.locator("tbody tr", has_text=model).filter(
+            has_text=re.compile(r"^\d{4}-")
+        )
+        expect(line).to_contain_text(told[model])

@@ -84,20 +84,6 @@ def test_the_timeline_is_walked_by_keyboard(console: Console) -> None:
     expect(console.page.get_by_label("Turn", exact=True).first).to_have_value("5")
 
 
-def test_the_timeline_filters_orders_and_zooms(console: Console) -> None:
-    console.open(ORDERS)
-    expect(console.page.locator(".progress")).to_have_count(0)
-    choice(console, "Tool").select_option("file_claim")
-    choice(console, "Order").select_option("largest first")
-    grid = console.page.locator(".grid")
-    grid.focus()
-    grid.press("Home")
-    expect(console.page.locator(".life")).to_contain_text("file_claim")
-    console.page.get_by_label("only used").check()
-    console.page.get_by_role("button", name="Zoom in").click()
-    console.page.get_by_role("button", name="Fit").click()
-
-
 def test_a_thousand_results_are_drawn_while_they_load(console: Console) -> None:
     console.open(LARGE)
     grid = console.page.locator(".grid")
@@ -111,26 +97,6 @@ def test_a_thousand_results_are_drawn_while_they_load(console: Console) -> None:
     grid.press("Control+ArrowDown")
     assert grid.evaluate("grid => grid.scrollTop > 5000 && grid.scrollLeft > 2000")
     expect(console.page.locator(".life")).to_contain_text("shown complete")
-
-
-def test_the_session_says_what_it_saved_and_what_was_in_view(
-    console: Console, service: Service
-) -> None:
-    counted = service("inspect_session", session=ORDERS)["session"]["counted"]
-    console.open(ORDERS, "call", 40)
-    figures = console.page.locator(".session > .figures")
-    saved = 1 - counted["prompt"] / counted["full"]
-    expect(figures).to_contain_text(f", {saved:.0%}")
-    expect(figures).to_contain_text(f"{counted['seen'] / counted['drawn']:.0%}")
-    tools = console.page.get_by_role("list", name="Results shown, by tool")
-    taken = [
-        row["name"]
-        for row in service("explain", session=ORDERS, turn=40)["results"]
-        if row["shown"] == "complete"
-    ]
-    expect(tools.get_by_role("listitem")).to_have_count(len(set(taken)))
-    most = max(set(taken), key=taken.count)
-    expect(tools).to_contain_text(f"{most} {taken.count(most)}")
 
 
 def test_a_call_shows_what_explain_says(console: Console, service: Service) -> None:
@@ -253,36 +219,8 @@ def test_two_calls_are_compared(console: Console, service: Service) -> None:
     expect(status).to_contain_text("messages differ")
 
 
-def test_a_question_mark_lists_the_keys(console: Console) -> None:
-    console.page.keyboard.press("?")
-    keys = console.page.get_by_role("dialog", name="Keys")
-    expect(keys).to_contain_text("Open the call")
-    keys.get_by_role("button", name="Close").click()
-    expect(keys).to_be_hidden()
-
-
 def shown(told: dict[str, Any]) -> set[int]:
     return {row["position"] for row in told["results"] if row["shown"] != "omitted"}
-
-
-def test_the_turn_is_changed_by_keyboard(console: Console) -> None:
-    console.open(ORDERS, "call", 10)
-    turn = console.page.get_by_label("Turn", exact=True).first
-    expect(turn).to_have_value("10")
-    console.page.locator("body").press("ArrowRight")
-    expect(turn).to_have_value("11")
-    console.page.locator("body").press("ArrowLeft")
-    expect(turn).to_have_value("10")
-    # Faster than the page is drawn.
-    console.page.evaluate(
-        """() => {
-            for (let times = 0; times < 5; times++)
-                document.body.dispatchEvent(
-                    new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }),
-                );
-        }"""
-    )
-    expect(turn).to_have_value("15")
 
 
 def test_a_result_is_laid_out_with_its_used_values_marked(

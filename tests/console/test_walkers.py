@@ -1,6 +1,5 @@
 """The walkers behind the console, as the page calls them."""
 
-import random
 from typing import Any
 
 import pytest
@@ -8,63 +7,6 @@ import pytest
 from tests.console.conftest import LARGE, ORDERS, Service
 
 pytestmark = pytest.mark.slow
-
-
-def visible(turn: dict[str, Any], positions: list[int]) -> set[int]:
-    pairs = zip(turn["complete"][::2], turn["complete"][1::2], strict=True)
-    return {positions[n] for first, length in pairs for n in range(first, first + length)}
-
-
-def agrees_with_explain(service: Service, session: str, tries: int) -> None:
-    turns = service.timeline(session)
-    positions = service("timeline", session=session)["results"]["positions"]
-    for turn in random.Random(1).sample(turns, min(tries, len(turns))):
-        told = service("explain", session=session, turn=turn["turn"])
-        complete = {one["position"] for one in told["results"] if one["shown"] == "complete"}
-        assert visible(turn, positions) == complete
-        assert (turn["before"], turn["after"]) == (
-            told["tokens"]["before"],
-            told["tokens"]["after"],
-        )
-        assert turn["results"] == len(told["results"])
-
-
-@pytest.mark.slow
-def test_the_newest_calls_come_first_where_they_are_asked_for(service: Service) -> None:
-    turns = service.timeline(ORDERS)
-    newest = service("timeline", session=ORDERS, start=-9, limit=10)
-    assert newest["turns"] == turns[-10:]
-    assert len(newest["results"]["positions"]) == turns[-1]["results"]
-    assert newest["next"] is None
-    assert service("timeline", session=ORDERS, start=-1000)["turns"] == turns
-
-
-def test_the_timeline_agrees_with_explain(service: Service) -> None:
-    agrees_with_explain(service, ORDERS, 12)
-
-
-def test_show_call_is_explain_with_every_message(service: Service) -> None:
-    fields: dict[str, Any] = {"session": ORDERS, "turn": 33, "budget": 2500, "policy": "reuse"}
-    view = service("show_call", **fields)
-    assert view["explain"] == service("explain", **fields)
-    own = service.runs[ORDERS]
-    before = [one["position"] for one in view["messages"]]
-    assert before == list(range(len(before)))
-    assert own[len(before)]["role"] == "assistant"
-    for line in view["messages"]:
-        text = own[line["position"]]["content"] or ""
-        assert line["text"] == (text if line["whole"] else text[: len(line["text"])])
-
-
-def test_the_graph_has_the_uses_of_explain(service: Service) -> None:
-    graph = service("reuse_graph", session=ORDERS, turn=40)
-    operations = {one["event"]: one for one in graph["operations"]}
-    drawn = {
-        (graph["results"]["positions"][edge["result"]], operations[edge["operation"]]["position"])
-        for edge in graph["edges"]
-    }
-    told = service("explain", session=ORDERS, turn=40)["results"]
-    assert drawn == {(row["position"], use["position"]) for row in told for use in row["uses"]}
 
 
 def test_a_value_is_traced_to_all_that_hold_and_use_it(service: Service) -> None:
@@ -132,22 +74,6 @@ def test_bad_input_is_refused(service: Service, walker: str, fields: dict[str, A
 def test_what_is_not_there_is_told(service: Service, walker: str, fields: dict[str, Any]) -> None:
     reply = service.post(walker, session=ORDERS, **fields)
     assert (reply.status_code, reply.json()["error"]["code"]) == (404, "not_found")
-
-
-def test_looking_back_stores_nothing(service: Service) -> None:
-    before = service("inspect_session", session=ORDERS)
-    service("timeline", session=ORDERS)
-    service("show_call", session=ORDERS, budget=500)
-    service("compare_policies", session=ORDERS, budget=900)
-    assert service("inspect_session", session=ORDERS) == before
-
-
-def test_the_misses_of_a_session_are_those_of_its_timeline(service: Service) -> None:
-    view = service("misses", session=LARGE, limit=40)
-    turns = [turn for turn in service.timeline(LARGE) if turn["turn"] <= view["turns"]]
-    found = {(miss["turn"], miss["result"]) for miss in view["misses"]}
-    assert found == {(turn["turn"], result) for turn in turns for result in turn["missed"]}
-    assert view["next"] == view["turns"] + 1
 
 
 def test_a_miss_has_remedies(service: Service) -> None:

@@ -2,37 +2,9 @@
 
 import json
 
-import pytest
-
-from engine.history.kinds import shape_of
 from engine.parameters import Parameters
 from engine.text.transcript import Json
 from tests.support.strategies import render
-
-
-@pytest.mark.parametrize(
-    ("token", "others"),
-    [
-        ("2025-01-31", ["12.500", "100_000"]),
-        ("0f8fad5b-d9cb-469f-a165", ["deadbeefdeadbeef"]),
-        ("Summary", ["Report"]),
-        ("README", ["LICENSE"]),
-        ("camelCase", ["useState"]),
-        ("notes.txt", ["api.example.com"]),
-        ("user_name", ["user_id_7"]),
-        ("ORDER_ID", ["Order_7"]),
-        ("pre-release", ["KW-1042"]),
-        ("abc123", ["9lives"]),
-        ("4TnT7jMm", ["AbC12345"]),
-    ],
-)
-def test_tokens_that_look_alike_have_one_shape(token: str, others: list[str]) -> None:
-    assert {shape_of(other) for other in others} == {shape_of(token)}
-
-
-def test_shapes_differ() -> None:
-    tokens = ["2025-01-31", "Summary", "README", "camelCase", "notes.txt", "user_name", "ORDER_ID"]
-    assert len({shape_of(token) for token in tokens}) == len(tokens)
 
 
 def listing(call: str, rows: list[str]) -> list[Json]:

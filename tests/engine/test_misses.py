@@ -66,13 +66,6 @@ def test_a_value_used_out_of_view_is_a_miss() -> None:
     assert why.shown == "omitted" and why.left is not None and why.cost > why.left
 
 
-def test_a_value_that_stands_elsewhere_in_view_is_none() -> None:
-    noted = {"role": "assistant", "content": "I keep ORD_77412 in mind."}
-    refund = {"role": "assistant", "content": "", "tool_calls": [call("r", "refund", "ORD_77412")]}
-    before = ORDER[:3]
-    assert missed([*before, noted, *ORDER[3:], refund]) == []
-
-
 def test_a_value_cut_from_a_call_is_not_in_view() -> None:
     long = f"{'so it goes ' * 600}ORD_77412{' and so on' * 600}"
     write = {"role": "assistant", "content": "", "tool_calls": [call("w", "write_file", long)]}

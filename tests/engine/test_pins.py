@@ -40,8 +40,7 @@ def run(*sizes: int, turns: int = 40) -> list[Json]:
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
-@pytest.mark.parametrize("live", [False, True])
-@pytest.mark.parametrize("pins", [SKILL, Pins(keep=("s0",))])
+@pytest.mark.parametrize(("live", "pins"), [(False, SKILL), (True, Pins(keep=("s0",)))])
 def test_a_pinned_result_stays_complete_under_every_policy(
     policy: str, live: bool, pins: Pins
 ) -> None:

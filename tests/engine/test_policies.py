@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from engine.call.render_call import Rendered
 from engine.history.history import History
-from engine.history.tracking import MOST_CHARACTERS
 from engine.parameters import Parameters
 from engine.text.transcript import Json
 from tests.support.strategies import (
@@ -166,14 +165,3 @@ def test_a_result_too_large_is_an_excerpt_of_head_and_what_is_new(policy: str) -
     assert "\nline 0 of the log\n" in text
     assert "Invoice_77" in text
     assert 80 < COUNTER.message(shown[-1]) <= 750
-
-
-def test_what_is_beyond_the_first_million_characters_is_shown_only_with_all_of_it() -> None:
-    text = "Item_1 of many\n" * (MOST_CHARACTERS // 15) + "Last_Item_9 at the end\n" * 9
-    messages = agent_run(1)[:2]
-    messages[1]["tool_calls"] = messages[1]["tool_calls"][:1]
-    messages.append({"role": "tool", "tool_call_id": "c0_0", "content": text})
-    rendered, shown = render(messages, 600, "contextrender_plus")
-    assert "Last_Item_9" not in shown[-1]["content"]
-    assert shown[-1]["content"].endswith("[…]")
-    assert rendered.tokens_after <= 600

@@ -37,8 +37,10 @@ def prompts(
     return made
 
 
-@pytest.mark.parametrize("parameters", [Parameters(), WIDE, Parameters(frozen_share=0.2)])
-@pytest.mark.parametrize("budget", [4_000, 8_000])
+@pytest.mark.parametrize(
+    ("budget", "parameters"),
+    [(4_000, Parameters()), (8_000, WIDE), (4_000, Parameters(frozen_share=0.2))],
+)
 def test_between_selections_each_prompt_begins_with_the_last(
     budget: int, parameters: Parameters
 ) -> None:
@@ -76,7 +78,7 @@ def test_what_was_kept_goes_on_as_if_it_had_never_been_away() -> None:
 
 
 def test_calls_under_other_settings_do_not_disturb_it() -> None:
-    messages = agent_run(40)
+    messages = agent_run(24)
     history = History()
     for number, size in enumerate(turns_of(messages)):
         history.extend(messages[len(history) : size], COUNTER)

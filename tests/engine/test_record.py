@@ -40,14 +40,6 @@ def test_a_fact_is_read_as_it_was_noted(shown: set[int], sent: str) -> None:
     assert made.as_sent().in_view == (shown if sent == "rendered" else set(range(10)))
 
 
-def test_what_was_sent_decides_what_was_in_view() -> None:
-    assert record().in_view == {1, 2, 7}
-    assert (record().prompt, record().full) == (4_100, 9_100)
-    whole = record(sent="held_out", replaced=(4, 1)).as_sent()
-    assert (whole.in_view, whole.replaced) == (set(range(10)), ())
-    assert whole.prompt == whole.full
-
-
 def test_a_call_sent_whole_after_all_is_told_so_and_stays_so() -> None:
     told = Bill.of({"messages": 3, "tokens": [], "sent": "whole"}).on(record(replaced=(4, 1)))
     assert (told.in_view, told.prompt) == (set(range(10)), told.full)

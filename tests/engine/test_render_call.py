@@ -254,19 +254,6 @@ def test_an_excerpt_keeps_head_tail_and_the_values_in_question() -> None:
     assert 400 < COUNTER.message(shown[3]) <= 500
 
 
-def test_a_call_larger_than_the_budget_is_left_out_with_its_result() -> None:
-    messages: list[Json] = [
-        {"role": "user", "content": "go"},
-        {"role": "assistant", "content": "", "tool_calls": [call("a", "x " * 500), call("b")]},
-        {"role": "tool", "tool_call_id": "a", "content": "tiny"},
-        {"role": "tool", "tool_call_id": "b", "content": "other"},
-    ]
-    for policy in METHOD_POLICIES:
-        rendered, shown = render(messages, 100, policy)
-        assert [item.message for item in rendered.items] == [0, 1, 3]
-        assert shown[1]["tool_calls"] == [call("b")]
-
-
 @pytest.mark.parametrize(
     ("policy", "weights"),
     [

@@ -21,28 +21,6 @@ def test_the_worked_case() -> None:
     assert dict(zip(ids, history.reuse.scores(), strict=True)) == GOLDEN["reuse_score"]
 
 
-def index_of(*steps: str) -> ReuseIndex:
-    """An index that saw results ("r: ...") and operations ("o: ...") in this order."""
-    index = ReuseIndex()
-    for number, step in enumerate(steps):
-        if step.startswith("r: "):
-            index.observe_result(step[3:])
-        else:
-            index.observe_operation(number, step[3:])
-    return index
-
-
-def test_scores_are_right_whenever_they_are_asked_for() -> None:
-    index = index_of("r: order_17 tr_solo", "o: order_17")
-    assert index.scores() == [1]
-    index.observe_result("order_17")
-    assert index.scores() == [0.5, 0]
-    index.observe_operation(9, "order_17 tr_solo")
-    assert index.scores() == [2, 0]
-    assert len(index) == 2
-    assert index.holders(["order_17", "tr_solo", "unheard_of"]) == {"order_17": 2, "tr_solo": 1}
-
-
 @given(transcripts(longest=8))
 @modest
 def test_uses_and_holders_equal_a_slow_rewrite(messages: list[Json]) -> None:

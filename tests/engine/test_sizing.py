@@ -95,7 +95,7 @@ def test_a_budget_that_is_given_is_a_most_and_auto_keeps_to_the_models_window() 
 
 
 def test_it_follows_from_the_messages_alone() -> None:
-    messages = reading(40, said={35: "function_1_17 function_2_3", 37: "function_3_90"})
+    messages = reading(30, said={25: "function_1_17 function_2_3", 27: "function_3_90"})
     live = calls_of(messages)[-1]
     size = len(messages) - 2
     alone = render(messages[:size], AUTO, POLICY)

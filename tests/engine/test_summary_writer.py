@@ -13,14 +13,19 @@ from engine.models.summaries import SummaryFailed
 from engine.text.tokens import counter_for
 from tests.support.provider_double import ProviderDouble, chat_reply, failure, provider
 
-subject: Any = importlib.import_module("engine.models.summary_writer")
-summarise = subject.summarise
-
 MODEL = "openai/scripted-chat"
 HISTORY = (
     '[1] user:\nFix it.\n[2] call of cat: {"path": "/srv/app.toml"}\n[3] result of cat:\nport = 80'
 )
 SLOTS = ("files_read", "key_observations", "commands_run", "decisions", "unresolved_questions")
+
+
+def summarise(*given: Any, **limits: Any) -> tuple[str, Usage]:
+    """Imported here: LiteLLM takes seconds, which only the process that runs these tests needs."""
+    made: tuple[str, Usage] = importlib.import_module("engine.models.summary_writer").summarise(
+        *given, **limits
+    )
+    return made
 
 
 @pytest.fixture

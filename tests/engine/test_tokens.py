@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,24 +15,25 @@ from hypothesis import strategies as st
 from bench.shipped import litellms, tiktokens
 from engine.text import tokens
 from engine.text.tokens import (
-    CALL_OVERHEAD,
-    MEDIA_TOKENS,
-    MESSAGE_OVERHEAD,
     TokenCounter,
-    content_text,
     counter_for,
     well_formed,
 )
 from tests.support.growth import grows_in_proportion
 
 COUNTER = counter_for(None)
-ORACLE = tiktokens(litellms(), "o200k_base")
 PROSE = st.text(alphabet=st.sampled_from("abZ19 \n\t.,'_-/é中😀{}\""), max_size=400)
+
+
+@cache
+def oracle(encoding: str) -> Any:
+    """Tiktoken's own."""
+    return tiktokens(litellms(), encoding)
 
 
 @given(st.text())
 def test_text_counts_as_tiktoken_does(text: str) -> None:
-    assert COUNTER.text(text) == len(ORACLE.encode_ordinary(text))
+    assert COUNTER.text(text) == len(oracle("o200k_base").encode_ordinary(text))
 
 
 @given(st.lists(st.text(min_size=1), min_size=1))
@@ -42,63 +45,23 @@ def test_tokens_spread_over_parts_are_those_of_the_text(parts: list[str]) -> Non
     assert min(counts) >= 0
 
 
-def test_a_part_between_token_boundaries_has_its_own_tokens() -> None:
-    parts = ["One line of prose.\n", "Größe: 12 µm, naïve 😀\n", "the rest"]
-    counts = COUNTER.spread("".join(parts), list(accumulate(map(len, parts))))
-    assert counts == [COUNTER.text(part) for part in parts]
-
-
 @pytest.mark.parametrize("encoding", ["o200k_base", "cl100k_base"])
 def test_a_long_text_counts_as_tiktoken_does(encoding: str) -> None:
     text = 'Line {"key_1": 3.5, "path": "/a/b.py"}, it\'s one.\n    indented words\n' * 5_000
     assert len(text) > 3 * tokens.PIECE_CHARS
-    expected = len(tiktokens(litellms(), encoding).encode_ordinary(text))
+    expected = len(oracle(encoding).encode_ordinary(text))
     assert TokenCounter(encoding).text(text) == expected
 
 
 @pytest.mark.parametrize("run", [" ", "\n", "\t ", "a", "=", "中", "\ud800", " x"])
 def test_no_text_takes_much_longer_than_others_of_its_length(run: str) -> None:
-    assert grows_in_proportion(lambda size: COUNTER.text(run * (size // len(run)) + "x"), 250_000)
+    assert grows_in_proportion(lambda size: COUNTER.text(run * (size // len(run)) + "x"), 100_000)
 
 
 def test_special_tokens_and_lone_surrogates_are_text() -> None:
     assert COUNTER.text("<|endoftext|>") > 1
     assert COUNTER.text("a\ud800b") == COUNTER.text("a\ufffdb")
     assert well_formed("\ud83d\ude00\ud800") == "😀\ufffd"
-
-
-def test_a_message_is_its_text_overhead_and_calls() -> None:
-    call = {"id": "c", "type": "function", "function": {"name": "search", "arguments": '{"q": 1}'}}
-    message = {"role": "assistant", "content": "Looking.", "tool_calls": [call]}
-    assert COUNTER.call(call) == COUNTER.text("search") + COUNTER.text('{"q": 1}') + CALL_OVERHEAD
-    assert COUNTER.message(message) == (
-        COUNTER.text("Looking.") + MESSAGE_OVERHEAD + COUNTER.call(call)
-    )
-
-
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        (None, ""),
-        ("plain", "plain"),
-        ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
-        ([{"type": "refusal", "refusal": "no"}], "no"),
-        ([{"type": "resource", "uri": "x:é"}], '{"type":"resource","uri":"x:é"}'),
-        (["bare", {"type": "image_url", "image_url": {"url": "data:..."}}], "bare"),
-    ],
-)
-def test_content_text(content: object, text: str) -> None:
-    assert content_text(content) == text
-
-
-def test_media_parts_cost_a_constant() -> None:
-    content = [
-        {"type": "text", "text": "see"},
-        {"type": "image_url", "image_url": {"url": "x" * 9}},
-    ]
-    assert COUNTER.message({"role": "user", "content": content}) == (
-        COUNTER.text("see") + MESSAGE_OVERHEAD + MEDIA_TOKENS
-    )
 
 
 @given(PROSE, st.integers(-1, 80))

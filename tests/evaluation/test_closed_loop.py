@@ -17,20 +17,9 @@ from evaluation.runs import Run
 from evaluation.score_cache import ScoreCache
 from evaluation.scores import LoopScore, Prompt
 from evaluation.workers import replay_runs
+from tests.evaluation.test_replay import call, result, said
 
 COUNTER = counter_for(None)
-
-
-def call(id: str, about: str = "{}") -> Json:
-    return {"id": id, "type": "function", "function": {"name": "look", "arguments": about}}
-
-
-def said(text: str, *calls: Json) -> Json:
-    return {"role": "assistant", "content": text, "tool_calls": list(calls)}
-
-
-def result(id: str, text: str) -> Json:
-    return {"role": "tool", "tool_call_id": id, "content": text}
 
 
 TASK = {"role": "user", "content": "Find the owner and the badge."}

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from evaluation.export import to_json
 from evaluation.figures import BY_NAME, FIGURES
 from evaluation.runs import Run, read_runs
 from evaluation.score_cache import ScoreCache
+from evaluation.scores import RunScore
 from evaluation.workers import replay_runs
 
 CASES = cases_of("prune,recency,full", "120,240")
@@ -40,7 +42,12 @@ def a_run(number: int) -> Run:
 
 
 RUNS = [a_run(number) for number in range(6)]
-SCORES = replay_runs(RUNS, CASES, 1, lambda _: None)
+
+
+@cache
+def scores() -> list[RunScore]:
+    """Of all of them."""
+    return replay_runs(RUNS, CASES, 1, lambda _: None)
 
 
 @pytest.fixture
@@ -61,9 +68,9 @@ def test_a_run_knows_its_task(tmp_path: Path) -> None:
 
 
 def test_the_bootstrap_is_the_same_every_time() -> None:
-    first, again, other = (Bootstrap(SCORES, size) for size in (21, 21, 22))
+    first, again, other = (Bootstrap(scores(), size) for size in (21, 21, 22))
     assert first.tasks == 3
-    assert to_json(SCORES, first) == to_json(SCORES, again)
+    assert to_json(scores(), first) == to_json(scores(), again)
     assert first.estimates(0) != other.estimates(0)
     for index in range(len(CASES)):
         for name, estimate in first.estimates(index).items():
@@ -72,20 +79,20 @@ def test_the_bootstrap_is_the_same_every_time() -> None:
                 assert estimate.high is not None
                 assert estimate.low <= estimate.high, name
     whole = first.estimates(0)["result_recall"].value
-    recall = [run.cases[0].recall for run in SCORES]
+    recall = [run.cases[0].recall for run in scores()]
     seen = sum(sum(each.visible_by_age.values()) for each in recall)
     assert whole == pytest.approx(seen / sum(each.events for each in recall))
 
 
 def test_runs_of_one_task_are_drawn_together() -> None:
-    alike = [SCORES[0], SCORES[0], SCORES[4], SCORES[4]]
-    one_each = [SCORES[0], SCORES[4]]
+    alike = [scores()[0], scores()[0], scores()[4], scores()[4]]
+    one_each = [scores()[0], scores()[4]]
     two, four = (Bootstrap(runs, 300).estimates(0) for runs in (one_each, alike))
     assert two["result_recall"] == four["result_recall"]
 
 
 def test_differences_are_paired() -> None:
-    bootstrap = Bootstrap(SCORES, 200)
+    bootstrap = Bootstrap(scores(), 200)
     pairs = pairs_of([["prune", "full"]], [120, 240])
     assert [(str(a), str(b)) for a, b in pairs] == [
         ("prune@120", "full@120"),
@@ -140,13 +147,13 @@ def test_a_replay_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     replay_runs(RUNS[:2], CASES[:3], 1, done.append, kept)
     assert len(replayed) == 2
     replayed.clear()
-    scores = replay_runs(RUNS, CASES, 1, done.append, kept)
+    resumed = replay_runs(RUNS, CASES, 1, done.append, kept)
     assert sorted(cases for _, cases in replayed) == [3, 3, 6, 6, 6, 6]
     replayed.clear()
     again = replay_runs(RUNS, CASES, 1, done.append, ScoreCache(tmp_path / "kept"))
     assert replayed == []
-    bootstrap = Bootstrap(SCORES, 50)
-    assert to_json(scores, bootstrap) == to_json(again, bootstrap) == to_json(SCORES, bootstrap)
+    bootstrap = Bootstrap(scores(), 50)
+    assert to_json(resumed, bootstrap) == to_json(again, bootstrap) == to_json(scores(), bootstrap)
     other = [Case("prune", 120, cases_of("prune:reuse_rate=3", "120")[0].parameters)]
     assert kept.missing(RUNS[0], [*CASES, *other]) == other
     changed = Run(RUNS[0].id, "", "agent", RUNS[0].messages[:-2])

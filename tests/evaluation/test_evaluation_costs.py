@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
-from contextrender_bridge.base.wire import Json
 
 from engine.models import summaries
 from engine.models.embeddings import NoEmbedder
@@ -19,6 +18,7 @@ from evaluation.runs import Run
 from evaluation.score_cache import ScoreCache
 from evaluation.scores import CaseScore, RunScore
 from evaluation.workers import replay_runs
+from tests.evaluation.test_replay import call, result, said
 
 
 def score_of(
@@ -84,18 +84,6 @@ def test_provider_bills_by_hand() -> None:
     expected = (spent + own + answers) / (whole + answers)
     assert value("openai_calls", sums) == pytest.approx(expected)
     assert price.read == price.fresh / 2
-
-
-def said(text: str, *calls: Json) -> Json:
-    return {"role": "assistant", "content": text, "tool_calls": list(calls)}
-
-
-def call(id: str) -> Json:
-    return {"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}}
-
-
-def result(id: str, text: str) -> Json:
-    return {"role": "tool", "tool_call_id": id, "content": text}
 
 
 TASK = {"role": "user", "content": "Find the owner."}

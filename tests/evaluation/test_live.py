@@ -11,7 +11,7 @@ from evaluation.scores import Prompt, Turn
 from tests.engine.test_newest import write
 from tests.engine.test_policies import IN_PARTS, agent_run, turns_of
 
-WRITTEN = [*agent_run(20), *write(5_200), {"role": "assistant", "content": "Done."}]
+WRITTEN = [*agent_run(8), *write(5_200), {"role": "assistant", "content": "Done."}]
 
 
 def last_prompt(policy: str, messages: list[Json], times: list[float] | None = None) -> list[Json]:
@@ -45,6 +45,7 @@ def test_live_is_a_case_of_its_own() -> None:
     assert live.changed == {}
 
 
+@pytest.mark.slow
 def test_after_a_pause_that_no_cache_outlives_all_is_selected_anew() -> None:
     messages = agent_run(60)
     size = turns_of(messages)[-1]

@@ -131,6 +131,7 @@ def a_run(task: int) -> Run:
     return Run(f"run-{task}", "", "gpt-5.1", [*messages, {"role": "assistant", "content": "Done."}])
 
 
+@pytest.mark.slow
 def test_a_session_is_advised_on_as_a_file_of_that_session_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,8 +17,6 @@ from contextrender_bridge import ContextRender, Credentials
 
 from tests.proxy.agents import TASK, finding
 
-mcp = pytest.importorskip("mcp")
-
 RUN = "import sys; from contextrender_bridge.cli import main; sys.exit(main())"
 
 
@@ -61,6 +59,7 @@ async def talk(client: Any, session: str) -> None:
 
 
 def test_over_stdio(credentials: Credentials, session: str) -> None:
+    mcp = pytest.importorskip("mcp")
     server = mcp.StdioServerParameters(
         command=sys.executable, args=["-c", RUN, "mcp"], env=environment(credentials)
     )
@@ -100,6 +99,8 @@ def test_over_http_for_the_bearer_of_the_token(
     wrong = {"authorization": "Bearer wrong"}
     assert httpx.post(address, json={}, headers=wrong).status_code == 401
     import httpx2
+
+    mcp = pytest.importorskip("mcp")
     from mcp.client.streamable_http import streamable_http_client
 
     async def main() -> None:

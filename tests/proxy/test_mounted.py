@@ -114,10 +114,3 @@ def test_histories_that_go_through_unchanged_are_counted_by_reason(setup: Setup)
     after = counted()
     more = {reason: count - before.get(reason, 0) for reason, count in after.items()}
     assert more == {"invalid_budget": 1, "invalid_policy": 1}
-
-
-def test_a_model_call_is_told_by_its_policy(setup: Setup) -> None:
-    ChatAgent(setup, uuid.uuid4().hex).run(9)
-    page = setup.http.get("/metrics").text
-    told = 'contextrender_calls_total{policy="contextrender",route="s",status="200"}'
-    assert told in page

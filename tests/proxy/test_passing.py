@@ -83,7 +83,7 @@ def test_streams_come_through_byte_for_byte(
     assert setup.model.asked[0].header("authorization") == "Bearer sk-1"
 
 
-@pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503, 529])
+@pytest.mark.parametrize("status", [401, 429, 529])
 def test_errors_come_through(setup: Setup, status: int) -> None:
     error = {"error": {"message": "no", "type": "x"}}
     limits = {"retry_after": "7", "x_ratelimit_remaining_requests": "0", "x_request_id": "r1"}

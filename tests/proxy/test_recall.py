@@ -305,16 +305,10 @@ def test_text_before_recalling_is_seen_once(agent: Agent, kind: Any, streams: bo
     assert [value for what, value in got if what == "call"] == [OTHER[1]]
 
 
-@pytest.mark.parametrize("order", [[RECALL, OTHER], [OTHER, RECALL], [RECALL, OTHER, RECALL]])
-def test_recalling_beside_other_calls_leaves_those(
-    agent: Agent, kind: Any, streams: bool, order: list[Part]
-) -> None:
-    parts = [
-        ("call", (f"r{place}", *part[1][1:])) if part is RECALL else part
-        for place, part in enumerate(order)
-    ]
-    got = kind.read(ask(agent, [kind.reply(parts, streams)]), streams)
-    assert got == [OTHER]
+def test_recalling_beside_other_calls_leaves_those(agent: Agent, kind: Any, streams: bool) -> None:
+    again: Part = ("call", ("r2", *RECALL[1][1:]))
+    for parts in ([OTHER, RECALL], [RECALL, OTHER, again]):
+        assert kind.read(ask(agent, [kind.reply(parts, streams)]), streams) == [OTHER]
     agent.headers = {}
     sent = agent.run(1)[0]
     assert finding(0) in agent.results(sent[agent.key])
@@ -325,11 +319,10 @@ def test_recalling_without_end_ends(agent: Agent, kind: Any, streams: bool) -> N
     assert kind.read(ask(agent, again), streams) == []
 
 
-@pytest.mark.parametrize("given", [{}, {"query": 3}, {"results": [1, 999]}, {"results": "x"}])
-def test_a_bad_recall_is_answered(
-    agent: Agent, kind: Any, streams: bool, given: dict[str, Any]
-) -> None:
-    bad = ("call", ("r1", NAME, given))
+def test_a_bad_recall_is_answered(agent: Agent, kind: Any, streams: bool) -> None:
     final = kind.reply([("text", "So be it.")], streams)
-    assert plain(ask(agent, [kind.reply([bad], streams), final])) == plain(final.body)
-    assert kind.recalled(agent.setup.model.asked[1].json)
+    given: Json
+    for given in ({}, {"query": 3}, {"results": [1, 999]}, {"results": "x"}):
+        bad = ("call", ("r1", NAME, given))
+        assert plain(ask(agent, [kind.reply([bad], streams), final])) == plain(final.body)
+        assert kind.recalled(agent.setup.model.asked[1].json)

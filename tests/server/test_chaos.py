@@ -173,15 +173,21 @@ def serve(data: Path) -> Callable[..., Any]:
     return lambda **environment: running(command, data, **environment)
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(ROUNDS, marks=pytest.mark.slow)])
-def test_killed_under_load_nothing_acknowledged_is_lost(tmp_path: Path, kills: int) -> None:
+@pytest.mark.parametrize(
+    ("kills", "calls"), [(2, 30), pytest.param(ROUNDS, 100, marks=pytest.mark.slow)]
+)
+def test_killed_under_load_nothing_acknowledged_is_lost(
+    tmp_path: Path, kills: int, calls: int
+) -> None:
     with servers.started(tmp_path) as forking:
         for first in range(0, kills, ROUNDS_A_STORE):
             data, rounds = tmp_path / f"data-{first}", min(kills - first, ROUNDS_A_STORE)
-            kill_under_load(forking, data, Load(SEED + first), rounds)
+            kill_under_load(forking, data, Load(SEED + first), rounds, calls)
 
 
-def kill_under_load(forking: servers.Servers, data: Path, load: Load, rounds: int) -> None:
+def kill_under_load(
+    forking: servers.Servers, data: Path, load: Load, rounds: int, calls: int
+) -> None:
     """One store's life: killed so many times, and whole each time and in the end."""
     for _ in range(rounds):
         with forking.running(data) as process:
@@ -189,7 +195,7 @@ def kill_under_load(forking: servers.Servers, data: Path, load: Load, rounds: in
             if load.acknowledged:
                 load.settle(server)
             with load.on(server):
-                load.wait(load.random.randrange(5, 100))
+                load.wait(load.random.randrange(5, calls))
                 server.stop(signal.SIGKILL)
     with forking.running(data) as process:
         load.settle(Forked(process, data))

@@ -12,7 +12,7 @@ HELD = "\x00held apart"
 """Our own mark in stored shells: it goes among the texts, and everywhere a caller might put it."""
 
 fuzz = settings(
-    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "6")),
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "4")),
     deadline=None,
     print_blob=True,
     suppress_health_check=[*HealthCheck],

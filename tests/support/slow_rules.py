@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 from contextrender_bridge.base.wire import Json
@@ -76,7 +77,8 @@ def tokens(messages: Sequence[Json], count: Count) -> int:
     )
 
 
-def values(text: str) -> set[str]:
+@cache
+def values(text: str) -> frozenset[str]:
     """The reusable values of a text."""
     plain, at = "", 0
     while at < len(text):
@@ -92,7 +94,7 @@ def values(text: str) -> set[str]:
         titlecase = value[:1] in CAPITALS and value[1:] and all(c in LETTERS for c in value[1:])
         if len(value) >= 6 and telling and not titlecase:
             found.add(value)
-    return found
+    return frozenset(found)
 
 
 def answers(messages: Sequence[Json]) -> dict[int, Call]:

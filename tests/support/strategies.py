@@ -32,7 +32,7 @@ METHOD_POLICIES = ("contextrender", "recency", "reuse", "relevance", "recency_re
 BUDGETS = st.sampled_from([64, 90, 150, 250, 400, 700])
 
 modest = settings(
-    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "6")),
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "4")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -66,15 +66,6 @@ def running(first: str = "pass", looks: int = 600, count: int = 2) -> Iterator[R
         process.kill()
 
 
-def test_a_worker_that_dies_is_replaced_at_its_place() -> None:
-    with running() as one:
-        workers = one.started()
-        os.kill(workers["1"], signal.SIGKILL)
-        gone, new = one.lines(2)
-        assert gone == ["gone", str(workers["1"])]
-        assert new[:2] == ["worker", "1"] and int(new[2]) != workers["1"]
-
-
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_worker_that_is_stuck_is_replaced(count: int) -> None:
     last = str(count - 1)

@@ -72,6 +72,7 @@ def wrap(tmp_path: Path, environment: dict[str, str]) -> Iterator[Callable[..., 
             process.wait()
 
 
+@pytest.mark.slow
 def test_two_share_one_service_which_ends_after_both(
     tmp_path: Path, wrap: Callable[..., tuple[subprocess.Popen[bytes], Path]]
 ) -> None:
@@ -95,6 +96,7 @@ def test_two_share_one_service_which_ends_after_both(
     assert not any((data / "leases").iterdir())
 
 
+@pytest.mark.slow
 def test_a_terminal_is_told_what_stands_between_and_gets_a_link_that_works_once(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
