@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.contents import history_end
@@ -14,50 +16,15 @@ NO_ITEM = -1
 """Of messages that come from other parts of a body."""
 
 
-class Transcript(Protocol):
+class Transcript(ABC):
     """One request's history. `messages` are the canonical ones, in order.
 
-    The first `carried` of them are an earlier request's, and were not read again. No later item
-    changes what the first `settled` ones were read as.
+    The first `carried` of them are an earlier request's, and were not read again.
     """
 
-    messages: list[Json]
-    carried: int
-
-    @property
-    def settled(self) -> int:
-        """How many of the request's items that is."""
-
-    @property
-    def pairs(self) -> Pairs:
-        """Which call each result answers."""
-
-    def apply(self, plan: MessagePlan) -> Json:
-        """The body with only what `plan` shows; equal to the original where that is everything."""
-
-    def result(self, message: int) -> Any:
-        """The original content of the tool result that is canonical message `message`."""
-
-
-class Dialect(Protocol):
-    """A request format."""
-
-    @property
-    def key(self) -> str:
-        """The body's field that has the items."""
-
-    def read(self, body: Body, before: Any = None) -> Transcript:
-        """The transcript of a request. Never raises: what is not understood is only kept.
-
-        `before` is this dialect's transcript of an earlier one, whose settled items this one begins
-        with: they are not read again, unless what comes before them differs.
-        """
-
-
-class Read:
-    """A request's items; the base of every transcript."""
-
-    def __init__(self, body: Body, key: str, before: Read | None, head: object = None) -> None:
+    def __init__(
+        self, body: Body, key: str, before: Transcript | None, head: object = None
+    ) -> None:
         """To read are the `_fresh` items, after those of `before`, whose messages are there.
 
         `head` is what the reading of all items depends on.
@@ -76,6 +43,14 @@ class Read:
         self._item_of: list[int] = list(before._item_of) if before else []
         self._stays: list[int] = list(before._stays) if before else []
 
+    @abstractmethod
+    def apply(self, plan: MessagePlan) -> Json:
+        """The body with only what `plan` shows; equal to the original where that is everything."""
+
+    @abstractmethod
+    def result(self, message: int) -> Any:
+        """The original content of the tool result that is canonical message `message`."""
+
     def _read_item(self, index: int, *, stays: bool) -> None:
         """The messages that are new come from that item; of some, something always `stays`."""
         self._item_of += [index] * (len(self.messages) - len(self._item_of))
@@ -93,18 +68,18 @@ class Read:
 
     @property
     def settled(self) -> int:
-        """As `Transcript` has it."""
+        """How many items no later one changes the reading of."""
         return self._end
 
     @property
     def pairs(self) -> Pairs:
-        """As `Transcript` has it."""
+        """Which call each result answers."""
         if self._pairs is None:
             self._pairs = Pairs(self.messages, self._pairs_before)
         return self._pairs
 
 
-R = TypeVar("R", bound=Read)
+R = TypeVar("R", bound=Transcript)
 
 
 def usable(before: Transcript | None, kind: type[R], head: object = None) -> R | None:
@@ -112,3 +87,19 @@ def usable(before: Transcript | None, kind: type[R], head: object = None) -> R |
     if isinstance(before, kind) and before.settled and before.head == head:
         return before
     return None
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """A request format: `key` is the body's field that has the items."""
+
+    key: str
+    transcript: Callable[[Body, Transcript | None], Transcript]
+
+    def read(self, body: Body, before: Transcript | None = None) -> Transcript:
+        """The transcript of a request. Never raises: what is not understood is only kept.
+
+        `before` is this dialect's transcript of an earlier one, whose settled items this one begins
+        with: they are not read again, unless what comes before them differs.
+        """
+        return self.transcript(body, before)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.dialects.base import Body, Read, Transcript, usable
+from contextrender_bridge.dialects.base import Body, Dialect, Transcript, usable
 from contextrender_bridge.dialects.contents import (
     canonical_content,
     clean_text,
@@ -25,7 +25,7 @@ _FUNCTION_BODY = frozenset({"name", "arguments"})
 _FUNCTION = ("function", "arguments")
 
 
-class ChatTranscript(Read):
+class ChatTranscript(Transcript):
     """Canonical messages are the original ones, one for one, but for those not understood."""
 
     def __init__(self, body: Body, before: Transcript | None = None) -> None:
@@ -83,14 +83,7 @@ class ChatTranscript(Read):
         return left
 
 
-class _Chat:
-    key = "messages"
-
-    def read(self, body: Body, before: Transcript | None = None) -> Transcript:
-        return ChatTranscript(body, before)
-
-
-CHAT = _Chat()
+CHAT = Dialect("messages", ChatTranscript)
 
 
 def canonical_message(item: Any) -> Json | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.dialects.base import NO_ITEM, Body, Read, Transcript, usable
+from contextrender_bridge.dialects.base import NO_ITEM, Body, Dialect, Transcript, usable
 from contextrender_bridge.dialects.cache_marks import Shown, marked, marks_in
 from contextrender_bridge.dialects.contents import (
     GONE,
@@ -44,7 +44,7 @@ class _Part(NamedTuple):
     call: int = -1
 
 
-class MessagesTranscript(Read):
+class MessagesTranscript(Transcript):
     """One canonical message for an assistant's blocks, one for each result, one for a user's.
 
     System messages among `messages` always stay, and are not recorded: what Claude Code says in
@@ -174,14 +174,7 @@ class MessagesTranscript(Read):
             spoken.clear()
 
 
-class _Messages:
-    key = "messages"
-
-    def read(self, body: Body, before: Transcript | None = None) -> Transcript:
-        return MessagesTranscript(body, before)
-
-
-MESSAGES = _Messages()
+MESSAGES = Dialect("messages", MessagesTranscript)
 
 
 def _system_text(system: Any) -> str | None:

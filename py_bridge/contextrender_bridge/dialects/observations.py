@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.dialects.base import Body, Read, Transcript, usable
+from contextrender_bridge.dialects.base import Body, Dialect, Transcript, usable
 from contextrender_bridge.dialects.chat import canonical_message
 from contextrender_bridge.dialects.contents import (
     canonical_content,
@@ -38,34 +37,24 @@ NOT_SHOWN = "Output: [left out: it does not fit]"
 """In place of the last result: a request that ends with the assistant's words is no question."""
 
 
-class ObservationTranscript(Read):
+class ObservationTranscript(Transcript):
     """Every message is one canonical message; an observation is the result of the one before."""
 
-    def __init__(
-        self,
-        body: Body,
-        instructions: int = 0,
-        omitted: str = "",
-        before: Transcript | None = None,
-    ) -> None:
-        """`instructions`: leading messages that are no history, such as demonstrations.
-
-        `omitted` is the text left in place of an omitted result, where roles must alternate.
-        """
-        past = usable(before, ObservationTranscript, instructions)
+    def __init__(self, body: Body, before: Transcript | None = None) -> None:
+        """Reads `messages`."""
+        past = usable(before, ObservationTranscript)
         if past and any(map(is_observation, body["messages"][past.settled : past.settled + 1])):
             past = None  # another one of what was said before
-        super().__init__(body, "messages", past, instructions)
-        self._omitted = omitted
+        super().__init__(body, "messages", past)
         self.places: list[int | None] = past.places[: self._known] if past else []
         """The canonical message that each item is, if it is one."""
         speaker = -1
         for index, item in enumerate(self._fresh, self._known):
             place = len(self.messages)
-            if index >= instructions and speaker >= 0 and is_observation(item):
+            if speaker >= 0 and is_observation(item):
                 self._answer(speaker, item)
                 self.places.append(place)
-                self._read_item(index, stays=bool(omitted))
+                self._read_item(index, stays=False)
                 continue
             message = canonical_message(_as_chat(item))
             if message is None:
@@ -73,8 +62,6 @@ class ObservationTranscript(Read):
                 self.places.append(None)
                 self._read_item(index, stays=True)
                 continue
-            if index < instructions:
-                message = {**message, "role": "system"}
             speaker = place if message["role"] == "assistant" else -1
             self.places.append(place)
             self.messages.append(message)
@@ -100,7 +87,7 @@ class ObservationTranscript(Read):
                 continue
             text = plan.text(place)
             if not plan.shows(place):
-                text = self._omitted or (NOT_SHOWN if place == last else "")
+                text = NOT_SHOWN if place == last else ""
                 if self.messages[place]["role"] != "tool":
                     continue
             if text is None:
@@ -123,20 +110,7 @@ class ObservationTranscript(Read):
         self.messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
 
 
-@dataclass(frozen=True)
-class Observations:
-    """The dialect; its fields are those of `ObservationTranscript`."""
-
-    instructions: int = 0
-    omitted: str = ""
-    key: ClassVar[str] = "messages"
-
-    def read(self, body: Body, before: Transcript | None = None) -> Transcript:
-        """The transcript of a request."""
-        return ObservationTranscript(body, self.instructions, self.omitted, before)
-
-
-OBSERVATIONS = Observations()
+OBSERVATIONS = Dialect("messages", ObservationTranscript)
 
 
 def is_observation(item: Any) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.dialects.base import NO_ITEM, Body, Read, Transcript, usable
+from contextrender_bridge.dialects.base import NO_ITEM, Body, Dialect, Transcript, usable
 from contextrender_bridge.dialects.contents import (
     GONE,
     canonical_content,
@@ -42,7 +42,7 @@ class _Part(NamedTuple):
     group: int = -1
 
 
-class ResponsesTranscript(Read):
+class ResponsesTranscript(Transcript):
     """A run of model items is one assistant message; each output and input message is its own."""
 
     def __init__(self, body: Body, before: Transcript | None = None) -> None:
@@ -78,7 +78,7 @@ class ResponsesTranscript(Read):
 
     @property
     def settled(self) -> int:
-        """None while the model's message may go on with the next item."""
+        """None of them while the model's message may go on with the next item."""
         return self._end if self._run is None else 0
 
     def apply(self, plan: MessagePlan) -> Json:
@@ -163,14 +163,7 @@ class ResponsesTranscript(Read):
         return len(self.messages) - 1
 
 
-class _Responses:
-    key = "input"
-
-    def read(self, body: Body, before: Transcript | None = None) -> Transcript:
-        return ResponsesTranscript(body, before)
-
-
-RESPONSES = _Responses()
+RESPONSES = Dialect("input", ResponsesTranscript)
 
 
 def _applied(item: Any, part: _Part, plan: MessagePlan, written: set[int]) -> Any:
