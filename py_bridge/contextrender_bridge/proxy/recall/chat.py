@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.proxy.events import Event, rewritten
@@ -20,24 +20,21 @@ from contextrender_bridge.proxy.recall.turns import (
     has_tool_list,
 )
 
-TOOL: Json = {
-    "type": "function",
-    "function": {"name": NAME, "description": DESCRIPTION, "parameters": PARAMETERS},
-}
 _SPOKEN = ("content", "reasoning_content", "reasoning", "refusal", "audio", "function_call")
 
 
 class ChatFormat(Format):
     """`tools`, `tool_calls` and `tool` messages."""
 
+    TOOL: ClassVar[Json] = {
+        "type": "function",
+        "function": {"name": NAME, "description": DESCRIPTION, "parameters": PARAMETERS},
+    }
+
     def offers(self, body: Mapping[str, Any]) -> bool:
         """Not where the agent wants no tool, or several replies at once."""
         wanted = body.get("tool_choice") != "none" and body.get("n") in (None, 1)
         return wanted and has_tool_list(body)
-
-    def offered(self, body: Mapping[str, Any]) -> Json:
-        """The tool comes last."""
-        return {**body, "tools": [*(body.get("tools") or ()), TOOL]}
 
     def turn(self, reply: Mapping[str, Any]) -> Turn:
         """Of the first choice."""

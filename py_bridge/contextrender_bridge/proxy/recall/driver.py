@@ -24,8 +24,15 @@ from contextrender_bridge.proxy.headers import Headers, first, response_headers,
 from contextrender_bridge.proxy.recall.chat import ChatFormat
 from contextrender_bridge.proxy.recall.messages import MessagesFormat
 from contextrender_bridge.proxy.recall.responses import ResponsesFormat
-from contextrender_bridge.proxy.recall.turns import Answer, Format, Recall, Sent, Stream, Turn
-from contextrender_bridge.proxy.recall.usage import added
+from contextrender_bridge.proxy.recall.turns import (
+    Answer,
+    Format,
+    Recall,
+    Sent,
+    Stream,
+    Turn,
+    added,
+)
 from contextrender_bridge.proxy.upstream import (
     REFUSED,
     Send,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.wire import Json
@@ -21,7 +21,6 @@ from contextrender_bridge.proxy.recall.turns import (
     has_tool_list,
 )
 
-TOOL: Json = {"name": NAME, "description": DESCRIPTION, "input_schema": PARAMETERS}
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 _DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 
@@ -29,15 +28,13 @@ _DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta"
 class MessagesFormat(Format):
     """`tools`, `tool_use` and `tool_result` blocks."""
 
+    TOOL: ClassVar[Json] = {"name": NAME, "description": DESCRIPTION, "input_schema": PARAMETERS}
+
     def offers(self, body: Mapping[str, Any]) -> bool:
         """Not where the agent wants no tool."""
         choice = body.get("tool_choice")
         unwanted = isinstance(choice, Mapping) and choice.get("type") == "none"
         return not unwanted and has_tool_list(body)
-
-    def offered(self, body: Mapping[str, Any]) -> Json:
-        """The tool comes last."""
-        return {**body, "tools": [*(body.get("tools") or ()), TOOL]}
 
     def turn(self, reply: Mapping[str, Any]) -> Turn:
         """Of the reply's blocks."""

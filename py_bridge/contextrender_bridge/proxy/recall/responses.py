@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.proxy.events import Event, rewritten
@@ -20,13 +20,6 @@ from contextrender_bridge.proxy.recall.turns import (
     has_tool_list,
 )
 
-TOOL: Json = {
-    "type": "function",
-    "name": NAME,
-    "description": DESCRIPTION,
-    "parameters": PARAMETERS,
-    "strict": False,
-}
 _PROVIDERS = frozenset(
     {
         "code_interpreter_call",
@@ -42,14 +35,18 @@ _BEGINNINGS = frozenset({"response.created", "response.in_progress", "response.q
 class ResponsesFormat(Format):
     """`tools`, `function_call` and `function_call_output` items."""
 
+    TOOL: ClassVar[Json] = {
+        "type": "function",
+        "name": NAME,
+        "description": DESCRIPTION,
+        "parameters": PARAMETERS,
+        "strict": False,
+    }
+
     def offers(self, body: Mapping[str, Any]) -> bool:
         """Only where the provider keeps nothing: what it kept would differ from what is sent."""
         wanted = body.get("store") is False and body.get("tool_choice") != "none"
         return wanted and has_tool_list(body)
-
-    def offered(self, body: Mapping[str, Any]) -> Json:
-        """The tool comes last."""
-        return {**body, "tools": [*(body.get("tools") or ()), TOOL]}
 
     def turn(self, reply: Mapping[str, Any]) -> Turn:
         """Of the reply's output."""

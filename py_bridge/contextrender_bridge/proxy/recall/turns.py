@@ -5,12 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.contents import plain_text
 from contextrender_bridge.proxy.events import Event
-from contextrender_bridge.proxy.recall.usage import added
 
 NAME = "contextrender_recall"
 DESCRIPTION = (
@@ -165,13 +164,15 @@ class Stream(ABC):
 class Format(ABC):
     """A dialect's way to offer the tool, and to tell what a reply makes of it."""
 
+    TOOL: ClassVar[Json]
+
     @abstractmethod
     def offers(self, body: Mapping[str, Any]) -> bool:
         """Whether the tool can be offered with this request."""
 
-    @abstractmethod
     def offered(self, body: Mapping[str, Any]) -> Json:
-        """The request with the tool in it."""
+        """The request with the tool in it, last."""
+        return {**body, "tools": [*(body.get("tools") or ()), self.TOOL]}
 
     @abstractmethod
     def turn(self, reply: Mapping[str, Any]) -> Turn:
@@ -196,3 +197,22 @@ class Format(ABC):
     def joined(self, contents: Sequence[Any]) -> Any:
         """Several results as one."""
         return "\n\n".join(contents)
+
+
+def added(before: Mapping[str, Any], usage: Any) -> Json:
+    """The sum of two requests' usages, number by number; what is no number is the latter's."""
+    if not isinstance(usage, Mapping):
+        return dict(before)
+    return {**before, **{name: _sum(before.get(name), usage[name]) for name in usage}}
+
+
+def _sum(before: Any, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return added(before if isinstance(before, Mapping) else {}, value)
+    if _is_number(before) and _is_number(value):
+        return before + value
+    return before if value is None and before is not None else value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
