@@ -159,10 +159,6 @@ class History:
                 return position
         return len(self.roles) if turn == self.turn else None
 
-    def unanswered_calls(self) -> int:
-        """How many tool calls have no result yet."""
-        return sum(len(calls) for calls in self._open.values())
-
     def append(
         self, events: Sequence[Event], digest: str, message: Json | None, time: float = 0.0
     ) -> None:

@@ -29,11 +29,6 @@ class CircuitBreaker:
         self._retry_at: float | None = None
 
     @property
-    def is_open(self) -> bool:
-        """Whether the last call failed."""
-        return self._retry_at is not None
-
-    @property
     def refuses(self) -> bool:
         """Whether a call would be refused now."""
         with self._lock:
@@ -101,11 +96,6 @@ class LiteLLMEmbedder:
         self._pause = pause
         self._breaker = breaker or CircuitBreaker()
         self._dimension = 0
-
-    @property
-    def fails(self) -> bool:
-        """Whether it failed last time, and is left alone for now."""
-        return self._breaker.is_open
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Unit rows, shape (n, d); a zero row for a blank text or one the provider refuses.

@@ -15,13 +15,12 @@ _DECIMALS = 6
 
 @dataclass(slots=True, frozen=True)
 class Greedy:
-    """What was taken, in order, with the score each had when taken; what it used; final scores.
+    """What was taken, in order; what it used; final scores.
 
     `scores` holds the last score of every candidate, those not taken included.
     """
 
     taken: list[int]
-    taken_scores: list[float]
     tokens: int
     scores: Floats
 
@@ -74,13 +73,11 @@ def select_greedily(
     last = current.copy()
     available = tokens <= free
     taken: list[int] = []
-    taken_scores: list[float] = []
     used = 0
     while available.any():
         best = int(np.argmax(np.where(available, current, -np.inf)))
         last[best] = current[best]
         taken.append(best)
-        taken_scores.append(float(current[best]))
         used += int(tokens[best])
         available[best] = False
         available &= tokens <= free - used
@@ -88,4 +85,4 @@ def select_greedily(
             np.maximum(redundancy, cosines_to(best), out=redundancy)
             current = scores - redundancy_penalty * redundancy
             np.copyto(last, current, where=available)
-    return Greedy(taken, taken_scores, used, last)
+    return Greedy(taken, used, last)

@@ -1,11 +1,15 @@
-"""A command's listening socket, opened before its address is printed."""
+"""A command's listening socket, opened before its address is printed, and how it is served."""
 
 from __future__ import annotations
 
 import errno
 import socket
+from typing import TYPE_CHECKING, Any
 
 from contextrender_bridge.base.errors import CommandError
+
+if TYPE_CHECKING:
+    from uvicorn import Config
 
 BACKLOG = 512
 
@@ -40,3 +44,19 @@ def address(listener: socket.socket) -> str:
     """Where it is, as the beginning of a URL."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def http_config(app: Any, **options: Any) -> Config:
+    """How uvicorn serves an ASGI app of ours, with what else is set of it."""
+    from uvicorn import Config
+
+    usual: dict[str, Any] = {
+        "log_config": None,
+        "access_log": False,
+        "ws": "none",
+        "server_header": False,
+        "date_header": False,
+        "timeout_keep_alive": 75,
+        "timeout_graceful_shutdown": 10,
+    }
+    return Config(app, **{**usual, **options})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import subprocess
@@ -18,8 +19,13 @@ from typing import Final, NoReturn
 import httpx
 
 from contextrender_bridge.base.errors import CommandError, NoCredentials
-from contextrender_bridge.base.settings import environment_without
-from contextrender_bridge.client.credentials import Credentials, stored_credentials
+from contextrender_bridge.base.installing import how_to_serve
+from contextrender_bridge.base.settings import environment_without, read_settings
+from contextrender_bridge.client.credentials import (
+    Credentials,
+    load_credentials,
+    stored_credentials,
+)
 
 ANSWER_SECONDS: Final = 1.0
 START_SECONDS: Final = 180.0
@@ -28,16 +34,16 @@ FIRST_SECONDS: Final = 3.0
 EVERY_SECONDS: Final = 10.0
 STARTING: Final = "usually ten seconds; half a minute and more if its Jac code is not compiled yet"
 """How long the service takes to start."""
+WRAP_LOG: Final = "wrap-service.log"
 
-_OTHER_SERVICE = ("CONTEXTRENDER_URL", "CONTEXTRENDER_TOKEN")
-_COMPACTION = ("CONTEXTRENDER_MODEL", "CTXGRAPH_MODEL")
+_NOT_ITS = ("CONTEXTRENDER_URL", "CONTEXTRENDER_TOKEN", "CONTEXTRENDER_MODEL", "CTXGRAPH_MODEL")
 _SERVE = "import sys; from contextrender_bridge.cli import main; sys.exit(main())"
 
 
-def answers(url: str, seconds: float = ANSWER_SECONDS) -> bool:
+def answers(url: str) -> bool:
     """Whether a service of ours answers there."""
     try:
-        reply = httpx.get(f"{url}/healthz", timeout=seconds, trust_env=False)
+        reply = httpx.get(f"{url}/healthz", timeout=ANSWER_SECONDS, trust_env=False)
         return bool(reply.is_success and reply.json().get("status") == "ok")
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, AttributeError):
         return False
@@ -76,14 +82,44 @@ def ready(server: subprocess.Popen[bytes], data: Path, log: Path) -> Credentials
     raise CommandError(f"the service did not start ({log}).\n{said}")
 
 
+def find_service(data: Path, say: Callable[[str], None]) -> Credentials:
+    """The service that all of a user's wrapped agents share.
+
+    The environment names it, it runs over `data`, or it is started now. Raises CommandError.
+    """
+    try:
+        known = load_credentials(data)
+    except NoCredentials:
+        known = None
+    if known is not None and answers(known.url):
+        return known
+    if named := read_settings().url:
+        raise CommandError(
+            f"no service answers at {named}: start it, or unset CONTEXTRENDER_URL, and wrap "
+            "starts one here."
+        )
+    if importlib.util.find_spec("jaclang") is None:
+        raise CommandError(f"no service is running, and to start one needs {how_to_serve()}.")
+    with _alone(data / ".starting", say):
+        with suppress(NoCredentials):
+            known = load_credentials(data)
+            if answers(known.url):  # another wrap has just started it
+                return known
+        with telling("starting the service", STARTING, say, first=0.0):
+            log = data / WRAP_LOG
+            linger = str(read_settings().linger)
+            ready(begun(data, log, "--while-used", linger, cwd=data), data, log)
+            return load_credentials(data)
+
+
 @contextmanager
-def temporary_service(*, model: bool = False) -> Iterator[Credentials]:
+def temporary_service() -> Iterator[Credentials]:
     """A service over an empty data folder; it is stopped and the folder removed afterwards.
 
-    Unless it may use a `model` it compacts nothing, whatever model is set: oversized results stand
-    in as excerpts, which needs no API key and gives the same every time.
+    It compacts nothing, whatever model is set: oversized results stand in as excerpts, which needs
+    no API key and gives the same every time.
     """
-    environment = environment_without(*_OTHER_SERVICE, *(() if model else _COMPACTION))
+    environment = environment_without(*_NOT_ITS)
     with tempfile.TemporaryDirectory(prefix="contextrender-") as folder, _stopped_by_sigterm():
         data, log = Path(folder) / "data", Path(folder) / "server.log"
         server = begun(data, log, environment=environment)
@@ -104,16 +140,15 @@ def telling(
     usual: str,
     say: Callable[[str], None],
     first: float = FIRST_SECONDS,
-    every: float = EVERY_SECONDS,
 ) -> Iterator[None]:
-    """Tells `what` the block does if it takes longer than `first` seconds, and then `every` few."""
+    """Tells `what` the block does if it takes longer than `first` seconds, and again."""
     done, since = threading.Event(), time.monotonic()
 
     def tell() -> None:
         if done.wait(first):
             return
         say(f"{what} ({usual}) ...")
-        while not done.wait(every):
+        while not done.wait(EVERY_SECONDS):
             say(f"{what}: {time.monotonic() - since:.0f} s so far ...")
 
     thread = threading.Thread(target=tell, daemon=True)
@@ -123,6 +158,17 @@ def telling(
     finally:
         done.set()
         thread.join()
+
+
+@contextmanager
+def _alone(lock: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """One process at a time; a killed one's lock ends with it."""
+    import fcntl
+
+    with lock.open("w") as file:
+        with telling("waiting for the service that another wrap starts", STARTING, say, first=1.0):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager

@@ -28,13 +28,13 @@ _ELSEWHERE = frozenset({b"cross-site", b"same-site"})
 class OwnHosts:
     """ASGI middleware for every route: over loopback, only for this machine's names and pages.
 
-    `allowed` lists others, as `name` or `name:port`; unless given, the setting does.
+    The setting `allowed_hosts` lists others, as `name` or `name:port`.
     """
 
-    def __init__(self, app: App, allowed: frozenset[str] | None = None) -> None:
+    def __init__(self, app: App) -> None:
         """Guards all of `app`."""
         self._app = app
-        self._allowed = current_settings().allowed_hosts if allowed is None else allowed
+        self._allowed = current_settings().allowed_hosts
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Answers 421 to another host's name and 403 to another's page, before any route."""

@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
-from contextrender_bridge.cli import diagnosis, main
+from contextrender_bridge.cli import doctor, main
 
 
 def findings(capsys: pytest.CaptureFixture[str], status: int) -> dict[str, dict[str, str]]:
@@ -63,7 +63,7 @@ def test_a_part_that_is_missing_is_named_with_what_brings_it(
             raise PackageNotFoundError(name)
         return version(name)
 
-    monkeypatch.setattr(diagnosis, "version", there)
+    monkeypatch.setattr(doctor, "version", there)
     found = findings(capsys, 0)["parts"]
     assert found["told"] == "not installed: mcp"
     assert "[mcp]" in found["advice"]

@@ -245,7 +245,6 @@ def snapshot(history: History) -> dict[str, Any]:
         "uses": history.reuse.uses,
         "events": history.events,
         "turn": history.turn,
-        "unanswered": history.unanswered_calls(),
         "total_tokens": history.total_tokens,
         "text_bytes": history.text_bytes,
         "leading_system": history.leading_system,

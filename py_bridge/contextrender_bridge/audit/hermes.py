@@ -14,8 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from contextrender_bridge.audit.recorded import Found, Recorded, items, mapping
-from contextrender_bridge.audit.stores import store_at
+from contextrender_bridge.audit.recorded import Found, Recorded, items, mapping, tool_call
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
 
@@ -40,7 +39,7 @@ def read_hermes(home: Path, found: Found) -> None:
     path = home / "state.db"
     if not path.exists():
         return
-    with store_at(path, found) as store:
+    with found.store(path) as store:
         store.row_factory = sqlite3.Row
         used = _usage(store)
         for run in _runs(store, found):
@@ -87,8 +86,7 @@ def _message(row: sqlite3.Row, found: Found) -> Json:
 
 def _call(told: Mapping[str, Any]) -> Json:
     body = mapping(told.get("function"))
-    function = {"name": str(body.get("name")), "arguments": str(body.get("arguments") or "")}
-    return {"id": str(told.get("id")), "type": "function", "function": function}
+    return tool_call(told.get("id"), body.get("name"), str(body.get("arguments") or ""))
 
 
 def _content(text: str | None, found: Found) -> Any:

@@ -7,7 +7,7 @@ summary and what it kept; system prompt, tools and the words of compactions' cal
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,9 @@ from contextrender_bridge.audit.recorded import (
     items,
     mapping,
     second_of,
+    tool_call,
     whole,
 )
-from contextrender_bridge.audit.stores import store_at
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
 
@@ -31,7 +31,7 @@ EVENTS = "select session_id, event_json, event_zstd from transcript_events order
 def read_openclaw(home: Path, found: Found) -> None:
     """Every session of every agent in `home`."""
     for path in sorted(home.glob("agents/*/agent/openclaw-agent.sqlite")):
-        with store_at(path, found) as store:
+        with found.store(path) as store:
             for session, rows in groupby(store.execute(EVENTS), key=lambda row: row[0]):
                 _read(str(session), _events(rows, found), found)
 
@@ -100,11 +100,9 @@ def _say(run: Recorded, event: Json) -> None:
     message: Json = {"role": "tool" if role == "toolResult" else str(role), "content": text}
     if role == "toolResult":
         message["tool_call_id"] = str(told.get("toolCallId"))
-    elif calls := [_call(part) for part in parts if part.get("type") == "toolCall"]:
-        message["tool_calls"] = calls
+    elif calls := [part for part in parts if part.get("type") == "toolCall"]:
+        message["tool_calls"] = [
+            tool_call(part.get("id"), part.get("name"), json.dumps(part.get("arguments") or {}))
+            for part in calls
+        ]
     run.add("chat", message, second_of(event.get("timestamp")))
-
-
-def _call(part: Mapping[str, Any]) -> Json:
-    function = {"name": str(part.get("name")), "arguments": json.dumps(part.get("arguments") or {})}
-    return {"id": str(part.get("id")), "type": "function", "function": function}

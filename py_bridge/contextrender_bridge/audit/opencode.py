@@ -10,8 +10,14 @@ import json
 from itertools import groupby
 from pathlib import Path
 
-from contextrender_bridge.audit.recorded import Found, Recorded, mapping, second_of, whole
-from contextrender_bridge.audit.stores import store_at
+from contextrender_bridge.audit.recorded import (
+    Found,
+    Recorded,
+    mapping,
+    second_of,
+    tool_call,
+    whole,
+)
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
 
@@ -28,7 +34,7 @@ def read_opencode(home: Path, found: Found) -> None:
     if not path.exists():
         return
     run = Recorded("", SOURCE, "")
-    with store_at(path, found) as store:
+    with found.store(path) as store:
         for (session, id, told), rows in groupby(store.execute(QUERY), key=lambda row: row[:3]):
             info = next(found.parsed(told), {})
             summary = info.get("summary") is True and info.get("role") == "assistant"
@@ -66,8 +72,7 @@ def _add(run: Recorded, info: Json, parts: list[Json]) -> None:
 
 def _call(part: Json) -> Json:
     arguments = json.dumps(mapping(part.get("state")).get("input") or {})
-    function = {"name": str(part.get("tool")), "arguments": arguments}
-    return {"id": str(part.get("callID")), "type": "function", "function": function}
+    return tool_call(part.get("callID"), part.get("tool"), arguments)
 
 
 def _bill(run: Recorded, id: str, info: Json, found: Found) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -84,6 +86,16 @@ class Found:
     seen: set[str] = field(default_factory=set)
     """Ids of billed answers: a fork of a session copies them."""
 
+    @contextmanager
+    def store(self, path: Path) -> Iterator[sqlite3.Connection]:
+        """A program's SQLite store, for reading; one unreadable, or not to its end, is counted."""
+        self.counts["files"] += 1
+        try:
+            with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as store:
+                yield store
+        except sqlite3.Error:
+            self.counts["unreadable files"] += 1
+
     def lines(self, path: Path) -> Iterator[Json]:
         """The JSON objects of a file's lines; others are counted as damaged."""
         self.counts["files"] += 1
@@ -155,3 +167,9 @@ def items(value: object) -> Sequence[Any]:
 def whole(value: object) -> int:
     """A count, whatever number it is written as; 0 if it is none."""
     return int(value) if isinstance(value, (int, float)) else 0
+
+
+def tool_call(id: object, name: object, arguments: object) -> Json:
+    """A call as chat messages have it; `arguments` as JSON text or as what that is of."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return {"id": str(id), "type": "function", "function": {"name": str(name), "arguments": text}}

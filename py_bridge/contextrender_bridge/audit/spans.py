@@ -7,10 +7,17 @@ that of the last call, the usage that of all.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from contextrender_bridge.audit.recorded import Found, Recorded, items, mapping, second_of
+from contextrender_bridge.audit.recorded import (
+    Found,
+    Recorded,
+    items,
+    mapping,
+    second_of,
+    tool_call,
+)
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
 
@@ -93,7 +100,7 @@ def _as_chat(message: Any) -> Iterator[Json]:
         if part.get("type") == "text":
             texts.append(str(part.get("content") or ""))
         elif part.get("type") == "tool_call":
-            calls.append(_call(part))
+            calls.append(tool_call(part.get("id"), part.get("name"), part.get("arguments")))
         elif part.get("type") == "tool_call_response":
             content = part.get("result", part.get("response"))
             text = content if isinstance(content, str) else json.dumps(content)
@@ -101,13 +108,6 @@ def _as_chat(message: Any) -> Iterator[Json]:
     if texts or calls:
         made: Json = {"role": role, "content": "\n".join(texts) or None}
         yield {**made, "tool_calls": calls} if calls else made
-
-
-def _call(part: Mapping[str, Any]) -> Json:
-    told = part.get("arguments")
-    arguments = told if isinstance(told, str) else json.dumps(told)
-    function = {"name": str(part.get("name")), "arguments": arguments}
-    return {"id": str(part.get("id")), "type": "function", "function": function}
 
 
 def _usage(span: Json) -> Usage:

@@ -3,12 +3,62 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
+from pathlib import Path
 
-from contextrender_bridge.base.settings import unfit_as_defaults
-from contextrender_bridge.cli.diagnosis import CHECKS, Finding
+import httpx
+
+from contextrender_bridge.base.errors import CommandError, NoCredentials
+from contextrender_bridge.base.installing import how_to_install, serves
+from contextrender_bridge.base.paths import data_dir
+from contextrender_bridge.base.settings import (
+    config_file,
+    current_settings,
+    environment_without,
+    in_force,
+    unfit_as_defaults,
+    unknown_variables,
+)
+from contextrender_bridge.client.credentials import FILE_NAME, load_credentials
+from contextrender_bridge.local_service import answers
 from contextrender_bridge.printing import add_json, print_json
+from contextrender_bridge.wrap.agents import AGENTS
+from contextrender_bridge.wrap.agents.base import Agent, Given
+from contextrender_bridge.wrap.doors import Doors
+
+PARTS = {
+    "server": ("jaclang", "jac-scale", "tiktoken", "wordllama"),
+    "proxy": ("uvicorn", "zstandard"),
+    "mcp": ("mcp",),
+}
+"""By the extra that brings them."""
+
+MODELS = ("byllm", "litellm")
+"""Needed only where a setting names a model."""
 
 MARKS = {"ok": "ok  ", "note": "note", "bad": "BAD "}
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. `state` is ok, note (works without) or bad; `advice` what to do.
+
+    No check changes anything or asks a model.
+    """
+
+    what: str
+    told: str
+    state: str = "ok"
+    advice: str = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +76,170 @@ def run(args: argparse.Namespace) -> int:
     else:
         print("\n".join(_line(finding) for finding in findings))
     return 1 if bad else 0
+
+
+def python() -> Iterator[Finding]:
+    """The interpreter, and whether it can serve."""
+    told = f"{platform.python_version()} at {sys.executable}"
+    if serves():
+        yield Finding("python", told)
+    else:
+        yield Finding("python", told, "note", "the client works; the service needs 3.12 or newer")
+
+
+def versions() -> Iterator[Finding]:
+    """The distribution and what it stands on."""
+    yield Finding("version", f"contextrender {version('contextrender')}")
+    versions = {name: _version(name) for name in (*chain(*PARTS.values()), *MODELS)}
+    there = [f"{name} {found}" for name, found in versions.items() if found]
+    if there:
+        yield Finding("parts", ", ".join(there))
+    for extra, names in PARTS.items():
+        if missing := [name for name in names if not versions[name]]:
+            told = f"not installed: {', '.join(missing)}"
+            yield Finding("parts", told, "note", how_to_install(extra))
+
+
+def _version(name: str) -> str:
+    """Of an installed distribution; empty where it is none."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+def configuration() -> Iterator[Finding]:
+    """The settings in force; the defaults in place of unfit ones."""
+    unfit: list[str] = []
+    in_force(unfit)
+    for wrong in unfit:
+        yield Finding("settings", wrong, "bad", "`contextrender config` shows all of them")
+    for strange in unknown_variables():
+        yield Finding("settings", strange, "note", "`contextrender config` shows all of them")
+    there = config_file()
+    yield Finding("settings", str(there) if there.exists() else "environment and defaults")
+
+
+def data_folder() -> Iterator[Finding]:
+    """Where everything is kept."""
+    folder = data_dir()
+    elsewhere = "name another with CONTEXTRENDER_DATA"
+    parent = next((one for one in (folder, *folder.parents) if one.exists()), Path("/"))
+    if not parent.is_dir():
+        yield Finding("data", f"{parent} is a file", "bad", elsewhere)
+    elif not os.access(parent, os.W_OK | os.X_OK):
+        yield Finding("data", f"{parent} cannot be written to", "bad", elsewhere)
+    elif parent != folder:
+        yield Finding("data", f"{folder}, which the first start makes")
+    else:
+        free = shutil.disk_usage(folder).free / 2**30
+        used = sum(file.stat().st_size for file in folder.glob("*") if file.is_file()) / 2**20
+        told = f"{folder}: {used:.0f} MB used, {free:.1f} GB free"
+        yield Finding("data", told, "note" if free < 1 else "ok", "make room" if free < 1 else "")
+
+
+def models() -> Iterator[Finding]:
+    """The tokenizer and the embedder, loaded as the service loads them, and the provider."""
+    if importlib.util.find_spec("jaclang") is None:
+        return
+    from contextrender_bridge.base.paths import make_app_importable
+
+    make_app_importable()
+    settings = current_settings()
+    yield _tried("tokenizer", _count_tokens)
+    if settings.embed_model in ("wordllama", "none"):
+        yield _tried("embedder", _embed)
+    else:
+        yield Finding("embedder", f"{settings.embed_model}, asked over the network")
+    told = settings.model or "none: results larger than the budget become excerpts"
+    yield Finding("model", told)
+    named = settings.model or settings.embed_model not in ("wordllama", "none")
+    if named and any(importlib.util.find_spec(name) is None for name in MODELS):
+        yield Finding("model", "LiteLLM is not installed", "bad", how_to_install("models"))
+    keys = [name for name in KEYS if environment_without().get(name)]
+    yield Finding("keys", f"set: {', '.join(keys)}" if keys else "none in the environment")
+
+
+def service() -> Iterator[Finding]:
+    """The running server, and whether the token that clients find is valid."""
+    try:
+        known = load_credentials()
+    except NoCredentials:
+        advice = "`contextrender serve`; `contextrender wrap` starts one itself"
+        yield Finding("service", "none has run yet", "note", advice)
+        return
+    if not answers(known.url):
+        advice = "`contextrender serve`; `contextrender wrap` starts one itself"
+        yield Finding("service", f"nothing answers at {known.url}", "note", advice)
+        return
+    reply = httpx.post(
+        f"{known.url}/walker/list_sessions",
+        json={"limit": 1},
+        headers={"authorization": f"Bearer {known.token}"},
+        timeout=10.0,
+        trust_env=False,
+    )
+    if reply.status_code == httpx.codes.UNAUTHORIZED:
+        told = f"{known.url} does not take the token of {data_dir() / FILE_NAME}"
+        yield Finding("service", told, "bad", "restart it over this data folder")
+    elif reply.is_error:
+        yield Finding("service", f"{known.url} answers {reply.status_code}", "bad", "see its log")
+    else:
+        yield Finding("service", known.url)
+
+
+def agents() -> Iterator[Finding]:
+    """Each agent that `wrap` knows: installed or not, and where its model calls go."""
+    for agent in AGENTS.values():
+        yield _agent(agent)
+
+
+CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
+    python,
+    versions,
+    configuration,
+    data_folder,
+    models,
+    service,
+    agents,
+)
+
+
+def _agent(agent: Agent) -> Finding:
+    program = shutil.which(agent.program)
+    if program is None:
+        return Finding(agent.program, "not installed", "note", agent.install)
+    doors = Doors.imagined()
+    given = Given((), environment_without(), Path.cwd(), Path())
+    try:
+        agent.redirect(given, doors)
+    except CommandError as refused:
+        return Finding(agent.program, str(refused), "note")
+    told = f"{program}, its provider: {', '.join(doors.upstreams.values())}"
+    return Finding(agent.program, told, advice=f"contextrender wrap {agent.program}")
+
+
+def _tried(what: str, load: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what, load())
+    except Exception as failure:
+        told = f"cannot be loaded ({type(failure).__name__})"
+        return Finding(what, told, "bad", f"install again: {how_to_install('server')}")
+
+
+def _count_tokens() -> str:
+    from engine.text.tokens import counter_for
+
+    return f"o200k_base ({counter_for(None).text('one two three')} tokens in three words)"
+
+
+def _embed() -> str:
+    from engine.models.embeddings import load_embedder
+
+    embedder = load_embedder(current_settings().embed_model)
+    if embedder.name != "none":
+        embedder.embed(["one"])
+    return embedder.name
 
 
 def _line(finding: Finding) -> str:

@@ -7,7 +7,7 @@ import asyncio
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.installing import how_to_install
-from contextrender_bridge.listening import address, listen
+from contextrender_bridge.listening import address, http_config, listen
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,14 +24,10 @@ def run(args: argparse.Namespace) -> int:
     except ImportError:
         raise CommandError(f"`contextrender mcp` needs {how_to_install('mcp')}.") from None
 
-    from contextrender_bridge.base.errors import NoCredentials
     from contextrender_bridge.client import AsyncContextRender
     from contextrender_bridge.client.credentials import resolve_credentials
 
-    try:
-        known = resolve_credentials(None, None)
-    except NoCredentials as missing:
-        raise CommandError(str(missing)) from None
+    known = resolve_credentials(None, None)
     client = AsyncContextRender(known.url)
     server = build_mcp(client)
     if not args.http:
@@ -45,12 +41,6 @@ def run(args: argparse.Namespace) -> int:
     app = server.streamable_http_app(stateless_http=True, json_response=True, host=args.host)
     listener = listen(args.host, args.port)
     print(f"MCP is at {address(listener)}/mcp, for the bearer of this user's token", flush=True)
-    config = uvicorn.Config(
-        OwnHosts(guarded(app, lambda: resolve_credentials(known.url, None).token)),
-        log_config=None,
-        access_log=False,
-        ws="none",
-        timeout_graceful_shutdown=10,
-    )
-    uvicorn.Server(config).run(sockets=[listener])
+    guard = guarded(app, lambda: resolve_credentials(known.url, None).token)
+    uvicorn.Server(http_config(OwnHosts(guard))).run(sockets=[listener])
     return 0

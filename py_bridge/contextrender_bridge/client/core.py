@@ -264,7 +264,6 @@ class Core(Connection):
         fields: Mapping[str, Any],
         token: str | None,
         line: str,
-        until: float = inf,
     ) -> Flow[Json]:
         """Sends the messages after those the service has; all of them when it disagrees."""
         messages = list(messages)
@@ -273,7 +272,7 @@ class Core(Connection):
         # What `fit` recorded is what it read the same items as.
         past = past if past and past.transcript is None else None
         now = self._sent.now(key, messages, messages, past)
-        return (yield from self._send(walker, key, now, messages, fields, until))
+        return (yield from self._send(walker, key, now, messages, fields, inf))
 
     def _send(
         self,

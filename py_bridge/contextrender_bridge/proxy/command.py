@@ -24,12 +24,10 @@ from contextrender_bridge.base.settings import (
     checked,
     current_settings,
 )
-from contextrender_bridge.listening import address, listen
+from contextrender_bridge.listening import address, http_config, listen
 from contextrender_bridge.proxy.options import add_history_options, history_options
 
 if TYPE_CHECKING:
-    from uvicorn import Config
-
     from contextrender_bridge.own_hosts import App
     from contextrender_bridge.workers.serving import Worker
 
@@ -62,9 +60,8 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError(f"`contextrender proxy` needs {how_to_install('proxy')}.") from None
 
     from contextrender_bridge.client.credentials import LOOPBACK
-    from contextrender_bridge.proxy.first_start import once_started
     from contextrender_bridge.proxy.peers import link_secret
-    from contextrender_bridge.proxy.standalone import standalone_app
+    from contextrender_bridge.proxy.standalone import once_started, standalone_app
     from contextrender_bridge.workers.supervisor import Supervisor
 
     given = {
@@ -99,29 +96,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _work(app: Callable[[], App], listener: socket.socket, worker: Worker) -> int:
     """What one worker does."""
+    from contextrender_bridge.workers.connections import guarded
     from contextrender_bridge.workers.serving import WorkerServer
 
-    WorkerServer(_config(app()), worker).run(sockets=[listener])
-    return 0
-
-
-def _config(app: App) -> Config:
-    from uvicorn import Config
-
-    from contextrender_bridge.workers.connections import guarded
-
     settings = current_settings()
-    return Config(
-        app,
-        http=guarded(settings.connections, settings.head_seconds),
-        log_config=None,
-        access_log=False,
-        ws="none",
-        server_header=False,
-        date_header=False,
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=10,
-    )
+    guard = guarded(settings.connections, settings.head_seconds)
+    WorkerServer(http_config(app(), http=guard), worker).run(sockets=[listener])
+    return 0
 
 
 def _base(option: str, text: str | None) -> str | None:

@@ -19,6 +19,8 @@ from contextrender_bridge.listening import STATUS_PATH
 PREFIX = "/w/"
 TOKEN = "CONTEXTRENDER_WRAP_TOKEN"
 """The variable of the agent's environment with the token of the recall tool's door."""
+BEARER = {"Authorization": f"Bearer ${{{TOKEN}}}"}
+"""The header with it, for agents that fill in variables."""
 
 PLACE_OF_SECRET = "SECRET"
 
@@ -56,6 +58,16 @@ class Doors:
             name = called or str(len(self.upstreams))
             self.upstreams[name] = upstream
         return f"{self.origin}{PREFIX}{self.secret}/{name}"
+
+    def versioned(self, base: str, *, messages: bool) -> str:
+        """The address to give a client in place of `base`, with `/v1` where its kind expects it.
+
+        Anthropic's clients (`messages`) add `/v1/messages` themselves, unless what they were given
+        ends in `/v1`. Raises CommandError.
+        """
+        if messages and not base.rstrip("/").endswith("/v1"):
+            return self.open(with_version(base))
+        return f"{self.open(base)}/v1"
 
     @property
     def mcp_url(self) -> str:

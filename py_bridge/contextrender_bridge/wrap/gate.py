@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import secrets
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from contextrender_bridge.proxy.app import Proxy
-from contextrender_bridge.proxy.headers import first, without
+from contextrender_bridge.proxy.headers import Headers, first, without
 from contextrender_bridge.proxy.upstream import Gone, Receive, Send, read_body, send_error
-from contextrender_bridge.wrap.bodies import decoded
 from contextrender_bridge.wrap.doors import PREFIX, Doors
 from contextrender_bridge.wrap.tally import Listening, Tally
 
@@ -91,7 +92,7 @@ class Gate:
             raw = await read_body(receive)
         except Gone:
             return
-        headers, body = decoded(scope["headers"], raw)
+        headers, body = _decoded(scope["headers"], raw)
         # What is compressed could not be read on its way back.
         headers = [*without(headers, b"accept-encoding"), (b"accept-encoding", b"identity")]
         if self._passes(body):
@@ -101,6 +102,31 @@ class Gate:
             await proxy({**scope, "headers": headers}, _again(body, receive), listening)
         finally:
             listening.end()
+
+
+def _decoded(headers: Headers, body: bytes) -> tuple[Headers, bytes]:
+    """Headers and body without a content coding; as they came if it cannot be undone."""
+    coding = first(headers, b"content-encoding").lower()
+    if coding in ("", "identity"):
+        return headers, body
+    try:
+        plain = _unpacked(coding, body)
+    except (ImportError, OSError, EOFError, ValueError, zlib.error):
+        return headers, body
+    return without(headers, b"content-encoding", b"content-length"), plain
+
+
+def _unpacked(coding: str, body: bytes) -> bytes:
+    if coding == "gzip":
+        return gzip.decompress(body)
+    if coding == "zstd":
+        import zstandard
+
+        try:
+            return zstandard.ZstdDecompressor().decompressobj().decompress(body)
+        except zstandard.ZstdError as error:
+            raise ValueError from error
+    raise ValueError(coding)
 
 
 def _below(scope: Scope, prefix: str, link: str = "") -> dict[str, Any]:

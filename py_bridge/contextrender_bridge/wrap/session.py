@@ -22,7 +22,8 @@ from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client.async_client import AsyncContextRender
 from contextrender_bridge.client.credentials import Credentials, resolve_credentials
 from contextrender_bridge.leases import held
-from contextrender_bridge.listening import address, listen
+from contextrender_bridge.listening import address, http_config, listen
+from contextrender_bridge.local_service import find_service
 from contextrender_bridge.own_hosts import OwnHosts
 from contextrender_bridge.wrap.agents.base import Agent, Given
 from contextrender_bridge.wrap.agents.openclaw import sweep
@@ -30,7 +31,6 @@ from contextrender_bridge.wrap.child import run_child
 from contextrender_bridge.wrap.closing import as_json as closing_json
 from contextrender_bridge.wrap.closing import closing_line
 from contextrender_bridge.wrap.doors import Doors
-from contextrender_bridge.wrap.service import find_service
 from contextrender_bridge.wrap.tally import Tally
 
 HEALTHY_SECONDS = 20.0
@@ -93,16 +93,7 @@ def _proxying(
         raise CommandError(f"wrap needs {how_to_install('proxy')}.") from None
 
     app = OwnHosts(_gate(agent, doors, known, settings, tally))
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        ws="none",
-        server_header=False,
-        date_header=False,
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=2,
-    )
+    config = http_config(app, timeout_graceful_shutdown=2)
     ready, server = threading.Event(), uvicorn.Server(config)
     started = server.startup
 

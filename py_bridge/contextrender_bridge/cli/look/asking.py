@@ -23,6 +23,7 @@ from contextrender_bridge.client.credentials import LOOPBACK, resolve_credential
 from contextrender_bridge.printing import print_json, printable
 
 TIMEOUT = 60.0
+WATCH_SECONDS = 2.0
 GAP = 2
 """Columns of the terminal between two of a table."""
 LEAST_LOOSE = 16
@@ -145,7 +146,6 @@ def present(
     args: argparse.Namespace,
     view: Callable[[], Json],
     draw: Callable[[Json], RenderableType],
-    seconds: float = 2.0,
 ) -> int:
     """Prints the view as JSON or as drawn, once or, with --watch, again every few seconds."""
     if args.json:
@@ -158,7 +158,7 @@ def present(
         draw(view()), console=console, screen=console.is_terminal, auto_refresh=False
     ) as live:
         while True:
-            time.sleep(seconds)
+            time.sleep(WATCH_SECONDS)
             live.update(draw(view()), refresh=True)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
@@ -54,20 +55,24 @@ class Redirect:
     files: dict[Path, str] = field(default_factory=dict)
 
 
-class Agent(Protocol):
-    """A kind of agent. `program` is its command, `install` how one gets it."""
+class Agent(ABC):
+    """A kind of agent. `program` is its command, `install` how one gets it.
 
-    name: str
+    With `has_bare_calls` its model calls without tools are titles, summaries and the like, which go
+    through unread.
+    """
+
     program: str
-    install: str
+    install = ""
+    has_bare_calls = False
 
+    @abstractmethod
     def redirect(self, given: Given, doors: Doors) -> Redirect:
         """The run through `doors`. Raises CommandError where that cannot be."""
-        ...
 
     def passes(self, body: bytes) -> bool:
-        """Whether a model call goes through unread: a title, a status."""
-        ...
+        """Whether a model call goes through unread."""
+        return self.has_bare_calls and b'"tools"' not in body
 
 
 def unchanged(given: Given) -> Redirect:
@@ -99,18 +104,25 @@ def value_of(arguments: Sequence[str], *names: str) -> str:
     return found
 
 
-def read_json(path: Path) -> Json:
-    """A JSON object from a file, with comments and trailing commas; empty if there is no file.
+def read_file(path: Path, parse: Callable[[str], Any]) -> Json:
+    """The object that `parse` makes of a file's text; empty if there is no file.
 
     Raises CommandError when it cannot be read.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        found = parse(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (OSError, ValueError) as error:
+    except CommandError:
+        raise
+    except Exception as error:
         raise CommandError(f"{path} cannot be read ({type(error).__name__}).") from None
-    return parse_json(text, str(path))
+    return found if isinstance(found, dict) else {}
+
+
+def read_json(path: Path) -> Json:
+    """A JSON object from a file, as `parse_json` and `read_file`."""
+    return read_file(path, lambda text: parse_json(text, str(path)))
 
 
 def parse_json(text: str, where: str) -> Json:

@@ -12,6 +12,7 @@ from contextrender_bridge.base.paths import write_private
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.wrap.agents.base import (
     MCP_NAME,
+    Agent,
     Given,
     Redirect,
     first_word,
@@ -21,7 +22,7 @@ from contextrender_bridge.wrap.agents.base import (
     unchanged,
     value_of,
 )
-from contextrender_bridge.wrap.doors import TOKEN, Doors, with_version
+from contextrender_bridge.wrap.doors import BEARER, TOKEN, Doors, with_version
 
 URL = "ANTHROPIC_BASE_URL"
 PROVIDER = "https://api.anthropic.com"
@@ -46,12 +47,12 @@ MANAGED = (
 ) / "managed-settings.json"
 
 
-class Claude:
+class Claude(Agent):
     """Claude Code."""
 
-    name = "claude"
     program = "claude"
     install = "npm install --global @anthropic-ai/claude-code"
+    has_bare_calls = True
 
     def __init__(self, managed: Path = MANAGED) -> None:
         """`managed` are the settings of an organisation, which beat all others."""
@@ -91,7 +92,7 @@ class Claude:
             server = {
                 "type": "http",
                 "url": doors.mcp_url,
-                "headers": {"Authorization": f"Bearer ${{{TOKEN}}}"},
+                "headers": BEARER,
             }
             arguments = ["--mcp-config", json.dumps({"mcpServers": {MCP_NAME: server}}), *arguments]
         # It comes last of ours: --mcp-config takes every word up to the next option.
@@ -101,10 +102,6 @@ class Claude:
         if base.rstrip("/") != PROVIDER:
             made.notes.append(f"Claude Code's own gateway stays its provider: {base}")
         return made
-
-    def passes(self, body: bytes) -> bool:
-        """Titles and job status have no tools."""
-        return b'"tools"' not in body
 
     def _organisation(self) -> list[Json]:
         return [read_json(self._managed)]

@@ -12,11 +12,13 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.wrap.agents.base import (
     MCP_NAME,
+    Agent,
     Given,
     Redirect,
     first_word,
     is_question,
     merged,
+    read_file,
     read_json,
     unchanged,
     value_of,
@@ -35,10 +37,9 @@ COMMANDS = (
 SIGNED = frozenset({"amazon-bedrock"})
 
 
-class Codex:
+class Codex(Agent):
     """Codex."""
 
-    name = "codex"
     program = "codex"
     install = "npm install --global @openai/codex"
 
@@ -62,10 +63,6 @@ class Codex:
             made.environment[TOKEN] = doors.token
         made.arguments += words
         return made
-
-    def passes(self, body: bytes) -> bool:
-        """Every call has its history, and the proxy knows a compaction."""
-        return False
 
 
 def _provider(name: str, config: Json, home: Path, given: Given) -> tuple[str, str]:
@@ -96,11 +93,11 @@ def _logged_in(home: Path, given: Given) -> bool:
 
 def _config(given: Given, home: Path) -> Json:
     """The keys of the configuration that matter here, with profile and `-c` options."""
-    config = _read(home / "config.toml")
+    config = read_file(home / "config.toml", _toml)
     profile = value_of(given.arguments, "--profile", "-p") or str(config.get("profile") or "")
     config = {**config, **_table(_table(config, "profiles"), profile)}
     if profile:
-        config = merged(config, _read(home / f"{profile}.config.toml"))
+        config = merged(config, read_file(home / f"{profile}.config.toml", _toml))
     for option in _options(given.arguments):
         key, _, value = option.partition("=")
         try:
@@ -119,15 +116,6 @@ def _options(arguments: Sequence[str]) -> Iterator[str]:
             yield arguments[place + 1]
         elif word.startswith("--config="):
             yield word.partition("=")[2]
-
-
-def _read(path: Path) -> Json:
-    try:
-        return _toml(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except (OSError, ValueError) as error:
-        raise CommandError(f"{path} cannot be read ({type(error).__name__}).") from None
 
 
 def _toml(text: str) -> Json:

@@ -1,22 +1,23 @@
-"""Any command that takes its provider's address from the environment."""
+"""Commands that take their provider's address from the environment: any, and mini-swe-agent."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.wrap.agents.base import Given, Redirect
-from contextrender_bridge.wrap.doors import Doors, with_version
+from contextrender_bridge.wrap.agents.base import Agent, Given, Redirect
+from contextrender_bridge.wrap.doors import Doors
 
 OPENAI = "https://api.openai.com/v1"
 ANTHROPIC = "https://api.anthropic.com"
+LITELLM_OPENAI = ("OPENAI_BASE_URL", "OPENAI_API_BASE")
+LITELLM_ANTHROPIC = ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE")
+API_BASE = "model.model_kwargs.api_base"
+"""Of mini-swe-agent's configuration; it beats LiteLLM's variables."""
 
 
-class Command:
+class Command(Agent):
     """A command whose variables `names` hold the address."""
-
-    name = "command"
-    install = ""
 
     def __init__(self, program: str, names: Sequence[str]) -> None:
         """Raises CommandError when no variable is named."""
@@ -30,33 +31,38 @@ class Command:
 
     def redirect(self, given: Given, doors: Doors) -> Redirect:
         """By the variables, each with the provider that it names now; unset ones are told."""
-        found = redirect_variables(given, doors, *[(name,) for name in self._names])
+        found = _variables(given, doors, *[(name,) for name in self._names])
         unset = [name for name in self._names if not given.get(name)]
         notes = [f"{name} is not set: {_usual(name)} is taken." for name in unset]
         return Redirect(list(given.arguments), found, notes=notes)
 
-    def passes(self, body: bytes) -> bool:
-        """What it asks is not known."""
-        return False
+
+class Mini(Agent):
+    """mini-swe-agent."""
+
+    program = "mini"
+    install = "uv tool install mini-swe-agent"
+
+    def redirect(self, given: Given, doors: Doors) -> Redirect:
+        """By LiteLLM's variables; an address given by `-c` is given again, as the door's."""
+        made = Redirect(
+            list(given.arguments), _variables(given, doors, LITELLM_OPENAI, LITELLM_ANTHROPIC)
+        )
+        told = [word for word in given.arguments if word.startswith(f"{API_BASE}=")]
+        if told:
+            door = f"{doors.open(told[-1].partition('=')[2])}/v1"
+            made.arguments += ["-c", f"{API_BASE}={door}"]
+        return made
 
 
-def redirect_variables(given: Given, doors: Doors, *groups: Sequence[str]) -> dict[str, str]:
+def _variables(given: Given, doors: Doors, *groups: Sequence[str]) -> dict[str, str]:
     """New values of variables; those of a group name the same provider, the first set one wins."""
     found: dict[str, str] = {}
     for names in groups:
-        found |= dict.fromkeys(names, _door(names[0], given.get(*names), doors))
+        base = given.get(*names) or _usual(names[0])
+        door = doors.versioned(base, messages="ANTHROPIC" in names[0].upper())
+        found |= dict.fromkeys(names, door)
     return found
-
-
-def _door(name: str, base: str, doors: Doors) -> str:
-    """The address to put in a variable: with `/v1` where clients of its kind expect it.
-
-    Anthropic's clients add `/v1/messages` themselves, unless what they were given ends in `/v1`.
-    """
-    known = base or _usual(name)
-    if "ANTHROPIC" in name.upper() and not base.rstrip("/").endswith("/v1"):
-        return doors.open(with_version(known))
-    return f"{doors.open(known)}/v1"
 
 
 def _usual(name: str) -> str:

@@ -14,6 +14,7 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.wrap.agents.base import (
     MCP_NAME,
+    Agent,
     Given,
     Redirect,
     first_word,
@@ -22,7 +23,7 @@ from contextrender_bridge.wrap.agents.base import (
     unchanged,
 )
 from contextrender_bridge.wrap.agents.hermes_set import VARIABLE, HermesSet, read_hermes
-from contextrender_bridge.wrap.doors import TOKEN, Doors, with_version
+from contextrender_bridge.wrap.doors import BEARER, TOKEN, Doors, with_version
 
 KNOWN = {
     "anthropic": ("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
@@ -46,12 +47,12 @@ MODES["api.anthropic.com"] = "anthropic_messages"
 MESSAGES = "anthropic_messages"
 
 
-class Hermes:
+class Hermes(Agent):
     """Hermes Agent."""
 
-    name = "hermes"
     program = "hermes"
     install = "uv tool install 'hermes-agent[mcp]'"
+    has_bare_calls = True
 
     def redirect(self, given: Given, doors: Doors) -> Redirect:
         """A door for the provider that this run is set to use."""
@@ -63,7 +64,7 @@ class Hermes:
         if doors.recalls and not read.asks_mcp:
             made.notes.append(NO_RECALL)
         elif doors.recalls:
-            server = {"url": doors.mcp_url, "headers": {"Authorization": f"Bearer ${{{TOKEN}}}"}}
+            server = {"url": doors.mcp_url, "headers": BEARER}
             read.overlay["mcp_servers"] = {MCP_NAME: server}
             read.overlay["mcp_discovery_timeout"] = _patience(read)
             made.environment[TOKEN] = doors.token
@@ -72,10 +73,6 @@ class Hermes:
         lines = [f"{key}={value}\n" for key, value in {**read.managed_env, **read.env}.items()]
         made.files[given.folder / ".env"] = "".join(lines)
         return made
-
-    def passes(self, body: bytes) -> bool:
-        """Titles and summaries have no tools."""
-        return b'"tools"' not in body
 
 
 def _point(read: HermesSet, doors: Doors) -> None:
@@ -177,9 +174,7 @@ def _key(read: HermesSet, base: str, entry: Json) -> dict[str, str]:
 
 
 def _door(base: str, mode: object, doors: Doors) -> str:
-    if mode == MESSAGES and not base.rstrip("/").endswith("/v1"):
-        return doors.open(with_version(base))
-    return f"{doors.open(base)}/v1"
+    return doors.versioned(base, messages=mode == MESSAGES)
 
 
 def _mode(base: str) -> str:

@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.wrap.agents.base import Given, merged, value_of
+from contextrender_bridge.wrap.agents.base import Given, merged, read_file, value_of
 
 VARIABLE = "HERMES_MANAGED_DIR"
 MANAGED = Path("/etc/hermes")
@@ -50,11 +51,12 @@ def read_hermes(given: Given) -> HermesSet:
     """Raises CommandError when a file of Hermes' cannot be read."""
     home = _home(given)
     folder = Path(given.get(VARIABLE) or MANAGED)
-    managed, managed_env = _yaml(folder / "config.yaml"), _dotenv(folder / ".env")
-    own = _yaml(home / "config.yaml")
+    managed = read_file(folder / "config.yaml", _yaml)
+    managed_env = read_file(folder / ".env", _dotenv)
+    own = read_file(home / "config.yaml", _yaml)
     if isinstance(own.get("model"), str):
         own["model"] = {"default": own["model"]}
-    variables = {**given.environment, **_dotenv(home / ".env"), **managed_env}
+    variables = {**given.environment, **read_file(home / ".env", _dotenv), **managed_env}
     return HermesSet(
         given, managed, managed_env, merged(own, managed), variables, bool(own.get("mcp_servers"))
     )
@@ -73,26 +75,15 @@ def _home(given: Given) -> Path:
     return base / "profiles" / profile
 
 
-def _yaml(path: Path) -> Json:
+def _yaml(text: str) -> Any:
     try:
         import yaml
     except ImportError:
         raise CommandError("to read Hermes' configuration wrap needs PyYAML.") from None
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise CommandError(f"{path} cannot be read ({type(error).__name__}).") from None
-    return found if isinstance(found, dict) else {}
+    return yaml.safe_load(text)
 
 
-def _dotenv(path: Path) -> dict[str, str]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except (OSError, ValueError) as error:
-        raise CommandError(f"{path} cannot be read ({type(error).__name__}).") from None
-    pairs = (line.removeprefix("export ").partition("=") for line in lines if "=" in line)
+def _dotenv(text: str) -> dict[str, str]:
+    lines = (line.removeprefix("export ") for line in text.splitlines() if "=" in line)
+    pairs = (line.partition("=") for line in lines)
     return {k.strip(): v.strip().strip("\"'") for k, _, v in pairs if not k.startswith("#")}

@@ -16,6 +16,7 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.leases import started_at
 from contextrender_bridge.wrap.agents.base import (
     MCP_NAME,
+    Agent,
     Given,
     Redirect,
     first_word,
@@ -23,7 +24,7 @@ from contextrender_bridge.wrap.agents.base import (
     unchanged,
     value_of,
 )
-from contextrender_bridge.wrap.doors import TOKEN, Doors, with_version
+from contextrender_bridge.wrap.doors import BEARER, TOKEN, Doors
 
 VARIABLE = "OPENCLAW_CONFIG_PATH"
 PREFIX = ".contextrender-"
@@ -31,10 +32,9 @@ MESSAGES = "anthropic-messages"
 SPOKEN = frozenset({"openai-completions", "openai-responses", MESSAGES})
 
 
-class OpenClaw:
+class OpenClaw(Agent):
     """OpenClaw."""
 
-    name = "openclaw"
     program = "openclaw"
     install = "npm install --global openclaw"
 
@@ -50,11 +50,13 @@ class OpenClaw:
             )
         file = _configuration(given)
         own = read_json(file)
-        providers = _providers(own, file)
+        providers: dict[str, Json] = own.get("models", {}).get("providers", {})
+        if not providers:
+            raise CommandError(f"{file} names no models.providers: wrap knows no address to go to.")
         changed = {
-            name: {"baseUrl": _door(str(provider["baseUrl"]), provider, doors)}
+            name: {"baseUrl": doors.versioned(base, messages=provider["api"] == MESSAGES)}
             for name, provider in providers.items()
-            if provider.get("baseUrl") and provider.get("api") in SPOKEN
+            if (base := str(provider.get("baseUrl") or "")) and provider.get("api") in SPOKEN
         }
         _check(own, changed, file)
         overlay = file.with_name(f"{PREFIX}{os.getpid()}-{started_at(os.getpid())}.json")
@@ -63,16 +65,11 @@ class OpenClaw:
         arguments = [str(overlay) if word == told and told else word for word in words]
         made = Redirect(arguments, {VARIABLE: str(overlay)})
         if doors.recalls:
-            server = {"url": doors.mcp_url, "transport": "streamable-http"}
-            bearer = {"headers": {"Authorization": f"Bearer ${{{TOKEN}}}"}}
-            added["mcp"] = {"servers": {MCP_NAME: server | bearer}}
+            server = {"url": doors.mcp_url, "transport": "streamable-http", "headers": BEARER}
+            added["mcp"] = {"servers": {MCP_NAME: server}}
             made.environment[TOKEN] = doors.token
         made.files[overlay] = json.dumps(added)
         return made
-
-    def passes(self, body: bytes) -> bool:
-        """Every call has its history."""
-        return False
 
 
 def sweep(folder: Path) -> None:
@@ -90,20 +87,6 @@ def _configuration(given: Given) -> Path:
         return given.cwd / Path(told).expanduser()
     state = Path(given.get("OPENCLAW_STATE_DIR") or given.home / ".openclaw").expanduser()
     return state / "openclaw.json"
-
-
-def _providers(own: Json, file: Path) -> dict[str, Json]:
-    providers = own.get("models", {}).get("providers", {})
-    if not providers:
-        raise CommandError(f"{file} names no models.providers: wrap knows no address to go to.")
-    found: dict[str, Json] = providers
-    return found
-
-
-def _door(base: str, provider: Json, doors: Doors) -> str:
-    if provider["api"] == MESSAGES and not base.rstrip("/").endswith("/v1"):
-        return doors.open(with_version(base))
-    return f"{doors.open(base)}/v1"
 
 
 def _check(own: Json, changed: Json, file: Path) -> None:

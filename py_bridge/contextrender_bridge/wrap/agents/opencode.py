@@ -11,6 +11,7 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.wrap.agents.base import (
     MCP_NAME,
+    Agent,
     Given,
     Redirect,
     first_word,
@@ -40,12 +41,12 @@ COMMANDS = (
 _VARIABLE = re.compile(r"\{env:([^}]+)\}")
 
 
-class OpenCode:
+class OpenCode(Agent):
     """opencode."""
 
-    name = "opencode"
     program = "opencode"
     install = "npm install --global opencode-ai"
+    has_bare_calls = True
 
     def redirect(self, given: Given, doors: Doors) -> Redirect:
         """A door for each provider that it may use and that the proxy reads."""
@@ -85,10 +86,6 @@ class OpenCode:
             }
         made.environment[CONTENT] = json.dumps(merged(own, added))
         return made
-
-    def passes(self, body: bytes) -> bool:
-        """Titles and compactions have no tools."""
-        return b'"tools"' not in body
 
 
 def _address(name: str, settings: Json, given: Given) -> str:
