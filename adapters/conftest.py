@@ -18,9 +18,10 @@ from contextrender_bridge.proxy.standalone import Standalone
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from adapters.testing.hosts import BUDGET
+from adapters.testing import hosts
 from adapters.testing.installs import environment
 from adapters.testing.javascript import built_client, package_in
+from adapters.testing.scripted import Script
 from tests.support.scripted_model import Model, serving
 from tests.support.waiting import until
 
@@ -60,6 +61,12 @@ class Loopback:
         (session,) = self.sessions()
         return session
 
+    def check(self, script: Script) -> None:
+        """What the model of an example saw, and the example's only session."""
+        hosts.check(script)
+        session = self.recorded(turns := len(script.steps) - 1)
+        assert (session["session"], session["turns"]) == ("hosts", turns)
+
 
 @pytest.fixture(scope="session")
 def service() -> Iterator[Credentials]:
@@ -70,7 +77,10 @@ def service() -> Iterator[Credentials]:
 
 @contextmanager
 def proxying(
-    service: Credentials, upstream: str, budget: int | str = BUDGET, policy: str = "contextrender"
+    service: Credentials,
+    upstream: str,
+    budget: int | str = hosts.BUDGET,
+    policy: str = "contextrender",
 ) -> Iterator[str]:
     """A proxy to a model at `upstream`, such as `http://127.0.0.1:9/v1`; its address."""
     settings = Settings(

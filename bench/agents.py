@@ -86,10 +86,8 @@ class Wire:
 class Agent:
     """A run that grows by one call and one result of 2 KB with every render."""
 
-    def __init__(
-        self, wire: Wire, name: str, seed: int, *, walker: str = "render", ready: int = LONGEST
-    ) -> None:
-        self._wire, self._name, self._walker = wire, name, walker
+    def __init__(self, wire: Wire, name: str, seed: int, ready: int = LONGEST) -> None:
+        self._wire, self._name = wire, name
         self._first, self._turns = made_ready(seed, ready)
         self._next = 0
         self._sessions = 0
@@ -110,12 +108,11 @@ class Agent:
             await self.begin()
         offset, prefix = self._known
         fields: dict[str, Any] = {"session": self.session, "offset": offset, "prefix": prefix}
-        if self._walker == "render":
-            fields |= {"want": "plan", "budget": BUDGET}
+        fields |= {"want": "plan", "budget": BUDGET}
         head = json.dumps(fields)[:-1].encode()
         body = head + b', "messages": ' + self._turns[self._next] + b"}"
         begun = time.perf_counter()
-        status, answer = await self._wire.post(self._walker, body, self.session)
+        status, answer = await self._wire.post("render", body, self.session)
         seen.seconds.append(time.perf_counter() - begun)
         if status != 200:
             seen.wrong(f"{status} {answer[:120]!r}")

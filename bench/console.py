@@ -144,8 +144,8 @@ def wait(page: Any, where: str, waited: str) -> None:
     page.locator(waited).first.wait_for(timeout=60_000)
 
 
-def arrive(console: Console, view: str, waited: str, item: int | None = None) -> None:
-    console.open(SESSION, view, item)
+def arrive(console: Console, view: str, waited: str) -> None:
+    console.open(SESSION, view)
     console.page.locator(waited).first.wait_for(timeout=60_000)
 
 

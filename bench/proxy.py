@@ -27,10 +27,12 @@ from contextrender_bridge.base.wire import Json
 
 from bench.figures import Goal, Times, told
 from bench.sample import Sample
-from bench.services import RUN, Way, free_port, model, process, running
+from bench.services import RUN, Way, model, process, running
+from tests.support.programs import free_port
 
 IN_SERVICE, BYPASS, IN_SERVICE_BYPASS = "in jac serve", "proxy, bypass", "in jac serve, bypass"
 PATIENCE = 120.0
+CLIENTS = 8
 HEADS = ("p50", "p95", "p99", "first p50", "added p50", "CPU")
 
 
@@ -158,10 +160,10 @@ async def latency(found: list[Way], messages: int, calls: int, *, streams: bool)
     }
 
 
-async def throughput(found: list[Way], messages: int, calls: int, clients: int = 8) -> Json:
+async def throughput(found: list[Way], messages: int, calls: int) -> Json:
     rates = {}
     for way in found:
-        callers = [Caller(way, messages, streams=False) for _ in range(clients)]
+        callers = [Caller(way, messages, streams=False) for _ in range(CLIENTS)]
         await asyncio.gather(*(caller.call() for caller in callers))
 
         async def work(caller: Caller) -> None:
@@ -170,7 +172,7 @@ async def throughput(found: list[Way], messages: int, calls: int, clients: int =
 
         begun = time.perf_counter()
         await asyncio.gather(*(work(caller) for caller in callers))
-        rates[way.name] = clients * calls / (time.perf_counter() - begun)
+        rates[way.name] = CLIENTS * calls / (time.perf_counter() - begun)
         for caller in callers:
             await caller.close()
     return rates
@@ -184,7 +186,7 @@ async def measure(found: list[Way], sizes: list[int], calls: int) -> Json:
             made["latency_ms"][name] = await latency(found, size, calls, streams=streams)
             table(f"\n{name}", HEADS, made["latency_ms"][name])
     made["requests_per_second"] = await throughput(found, 100, 10)
-    print("\nCalls a second, 100 messages, 8 agents at once")
+    print(f"\nCalls a second, 100 messages, {CLIENTS} agents at once")
     for name, rate in made["requests_per_second"].items():
         print(f"{name:22}{rate:9.0f}", flush=True)
     return made

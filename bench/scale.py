@@ -28,6 +28,7 @@ from evaluation.progress import progress
 from tests.support.postgres import Cluster, missing
 
 PARTS = ("processes", "many")
+RESULTS = 50
 
 
 @contextmanager
@@ -90,15 +91,15 @@ def measured(arguments: argparse.Namespace, parts: list[str]) -> dict[str, Any]:
     return report
 
 
-def many(users: int, sessions: int, results: int = 50) -> dict[str, Any]:
+def many(users: int, sessions: int) -> dict[str, Any]:
     """So many users' sessions: what they take, and what listing and opening one costs."""
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
         data = Path(folder) / "data"
         with inside(data) as service:
-            return _many(service, data, users, sessions, results)
+            return _many(service, data, users, sessions)
 
 
-def _many(service: Any, data: Path, users: int, sessions: int, results: int) -> dict[str, Any]:
+def _many(service: Any, data: Path, users: int, sessions: int) -> dict[str, Any]:
     from graph.sessions.caches import PASTS, WORKING_SET
 
     def call(walker: str, root: str, **fields: Any) -> float:
@@ -114,7 +115,7 @@ def _many(service: Any, data: Path, users: int, sessions: int, results: int) -> 
     accounts = service.accounts
     tokens = (accounts.token(accounts.add(f"user-{number}")) for number in range(users))
     roots = [str(accounts.caller(token).root) for token in tokens]
-    messages = [Sample(seed).run(results) for seed in range(8)]
+    messages = [Sample(seed).run(RESULTS) for seed in range(8)]
     before, live = disk(), min(sessions, 200)
     PASTS.limit, WORKING_SET.limit = 0, 2**40
     WORKING_SET.clear()
@@ -141,7 +142,7 @@ def _many(service: Any, data: Path, users: int, sessions: int, results: int) -> 
         "open_ms": statistics.median(opened) * 1000,
         "live_kb": held / 1024,
         "disk_kb_a_session": size / sessions / 1024,
-        "bytes_a_result": size / sessions / results,
+        "bytes_a_result": size / sessions / RESULTS,
     }
 
 

@@ -2,24 +2,20 @@
 
 import os
 import signal
-import socket
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
 from contextrender_bridge import load_credentials
 
 from tests.server import servers
+from tests.support.programs import free_port, serving_program
 
 RUN = "import sys; from contextrender_bridge.cli import main; sys.exit(main())"
-START_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
@@ -99,30 +95,14 @@ class Way:
         return sum(cpu_seconds(pid) for one in self.between for pid in processes(one))
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
-
-
 @contextmanager
 def process(command: list[str], url: str, **environment: str) -> Iterator[int]:
     """Runs a server until the block ends, from the moment it answers anything; its id."""
-    with tempfile.TemporaryFile() as output:
-        running = subprocess.Popen(
-            command, env={**os.environ, **environment}, stdout=output, stderr=output
-        )
-        try:
-            until = time.monotonic() + START_SECONDS
-            while not _answers(url):
-                if running.poll() is not None or time.monotonic() > until:
-                    output.seek(0)
-                    raise RuntimeError(output.read()[-2000:].decode(errors="replace"))
-                time.sleep(0.1)
-            yield running.pid
-        finally:
-            running.terminate()
-            running.wait()
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as folder,
+        serving_program(command, {**os.environ, **environment}, url, Path(folder)) as pid,
+    ):
+        yield pid
 
 
 @contextmanager
@@ -132,14 +112,6 @@ def model() -> Iterator[str]:
     url = f"http://127.0.0.1:{port}"
     with process([sys.executable, "-m", "tests.support.scripted_model", str(port)], url):
         yield url
-
-
-def _answers(url: str) -> bool:
-    try:
-        httpx.get(url, timeout=1.0, trust_env=False)
-    except httpx.TransportError:
-        return False
-    return True
 
 
 def _proportional_kb(pid: int) -> int:

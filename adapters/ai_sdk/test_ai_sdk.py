@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from adapters.conftest import Loopback
-from adapters.testing import hosts
 from adapters.testing.javascript import check_types, project, run_example
 
 
@@ -18,9 +17,7 @@ def test_the_example(
 ) -> None:
     place = project(tmp_path / "project", "ai_sdk", client_package)
     script, _ = run_example(place, loopback.model, loopback.environment(AS=way), runtime)
-    hosts.check(script)
-    session = loopback.recorded(turns := len(script.steps) - 1)
-    assert (session["session"], session["turns"]) == ("hosts", turns)
+    loopback.check(script)
     assert len(loopback.client.inspect_session("hosts")["lines"]) == 1
 
 

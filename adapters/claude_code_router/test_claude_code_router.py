@@ -9,9 +9,9 @@ import pytest
 from adapters.claude_code.test_claude_code import as_its_own, asking
 from adapters.conftest import Loopback
 from adapters.testing import hosts
-from adapters.testing.gateways import free_port, serving_gateway
 from adapters.testing.installs import environment, node_modules_of
 from adapters.testing.scripted import Script
+from tests.support.programs import free_port, serving_program
 
 CONFIG = Path(__file__).parent / "config.json"
 
@@ -26,7 +26,7 @@ def router(loopback: Loopback, tmp_path: Path) -> Iterator[str]:
     program = node_modules_of("claude_code_router") / ".bin" / "ccr"
     own = environment(HOME=str(home), OPENAI_API_KEY="sk-none")
     url = f"http://127.0.0.1:{config['PORT']}"
-    with serving_gateway([program, "start"], own, f"{url}/health", tmp_path):
+    with serving_program([program, "start"], own, f"{url}/health", tmp_path):
         yield url
 
 

@@ -13,10 +13,7 @@ from tests.support.scripted_model import Asked, Reply, whole
 
 def test_the_example(loopback: Loopback) -> None:
     script = hosts.run_example("google_adk", loopback.model, loopback.environment())
-    hosts.check(script)
-    (session,) = loopback.sessions()
-    assert session["session"] == "hosts"
-    assert session["turns"] == len(script.steps) - 1
+    loopback.check(script)
 
 
 def test_calls_side_by_side_are_sent_as_gemini_wants_them(loopback: Loopback) -> None:

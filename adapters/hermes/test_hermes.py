@@ -17,7 +17,7 @@ from adapters.testing import hosts
 from adapters.testing.commands import UNCHANGED, run
 from adapters.testing.installs import ADAPTERS, python_of
 from adapters.testing.scripted import Call, Script, Step
-from adapters.wrap.recorded import check_recorded
+from adapters.wrap.wrapped import check_recorded
 
 FOLDER = ADAPTERS / "hermes"
 QUIET = """

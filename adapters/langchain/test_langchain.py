@@ -6,7 +6,4 @@ from adapters.testing import hosts
 
 def test_the_example(loopback: Loopback) -> None:
     script = hosts.run_example("langchain", loopback.model, loopback.environment())
-    hosts.check(script)
-    (session,) = loopback.sessions()
-    assert session["session"] == "hosts"
-    assert session["turns"] == len(script.steps) - 1
+    loopback.check(script)

@@ -12,10 +12,10 @@ from contextrender_bridge.base.wire import Json
 from adapters.conftest import Loopback
 from adapters.testing import hosts
 from adapters.testing.commands import run
-from adapters.testing.gateways import free_port, serving_gateway
 from adapters.testing.installs import environment, python_of
 from adapters.testing.plain_agent import goes_on, work
 from adapters.testing.scripted import Script
+from tests.support.programs import free_port, serving_program
 
 HERE = Path(__file__).parent
 KEY = "sk-gateway"
@@ -57,7 +57,7 @@ def gateway(loopback: Loopback, folder: Path, name: str) -> Iterator[str]:
     )
     own.pop("PYTHONPATH")
     words = [*command, "--host", "127.0.0.1", "--port", port]
-    with serving_gateway(words, own, f"{url}/health/liveliness", folder):
+    with serving_program(words, own, f"{url}/health/liveliness", folder):
         yield url
 
 

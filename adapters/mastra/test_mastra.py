@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from adapters.conftest import Loopback
-from adapters.testing import hosts
 from adapters.testing.javascript import check_types, project, run_example
 
 
@@ -11,7 +10,5 @@ def test_the_example(tmp_path: Path, client_package: Path, loopback: Loopback) -
     place = project(tmp_path / "project", "mastra", client_package)
     check_types(place)
     script, _ = run_example(place, loopback.model, loopback.environment())
-    hosts.check(script)
-    session = loopback.recorded(turns := len(script.steps) - 1)
-    assert (session["session"], session["turns"]) == ("hosts", turns)
+    loopback.check(script)
     assert len(loopback.client.inspect_session("hosts")["lines"]) == 1

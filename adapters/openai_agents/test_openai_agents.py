@@ -13,7 +13,4 @@ def test_the_example(api: str, loopback: Loopback) -> None:
     environment = loopback.environment(OPENAI_AGENTS_DISABLE_TRACING="1", **APIS[api])
     script = hosts.run_example("openai_agents", loopback.model, environment)
     assert {asked.path for asked in loopback.model.asked} == {f"/v1/{api}"}
-    hosts.check(script)
-    (session,) = loopback.sessions()
-    assert session["session"] == "hosts"
-    assert session["turns"] == len(script.steps) - 1
+    loopback.check(script)

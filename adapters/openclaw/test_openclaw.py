@@ -15,7 +15,7 @@ from adapters.testing import hosts
 from adapters.testing.commands import run
 from adapters.testing.installs import environment, node_modules_of
 from adapters.testing.scripted import Call, Say, Script, Step
-from adapters.wrap.recorded import check_recorded
+from adapters.wrap.wrapped import check_recorded
 
 pytestmark = pytest.mark.slow
 

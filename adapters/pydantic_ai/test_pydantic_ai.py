@@ -15,10 +15,7 @@ def test_the_example(api: str, loopback: Loopback) -> None:
     environment = loopback.environment(MODEL=MODELS[api])
     script = hosts.run_example("pydantic_ai", loopback.model, environment)
     assert {asked.path for asked in loopback.model.asked} == {f"/v1/{api}"}
-    hosts.check(script)
-    (session,) = loopback.sessions()
-    assert session["session"] == "hosts"
-    assert session["turns"] == len(script.steps) - 1
+    loopback.check(script)
 
     # The first run ends without the early finding; the second has it of the history it was given.
     seen = script.seen(hosts.MARKS)

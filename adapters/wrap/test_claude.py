@@ -12,8 +12,7 @@ from adapters.testing import hosts
 from adapters.testing.commands import run
 from adapters.testing.installs import environment, node_modules_of
 from adapters.testing.scripted import Call, Say, Script
-from adapters.wrap.recorded import check_recorded
-from adapters.wrap.wrapped import Wrapped
+from adapters.wrap.wrapped import Wrapped, check_recorded
 
 
 @pytest.fixture

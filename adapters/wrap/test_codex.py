@@ -11,8 +11,7 @@ from adapters.conftest import Loopback
 from adapters.testing import hosts
 from adapters.testing.installs import node_modules_of
 from adapters.testing.scripted import Call, Say, Script
-from adapters.wrap.recorded import check_recorded
-from adapters.wrap.wrapped import Wrapped
+from adapters.wrap.wrapped import Wrapped, check_recorded
 from tests.support.scripted_model import Asked, Reply
 
 OWN = """

@@ -11,16 +11,7 @@ from adapters.testing.installs import python_of
 from adapters.testing.scripted import Say, Script
 from adapters.wrap.wrapped import Wrapped
 
-TASK = (
-    "-m",
-    "openai/m",
-    "-y",
-    "--exit-immediately",
-    "-o",
-    "run.traj.json",
-    "-t",
-    "Look at the hosts.",
-)
+TASK = ("-m", "openai/m", "-y", "--exit-immediately", "-o", "run.traj.json", "-t", "Look at them.")
 
 
 @pytest.fixture

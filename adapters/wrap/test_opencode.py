@@ -12,8 +12,7 @@ from adapters.conftest import Loopback
 from adapters.testing import hosts
 from adapters.testing.installs import node_modules_of
 from adapters.testing.scripted import Call, Say, Script, Step
-from adapters.wrap.recorded import check_recorded
-from adapters.wrap.wrapped import Json, Wrapped
+from adapters.wrap.wrapped import Json, Wrapped, check_recorded
 
 
 @pytest.fixture

@@ -1,12 +1,14 @@
-"""Running `contextrender wrap` as a user does, and what it told at the end."""
+"""Running `contextrender wrap` as a user does, what it told, and what the agent itself has left."""
 
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from contextrender_bridge.audit.recorded import Found
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
@@ -61,3 +63,22 @@ class Wrapped:
         """Nothing of the run is in ContextRender's own folder."""
         leases = self.folder / "data" / "leases"
         assert list(leases.iterdir()) == []
+
+
+def check_recorded(read: Callable[[Path, Found], None], home: Path) -> None:
+    """As `audit` reads it: one run with every call, results in order, each call billed once."""
+    found = Found()
+    read(home, found)
+    assert not found.counts["damaged lines"] and not found.counts["unknown lines"], found.counts
+    (run,) = found.runs
+    answered = [message for message in run.messages if message["role"] == "assistant"]
+    assert len(answered) == len(hosts.steps())
+    results = [str(message["content"]) for message in run.messages if message["role"] == "tool"]
+    marked = [text for text in results if any(mark in text for mark in hosts.MARKS)]
+    assert len(marked) == len(hosts.MARKS)
+    assert all(mark in text for mark, text in zip(hosts.MARKS, marked, strict=True))
+    called = [call["id"] for message in answered for call in message.get("tool_calls") or ()]
+    assert [m["tool_call_id"] for m in run.messages if m["role"] == "tool"] == called
+    assert run.billed >= len(answered)
+    assert all((used.fresh, used.output) == (9 * used.calls, 4 * used.calls) for used in run.usage)
+    assert all(run.times) and run.times == sorted(run.times)

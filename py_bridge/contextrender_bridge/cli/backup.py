@@ -1,6 +1,7 @@
 """Back up the store while it is in use, into a new folder; `contextrender restore` reads it."""
 
 import argparse
+from contextlib import closing
 from pathlib import Path
 
 from contextrender_bridge.base.paths import data_dir
@@ -19,11 +20,8 @@ def run(args: argparse.Namespace) -> int:
     from graph.store.opening import open_there
 
     data = args.data or data_dir()
-    store = open_there(data)
-    try:
+    with closing(open_there(data)) as store:
         held = back_up(store, data, args.target)
-    finally:
-        store.close()
     print(
         f"Backed up {held['nodes']} nodes and {held['users']} users to {args.target}. It is as "
         "secret as the data folder: with it go contents and the secret that signs tokens."

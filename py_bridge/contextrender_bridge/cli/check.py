@@ -3,11 +3,12 @@
 import argparse
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from contextrender_bridge.base.paths import data_dir
+from contextrender_bridge.base.paths import app_dir, data_dir
 from contextrender_bridge.printing import add_json, print_json
 
 MOST_SHOWN = 20
@@ -29,7 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints what is found; 1 if anything was, and was not repaired."""
     import contextrender_bridge.server  # noqa: F401  (the app's own packages)
-    from contextrender_bridge.base.paths import app_dir
     from contextrender_bridge.server.runtime import load_app
     from graph.runtime.archetypes import unreadable
     from graph.sessions.check import check_store
@@ -37,8 +37,7 @@ def run(args: argparse.Namespace) -> int:
     from graph.store.opening import open_store
 
     load_app(app_dir())
-    store = open_store(args.data or data_dir())
-    try:
+    with closing(open_store(args.data or data_dir())) as store:
         found = list(check_store(store, unreadable))
         told = [
             {
@@ -50,8 +49,6 @@ def run(args: argparse.Namespace) -> int:
             }
             for one in found
         ]
-    finally:
-        store.close()
     if args.json:
         print_json({"ok": not found, "findings": told})
     else:

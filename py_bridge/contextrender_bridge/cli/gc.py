@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from contextlib import closing
 from pathlib import Path
 
 from contextrender_bridge.base.paths import app_dir, data_dir, make_private
@@ -21,12 +22,9 @@ def run(args: argparse.Namespace) -> int:
     from contextrender_bridge.server.runtime import Runtime
 
     data = make_private(args.data or data_dir())
-    runtime = Runtime(app_dir(), data)
-    try:
+    with closing(Runtime(app_dir(), data)) as runtime:
         retention = Retention(runtime, Accounts(runtime, data), current_settings())
         found = list(retention.due()) if args.dry_run else retention.collect()
-    finally:
-        runtime.close()
     for one in found:
         used = time.strftime("%Y-%m-%d %H:%M", time.gmtime(one.session.updated_at))
         size = f"{one.bytes / 2**20:.1f} MB"

@@ -9,7 +9,7 @@ import argparse
 import dataclasses
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +48,11 @@ def _as_user(name: str, folder: Path | None) -> Iterator[None]:
     from contextrender_bridge.server.runtime import Runtime
 
     data = make_private(folder or data_dir())
-    runtime = Runtime(app_dir(), data)
-    try:
-        with runtime.unit_of_work(Accounts(runtime, data).named(name).root):
-            yield
-    finally:
-        runtime.close()
+    with (
+        closing(Runtime(app_dir(), data)) as runtime,
+        runtime.unit_of_work(Accounts(runtime, data).named(name).root),
+    ):
+        yield
 
 
 def _walk(file: Path, name: str | None, values: Sequence[str]) -> None:

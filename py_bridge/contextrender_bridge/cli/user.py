@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from contextrender_bridge.base.errors import CommandError
@@ -40,8 +41,7 @@ def run(args: argparse.Namespace) -> int:
     from contextrender_bridge.server.runtime import Runtime
 
     data = make_private(args.data or data_dir())
-    runtime = Runtime(app_dir(), data)
-    try:
+    with closing(Runtime(app_dir(), data)) as runtime:
         accounts = Accounts(runtime, data)
         if args.action == "add":
             password = _line() if args.password_stdin else None
@@ -61,8 +61,6 @@ def run(args: argparse.Namespace) -> int:
         else:
             for user in accounts.all():
                 print(user.name if user.active else f"{user.name} (locked out)")
-    finally:
-        runtime.close()
     return 0
 
 

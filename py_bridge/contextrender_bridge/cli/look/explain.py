@@ -66,8 +66,7 @@ def draw(view: Json, args: argparse.Namespace) -> RenderableType:
     wide = Console().width >= WIDE
     numbers = ("relevance", "usefulness", "score") if wide else ("score",)
     for name in ("#", "tool", "age", "c", *("s", "U") * wide, "score", "tokens", "taken"):
-        kind = "left" if name == "tool" else "right"
-        table.add_column(name, justify="left" if kind == "left" else "right", no_wrap=True)
+        table.add_column(name, justify="left" if name == "tool" else "right", no_wrap=True)
     table.add_column("", ratio=1)
     for row in view["results"]:
         table.add_row(

@@ -1,4 +1,4 @@
-"""Gateways as programs of their own, on a port of this machine."""
+"""Servers as programs of their own, on a port of this machine."""
 
 import socket
 import subprocess
@@ -10,7 +10,7 @@ import httpx
 
 from tests.support.waiting import until
 
-START_SECONDS = 90
+START_SECONDS = 180
 
 
 def free_port() -> int:
@@ -21,11 +21,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving_gateway(
+def serving_program(
     command: Sequence[object], environment: Mapping[str, str], probe: str, folder: Path
-) -> Iterator[None]:
-    """Runs a gateway from the moment `probe` answers; what it prints is in `folder`."""
-    log = folder / "gateway.log"
+) -> Iterator[int]:
+    """Runs it from the moment `probe` answers; its process id. What it prints is in `folder`."""
+    log = folder / "printed.log"
     words = [str(word) for word in command]
     with (
         log.open("w") as output,
@@ -38,13 +38,13 @@ def serving_gateway(
                 why=log.read_text,
                 seconds=START_SECONDS,
             )
-            yield
+            yield process.pid
         finally:
             process.terminate()
 
 
 def _answers(address: str) -> bool:
     try:
-        return httpx.get(address, timeout=2).is_success
+        return not httpx.get(address, timeout=2, trust_env=False).is_server_error
     except httpx.TransportError:
         return False
