@@ -9,10 +9,13 @@ between the renders. Read the ratios. The exit code is 1 when a goal is not met.
 
 import argparse
 import importlib
+import json
 import logging
 import os
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,10 +23,13 @@ from typing import Any, Final
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ.setdefault("CONTEXTRENDER_EMBED_MODEL", "wordllama")
 
+import httpx
+from contextrender_bridge.base.wire import Json
+
 from bench.figures import Goal, Times, told
 from bench.floors import Floors
-from bench.services import running
-from bench.session import Post, Session, in_process, over_http
+from bench.sample import Sample
+from bench.services import Service, inside, running
 from evaluation.progress import progress
 
 SIZES, QUICK = (50, 500, 5_000), (50, 500)
@@ -33,6 +39,50 @@ COLD_RESULTS: Final = 333
 COLD_SAMPLES = 5
 
 Report = dict[str, Any]
+Post = Callable[[str, Json], bytes]
+"""Calls a walker with its fields; the reply's body."""
+
+
+class Session:
+    """A run being recorded through `post`."""
+
+    def __init__(self, post: Post, name: str, seed: int = 0) -> None:
+        self.sample = Sample(seed)
+        self._reply: Json = {}
+        self._post = post
+        self._name = name
+
+    def fill(self, results: int) -> None:
+        """Records a whole run in one request."""
+        self.call("sync", self.sample.run(results), Times())
+
+    def call(self, walker: str, fresh: list[Json], times: Times) -> None:
+        """Sends the new messages to `render` or `sync`."""
+        fields: Json = {"session": self._name, "messages": fresh}
+        if self._reply:
+            fields |= {"offset": self._reply["offset"], "prefix": self._reply["digest"]}
+        body = times.measure(lambda: self._post(walker, fields))
+        self._reply = json.loads(body)["reports"][0]
+
+
+@contextmanager
+def in_process(data: Path) -> Iterator[Post]:
+    """Walkers over a new database, warmed up like a server."""
+    with inside(data) as service:
+        root = service.accounts.caller(service.accounts.local_token()).root
+        yield lambda walker, fields: service.runtime.call(walker, lambda: fields, root)
+
+
+@contextmanager
+def over_http(service: Service) -> Iterator[Post]:
+    """The same by one kept-alive connection."""
+    headers = {"Authorization": f"Bearer {service.token}"}
+    with httpx.Client(base_url=service.url, headers=headers, timeout=120, trust_env=False) as http:
+        yield (
+            lambda walker, fields: (
+                http.post(f"/walker/{walker}", json=fields).raise_for_status().content
+            )
+        )
 
 
 def measure_renders(post: Post, results: int, samples: int, folder: Path) -> Report:

@@ -14,10 +14,8 @@ from typing import Any
 
 from contextrender_bridge.base.errors import CommandError
 
-from bench.peers.catalogue import PEERS, Peer
-from bench.peers.driving import PeerScore, drive
-from bench.peers.environments import Unavailable, python_of
-from bench.peers.ours import replay_ours
+from bench.peers.catalogue import PEERS, Peer, Unavailable, python_of
+from bench.peers.driving import PeerScore, drive, replay_ours
 from evaluation import report
 from evaluation.bootstrap import Bootstrap
 from evaluation.cases import cases_of

@@ -1,4 +1,6 @@
-"""Drives one peer in its own environment over the same runs, and scores what it leaves."""
+"""Drives one peer in its own environment over the same runs, and scores what it leaves, as what our
+own policies leave.
+"""
 
 import importlib.util
 import json
@@ -7,23 +9,25 @@ import select
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import contextrender_bridge
 from contextrender_bridge.base.paths import app_dir
+from contextrender_bridge.base.settings import current_settings
 
-from bench.peers.catalogue import Peer
-from bench.peers.environments import Unavailable
+from bench.peers.catalogue import Peer, Unavailable
 from bench.peers.transcripts import Sent
+from engine.models.embeddings import load_embedder
 from engine.text.tokens import counter_for
 from evaluation.billing import Prompts
 from evaluation.cases import Case
 from evaluation.closed_loop import replay_in_closed_loop
+from evaluation.in_process import replay_run
 from evaluation.runs import Run
-from evaluation.scores import Prompt, RunScore, Scorer, score_of, turns_of
+from evaluation.scores import Prompt, RunScore, Scorer, Turn, Watch, score_of, turns_of
 from tests.api.checks import orphans
 
 BRIDGE = Path(contextrender_bridge.__file__).parent.parent
@@ -184,6 +188,32 @@ class _Shortened:
         score.beyond += tokens > self._budget + beside
         score.with_orphans += found > 0
         score.without_task += not self._sent.has_task(shown)
+
+
+def replay_ours(runs: Sequence[Run], cases: Sequence[Case]) -> Iterator[tuple[Case, PeerScore]]:
+    """Each case's score; its times are those of rendering, embedding left out."""
+    embedder = load_embedder(current_settings().embed_model)
+    for case in cases:
+        score = PeerScore()
+        for run in runs:
+            watch = _watch(run, score)
+            score.runs.append(replay_run(run, [case], embedder, watch, closed_loop=True))
+        yield case, score
+
+
+def _watch(run: Run, score: PeerScore) -> Watch:
+    task = next((m.get("content") for m in run.messages if m["role"] == "user"), None)
+
+    def watch(case: Case, _: Turn, prompt: Prompt) -> None:
+        if prompt.tokens_full <= case.budget:
+            return
+        score.milliseconds.append(1000 * prompt.seconds)
+        score.sizes.append(prompt.tokens_rendered + prompt.tokens_outside)
+        score.beyond += prompt.tokens_rendered > case.budget
+        score.with_orphans += bool(orphans(prompt.messages))
+        score.without_task += task not in [message.get("content") for message in prompt.messages]
+
+    return watch
 
 
 def _ranks() -> str:

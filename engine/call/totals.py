@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.usage import Usage
-from contextrender_bridge.base.whole_bill import NOTHING_KNOWN, Known, whole_bill
+from contextrender_bridge.base.whole_bill import NOTHING_BILLED, Billed, whole_bill
 
 from engine.call.record import CallRecord
 
@@ -86,21 +86,21 @@ class Before:
 
     full: int = 0
     at: int = 0
-    known: Known = NOTHING_KNOWN
+    known: Billed = NOTHING_BILLED
 
     @classmethod
     def of(cls, last: CallRecord, noted: Sequence[int]) -> Self:
         """After that call; `noted` is what `noted` told of it then."""
-        known = NOTHING_KNOWN
+        known = NOTHING_BILLED
         if noted:
             prompt, away, caches, writes = noted
-            known = Known(prompt, away, bool(caches), bool(writes))
+            known = Billed(prompt, away, bool(caches), bool(writes))
         return cls(last.full, last.at, known)
 
     @property
     def noted(self) -> list[int]:
         """`known` as plain values; nothing where nothing is known."""
-        return [] if self.known == NOTHING_KNOWN else [int(one) for one in astuple(self.known)]
+        return [] if self.known == NOTHING_BILLED else [int(one) for one in astuple(self.known)]
 
 
 def sums_of(

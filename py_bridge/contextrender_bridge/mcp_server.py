@@ -1,4 +1,4 @@
-"""An MCP server over the service: recall what was left out, and see why.
+"""MCP servers over the service: recall what was left out, and see why.
 
 It needs the `[mcp]` extra.
 """
@@ -27,6 +27,10 @@ App = Callable[
 INSTRUCTIONS = (
     "ContextRender records agent sessions. `sessions` lists them, `recall` gives back complete "
     "tool results of one, `explain` says why each result is in view or not before a model call."
+)
+ABOUT_ONE = (
+    "Earlier tool results of this session may be missing from your view, or shortened, to keep it "
+    "small; `recall` gives them back complete."
 )
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 SessionName = Annotated[str, Field(description="The session's name.")]
@@ -66,6 +70,31 @@ def build_mcp(client: AsyncContextRender) -> MCPServer:
         return await told(client.list_sessions(limit=limit, cursor=cursor))
 
     return server
+
+
+def recall_app(client: AsyncContextRender, session: Callable[[], str]) -> Any:
+    """An ASGI app with `recall` alone, at `/mcp`, for a wrapped agent.
+
+    `session` says which session its caller is in.
+    """
+    server = MCPServer("contextrender", instructions=ABOUT_ONE, log_level="WARNING")
+
+    @server.tool(annotations=READS)
+    async def recall(
+        query: Annotated[str | None, Field(description="Words or values to look for.")] = None,
+        results: Annotated[
+            list[int] | None, Field(description="Numbers of results, as excerpts name them.")
+        ] = None,
+        limit: Annotated[int, Field(ge=1, le=20)] = 5,
+    ) -> Json:
+        """Complete results of this session's earlier tool calls, by `query` or by number."""
+        if not session():
+            raise ToolError("Nothing has left this session's view.")
+        wanted = limit if query and not results else None
+        words = None if results else query or ""
+        return await told(client.recall(session(), query=words, results=results, limit=wanted))
+
+    return server.streamable_http_app(stateless_http=True, json_response=True, host="127.0.0.1")
 
 
 def guarded(app: App, token: Callable[[], str]) -> App:

@@ -6,8 +6,7 @@ import pytest
 from contextrender_bridge.base import settings
 from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.usage import Usage, read_usage
-from contextrender_bridge.wrap.closing import as_json, closing_line
-from contextrender_bridge.wrap.tally import Tally
+from contextrender_bridge.wrap.tally import Tally, closing_json, closing_line
 
 CLAUDE, GPT = "claude-sonnet-4-5", "gpt-5.1"
 
@@ -97,7 +96,7 @@ def test_the_whole_history_comes_from_the_cache_but_for_what_is_new() -> None:
     tally.add(("s",), told(12_000, 5_000), Usage(CLAUDE, 0, 0, 5_000), now=1010)
     second = price.read * 10_000 + price.written * 2_000
     assert tally.totals.whole_cost == pytest.approx(price.written * 10_000 + second)
-    assert as_json(tally.totals, "")["tokens_kept_away"] == 7_000
+    assert closing_json(tally.totals, "")["tokens_kept_away"] == 7_000
 
 
 def test_a_run_that_cost_more_says_so() -> None:

@@ -1,12 +1,22 @@
-"""What the runs cost, by model, as the providers counted and at their prices."""
+"""What the runs cost, as the providers counted and at their prices, and what of it was for a cache
+written anew: after a pause, at a resume, after a compaction.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from contextrender_bridge.audit.recorded import Recorded
 from contextrender_bridge.base.prices import Prices
+from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.base.whole_bill import LIFETIME
+
+CAUSES = {
+    "lifetime": f"after pauses of more than {LIFETIME / 60:.0f} minutes",
+    "compaction": "after a compaction",
+    "resume": "at a resume",
+}
 
 
 @dataclass
@@ -46,3 +56,60 @@ def bills_of(runs: Iterable[Recorded]) -> list[Bill]:
 
 def _new(model: str, prices: Prices) -> Bill:
     return Bill(model or "unnamed", priced_as=prices.stands_as(model))
+
+
+@dataclass
+class Anew:
+    """Dollars: the whole bill of the calls with a price, and what was written anew, by cause."""
+
+    bill: float = 0.0
+    causes: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))
+
+    @property
+    def shares(self) -> dict[str, float | None]:
+        """Of the bill, from 0 to 1; None where no price is known."""
+        return {name: cost / self.bill if self.bill else None for name, cost in self.causes.items()}
+
+    @property
+    def sentence(self) -> str:
+        """The same in words; nothing where there is no bill."""
+        if not self.bill:
+            return ""
+        told = [f"{share:.1%} {CAUSES[name]}" for name, share in self.shares.items() if share]
+        total = sum(self.causes.values()) / self.bill
+        if not told:
+            return "No part of the bill was a cache written anew after a pause or a compaction."
+        return f"Of the bill, {total:.1%} was a cache written anew: {', '.join(told)}."
+
+
+def written_anew(runs: Iterable[Recorded]) -> Anew:
+    """What calls after such a break sent again and did not read from the cache."""
+    prices, made = Prices.of(), Anew()
+    for run in runs:
+        for cause, again, used in _calls(run):
+            price = prices.of_model(used.model)
+            if price is None:
+                continue
+            made.bill += price.of(used)
+            if cause and used.prompt > used.read:
+                sent = price.of(replace(used, read=0, output=0))
+                made.causes[cause] += sent * again / (used.prompt - used.read)
+    return made
+
+
+def _calls(run: Recorded) -> Iterator[tuple[str, int, Usage]]:
+    """Each call, with the cause that its cache was gone, if any, and the tokens written anew."""
+    before: Usage | None = None
+    last = 0.0
+    for number, used in enumerate(run.usage):
+        time = run.billed_at.get(number, 0.0)
+        known = min(before.prompt, used.prompt) if before else used.prompt
+        cause = ""
+        if before is None and run.continues:
+            cause = "compaction"
+        elif number in run.resumed:
+            cause = "resume"
+        elif last and time - last > LIFETIME:
+            cause = "lifetime"
+        yield cause, max(known - used.read, 0), used
+        before, last = used, time

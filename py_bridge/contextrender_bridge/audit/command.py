@@ -13,14 +13,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from contextrender_bridge.audit.bills import bills_of
+from contextrender_bridge.audit.bills import bills_of, written_anew
 from contextrender_bridge.audit.claude import read_claude
 from contextrender_bridge.audit.codex import read_codex
 from contextrender_bridge.audit.files import read_files
 from contextrender_bridge.audit.hermes import read_hermes
 from contextrender_bridge.audit.openclaw import read_openclaw
 from contextrender_bridge.audit.opencode import read_opencode
-from contextrender_bridge.audit.pauses import written_anew
 from contextrender_bridge.audit.recorded import Found
 from contextrender_bridge.audit.told import Audit, as_json, as_page, as_text
 from contextrender_bridge.base.errors import CommandError

@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
-from contextrender_bridge.audit.bills import Bill
-from contextrender_bridge.audit.pauses import CAUSES, Anew
+from contextrender_bridge.audit.bills import CAUSES, Anew, Bill
 from contextrender_bridge.audit.recorded import Found
 from contextrender_bridge.audit.replayed import Replayed
 from contextrender_bridge.base.prices import Prices

@@ -22,7 +22,7 @@ BLOCK: Final = 128
 
 
 @dataclass(slots=True, frozen=True)
-class Known:
+class Billed:
     """What the next call is told of a history's calls before it.
 
     `prompt` are the tokens of the last whole prompt, `away` all that was ever left out; whether the
@@ -35,10 +35,10 @@ class Known:
     writes: bool = False
 
 
-NOTHING_KNOWN: Final = Known()
+NOTHING_BILLED: Final = Billed()
 
 
-def whole_bill(known: Known, usage: Usage, left_out: int, pause: float) -> tuple[Usage, Known]:
+def whole_bill(known: Billed, usage: Usage, left_out: int, pause: float) -> tuple[Usage, Billed]:
     """The whole history's usage, and what the next call is told; `pause` seconds since the last."""
     left_out = max(left_out, 0)
     full = usage.prompt + left_out
@@ -46,7 +46,7 @@ def whole_bill(known: Known, usage: Usage, left_out: int, pause: float) -> tuple
         full = max(min(full, window), usage.prompt)
     writes = known.writes or usage.written + usage.written_long > 0
     caches = known.caches or writes or usage.read > 0
-    now = Known(full, known.away + left_out, caches, writes)
+    now = Billed(full, known.away + left_out, caches, writes)
     if not now.away:
         return usage, now
     read = min(known.prompt, full) if now.caches and pause < LIFETIME else 0

@@ -25,7 +25,7 @@ _MINUTES = {"5m": _USUAL, "1h": 60.0}
 _MARKABLE = ("text", "image", "document", "tool_use", "tool_result")
 
 
-class Shown(NamedTuple):
+class Block(NamedTuple):
     """A block that stays: its item, its number there, and its canonical message."""
 
     item: int
@@ -35,7 +35,7 @@ class Shown(NamedTuple):
 
 
 def marked(
-    body: Body, blocks: Sequence[Shown], breakpoints: Iterable[int], places: Sequence[int]
+    body: Body, blocks: Sequence[Block], breakpoints: Iterable[int], places: Sequence[int]
 ) -> dict[int, Json]:
     """The items, by number, that get marks: on the last block up to each of `breakpoints`.
 
@@ -72,7 +72,7 @@ def cache_minutes(dialect: str, body: Body) -> float:
     return max((_MINUTES.get(str(mark.get("ttl")), _USUAL) for mark in marks), default=_USUAL)
 
 
-def _places(blocks: Sequence[Shown], breakpoints: Iterable[int]) -> list[tuple[int, int]]:
+def _places(blocks: Sequence[Block], breakpoints: Iterable[int]) -> list[tuple[int, int]]:
     """The item and number of the block for each breakpoint; those that the agent marked are not."""
     found: list[tuple[int, int]] = []
     for position in breakpoints:

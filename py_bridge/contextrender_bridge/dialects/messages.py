@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.base import NO_ITEM, Body, Dialect, Transcript, usable
-from contextrender_bridge.dialects.cache_marks import Shown, marked, marks_in
+from contextrender_bridge.dialects.cache_marks import Block, marked, marks_in
 from contextrender_bridge.dialects.contents import (
     GONE,
     MEDIA,
@@ -98,10 +98,10 @@ class MessagesTranscript(Transcript):
         content = self._results[message].get("content")
         return whole_text(content) if message in self._served else content
 
-    def _shown(self, plan: MessagePlan, staying: Sequence[int]) -> list[Shown]:
+    def _shown(self, plan: MessagePlan, staying: Sequence[int]) -> list[Block]:
         """The blocks that stay, or whose shortened text stays in their place."""
         return [
-            Shown(index, number, part.message, block)
+            Block(index, number, part.message, block)
             for index in staying
             for number, (block, part) in enumerate(
                 zip(_blocks(self._items[index]) or (), self._parts[index], strict=False)

@@ -39,7 +39,7 @@ PAGE = 100
 
 
 @dataclass(slots=True, frozen=True)
-class Given:
+class LastReply:
     """A reply's messages, as hashes, and the call that it was for."""
 
     messages: list[int]
@@ -57,7 +57,7 @@ class Compression:
         """Asks the service through `histories`."""
         self._histories = histories
         self._sessions: OrderedDict[tuple[str | None, str], str] = OrderedDict()
-        self._last: OrderedDict[tuple[str | None, str], Given] = OrderedDict()
+        self._last: OrderedDict[tuple[str | None, str], LastReply] = OrderedDict()
 
     async def compress(
         self, path: str, headers: Headers, body: Mapping[str, Any], asked: Controls
@@ -90,7 +90,7 @@ class Compression:
         key = token, str(reply["session"])
         now = [hash(wire.dumps(message)) for message in reply["messages"]]
         before = self._last.pop(key).messages if key in self._last else []
-        self._last[key] = Given(now, replace(call, fit=Fitted({}, failure=call.fit.failure)))
+        self._last[key] = LastReply(now, replace(call, fit=Fitted({}, failure=call.fit.failure)))
         while len(self._last) > REMEMBERED:
             self._last.popitem(last=False)
         same = takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False))

@@ -28,10 +28,8 @@ from contextrender_bridge.own_hosts import OwnHosts
 from contextrender_bridge.wrap.agents.base import Agent, Given
 from contextrender_bridge.wrap.agents.openclaw import sweep
 from contextrender_bridge.wrap.child import run_child
-from contextrender_bridge.wrap.closing import as_json as closing_json
-from contextrender_bridge.wrap.closing import closing_line
 from contextrender_bridge.wrap.doors import Doors
-from contextrender_bridge.wrap.tally import Tally
+from contextrender_bridge.wrap.tally import Tally, closing_json, closing_line
 
 HEALTHY_SECONDS = 20.0
 CODE_SECONDS = 5.0
@@ -144,7 +142,7 @@ def _gate(agent: Agent, doors: Doors, known: Credentials, settings: Settings, ta
     }
     mcp = None
     if doors.recalls:
-        from contextrender_bridge.wrap.recall_tool import recall_app
+        from contextrender_bridge.mcp_server import recall_app
 
         mcp = recall_app(client, lambda: tally.session)
     return Gate(doors, proxies, tally, agent.passes, mcp)

@@ -1,4 +1,6 @@
-"""What a wrapped agent's model calls used, and would have used with the whole history."""
+"""What a wrapped agent's model calls used, and would have used with the whole history; and the line
+that tells it at the end.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,11 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.usage import Usage
-from contextrender_bridge.base.whole_bill import NOTHING_KNOWN, Known, whole_bill
+from contextrender_bridge.base.whole_bill import NOTHING_BILLED, Billed, whole_bill
 from contextrender_bridge.proxy.headers import OURS, Headers, first
 from contextrender_bridge.proxy.heard import Heard
 from contextrender_bridge.proxy.upstream import Message, Send
@@ -43,7 +46,7 @@ class Tally:
         """No call yet."""
         self.totals = Totals()
         self.session = ""
-        self._lines: dict[tuple[str, ...], tuple[Known, float]] = {}
+        self._lines: dict[tuple[str, ...], tuple[Billed, float]] = {}
         self._lock = threading.Lock()
         self._prices = Prices.of()
 
@@ -70,7 +73,7 @@ class Tally:
                 totals.unknown += 1
                 return
             now = time.monotonic() if now is None else now
-            known, last = self._lines.get(key, (NOTHING_KNOWN, now))
+            known, last = self._lines.get(key, (NOTHING_BILLED, now))
             left_out = before - after - int(told.get("tokens-added", 0))
             whole, known = whole_bill(known, usage, left_out, now - last)
             self._lines[key] = known, now
@@ -113,3 +116,69 @@ class Listening(Heard):
         if self.is_taken:
             key = (self._told.get("session", ""), *self._helper)
             self._tally.add(key, self._told, self.usage())
+
+
+def closing_line(totals: Totals, link: str, *, observing: bool) -> str:
+    """One line for the person at the terminal."""
+    if not totals.calls:
+        return f"no model call came through; {link}"
+    said = [
+        f"{totals.calls} {'call' if totals.calls == 1 else 'calls'}",
+        _tokens(totals, observing),
+    ]
+    said += _cost(totals, observing)
+    if totals.failed_open:
+        said.append(f"{totals.failed_open} went through unchanged because the service failed")
+    return "; ".join([*said, link])
+
+
+def closing_json(totals: Totals, link: str) -> dict[str, Any]:
+    """The same for programs. Dollars are null where no price is known."""
+    known = totals.priced > 0
+    return {
+        "calls": totals.calls,
+        "tokens_before": totals.before,
+        "tokens_after": totals.after,
+        "tokens_kept_away": totals.before - totals.after,
+        "cost": round(totals.cost, 6) if known else None,
+        "cost_of_whole_history": round(totals.whole_cost, 6) if known else None,
+        "calls_without_usage": totals.unknown,
+        "models_without_price": sorted(totals.unpriced),
+        "priced_as": totals.priced_as,
+        "fail_open": totals.failed_open,
+        "console": link,
+    }
+
+
+def _tokens(totals: Totals, observing: bool) -> str:
+    if observing:
+        return f"{totals.before:,} prompt tokens, nothing changed"
+    share = (totals.before - totals.after) / totals.before if totals.before else 0.0
+    away = totals.before - totals.after
+    return f"{away:,} of {totals.before:,} prompt tokens left out ({share:.0%})"
+
+
+def _cost(totals: Totals, observing: bool) -> list[str]:
+    said = []
+    if totals.priced:
+        said.append(_compared(totals, observing))
+    if totals.unknown:
+        said.append(f"{totals.unknown} without usage in the reply")
+    said += [f"{model} at the price of {other}" for model, other in totals.priced_as.items()]
+    if totals.unpriced:
+        names = ", ".join(sorted(name or "an unnamed model" for name in totals.unpriced))
+        said.append(f"no price known of {names}: `contextrender price` sets one")
+    return said
+
+
+def _compared(totals: Totals, observing: bool) -> str:
+    cost, whole = totals.cost, totals.whole_cost
+    if observing or abs(cost - whole) < 0.00005:
+        return f"it cost {_dollars(cost)}"
+    told = f"it cost {_dollars(cost)} instead of about {_dollars(whole)} with the whole history"
+    more = f": {_dollars(cost - whole)} MORE, since the provider's cache was used less"
+    return told + (more if cost > whole else "")
+
+
+def _dollars(amount: float) -> str:
+    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.4f}"

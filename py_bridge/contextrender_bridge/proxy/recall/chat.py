@@ -14,8 +14,8 @@ from contextrender_bridge.proxy.recall.turns import (
     Answer,
     Format,
     Recall,
-    Sent,
     Stream,
+    Streamed,
     Turn,
     has_tool_list,
 )
@@ -58,7 +58,7 @@ class ChatFormat(Format):
             changed = {**choice, "message": message, "finish_reason": "stop"}
         return {**reply, "choices": [changed, *reply["choices"][1:]]}
 
-    def stream(self, sent: Sent, *, final: bool) -> Stream:
+    def stream(self, sent: Streamed, *, final: bool) -> Stream:
         """Reads chunks."""
         return _ChatStream(sent, final=final)
 
@@ -72,7 +72,7 @@ class ChatFormat(Format):
 
 
 class _ChatStream(Stream):
-    def __init__(self, sent: Sent, *, final: bool) -> None:
+    def __init__(self, sent: Streamed, *, final: bool) -> None:
         super().__init__(sent, final=final)
         self._texts: dict[str, str] = {}
         self._ours: dict[int, Json] = {}

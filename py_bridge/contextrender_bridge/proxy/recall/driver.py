@@ -28,8 +28,8 @@ from contextrender_bridge.proxy.recall.turns import (
     Answer,
     Format,
     Recall,
-    Sent,
     Stream,
+    Streamed,
     Turn,
     added,
 )
@@ -103,7 +103,7 @@ class Recalling:
     ) -> bool:
         body = self._form.offered(body)
         headers = [*without(headers, b"accept-encoding"), (b"accept-encoding", b"identity")]
-        sent = Sent()
+        sent = Streamed()
         for rounds in range(ROUNDS + 1):
             final = rounds == ROUNDS
             async with answer(self._http, "POST", url, headers, wire.dumps(body)) as response:
@@ -152,7 +152,7 @@ class Recalling:
         return None
 
     async def _stream(
-        self, response: httpx.Response, sent: Sent, ours: Headers, *, final: bool
+        self, response: httpx.Response, sent: Streamed, ours: Headers, *, final: bool
     ) -> Turn | None:
         """Sends a stream on as far as it is for the agent. A turn: the model is asked again."""
         stream = self._form.stream(sent, final=final)

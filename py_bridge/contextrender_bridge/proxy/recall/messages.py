@@ -15,8 +15,8 @@ from contextrender_bridge.proxy.recall.turns import (
     Answer,
     Format,
     Recall,
-    Sent,
     Stream,
+    Streamed,
     Turn,
     has_tool_list,
 )
@@ -57,7 +57,7 @@ class MessagesFormat(Format):
             "stop_reason": reply.get("stop_reason") if ends else "end_turn",
         }
 
-    def stream(self, sent: Sent, *, final: bool) -> Stream:
+    def stream(self, sent: Streamed, *, final: bool) -> Stream:
         """Reads events."""
         return _MessagesStream(sent, final=final)
 
@@ -89,7 +89,7 @@ class MessagesFormat(Format):
 
 
 class _MessagesStream(Stream):
-    def __init__(self, sent: Sent, *, final: bool) -> None:
+    def __init__(self, sent: Streamed, *, final: bool) -> None:
         super().__init__(sent, final=final)
         self._goes_before = sent.any
         self._first = sent.blocks

@@ -14,8 +14,8 @@ from contextrender_bridge.proxy.recall.turns import (
     Answer,
     Format,
     Recall,
-    Sent,
     Stream,
+    Streamed,
     Turn,
     has_tool_list,
 )
@@ -56,7 +56,7 @@ class ResponsesFormat(Format):
         """The output but for our calls."""
         return {**reply, "output": [item for item in reply["output"] if not _is_ours(item)]}
 
-    def stream(self, sent: Sent, *, final: bool) -> Stream:
+    def stream(self, sent: Streamed, *, final: bool) -> Stream:
         """Reads events."""
         return _ResponsesStream(sent, final=final)
 
@@ -76,7 +76,7 @@ class ResponsesFormat(Format):
 
 
 class _ResponsesStream(Stream):
-    def __init__(self, sent: Sent, *, final: bool) -> None:
+    def __init__(self, sent: Streamed, *, final: bool) -> None:
         super().__init__(sent, final=final)
         self._goes_before = sent.any
         self._first = sent.blocks

@@ -61,7 +61,7 @@ class Turn:
 
 
 @dataclass
-class Sent:
+class Streamed:
     """What the agent has already got of a streamed reply that goes on in another one.
 
     `used` is what the replies before used together.
@@ -88,7 +88,7 @@ class Stream(ABC):
     end comes. `final` says that our calls are not answered any more: they are only taken out.
     """
 
-    def __init__(self, sent: Sent, *, final: bool) -> None:
+    def __init__(self, sent: Streamed, *, final: bool) -> None:
         """`sent` is shared by the replies of one model call."""
         self.turn = Turn()
         self.sent = sent
@@ -183,7 +183,7 @@ class Format(ABC):
         """A plain reply without our calls."""
 
     @abstractmethod
-    def stream(self, sent: Sent, *, final: bool) -> Stream:
+    def stream(self, sent: Streamed, *, final: bool) -> Stream:
         """Reads a streamed reply."""
 
     @abstractmethod
