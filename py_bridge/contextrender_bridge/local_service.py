@@ -18,16 +18,24 @@ from typing import Final, NoReturn
 
 import httpx
 
-from contextrender_bridge.base.errors import CommandError, NoCredentials
+from contextrender_bridge.base.errors import (
+    CommandError,
+    NoCredentials,
+    Unreachable,
+    error_of,
+)
 from contextrender_bridge.base.installing import how_to_serve
 from contextrender_bridge.base.settings import environment_without, read_settings
 from contextrender_bridge.client.credentials import (
     Credentials,
+    is_local,
     load_credentials,
+    resolve_credentials,
     stored_credentials,
 )
 
 ANSWER_SECONDS: Final = 1.0
+CODE_SECONDS: Final = 5.0
 START_SECONDS: Final = 180.0
 STOP_SECONDS: Final = 15.0
 FIRST_SECONDS: Final = 3.0
@@ -110,6 +118,26 @@ def find_service(data: Path, say: Callable[[str], None]) -> Credentials:
             linger = str(read_settings().linger)
             ready(begun(data, log, "--while-used", linger, cwd=data), data, log)
             return load_credentials(data)
+
+
+def sign_in_code(url: str) -> str:
+    """What signs this user in at the console, once and soon. Raises ContextRenderError."""
+    token = resolve_credentials(url, None).token  # the one of the moment
+    headers = {"authorization": f"Bearer {token}"}
+    try:
+        reply = httpx.post(
+            f"{url}/console/link",
+            headers=headers,
+            json={},
+            timeout=CODE_SECONDS,
+            trust_env=not is_local(url),
+        )
+        answer = reply.json()
+    except (httpx.HTTPError, ValueError) as error:
+        raise Unreachable(f"No answer from {url}: {type(error).__name__}.") from None
+    if reply.is_error:
+        raise error_of(reply.status_code, answer)
+    return str(answer["code"])
 
 
 @contextmanager

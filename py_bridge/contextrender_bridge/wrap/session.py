@@ -8,22 +8,20 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
-
-from contextrender_bridge.base.errors import CommandError, NoCredentials
+from contextrender_bridge.base.errors import CommandError, ContextRenderError
 from contextrender_bridge.base.installing import how_to_install
 from contextrender_bridge.base.paths import data_dir, make_private, write_private
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client.async_client import AsyncContextRender
-from contextrender_bridge.client.credentials import Credentials, resolve_credentials
+from contextrender_bridge.client.credentials import Credentials
 from contextrender_bridge.leases import held
 from contextrender_bridge.listening import address, http_config, listen
-from contextrender_bridge.local_service import find_service
+from contextrender_bridge.local_service import find_service, sign_in_code
 from contextrender_bridge.own_hosts import OwnHosts
 from contextrender_bridge.wrap.agents.base import Agent, Given
 from contextrender_bridge.wrap.agents.openclaw import sweep
@@ -32,7 +30,6 @@ from contextrender_bridge.wrap.doors import Doors
 from contextrender_bridge.wrap.tally import Tally, closing_json, closing_line
 
 HEALTHY_SECONDS = 20.0
-CODE_SECONDS = 5.0
 
 
 def run_between(
@@ -154,7 +151,8 @@ def _close(tally: Tally, known: Credentials, *, observing: bool, as_json: bool) 
         print(json.dumps(closing_json(tally.totals, link)), file=sys.stderr, flush=True)
         return
     if sys.stderr.isatty():  # it signs in, once: for the person at the terminal, not for a log
-        link += _code(known)
+        with suppress(ContextRenderError):  # where the service has gone
+            link += f"#code={sign_in_code(known.url)}"
     say(closing_line(tally.totals, link, observing=observing))
 
 
@@ -166,19 +164,3 @@ def _between(agent: Agent, doors: Doors, settings: Settings) -> str:
     budget = settings.budget
     how = f"{budget:,} tokens of history" if isinstance(budget, int) else f"budget {budget}"
     return f"between {agent.program} and {where}: {how}; what it saved follows at the end."
-
-
-def _code(known: Credentials) -> str:
-    """What signs in at the console, once and soon; empty where the service has gone."""
-    try:
-        token = resolve_credentials(known.url, None).token  # the one of the moment
-        reply = httpx.post(
-            f"{known.url}/console/link",
-            headers={"authorization": f"Bearer {token}"},
-            json={},
-            timeout=CODE_SECONDS,
-            trust_env=False,
-        )
-        return f"#code={reply.raise_for_status().json()['code']}"
-    except (NoCredentials, httpx.HTTPError, ValueError, KeyError):
-        return ""

@@ -6,20 +6,23 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
-import httpx
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from contextrender_bridge.base.errors import CommandError, NoCredentials
+from contextrender_bridge.base.errors import (
+    CommandError,
+    ContextRenderError,
+    NotFound,
+    Unreachable,
+)
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.client.credentials import LOOPBACK, resolve_credentials
+from contextrender_bridge.client import ContextRender
+from contextrender_bridge.client.credentials import resolve_credentials
 from contextrender_bridge.printing import print_json, printable
 
 TIMEOUT = 60.0
@@ -31,57 +34,43 @@ BY_WHOLE_NAME = frozenset({"delete_session"})
 """Walkers for which a beginning is not enough."""
 
 
-class NoSession(CommandError):
-    """The service has no session of that name for this caller."""
-
-
 class Service:
     """The service as the user of this machine, or the one whose token is set, sees it."""
 
     def __init__(self) -> None:
-        """Raises CommandError when no service is known."""
-        try:
-            known = resolve_credentials(None, None)
-        except NoCredentials as missing:
-            raise CommandError(str(missing)) from None
-        self.url = known.url
-        self._http = httpx.Client(
-            base_url=known.url,
-            timeout=TIMEOUT,
-            trust_env=urlsplit(known.url).hostname not in LOOPBACK,
-        )
+        """Raises NoCredentials when no service is known."""
+        self.url = resolve_credentials(None, None).url
+        self._client = ContextRender(self.url, timeout=TIMEOUT, retries=0)
 
     def __enter__(self) -> Service:
         """The service itself."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Closes the connection."""
-        self._http.close()
+        self._client.close()
 
     def ask(self, walker: str, **fields: Any) -> Json:
         """The report of a walker; fields that are None are left out. Raises CommandError.
 
         Of a session the unique beginning of its name will do.
         """
-        body = {name: value for name, value in fields.items() if value is not None}
         try:
-            report: Json = self.post(f"/walker/{walker}", body)["reports"][0]
-        except NoSession:
-            if walker in BY_WHOLE_NAME:
-                raise
-            whole = self._begun(str(fields["session"]))
-            report = self.post(f"/walker/{walker}", {**body, "session": whole})["reports"][0]
-        return report
+            return self._client.call(walker, fields)
+        except NotFound as missing:
+            begun = missing.message.startswith("no session ") and walker not in BY_WHOLE_NAME
+            whole = self._begun(str(fields["session"])) if begun else fields.get("session")
+            if whole == fields.get("session"):
+                raise CommandError(printable(missing.message)) from None
+            return self.ask(walker, **{**fields, "session": whole})
+        except Unreachable as failure:
+            raise CommandError(f"{failure.message} Start it with `contextrender serve`.") from None
+        except ContextRenderError as refused:
+            raise CommandError(printable(refused.message)) from None
 
     def _begun(self, beginning: str) -> str:
         """The one session whose name begins so. Raises CommandError."""
-        page = self.post("/walker/list_sessions", {"query": beginning, "limit": 200})["reports"][0]
+        page = self.ask("list_sessions", query=beginning, limit=200)
         names = [view["session"] for view in page["sessions"]]
         found = [name for name in names if name.startswith(beginning)] if beginning else []
         if len(found) == 1 and not page["next"]:
@@ -90,26 +79,6 @@ class Service:
         raise CommandError(
             printable(f"{told} {beginning!r}; `contextrender sessions` lists all that there are.")
         )
-
-    def post(self, path: str, body: Json) -> Json:
-        """The answer of a route. Raises CommandError."""
-        try:
-            token = resolve_credentials(self.url, None).token  # the one of the moment
-            headers = {"authorization": f"Bearer {token}"}
-            reply = self._http.post(path, json=body, headers=headers)
-            answer: Json = reply.json()
-        except NoCredentials as missing:
-            raise CommandError(str(missing)) from None
-        except (httpx.HTTPError, ValueError) as error:
-            raise CommandError(
-                f"the service does not answer at {self._http.base_url} ({type(error).__name__}): "
-                "start it with `contextrender serve`."
-            ) from None
-        if reply.is_error:
-            message = str(answer["error"]["message"])
-            kind = NoSession if message.startswith("no session ") else CommandError
-            raise kind(printable(message))
-        return answer
 
     def tell_damage(self, session: str, branch: int | None) -> None:
         """One sentence on stderr if the store has lost a part of the session."""

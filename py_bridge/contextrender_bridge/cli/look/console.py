@@ -11,6 +11,7 @@ from urllib.parse import quote
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.settings import has_windows
 from contextrender_bridge.cli.look.asking import Service
+from contextrender_bridge.local_service import sign_in_code
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError("--turn and --branch are of a SESSION.", 2)
     with Service() as service:
         place = find_place(service, args.session, args.turn, args.branch)
-        link = f"{service.url}/console/#code={service.post('/console/link', {})['code']}{place}"
+        link = f"{service.url}/console/#code={sign_in_code(service.url)}{place}"
     if args.print or not opened(link):
         print(link)
     return 0
