@@ -91,12 +91,9 @@ class MessagesFormat(Format):
 class _MessagesStream(Stream):
     def __init__(self, sent: Streamed, *, final: bool) -> None:
         super().__init__(sent, final=final)
-        self._goes_before = sent.any
-        self._first = sent.blocks
         self._blocks: dict[int, Json] = {}
         self._arguments: dict[int, str] = {}
         self._ours: set[int] = set()
-        self._left_out: set[int] = set()
 
     def read(self, event: Event) -> None:
         data = event.data or {}
@@ -119,8 +116,7 @@ class _MessagesStream(Stream):
         if "index" not in data:
             self.put(event.raw)
         elif index not in self._left_out:
-            before = sum(1 for place in self._left_out if place < index)
-            moved = index - before + self._first
+            moved = self.moved(index)
             raw = event.raw if moved == index else rewritten(event, {**data, "index": moved})
             self.put(raw, moved + 1)
 

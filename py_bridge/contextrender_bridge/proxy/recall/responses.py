@@ -78,11 +78,8 @@ class ResponsesFormat(Format):
 class _ResponsesStream(Stream):
     def __init__(self, sent: Streamed, *, final: bool) -> None:
         super().__init__(sent, final=final)
-        self._goes_before = sent.any
-        self._first = sent.blocks
         self._earlier = list(sent.items)
         self._said: list[Json] = []
-        self._left_out: set[int] = set()
 
     def read(self, event: Event) -> None:
         data = event.data or {}
@@ -98,10 +95,9 @@ class _ResponsesStream(Stream):
         changes: Json = {}
         blocks, item = 0, None
         if isinstance(index, int):
-            before = sum(1 for place in self._left_out if place < index)
-            if before or self._first:
-                changes["output_index"] = index - before + self._first
-            blocks = index - before + self._first + 1
+            blocks = self.moved(index) + 1
+            if blocks != index + 1:
+                changes["output_index"] = blocks - 1
             item = data["item"] if kind == "response.output_item.done" else None
         elif isinstance(data.get("response"), dict):
             changes = self._told(data["response"])

@@ -93,6 +93,9 @@ class Stream(ABC):
         self.turn = Turn()
         self.sent = sent
         self.ready: list[bytes] = []
+        self._goes_before = sent.any
+        self._first = sent.blocks
+        self._left_out: set[int] = set()
         self._held: list[_Held] = []
         self._open = False
         self._final = final
@@ -132,6 +135,10 @@ class Stream(ABC):
             self.sent.items += [item] if item is not None else []
         else:
             self._held.append(_Held(raw, blocks, item))
+
+    def moved(self, index: int) -> int:
+        """A block's number for the agent: others came before, and ours are left out."""
+        return index - sum(place < index for place in self._left_out) + self._first
 
     @property
     def number(self) -> int:
