@@ -103,7 +103,6 @@ class Agent:
         self._keep(body)
 
     async def call(self, seen: Seen) -> None:
-        """The next call."""
         if self._next == len(self._turns):
             await self.begin()
         offset, prefix = self._known
@@ -192,7 +191,6 @@ class Crowd:
         }
 
     def close(self) -> None:
-        """Closes the connections."""
         for wire in self._wires:
             wire.close()
 

@@ -45,11 +45,9 @@ class Floors:
         self.disk.measure(self._write)
 
     def ms(self) -> float:
-        """The medians' sum."""
         return self.arithmetic.ms() + self.counting.ms() + self.disk.ms()
 
     def close(self) -> None:
-        """Ends it."""
         self._database.close()
 
     def _select(self) -> list[int]:

@@ -138,7 +138,6 @@ def measured(folder: Path, sizes: tuple[int, ...], samples: int) -> Report:
 
 
 def show(report: Report) -> None:
-    """Prints it."""
     columns = ("p50", "p95", "p99", "p99/p50", "floor", "x floor", "nothing new", "synced write")
     print(f"{'ms':<8}{'':<12}" + "".join(f"{name:>13}" for name in columns))
     for place in ("in process", "over HTTP"):

@@ -20,8 +20,6 @@ RUN = "import sys; from contextrender_bridge.cli import main; sys.exit(main())"
 
 @dataclass(frozen=True)
 class Service:
-    """A running service of some processes."""
-
     pid: int
     url: str
     token: str
@@ -42,13 +40,11 @@ class Service:
 
 
 def processes(pid: int) -> list[int]:
-    """A process and its children."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [pid, *map(int, children)]
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time of one process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -39,7 +39,6 @@ DAY = re.compile(r"-(20[2-9]\d-[01]\d-[0-3]\d)$")
 
 
 def main() -> None:
-    """Writes the files."""
     source = litellms()
     (DATA / "encodings").mkdir(exist_ok=True)
     for name in ENCODINGS:

@@ -118,7 +118,6 @@ class Walked:
         self._token = token
 
     def all(self) -> Iterator[Way]:
-        """Each kind of request."""
         for want in ("messages", "plan"):
             yield Way(f"render, {want}", self._profiled(self._render(want)))
         yield Way("fit", self._profiled(self._fit()))

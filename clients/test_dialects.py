@@ -41,7 +41,6 @@ class Other:
         return answer
 
     def close(self) -> None:
-        """Ends it."""
         self._process.communicate()
 
 

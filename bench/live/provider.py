@@ -33,7 +33,6 @@ class Scripted:
         self._known: list[list[str]] = []
 
     def answer(self, body: Json) -> Json:
-        """A chat completion."""
         messages = body["messages"]
         task = str(next(m["content"] for m in messages if m["role"] == "user"))
         question = task.rpartition("prices of")[2].partition("\n\n")[0]

@@ -35,7 +35,6 @@ Row = dict[str, Any]
 
 
 def main() -> int:
-    """Measures and prints."""
     args = _arguments()
     try:
         runs = sample(read_runs(args.files), args.limit)

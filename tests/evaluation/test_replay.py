@@ -81,8 +81,6 @@ def shipped() -> Run:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Writes lines to a file."""
-
     def write(*lines: object, name: str = "runs.jsonl") -> Path:
         path = tmp_path / name
         texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]

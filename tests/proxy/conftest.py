@@ -22,8 +22,6 @@ from tests.support.scripted_model import Model, serving
 
 @dataclass
 class Setup:
-    """The proxy in front of a model."""
-
     url: str
     model: Model
     http: httpx.Client

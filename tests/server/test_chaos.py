@@ -37,8 +37,6 @@ PATIENCE_SECONDS = 120
 
 
 class Killable(Protocol):
-    """A server process."""
-
     data: Path
 
     def client(self) -> httpx.Client:

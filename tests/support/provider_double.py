@@ -20,7 +20,6 @@ class ProviderDouble:
         self.url = ""
 
     def reply(self, asked: Asked) -> Reply:
-        """To one request."""
         body = asked.json
         self.requests.append(body)
         status, value = self.answer(body)
@@ -71,7 +70,6 @@ def embedding_reply(vectors: list[list[float]]) -> dict[str, Any]:
 
 
 def failure(status: int) -> tuple[int, Any]:
-    """An OpenAI error reply."""
     return status, {"error": {"message": "scripted failure", "type": "scripted", "code": status}}
 
 

@@ -59,8 +59,6 @@ class Reply:
 
 
 class Model:
-    """A scripted model server."""
-
     def __init__(self) -> None:
         self.asked: list[Asked] = []
         self.script: list[Reply] = []
@@ -136,7 +134,6 @@ def serving(app: Any, **options: Any) -> Iterator[str]:
 
 
 def whole(value: Any, status: int = 200, **headers: str) -> Reply:
-    """A plain JSON reply."""
     extra = [(name.replace("_", "-").encode(), text.encode()) for name, text in headers.items()]
     body = json.dumps(value).encode()
     length = (b"content-length", str(len(body)).encode())
@@ -154,7 +151,6 @@ def stream(events: list[Any], *, named: bool = False, pause: float = 0.0) -> Rep
 
 
 def chat(text: str | None = None, calls: list[Json] | None = None) -> Json:
-    """A chat completion."""
     message: Json = {"role": "assistant", "content": text}
     if calls:
         message["tool_calls"] = calls
@@ -198,7 +194,6 @@ def chat_events(
 
 
 def call(call_id: str, name: str, **arguments: Any) -> Json:
-    """A chat tool call."""
     body = {"name": name, "arguments": json.dumps(arguments)}
     return {"id": call_id, "type": "function", "function": body}
 
@@ -234,7 +229,6 @@ def said_events(blocks: list[Json], reason: str = "end_turn", name: str = "msg_1
 
 
 def response(items: list[Json]) -> Json:
-    """A Responses reply."""
     return {
         "id": "resp_1",
         "object": "response",

@@ -6,5 +6,4 @@ from typing import Any
 
 
 def golden(name: str) -> Any:
-    """The cases in `name`.json."""
     return json.loads((Path(__file__).parent / f"{name}.json").read_text())
