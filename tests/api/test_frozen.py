@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import time
 from typing import Any
 
 import pytest
@@ -94,3 +95,32 @@ def test_every_setting_and_branch_has_its_own_and_deleting_removes_all(alice: Us
         alice.api("delete_session", session=session)
     assert not alice.graph().nodes
     assert count_rows(alice.data) == before
+
+
+def imported(api: Api, session: str, messages: list[Json], times: list[float]) -> None:
+    """Records a session whose messages came at these times."""
+    api("sync", session="empty", messages=messages[:1])
+    data = api("export_session", session="empty")
+    data["branches"][0] |= {"messages": messages, "timestamps": times}
+    api("import_session", session=session, data=data)
+
+
+@pytest.mark.parametrize("pause", [150.0, 7_200.0])
+def test_after_a_caches_lifetime_everything_is_selected_anew(api: Api, pause: float) -> None:
+    messages = agent_run(14, lines=5)
+    past = len(messages) - 2
+    before = time.time() - 36_000
+    imported(api, "s", messages, [before + n for n in range(past)] + 2 * [before + past + pause])
+
+    def goes_on(minutes: float | None) -> bool:
+        parameters: Json = {} if minutes is None else {"cache_minutes": minutes}
+        settings = SETTINGS | {"parameters": parameters}
+        last = api("render", session="s", messages=messages[:past], **settings)["messages"]
+        now = api("render", session="s", messages=messages, **settings)["messages"]
+        assert len(last) < past
+        return json.dumps(now[: len(last)]) == json.dumps(last)
+
+    assert goes_on(None) == (pause < 300)
+    assert goes_on(0)
+    assert goes_on(1) is False
+    assert goes_on(180)

@@ -1,4 +1,4 @@
-"""Results that stay because the caller says so: tools by name, calls by id, in all dialects."""
+"""Results that stay because the caller says so: pinned, or of tools that are never touched."""
 
 import uuid
 from typing import Any
@@ -12,19 +12,16 @@ from tests.support.scripted_model import chat, whole
 TOOL_AGENTS = [(ChatAgent, "c"), (MessagesAgent, "t"), (ResponsesAgent, "k")]
 
 
-@pytest.mark.parametrize("policy", ["contextrender", "contextrender_frozen"])
 @pytest.mark.parametrize(("kind", "id"), TOOL_AGENTS)
-def test_results_of_the_calls_named_stay(setup: Setup, kind: Any, id: str, policy: str) -> None:
+def test_results_of_the_calls_named_stay(setup: Setup, kind: Any, id: str) -> None:
     plain = kind(setup, uuid.uuid4().hex)
-    plain.headers = {"x-contextrender-policy": policy}
     assert finding(1) not in plain.results(plain.run(10)[-1][plain.key])
     agent = kind(setup, uuid.uuid4().hex)
-    agent.headers = {**plain.headers, "x-contextrender-keep": f"{id}1, none"}
+    agent.headers = {"x-contextrender-keep": f"{id}1, none"}
     sent = agent.run(10)
     assert finding(1) in agent.results(sent[-1][agent.key])
     assert agent.got.headers["x-contextrender-kept"] == "1 complete"
-    headers = agent.got.headers
-    assert int(headers["x-contextrender-tokens-after"]) <= 600
+    assert int(agent.got.headers["x-contextrender-tokens-after"]) <= 600
 
 
 def test_by_setting_and_by_session(start: Start) -> None:
@@ -56,3 +53,43 @@ def test_pins_that_cannot_be_let_the_history_through(setup: Setup) -> None:
         assert setup.model.asked[-1].json == body
         refused = setup.post("/v1/compress", body, **named)
         assert (refused.status_code, refused.json()["error"]["code"]) == (422, "invalid_request")
+
+
+@pytest.mark.parametrize("kind", [kind for kind, _ in TOOL_AGENTS])
+def test_all_results_of_bypassed_tools_stay(setup: Setup, kind: Any) -> None:
+    agent = kind(setup, uuid.uuid4().hex)
+    agent.headers = {"x-contextrender-bypass-tools": "Skill, lo*"}
+    sent = agent.run(10)[-1]
+    assert agent.results(sent[agent.key]) == agent.results(agent.items)[:9]
+    assert agent.got.headers["x-contextrender-omitted"] == "0"
+    assert "x-contextrender-tokens-after" not in agent.got.headers
+    agent.headers = {"x-contextrender-bypass-tools": "LOOK,ook"}
+    sent = agent.run(1)[-1]
+    assert len(agent.results(sent[agent.key])) < 9
+    assert "x-contextrender-tokens-after" in agent.got.headers
+
+
+def test_results_of_tools_that_are_not_bypassed_leave(start: Start) -> None:
+    setup = start(bypass_tools=frozenset({"Skill"}))
+    agent = ChatAgent(setup)
+    for number in range(10):
+        agent.take(number, number)
+    skills = [item for item in agent.items if item.get("tool_calls")][:3]
+    for item in skills:
+        item["tool_calls"][0]["function"]["name"] = "Skill"
+    setup.model.script = [whole(chat("done"))]
+    setup.post("/v1/chat/completions", {"model": "m", "messages": agent.items})
+    shown = agent.results(setup.model.asked[-1].json["messages"])
+    assert shown[:3] == [finding(number) for number in range(3)]
+    assert len(shown) < 8
+
+
+def test_gateways_get_bypassed_results_whole(setup: Setup) -> None:
+    agent = ChatAgent(setup)
+    for number in range(10):
+        agent.take(number, number)
+    body = {"messages": agent.items, "model": "gpt-4o"}
+    made = setup.post("/v1/compress", body, x_contextrender_bypass_tools="look").json()
+    assert made["messages"] == agent.items
+    assert made["tokens_saved"] == 0
+    assert setup.post("/v1/compress", body).json()["tokens_saved"] > 0

@@ -131,6 +131,7 @@ def backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "backup"
 
 
+@pytest.mark.slow
 def test_it_moves_a_store_into_a_database_and_back(
     backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres: str
 ) -> None:
