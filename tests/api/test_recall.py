@@ -7,7 +7,7 @@ import pytest
 from tests.api.client import Api
 from tests.api.conftest import User
 from tests.api.transcripts import UNUSUAL, agent_run, assistant, result, user
-from tests.engine.test_sizing import reading
+from tests.engine.plan.test_sizing import reading
 
 RUN = agent_run(14, lines=5)
 

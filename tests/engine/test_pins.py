@@ -12,7 +12,7 @@ from engine.parameters import Parameters
 from engine.pins import Pins
 from engine.policies import POLICIES
 from engine.text.transcript import Json
-from tests.engine.test_policies import agent_run, turns_of
+from tests.engine.policies.test_policies import agent_run, turns_of
 from tests.support.strategies import COUNTER, modest, render, transcripts
 
 SKILL = Pins(keep_tools=("load_*",))

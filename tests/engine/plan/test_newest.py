@@ -11,7 +11,7 @@ from engine.call.render_call import Rendered
 from engine.plan.cut_calls import cut_call
 from engine.policies import POLICIES
 from engine.text.transcript import Json
-from tests.engine.test_policies import IN_PARTS, agent_run, turns_of
+from tests.engine.policies.test_policies import IN_PARTS, agent_run, turns_of
 from tests.support.strategies import COUNTER, modest, render, transcripts
 
 

@@ -12,7 +12,7 @@ from engine.text.tokens import content_text
 from engine.text.transcript import Json
 from engine.text.values import extract_values
 from tests.console.transcripts import make_run
-from tests.engine.test_past import FOREVER, past_of
+from tests.engine.lookback.test_past import FOREVER, past_of
 from tests.support import slow_rules
 
 TIGHT = RenderSettings(budget=400, policy="prune")

@@ -12,7 +12,7 @@ from engine.history.frozen import Frozen, FrozenTrail, frozen_key
 from engine.history.history import History
 from engine.parameters import Parameters
 from engine.text.transcript import Json
-from tests.engine.test_policies import agent_run, decided, turns_of
+from tests.engine.policies.test_policies import agent_run, decided, turns_of
 from tests.support.strategies import COUNTER, DEFAULTS, render
 
 POLICY = "contextrender_frozen"

@@ -13,7 +13,7 @@ from engine.text.segments import segments_of
 from engine.text.tokens import call_parts, content_text
 from engine.text.transcript import Json
 from engine.text.values import extract_values
-from tests.engine.test_policies import agent_run, turns_of
+from tests.engine.policies.test_policies import agent_run, turns_of
 from tests.support import slow_rules
 from tests.support.strategies import BUDGETS, COUNTER, modest, render, transcripts
 

@@ -104,5 +104,5 @@ def test_counts_need_neither_network_nor_litellm() -> None:
         for name, value in os.environ.items()
         if name not in {"TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"}
     }
-    root = Path(__file__).resolve().parent.parent.parent
+    root = Path(__file__).resolve().parents[3]
     subprocess.run([sys.executable, "-c", script], cwd=root, env=environment, check=True)
