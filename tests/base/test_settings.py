@@ -168,6 +168,7 @@ def test_wrong_options_stop_a_start(
     assert sentence in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_an_unknown_embedder_stops_a_start() -> None:
     check_model("CONTEXTRENDER_EMBED_MODEL", "text-embedding-3-small")
     with pytest.raises(CommandError, match="CONTEXTRENDER_EMBED_MODEL 'nope' is no model"):

@@ -130,17 +130,11 @@ def test_tries_are_bounded(service: Credentials) -> None:
     assert len(watched.bodies) == 1
 
 
-def test_a_login_gets_tokens_and_gets_them_again() -> None:
-    expired = {"error": {"code": "unauthorized", "message": "x"}}
-    listed: Json = {"reports": [{"sessions": []}]}
-    answers = [
-        (401, expired),
-        (200, {"token": "one"}),
-        (200, listed),
-        (401, expired),
-        (200, {"token": "two"}),
-        (200, listed),
-    ]
+@pytest.mark.parametrize("kind", ["async", "sync"])
+def test_a_login_gets_tokens_and_gets_them_again(kind: str) -> None:
+    expired = (401, {"error": {"code": "unauthorized", "message": "x"}})
+    listed: Any = (200, {"reports": [{"sessions": []}]})
+    answers = [expired, (200, {"token": "one"}), listed, expired, (200, {"token": "two"}), listed]
     asked: list[tuple[str, str | None]] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -148,30 +142,21 @@ def test_a_login_gets_tokens_and_gets_them_again() -> None:
         status, body = answers[len(asked) - 1]
         return httpx.Response(status, json=body)
 
-    expected = [
-        ("/walker/list_sessions", "Bearer none yet"),
-        ("/user/login", None),
-        ("/walker/list_sessions", "Bearer one"),
-        ("/walker/list_sessions", "Bearer one"),
-        ("/user/login", None),
-        ("/walker/list_sessions", "Bearer two"),
-    ]
-
-    async def main() -> None:
-        transport = httpx.MockTransport(answer)
-        login = ("ann", "password")
-        async with AsyncContextRender("http://x", login=login, transport=transport) as client:
+    async def main(**given: Any) -> None:
+        async with AsyncContextRender("http://x", **given) as client:
             await client.list_sessions()
             await client.list_sessions()
 
-    asyncio.run(main())
-    assert asked == expected
-    asked.clear()
-    transport = httpx.MockTransport(answer)
-    with ContextRender("http://x", login=("ann", "password"), transport=transport) as client:
-        client.list_sessions()
-        client.list_sessions()
-    assert asked == expected
+    given: Any = {"login": ("ann", "password"), "transport": httpx.MockTransport(answer)}
+    if kind == "async":
+        asyncio.run(main(**given))
+    else:
+        with ContextRender("http://x", **given) as client:
+            client.list_sessions()
+            client.list_sessions()
+    called = [("/walker/list_sessions", f"Bearer {token}") for token in ("none yet", "one", "two")]
+    login = ("/user/login", None)
+    assert asked == [called[0], login, called[1], called[1], login, called[2]]
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])

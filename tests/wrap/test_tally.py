@@ -1,6 +1,7 @@
 """What the closing line says: the provider's own usage, and the whole history's bill."""
 
 import json
+from typing import Any
 
 import pytest
 from contextrender_bridge.base import settings
@@ -15,60 +16,28 @@ def sse(*events: object) -> bytes:
     return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
 
 
+BEGUN: dict[str, Any] = {
+    "input_tokens": 3,
+    "cache_read_input_tokens": 50,
+    "cache_creation_input_tokens": 7,
+}
+BEGUN |= {"cache_creation": {"ephemeral_1h_input_tokens": 5}, "output_tokens": 1}
+CHAT: dict[str, Any] = {"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 64}}
+DONE = {"input_tokens": 10, "input_tokens_details": {"cached_tokens": 4}, "output_tokens": 2}
+MESSAGES = sse(
+    {"type": "message_start", "message": {"model": CLAUDE, "usage": BEGUN}},
+    {"type": "message_delta", "usage": {"output_tokens": 9}},
+)
+COMPLETED = {"type": "response.completed", "response": {"model": GPT, "usage": DONE}}
+COMPLETION = {"model": GPT, "usage": CHAT | {"completion_tokens": 4}}
+
+
 @pytest.mark.parametrize(
     ("kind", "body", "usage"),
     [
-        (
-            "text/event-stream",
-            sse(
-                {
-                    "type": "message_start",
-                    "message": {
-                        "model": CLAUDE,
-                        "usage": {
-                            "input_tokens": 3,
-                            "cache_read_input_tokens": 50,
-                            "cache_creation_input_tokens": 7,
-                            "cache_creation": {"ephemeral_1h_input_tokens": 5},
-                            "output_tokens": 1,
-                        },
-                    },
-                },
-                {"type": "message_delta", "usage": {"output_tokens": 9}},
-            ),
-            Usage(CLAUDE, 3, 50, 2, 5, 9),
-        ),
-        (
-            "application/json",
-            json.dumps(
-                {
-                    "model": GPT,
-                    "usage": {
-                        "prompt_tokens": 100,
-                        "prompt_tokens_details": {"cached_tokens": 64},
-                        "completion_tokens": 4,
-                    },
-                }
-            ).encode(),
-            Usage(GPT, 36, 64, output=4),
-        ),
-        (
-            "text/event-stream",
-            sse(
-                {
-                    "type": "response.completed",
-                    "response": {
-                        "model": GPT,
-                        "usage": {
-                            "input_tokens": 10,
-                            "input_tokens_details": {"cached_tokens": 4},
-                            "output_tokens": 2,
-                        },
-                    },
-                }
-            ),
-            Usage(GPT, 6, 4, output=2),
-        ),
+        ("text/event-stream", MESSAGES, Usage(CLAUDE, 3, 50, 2, 5, 9)),
+        ("application/json", json.dumps(COMPLETION).encode(), Usage(GPT, 36, 64, output=4)),
+        ("text/event-stream", sse(COMPLETED), Usage(GPT, 6, 4, output=2)),
         ("text/event-stream", sse({"model": GPT, "usage": None}) + b"data: [DONE]\n\n", None),
         ("application/json", b'{"usage": broken', None),
     ],

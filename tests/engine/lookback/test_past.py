@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import reduce
-from typing import Any
 
 import pytest
 from contextrender_bridge.base.model_table import window_of
@@ -17,36 +16,18 @@ from engine.lookback.spending import spend
 from engine.lookback.steps import Step
 from engine.models.embeddings import load_embedder
 from engine.text.tokens import content_text, counter_for
-from engine.text.transcript import Json, digest_after, split
+from engine.text.transcript import Json
 from tests.console.transcripts import make_run
+from tests.support.strategies import stored_fields
 
 COUNTER = counter_for(None)
 SETTINGS = RenderSettings(budget=1500)
 FOREVER = float("inf")
 
 
-def stored(messages: list[Json]) -> list[dict[str, Any]]:
-    """The fields that the nodes of these messages have."""
-    rows: list[dict[str, Any]] = []
-    digest = ""
-    for position, message in enumerate(messages):
-        digest = digest_after(digest, message)
-        for event in split(message, position, COUNTER):
-            row = {name: getattr(event, name) for name in ("text", "shell", "tokens")}
-            row |= {"position": position, "digest": digest}
-            if event.kind == "message":
-                row["role"] = event.role
-            else:
-                row |= {"call_id": event.call_id, "name": event.name}
-            if event.kind == "result":
-                row |= {"embedding": "", "embedding_model": ""}
-            rows.append(row)
-    return rows
-
-
 def past_of(messages: list[Json], parts: int = 1) -> SteppedPast:
     past = SteppedPast(load_embedder("wordllama"), COUNTER)
-    rows = stored(messages)
+    rows = stored_fields(messages, {})
     for part in range(1, parts + 1):
         known = past.whole.events
         first = 0 if part == 2 else known

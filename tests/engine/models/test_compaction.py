@@ -13,6 +13,8 @@ from contextrender_bridge.base.errors import ContextRenderError
 from engine.text.tokens import counter_for
 from tests.support.provider_double import ProviderDouble, chat_reply, failure, provider, stalled
 
+pytestmark = pytest.mark.slow
+
 MODEL = "openai/scripted-chat"
 RESULT = 'timeout_ms = 4500\npath = "/srv/app/Main.py"\n' + "filler line\n" * 200
 

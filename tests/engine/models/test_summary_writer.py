@@ -13,6 +13,8 @@ from engine.models.summaries import SummaryFailed
 from engine.text.tokens import counter_for
 from tests.support.provider_double import ProviderDouble, chat_reply, failure, provider
 
+pytestmark = pytest.mark.slow
+
 MODEL = "openai/scripted-chat"
 HISTORY = (
     '[1] user:\nFix it.\n[2] call of cat: {"path": "/srv/app.toml"}\n[3] result of cat:\nport = 80'

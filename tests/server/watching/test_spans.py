@@ -89,6 +89,7 @@ def test_a_rendering_tells_its_counts(tmp_path: Path, told: InMemorySpanExporter
     }
 
 
+@pytest.mark.slow
 def test_provider_calls_tell_the_model_and_no_contents(
     told: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +107,7 @@ def test_provider_calls_tell_the_model_and_no_contents(
     assert CANARY not in made.to_json()
 
 
+@pytest.mark.slow
 def test_a_completion_is_inside_the_request_that_needs_it(
     tmp_path: Path, told: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
