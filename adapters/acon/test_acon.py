@@ -61,9 +61,7 @@ class Hosts:
 
     def step(self, action: str) -> None:
         name, host = action.split()
-        number = int(host.split("_")[1])
-        told = f"It answers in {number * 17 + 5} ms; {hosts.MARKS[number]}.\n"
-        told += "All is well here and nothing else is to be told. " * 12
+        told = hosts.finding(int(host.split("_")[1]))
         self.observation = told if name == "look" else "It is done."
         self.done = name == "finish"
 

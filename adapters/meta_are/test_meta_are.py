@@ -24,7 +24,6 @@ pytestmark = pytest.mark.slow
 SESSION = "tutorial"
 BUDGET = 1000
 """More than the other tests': what the agent says of each call stays, whatever becomes of it."""
-FILLER = "All is well here and nothing else is to be told. " * 12
 WAIT = Call("SystemApp__wait_for_notification", {"timeout": 30})
 LONG = json.dumps({"duration": 3600})
 """Of the simulated time, so that the scenario does not end while the agent waits."""
@@ -80,9 +79,8 @@ def _as_text(step: Call) -> Say:
 
 def _fill_sandbox(folder: Path) -> None:
     (sandbox,) = folder.rglob("are_simulation_fs_sandbox_*")
-    for number, mark in enumerate(hosts.MARKS):
-        told = f"It answers in {number * 17 + 5} ms; {mark}.\n{FILLER}"
-        (sandbox / f"host_{number}_X.txt").write_text(told)
+    for number in range(len(hosts.MARKS)):
+        (sandbox / f"host_{number}_X.txt").write_text(hosts.finding(number))
 
 
 def _run(endpoint: str, folder: Path) -> dict[str, object]:

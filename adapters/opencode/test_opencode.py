@@ -56,7 +56,7 @@ class Project:
         """What opencode has logged: its file may lack the last second."""
         self.work.mkdir()
         for number in range(hosts.SECOND.stop):
-            (self.work / f"host_{number}_X.txt").write_text(_finding(number))
+            (self.work / f"host_{number}_X.txt").write_text(hosts.finding(number))
         install_plugin(self.work, client)
         config = json.loads((HERE / "opencode.json").read_text())
         config["plugin"][0][1] |= {"budget": hosts.BUDGET, "deadline": 10, **options}
@@ -243,11 +243,6 @@ def test_the_plugin_alone(
     told = run(["npm", "test"], loopback.environment(), copy).stdout
     assert "# fail 0" in told
     assert "# skipped 0" in told
-
-
-def _finding(host: int) -> str:
-    told = f"It answers in {host * 17 + 5} ms; the next is host_{host + 1}_X.\n"
-    return told + "All is well here and nothing else is to be told. " * 12
 
 
 def _said(events: list[Json]) -> list[str]:

@@ -32,13 +32,17 @@ def steps() -> list[Step]:
     ]
 
 
+def finding(number: int) -> str:
+    """What looking at a host tells."""
+    filler = "All is well here and nothing else is to be told. " * 12
+    return f"It answers in {number * 17 + 5} ms; {MARKS[number]}.\n{filler}"
+
+
 def write_files(folder: Path) -> None:
     """For runtimes that read files and run commands: a file a host, and one that restarts it."""
     folder.mkdir(exist_ok=True)
-    filler = "All is well here and nothing else is to be told. " * 12
-    for number, mark in enumerate(MARKS):
-        told = f"It answers in {number * 17 + 5} ms; {mark}.\n{filler}\n"
-        (folder / f"host_{number}_X.txt").write_text(told)
+    for number in range(len(MARKS)):
+        (folder / f"host_{number}_X.txt").write_text(f"{finding(number)}\n")
     restart = folder / "restart"
     restart.write_text("#!/bin/sh\necho Done.\n")
     restart.chmod(0o755)

@@ -9,7 +9,6 @@ from adapters.testing import hosts
 
 Json = dict[str, Any]
 
-FINDING = "It answers in {} ms; {}.\n" + "All is well here and nothing else is to be told. " * 12
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 TASKS = ("Find out which of the first six hosts are slow.", "And of the next three?")
 
@@ -33,7 +32,6 @@ def goes_on(said: Json) -> list[Json]:
         return [message]
     (call,) = said["tool_calls"]
     name, host = call["function"]["name"], json.loads(call["function"]["arguments"])["host"]
-    number = int(host.split("_")[1])
-    told = FINDING.format(number * 17 + 5, hosts.MARKS[number]) if name == "look" else "Done."
+    told = hosts.finding(int(host.split("_")[1])) if name == "look" else "Done."
     result = {"role": "tool", "tool_call_id": call["id"], "content": told}
     return [{**message, "tool_calls": [call]}, result]

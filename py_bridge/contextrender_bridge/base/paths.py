@@ -1,7 +1,9 @@
 """Where the Jac app and the data live."""
 
 import os
+import secrets
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from contextrender_bridge.base.errors import CommandError, NotWritable
@@ -63,3 +65,14 @@ def write_private(path: Path, text: str) -> None:
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
     temporary.replace(path)
+
+
+def secret_in(path: Path) -> str:
+    """The secret in a file that its owner alone can read, made where there is none."""
+    if not path.exists():
+        fresh = path.with_name(f"{path.name}.{os.getpid()}")
+        write_private(fresh, secrets.token_urlsafe(32))
+        with suppress(FileExistsError):  # another process has just made one
+            path.hardlink_to(fresh)
+        fresh.unlink()
+    return path.read_text(encoding="ascii")

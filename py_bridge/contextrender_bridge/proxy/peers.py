@@ -9,7 +9,6 @@ cannot be asked, the link's secret, which that user alone can read, says the sam
 from __future__ import annotations
 
 import os
-import secrets
 import socket
 import struct
 from contextlib import suppress
@@ -17,7 +16,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any
 
-from contextrender_bridge.base.paths import make_private, write_private
+from contextrender_bridge.base.paths import make_private, secret_in
 
 SECRET_FILE = "proxy_secret"
 
@@ -74,14 +73,7 @@ def user_of(local: tuple[Any, int], remote: tuple[Any, int]) -> int:
 
 def link_secret(folder: Path) -> str:
     """The secret of this user's links to the proxy, kept in `folder` for its owner alone."""
-    path = make_private(folder) / SECRET_FILE
-    if not path.exists():
-        fresh = path.with_name(f"{path.name}.{os.getpid()}")
-        write_private(fresh, secrets.token_urlsafe(24))
-        with suppress(FileExistsError):  # another process has just made one
-            path.hardlink_to(fresh)
-        fresh.unlink()
-    return path.read_text(encoding="ascii")
+    return secret_in(make_private(folder) / SECRET_FILE)
 
 
 def _plain(address: str) -> IPv4Address | IPv6Address:

@@ -4,15 +4,13 @@ so that all of a user's can be revoked at once (server.accounts).
 
 import hashlib
 import hmac
-import os
 import secrets
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import jwt
-from contextrender_bridge.base.paths import write_private
+from contextrender_bridge.base.paths import secret_in
 from contextrender_bridge.base.settings import current_settings
 
 DAY = 24 * 3600
@@ -109,11 +107,4 @@ def _secret(data: Path) -> str:
     """`CONTEXTRENDER_JWT_SECRET`, or one made for this data folder."""
     if configured := current_settings().jwt_secret:
         return str(configured)
-    path = data / "jwt_secret"
-    if not path.exists():
-        fresh = path.with_name(f"{path.name}.{os.getpid()}")
-        write_private(fresh, secrets.token_urlsafe(48))
-        with suppress(FileExistsError):  # another process has just made one
-            path.hardlink_to(fresh)
-        fresh.unlink()
-    return path.read_text(encoding="utf-8")
+    return secret_in(data / "jwt_secret")
