@@ -14,8 +14,7 @@ from functools import cached_property
 from typing import Any
 from uuid import uuid4
 
-from contextrender_bridge.adapters.planning import Planner
-from contextrender_bridge.adapters.text_results import fitted
+from contextrender_bridge.adapters.planning import Planner, fitted_texts
 from contextrender_bridge.base.wire import Json
 
 
@@ -30,7 +29,7 @@ class ContextRenderMemory:
         kept: Any = super()
         # Recorded with the system's message either way, so that it is one history.
         whole = kept.get_conversation_history(exclude_system=False)
-        left = fitted(self._planner, whole, session=self._session)
+        left = fitted_texts(self._planner, whole, session=self._session)
         if left is whole:
             return kept.get_conversation_history(exclude_system=exclude_system)
         start = 1 if exclude_system and left[0].get("role") == "system" else 0

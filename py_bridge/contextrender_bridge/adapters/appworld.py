@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from contextrender_bridge.adapters.planning import Planner
-from contextrender_bridge.adapters.text_results import fitted
+from contextrender_bridge.adapters.planning import Planner, fitted_texts
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import ContextRender
 
@@ -35,7 +34,9 @@ class ContextRenderMixin:
         # The last of the instructions is the task itself: the user's turn.
         instructions = max(self.num_instruction_messages - 1, 0)
         session = f"{self.world.experiment_name}/{self.world.task_id}"
-        left = fitted(self._planner, self.messages, instructions=instructions, session=session)
+        left = fitted_texts(
+            self._planner, self.messages, instructions=instructions, session=session
+        )
         return copy.deepcopy(list(left))
 
     @cached_property

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.dialects.contents import history_end
+from contextrender_bridge.dialects.contents import canonical_content, clean_text, history_end
 from contextrender_bridge.dialects.message_plan import MessagePlan, Pairs
 
 Body = Mapping[str, Any]
@@ -42,6 +42,7 @@ class Transcript(ABC):
         self._fresh = self._items[self._known : self._end]
         self._item_of: list[int] = list(before._item_of) if before else []
         self._stays: list[int] = list(before._stays) if before else []
+        self._results: dict[int, Any] = dict(before._results) if before else {}
 
     @abstractmethod
     def apply(self, plan: MessagePlan) -> Json:
@@ -50,6 +51,14 @@ class Transcript(ABC):
     @abstractmethod
     def result(self, message: int) -> Any:
         """The original content of the tool result that is canonical message `message`."""
+
+    def _add_result(self, item: Any, call_id: str, content: Any) -> int:
+        """A result, which that item, or a part of it, is; its message."""
+        place = len(self.messages)
+        self._results[place] = item
+        told = {"tool_call_id": clean_text(call_id), "content": canonical_content(content)}
+        self.messages.append({"role": "tool", **told})
+        return place
 
     def _read_item(self, index: int, *, stays: bool) -> None:
         """The messages that are new come from that item; of some, something always `stays`."""

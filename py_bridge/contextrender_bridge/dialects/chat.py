@@ -95,13 +95,13 @@ def canonical_message(item: Any) -> Json | None:
     role, content = item.get("role"), item.get("content")
     if role not in _ROLES or not isinstance(content, (str, list, type(None))):
         return None
-    if role == "tool" and not (item.get("tool_call_id") and _is_str(item["tool_call_id"])):
+    if role == "tool" and not (item.get("tool_call_id") and isinstance(item["tool_call_id"], str)):
         return None
     calls = item.get("tool_calls") if role == "assistant" else None
     message = {"role": role, "content": canonical_content(content)}
     if role == "tool":
         message["tool_call_id"] = clean_text(item["tool_call_id"])
-    if _is_str(item.get("name")) and role != "tool":
+    if isinstance(item.get("name"), str) and role != "tool":
         message["name"] = clean_text(item["name"])
     if calls:
         canonical = _canonical_calls(calls)
@@ -166,21 +166,17 @@ def _canonical_calls(calls: Any) -> list[Json] | None:
 
 def _canonical_call(call: Any) -> Json | None:
     """A call with its id, name and arguments alone; None when it lacks one of them."""
-    if not isinstance(call, Mapping) or not (call.get("id") and _is_str(call["id"])):
+    if not isinstance(call, Mapping) or not (call.get("id") and isinstance(call["id"], str)):
         return None
     kind, argument = ("custom", "input") if call.get("type") == "custom" else _FUNCTION
     body = call.get(kind)
-    if not isinstance(body, Mapping) or not _is_str(body.get("name")):
+    if not isinstance(body, Mapping) or not isinstance(body.get("name"), str):
         return None
     arguments = body.get(argument)
-    if arguments is None or _is_str(arguments):
+    if arguments is None or isinstance(arguments, str):
         arguments = clean_text(arguments or "")
     return {
         "id": clean_text(call["id"]),
         "type": kind,
         kind: {"name": clean_text(body["name"]), argument: arguments},
     }
-
-
-def _is_str(value: object) -> bool:
-    return isinstance(value, str)

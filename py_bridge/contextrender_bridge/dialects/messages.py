@@ -57,7 +57,6 @@ class MessagesTranscript(Transcript):
         past = usable(before, MessagesTranscript, system)
         super().__init__(body, "messages", past, system)
         self._parts: list[list[_Part]] = past._parts[: self._known] if past else []
-        self._results: dict[int, Json] = dict(past._results) if past else {}
         self._served: set[int] = set(past._served) if past else set()
         if system is not None and not past:
             self.messages.append({"role": "system", "content": system})
@@ -124,9 +123,9 @@ class MessagesTranscript(Transcript):
             if kind == "served":
                 if spoken or calls:
                     self._finish_assistant(spoken, calls)
-                parts.append(_Part("served", len(self.messages)))
-                self._served.add(len(self.messages))
-                self._add_result(block)
+                result = self._add_result(block, block["tool_use_id"], block.get("content"))
+                parts.append(_Part("served", result))
+                self._served.add(result)
             elif kind == "call":
                 parts.append(_Part("call", place, len(calls)))
                 calls.append(_call(block))
@@ -146,12 +145,6 @@ class MessagesTranscript(Transcript):
         spoken.clear()
         calls.clear()
 
-    def _add_result(self, block: Json) -> None:
-        self._results[len(self.messages)] = block
-        content = canonical_content(block.get("content"))
-        call_id = clean_text(block["tool_use_id"])
-        self.messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
-
     def _read_user(self, role: str, blocks: Sequence[Any]) -> list[_Part]:
         parts: list[_Part] = []
         spoken: list[Any] = []
@@ -159,8 +152,8 @@ class MessagesTranscript(Transcript):
             kind = _kind(block)
             if kind == "result":
                 self._finish_user(role, spoken)
-                parts.append(_Part("result", len(self.messages)))
-                self._add_result(block)
+                result = self._add_result(block, block["tool_use_id"], block.get("content"))
+                parts.append(_Part("result", result))
             else:
                 # A call in a user's message is nobody's: it stays as it was sent.
                 parts.append(_Part("other" if kind == "call" else kind, len(self.messages)))

@@ -15,7 +15,6 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.base import Body, Dialect, Transcript, usable
 from contextrender_bridge.dialects.chat import canonical_message
 from contextrender_bridge.dialects.contents import (
-    canonical_content,
     plain_text,
     with_text,
 )
@@ -98,7 +97,7 @@ class ObservationTranscript(Transcript):
 
     def result(self, message: int) -> Any:
         """The content of the observation."""
-        return self._items[self._item_of[message]].get("content")
+        return self._results[message].get("content")
 
     def _answer(self, speaker: int, item: Mapping[str, Any]) -> None:
         call_id = f"step-{len(self.messages)}"
@@ -106,8 +105,7 @@ class ObservationTranscript(Transcript):
         said = self.messages[speaker]
         call = {"id": call_id, "type": "function", "function": {"name": CALL_NAME, "arguments": ""}}
         self.messages[speaker] = {**said, "tool_calls": [*said.get("tool_calls", ()), call]}
-        content = canonical_content(item.get("content"))
-        self.messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
+        self._add_result(item, call_id, item.get("content"))
 
 
 OBSERVATIONS = Dialect("messages", ObservationTranscript)

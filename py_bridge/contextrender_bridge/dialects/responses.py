@@ -58,7 +58,6 @@ class ResponsesTranscript(Transcript):
         past = usable(before, ResponsesTranscript, spoken)
         super().__init__(body, "input", past, spoken)
         self._parts: list[_Part] = past._parts[: self._known] if past else []
-        self._results: dict[int, Json] = dict(past._results) if past else {}
         self._group: int = past._group if past else 0
         self._run: list[Any] | None = None
         self.messages += [] if past else spoken
@@ -129,16 +128,11 @@ class ResponsesTranscript(Transcript):
             return self._read_served(item)
         self._run = None
         self._group += 1
-        place = len(self.messages)
         if kind == "result":
-            self._results[place] = item
-            content = canonical_content(item.get("output"))
-            call_id = clean_text(_call_id(item))
-            self.messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
-        else:
-            content = canonical_content(item.get("content"))
-            self.messages.append({"role": item["role"], "content": content})
-        return _Part(kind, place)
+            return _Part(kind, self._add_result(item, _call_id(item), item.get("output")))
+        content = canonical_content(item.get("content"))
+        self.messages.append({"role": item["role"], "content": content})
+        return _Part(kind, len(self.messages) - 1)
 
     def _read_served(self, item: Any) -> _Part:
         """A call and its result in one: what the model says next is another message."""
@@ -149,11 +143,8 @@ class ResponsesTranscript(Transcript):
         call_id = clean_text(item["id"])
         calls.append({"id": call_id, "type": "function", "function": body})
         self._run = None
-        place = len(self.messages)
-        self._results[place] = item
-        content = canonical_content(item.get(_SERVED[item["type"]]))
-        self.messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
-        return _Part("served", place, group=self._group)
+        result = self._add_result(item, call_id, item.get(_SERVED[item["type"]]))
+        return _Part("served", result, group=self._group)
 
     def _place(self) -> int:
         """The position of the assistant message that the current run of model items is."""
