@@ -117,8 +117,7 @@ Read = Callable[[], tuple[Sequence[Mapping[str, Any]], Sequence[float]]]
 class Scores:
     """Scores of runs under single cases, the least recently used dropped; safe between threads."""
 
-    def __init__(self, most: int = MOST_KEPT) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._guard = threading.Lock()
         self._held: OrderedDict[tuple[Hashable, Case], RunScore] = OrderedDict()
 
@@ -133,7 +132,7 @@ class Scores:
         """Keeps it."""
         with self._guard:
             self._held[run, case] = score
-            while len(self._held) > self._most:
+            while len(self._held) > MOST_KEPT:
                 self._held.popitem(last=False)
 
 

@@ -86,10 +86,6 @@ class Service:
                 return found
             start = view["next"]
 
-    def timeline_head(self, session: str) -> Any:
-        """The settings that a session's timeline tells."""
-        return self("timeline", session=session, limit=1)
-
     def timeline(self, session: str) -> list[Json]:
         turns: list[Json] = []
         start: int | None = 1

@@ -54,12 +54,6 @@ def use_opentelemetry(provider: Any = None) -> None:
         raise CommandError(f"otel needs {how_to_install('otel')}.") from None
 
 
-def use_nothing() -> None:
-    """From now on no spans are made."""
-    global _start
-    _start = None
-
-
 def traceparent(headers: Iterable[tuple[bytes, bytes]]) -> str:
     """That header, which says what a request is a part of."""
     return next((value.decode("latin-1") for key, value in headers if key == b"traceparent"), "")

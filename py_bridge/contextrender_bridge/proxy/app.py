@@ -24,7 +24,6 @@ from contextrender_bridge.proxy.routing import (
     RETRIEVE,
     Target,
     bearer,
-    family,
     is_compression,
     json_body,
     upstream_url,
@@ -100,9 +99,7 @@ class Proxy:
             await self._compress(target, scope["method"], headers, receive, send, trusted=trusted)
             return
         dialect = DIALECT_OF_PATH.get(target.path, "") if scope["method"] == "POST" else ""
-        url = upstream_url(
-            self.settings, target, dialect or family(target), headers, scope["query_string"]
-        )
+        url = upstream_url(self.settings, target, headers, scope["query_string"])
         if not dialect:
             await self._forward(scope["method"], url, headers, receive, send)
             return

@@ -64,11 +64,9 @@ def _taken(mark: str, path: str) -> tuple[str, str]:
     return unquote(name), slash + rest
 
 
-def upstream_url(
-    settings: Settings, target: Target, dialect: str, headers: Headers, query: bytes
-) -> str:
+def upstream_url(settings: Settings, target: Target, headers: Headers, query: bytes) -> str:
     """The provider's address for a request."""
-    anthropic = dialect == "messages" or any(first(headers, name) for name in _ANTHROPIC)
+    anthropic = target.path.startswith("/messages") or any(first(headers, h) for h in _ANTHROPIC)
     base = settings.anthropic_upstream if anthropic else settings.upstream
     if not target.versioned and target.path not in DIALECT_OF_PATH:
         base = _VERSION.sub("", base)
@@ -131,11 +129,6 @@ def json_body(headers: Headers, raw: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return body if isinstance(body, dict) else None
-
-
-def family(target: Target) -> str:
-    """The dialect whose provider has paths like this one."""
-    return "messages" if target.path.startswith("/messages") else ""
 
 
 def own_header(name: str, value: object) -> tuple[bytes, bytes]:

@@ -1,7 +1,6 @@
 """OpenTelemetry's spans, in the SDK's own exporter in memory, of a service in this process."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +24,13 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 @pytest.fixture
-def told() -> Iterator[InMemorySpanExporter]:
+def told(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
+    monkeypatch.setattr(spans, "_start", None)  # and so it is put back
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     spans.use_opentelemetry(provider)
-    yield exporter
-    spans.use_nothing()
+    return exporter
 
 
 async def ask(app: Any, token: str, walker: str, fields: dict[str, Any]) -> httpx.Response:
