@@ -82,29 +82,6 @@ def test_a_header_names_the_session_to_balancers(service: Credentials) -> None:
     assert watched.sessions == ["ein%20Gespr%C3%A4ch", None]
 
 
-def test_both_clients_give_the_same(service: Credentials, session: str) -> None:
-    messages = history(12)
-
-    async def talk(client: AsyncContextRender) -> list[Any]:
-        rendered = await client.render(session, messages, budget=900)
-        explained = await client.explain(session, budget=900)
-        recalled = await client.recall(session, results=[2])
-        listed = await client.list_sessions(limit=1)
-        return [rendered, explained, recalled, listed, await client.inspect_session(session)]
-
-    found = run(service, talk)
-    with ContextRender(service.url, service.token) as client:
-        # The first call made the vectors, so that the second one has less to embed.
-        found[0]["usage"] = client.render(session, messages, budget=900)["usage"]
-        assert found == [
-            client.render(session, messages, budget=900),
-            client.explain(session, budget=900),
-            client.recall(session, results=[2]),
-            client.list_sessions(limit=1),
-            client.inspect_session(session),
-        ]
-
-
 BUSY = {"error": {"code": "busy", "message": "Try again."}}
 
 

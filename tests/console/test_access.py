@@ -148,19 +148,6 @@ def test_the_picture_is_within_five_tabs(console: Console, view: str, wanted: st
     assert presses(console, wanted) <= 5
 
 
-@pytest.mark.parametrize(("view", "wanted"), [("timeline", ".grid"), ("graph", ".picture canvas")])
-def test_on_a_phone_the_picture_comes_first(visit: Visit, view: str, wanted: str) -> None:
-    console = visit(viewport={"width": 390, "height": 844}, has_touch=True).enter()
-    console.open(ORDERS, view)
-    console.page.locator(wanted).wait_for()
-    expect(console.page.locator(".progress")).to_have_count(0)
-    top = console.page.locator(wanted).evaluate("one => one.getBoundingClientRect().top")
-    assert top < 844 / 3
-    for other in (".toolbar", ".figures"):
-        below = console.page.locator(other).first
-        assert below.evaluate("one => one.getBoundingClientRect().top") > top
-
-
 def test_every_copy_button_says_that_it_copied(visit: Visit) -> None:
     console = visit(permissions=["clipboard-read", "clipboard-write"]).enter()
     page = console.page

@@ -330,18 +330,3 @@ def test_a_session_opens_on_what_its_calls_lacked(console: Console, service: Ser
     expect(row).to_contain_text(f"a budget of {found['budget']:,}")
     row.get_by_role("link", name=str(first["turn"]), exact=True).click()
     expect(page.locator(".answer")).to_contain_text(f"#{first['position']} {first['name']}")
-
-
-def test_tools_are_added_up(console: Console, service: Service) -> None:
-    console.open(ORDERS, "tools")
-    told = service("inspect_session", session=ORDERS)["tools"]
-    rows = console.page.locator(".tools tbody tr")
-    expect(rows).to_have_count(len(told))
-    largest = max(told, key=lambda tool: tool["tokens"])
-    expect(rows.first).to_contain_text(largest["name"])
-    expect(rows.first.locator("td").first).to_have_text(str(largest["results"]))
-    expect(rows.first.locator("td").nth(4)).to_have_text(str(largest["reused"]))
-    missed = sum(len(turn["missed"]) for turn in service.timeline(ORDERS))
-    expect(console.page.locator(".progress")).to_have_count(0)
-    cells = [row.locator("td").last.inner_text() for row in rows.all()]
-    assert sum(map(int, cells)) == missed > 0

@@ -38,13 +38,6 @@ def test_our_own_policies_show_it_to_anyone(policy: str) -> None:
     assert last_prompt(policy, WRITTEN)[-1] == WRITTEN[-2]
 
 
-def test_live_is_a_case_of_its_own() -> None:
-    (plain, live) = cases_of("prune,prune:live=1", "6000")
-    assert (plain.live, live.live) == (False, True)
-    assert live.name == "prune:live=1"
-    assert live.changed == {}
-
-
 @pytest.mark.slow
 def test_after_a_pause_that_no_cache_outlives_all_is_selected_anew() -> None:
     messages = agent_run(60)

@@ -38,14 +38,6 @@ def test_a_minute_has_so_many_calls_in_all_processes_of_a_folder(tmp_path: Path)
         quotas.check_call(one)
 
 
-def test_limits_are_off_unless_set(tmp_path: Path) -> None:
-    nothing: Any = None
-    quotas = Quotas(Settings(), nothing, Counts(tmp_path))
-    for _ in range(1000):
-        quotas.check_call(nothing)
-    quotas.check_write(nothing, {"messages": []}, 2**40)
-
-
 @pytest.mark.slow
 def test_sessions_bytes_and_calls_of_a_user_are_limited(
     tmp_path: Path, new_store: NewStore
