@@ -15,7 +15,7 @@ from engine.text.transcript import Json, check_messages
 KNOWN: Final = frozenset(
     {
         *("budget", "policy", "parameters", "live", "window", "keep_tools", "keep"),
-        *("at", "results", "own_budget", "faulted", "back"),
+        *("at", "results", "own_budget", "faulted", "back", "parts"),
         *("tokens", "shown", "replaced", "sent", "model", "client", "embedded", "billed"),
     }
 )
@@ -63,11 +63,13 @@ def _most(record: CallRecord) -> int:
 def _record(call: Mapping[str, Any], where: str) -> CallRecord:
     sizes, billed = call.get("tokens"), call.get("billed", [])
     runs = [call.get(name, []) for name in ("shown", "replaced", "back")]
-    own = [call.get("own_budget", 0)]
+    own, parts = [call.get("own_budget", 0)], call.get("parts", [])
     known = (
         set(call) <= KNOWN
         and _are_counts([call.get("at"), call.get("results"), call.get("embedded", 0)])
         and all(_are_counts(each) and len(each) % 2 == 0 for each in runs)
+        and isinstance(parts, list)
+        and all(_are_counts(part) and (len(part) == 1 or len(part) % 2 == 0) for part in parts)
         and _are_counts([*own, *(sizes if isinstance(sizes, list) else [None])])
         and isinstance(call.get("faulted", False), bool)
         and _are_counts(billed)

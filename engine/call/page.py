@@ -9,8 +9,8 @@ from contextrender_bridge.base.errors import InvalidRequest
 from engine.call.rebuilt import Rebuilt
 from engine.call.record import CallRecord
 from engine.call.render_call import Rendered
-from engine.call.runs import numbers_in
 from engine.plan.plan import Plan
+from engine.text.runs import numbers_in
 
 COLUMNS: Final = (
     *("position", "name", "age", "reuse", "relevance", "usefulness", "score", "tokens", "order"),

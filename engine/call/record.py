@@ -9,8 +9,8 @@ from typing import Any, Final, Self
 from contextrender_bridge.base.errors import InvalidRequest
 
 from engine.call.render_call import Rendered
-from engine.call.runs import numbers_in, packed, runs, unpacked
 from engine.call.settings import RenderSettings
+from engine.text.runs import numbers_in, packed, runs, unpacked
 
 SENT: Final = ("rendered", "whole", "held_out")
 """What went to the model: the rendering, the whole history, or that for comparison's sake."""
@@ -30,8 +30,9 @@ class CallRecord:
     used: tokens not from its cache, read from it, written to it for minutes, for an hour, and
     output; None where it said nothing. `budget` is the call's own in tokens; where it finds itself,
     `faulted` tells that the turn before missed something, and `back` are runs of the results that
-    came back behind another. Of a call that was sent whole it tells of the whole history,
-    whatever its rendering left out.
+    came back behind another; `parts` tell what of results stands otherwise than it did at the call
+    before, as `Frozen.parts_since` has it. Of a call that was sent whole it tells of the whole
+    history, whatever its rendering left out.
     """
 
     settings: RenderSettings
@@ -52,6 +53,7 @@ class CallRecord:
     budget: int = 0
     faulted: bool = False
     back: tuple[int, ...] = ()
+    parts: tuple[tuple[int, ...], ...] = ()
     added: int = 0
     """Tokens as in `Bill`, while that is counted."""
 
@@ -85,7 +87,10 @@ class CallRecord:
 
     def is_like(self, other: CallRecord) -> bool:
         """Whether it tells the same of a call made again: what that repeats is not done anew."""
-        one, two = (replace(f, at=0, shared=0, embedded=0, billed=None) for f in (self, other))
+        one, two = (
+            replace(record, at=0, shared=0, embedded=0, billed=None, parts=())
+            for record in (self, other)
+        )
         return one == two
 
     def fields(self) -> dict[str, Any]:
@@ -106,6 +111,7 @@ class CallRecord:
             "own_budget": self.budget if self.budget != self.settings.budget else 0,
             "faulted": self.faulted,
             "back": packed(self.back),
+            "parts": [list(part) for part in self.parts],
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -133,6 +139,7 @@ class CallRecord:
             budget=data.get("own_budget") or settings.budget,
             faulted=data.get("faulted", False),
             back=unpacked(data.get("back", ())),
+            parts=tuple(map(tuple, data.get("parts", ()))),
         ).as_sent()
 
 
@@ -227,6 +234,7 @@ def record_of(
         budget=rendered.budget,
         faulted=rendered.plan.faulted,
         back=runs(rendered.plan.back),
+        parts=tuple(rendered.plan.parts),
     ).as_sent()
 
 

@@ -10,8 +10,8 @@ from zlib import crc32
 
 from engine.call.record import CallRecord
 from engine.call.render_call import Rendered
-from engine.call.runs import numbers_in, runs
 from engine.history.history import History, Results
+from engine.text.runs import numbers_in, runs
 
 TEXTS: Final = ("replaced", "calls", "cut")
 

@@ -12,15 +12,20 @@ from typing import Any, Final, Self
 
 from engine.parameters import Parameters
 from engine.pins import NO_PINS, Pins
+from engine.text.runs import packed
 
 
 @dataclass(slots=True, frozen=True)
 class Replacement:
-    """A text that replaces a result, its tokens as a message, and its kind."""
+    """A text that replaces a result, its tokens as a message, and its kind.
+
+    `shown` are the characters of the result that stand in it, as runs, where that is known.
+    """
 
     text: str
     tokens: int
     kind: str = "excerpt"
+    shown: tuple[int, ...] = field(default=(), compare=False)
 
 
 @dataclass(slots=True, frozen=True)
@@ -42,11 +47,15 @@ Texts = Mapping[int, Replacement]
 
 @dataclass(slots=True, frozen=True)
 class Added:
-    """What came back behind a result's own text: its text, its tokens, and the results it is of."""
+    """What came back behind a result's own text: its text, its tokens, and the results it is of.
+
+    `shown` are the characters of each of these, as in `Replacement`.
+    """
 
     text: str
     tokens: int
     results: tuple[int, ...]
+    shown: tuple[tuple[int, ...], ...] = field(default=(), compare=False)
 
 
 @dataclass(slots=True, frozen=True)
@@ -80,6 +89,21 @@ class Frozen:
         held = sum(len(made.text) + 200 for each in texts for made in each.values())
         held += sum(len(made.text) + 200 for made in self.added.values())
         return 300 + held + 40 * (len(self.complete) + len(self.text.left))
+
+    def parts_since(self, last: "Frozen") -> list[tuple[int, ...]]:
+        """What stands otherwise than `last` had it, in part: the result with whose text it stands,
+        the result that it is of, and that one's characters, packed. The first alone: no more."""
+        found: list[tuple[int, ...]] = []
+        for place, made in self.excerpts.items():
+            if last.excerpts.get(place) != made:
+                found.append((place, place, *packed(made.shown)))
+        for place, back in self.added.items():
+            if last.added.get(place) != back:
+                shown = back.shown or [()] * len(back.results)
+                pairs = zip(back.results, shown, strict=True)
+                found += [(place, result, *packed(runs)) for result, runs in pairs]
+        gone = last.added.keys() - self.added.keys() - self.excerpts.keys()
+        return found + [(place,) for place in sorted(gone)]
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""

@@ -6,7 +6,6 @@ from collections import OrderedDict
 from contextrender_bridge.base.usage import NOTHING_USED
 
 from engine.call.record import CallRecord
-from engine.call.runs import numbers_in
 from engine.call.settings import RenderSettings, SettingsByTurn
 from engine.lookback.misses import Miss, misses_of
 from engine.lookback.past import Past
@@ -18,6 +17,7 @@ from engine.models.embeddings import Embedder
 from engine.models.summaries import MODEL_POLICIES
 from engine.plan.chosen_plan import IN_PART
 from engine.policies import POLICIES, sizes_itself, tracks_texts
+from engine.text.runs import numbers_in
 from engine.text.tokens import TokenCounter
 
 MOST_PASTS = 8

@@ -1,6 +1,7 @@
 """A noted call, from its record, the uses that followed and the texts, without rendering.
 
-Only where a text that stood in view cannot be told (an excerpt, a text cut short) is it made anew.
+Only where a text that stood in view cannot be told (one cut short, an excerpt that is not noted) is
+it made anew.
 """
 
 from __future__ import annotations
@@ -8,18 +9,21 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Set
 from dataclasses import dataclass
+from itertools import batched
 
 from contextrender_bridge.base.usage import Usage
 
 from engine.call.page import Standing
 from engine.call.record import CallRecord
-from engine.call.runs import numbers_in, runs
 from engine.lookback.misses import Lack, lacks_at, unseen_in
+from engine.lookback.parts import Parts
 from engine.lookback.past import Past
 from engine.lookback.pausing import pause
 from engine.lookback.steps import Step
+from engine.plan.marking import MARKED
 from engine.policies import sizes_itself
 from engine.policies.contextrender_frozen import START_EVERY
+from engine.text.runs import numbers_in, runs
 from engine.text.values import extract_values
 
 
@@ -31,6 +35,7 @@ class Stated:
         self._texts: dict[str, list[int]] = {}
         self._asked: dict[str, list[int]] = {}
         self._messages = self._results = 0
+        self.parts = Parts(past)
 
     def grow(self) -> None:
         """Takes in what is new of the past."""
@@ -66,7 +71,7 @@ class Stated:
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
-        return 250 * (len(self._texts) + len(self._asked))
+        return 250 * (len(self._texts) + len(self._asked)) + self.parts.nbytes
 
 
 @dataclass(slots=True, frozen=True)
@@ -130,7 +135,7 @@ def _lacks(
     past: Past, stated: Stated, turn: int, messages: int, record: CallRecord, in_view: Set[int]
 ) -> tuple[Lack, ...]:
     def unseen(values: set[str]) -> set[str]:
-        out = _unseen(past, stated, values, messages, record)
+        out = _unseen(past, stated, values, turn, messages, record)
         if out is None and _had_all(past, turn, record) and not any(map(stated.said_first, values)):
             return set()
         if out is not None:
@@ -161,19 +166,32 @@ def _had_all(past: Past, turn: int, record: CallRecord) -> bool:
 
 
 def _unseen(
-    past: Past, stated: Stated, values: set[str], messages: int, record: CallRecord
+    past: Past, stated: Stated, values: set[str], turn: int, messages: int, record: CallRecord
 ) -> set[str] | None:
     """Those of the values that stood nowhere in view; None if a record cannot tell."""
     kept = kept_texts(past, messages, record)
     if kept is None:
         return None
-    shown, replaced = set(numbers_in(record.shown)), set(numbers_in(record.replaced + record.back))
+    shown, own = set(numbers_in(record.shown)), set(numbers_in(record.replaced))
+    replaced = own.union(numbers_in(record.back))
     stated.grow()
     unseen = {value for value in values if not stated.holds(value, kept, shown | replaced)}
     for result in shown:
         if unseen:
             unseen -= _held(past, result, unseen)
-    return None if any(_held(past, result, unseen) for result in replaced) else unseen
+    in_part = {result: held for result in replaced if (held := _held(past, result, unseen))}
+    if not in_part:
+        return unseen
+    known = stated.parts.at(turn, shown | own)
+    if not all(all(known.get(result, [()])) for result in in_part) or any(
+        map(MARKED.fullmatch, unseen)
+    ):
+        return None
+    for result, held in in_part.items():
+        text = past.text_of(past.whole.results.message[result])
+        for first, length in (pair for one in known[result] for pair in batched(one, 2)):
+            unseen -= held & extract_values(text[first : first + length])
+    return unseen
 
 
 def _held(past: Past, result: int, values: set[str]) -> set[str]:

@@ -10,7 +10,6 @@ from contextrender_bridge.base.usage import Usage
 
 from engine.call.page import Standing
 from engine.call.render_call import Rendered
-from engine.call.runs import runs
 from engine.call.settings import SettingsByTurn
 from engine.history.history import History
 from engine.lookback.misses import Lack, lacks_of
@@ -18,6 +17,7 @@ from engine.lookback.past import Past
 from engine.lookback.pausing import pause
 from engine.plan.plan import Shown
 from engine.plan.relevance import RESULT_CHARACTERS
+from engine.text.runs import runs
 
 MOST_TRAILS = 3
 STEP_BYTES: Final = 2_000

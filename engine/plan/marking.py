@@ -1,16 +1,19 @@
 """The text of an excerpt made of segments: marked, its gaps shown, with the id for all of it."""
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
 from engine.history.frozen import Replacement
-from engine.plan.left_lines import left_out
+from engine.plan.left_lines import OFFSETS, left_out
 from engine.plan.moment import Moment
 from engine.plan.view import View
 from engine.text.tokens import MESSAGE_OVERHEAD, TokenCounter, call_parts
 
 GAP: Final = " […] "
+MARKED: Final = re.compile("|".join([r"[\d.\-]+", *OFFSETS]))
+"""A value that a mark may hold."""
 
 
 def excerpt_of(moment: Moment, result: int, segments: Sequence[int]) -> Replacement:
@@ -32,23 +35,27 @@ def _excerpt(moment: Moment, result: int, segments: Sequence[int]) -> Replacemen
     newest = view.start and result in moment.newest
     lines = _lines_left_out(moment, result, segments) if newest else ""
     opening = mark(results.message[result], tokens, missing, lines)
-    excerpt = opening + parts_of(moment, result, segments)
-    return Replacement(excerpt, view.counter.text(excerpt) + MESSAGE_OVERHEAD)
+    body, runs = parts_of(moment, result, segments)
+    excerpt = opening + body
+    return Replacement(excerpt, view.counter.text(excerpt) + MESSAGE_OVERHEAD, shown=runs)
 
 
-def parts_of(moment: Moment, result: int, segments: Sequence[int]) -> str:
-    """These segments of a result, in the order they stand there, with a mark at every gap."""
+def parts_of(moment: Moment, result: int, segments: Sequence[int]) -> tuple[str, tuple[int, ...]]:
+    """These segments of a result, in the order they stand there, with a mark at every gap; and
+    which of its characters they are, as runs."""
     text = moment.view.text_of(moment.view.history.results.message[result])
     parts: list[str] = []
+    shown: list[int] = []
     reached = 0
     for start, end in _spans(moment, result, segments):
         if start > reached:
             parts.append(_gap(parts))
         parts.append(text[start:end])
+        shown += [start, end - start]
         reached = end
     if reached < len(text):
         parts.append(_gap(parts).rstrip())
-    return "".join(parts)
+    return "".join(parts), tuple(shown)
 
 
 def _spans(moment: Moment, result: int, segments: Sequence[int]) -> list[tuple[int, int]]:

@@ -1,6 +1,6 @@
 """What a policy shows, and the messages to walk to for it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
@@ -37,7 +37,8 @@ class Plan:
     it is for some calls. `budget` is this call's own where the policy sizes itself, `faulted` that
     the turn before missed something; `added` is what came back, by the complete result behind whose
     text it stands. `since` is how many messages there were when something last had to leave, 0
-    where the policy does not go on from what it showed before.
+    where the policy does not go on from what it showed before; where it does, `parts` are what of
+    results it now shows otherwise (`Frozen.parts_since`).
     """
 
     retained: Retained
@@ -54,6 +55,7 @@ class Plan:
     faulted: bool = False
     added: Mapping[int, Added] = field(default_factory=dict)
     since: int = 0
+    parts: Sequence[tuple[int, ...]] = ()
 
     @property
     def back(self) -> set[int]:

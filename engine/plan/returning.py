@@ -36,27 +36,33 @@ def bring_back(choice: Choice, newcomers: Sequence[int]) -> None:
         return
     parts = _parts(choice, wanted, room)
     if parts:
-        text = "".join(part for part, _ in parts.values())
-        tokens = sum(tokens for _, tokens in parts.values())
-        choice.add_behind(max(newcomers), Added(text, tokens, tuple(parts)))
+        texts, tokens, shown = zip(*parts.values(), strict=True)
+        made = Added("".join(texts), sum(tokens), tuple(parts), shown)
+        choice.add_behind(max(newcomers), made)
 
 
-def _parts(choice: Choice, wanted: Sequence[int], room: float) -> dict[int, tuple[str, int]]:
-    """By result what comes back of it and its tokens, the most worth for its size first."""
+def _parts(
+    choice: Choice, wanted: Sequence[int], room: float
+) -> dict[int, tuple[str, int, tuple[int, ...]]]:
+    """By result what comes back of it, its tokens, and which characters of the result it has.
+
+    The most worth for its size comes first.
+    """
     moment = choice.moment
     density, counter = density_of(moment), moment.view.counter
     excerpting, positions = Excerpting(choice, density), moment.view.history.results.message
-    parts: dict[int, tuple[str, int]] = {}
+    parts: dict[int, tuple[str, int, tuple[int, ...]]] = {}
     for result in sorted(wanted, key=lambda result: (-density.scores[result], result)):
         first, stop = moment.tracking.first_segment.values[result : result + 2].tolist()
         segments = excerpting.again(result, room - MARK_TOKENS)
         if not segments:
             continue
         mark = back_mark(positions[result], whole=len(segments) == stop - first)
-        text = f"\n\n{mark}{parts_of(moment, result, segments)}"
+        body, shown = parts_of(moment, result, segments)
+        text = f"\n\n{mark}{body}"
         tokens = counter.text(text)
         if tokens <= room:
-            parts[result] = text, tokens
+            parts[result] = text, tokens, shown
             room -= tokens
     return parts
 

@@ -46,6 +46,7 @@ def contextrender_frozen(view: View) -> Plan:
         faulted=frozen.faulted,
         added=dict(frozen.added),
         since=frozen.since,
+        parts=frozen.parts_since(trail.answered),
     )
 
 

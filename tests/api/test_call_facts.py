@@ -3,13 +3,15 @@
 import re
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from contextrender_bridge.base.wire import Json
 
 from engine import policies
-from engine.call.runs import numbers_in
+from engine.call.render_call import render_call
 from engine.policies import POLICIES
+from engine.text.runs import numbers_in
 from engine.text.tokens import call_parts, content_text
 from engine.text.values import extract_values
 from tests.api.checks import rebuilt
@@ -222,8 +224,12 @@ def whole_and_rendered(alice: User, sent: str) -> tuple[list[Any], list[Any]]:
     )  # type: ignore[return-value]
 
 
-def test_misses_under_the_live_default_are_what_the_prompts_lacked(alice: User) -> None:
+def test_misses_under_the_live_default_are_what_the_prompts_lacked(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """From what was noted, without a rendering: what no text held, and when it had left."""
+    rendered = Mock(side_effect=render_call)
+    monkeypatch.setattr("engine.lookback.past.render_call", rendered)
     run = make_run(60, 5)
     replies = called(alice, "run", run, policy="contextrender_frozen", budget=1_500)
     positions = alice.api("timeline", session="run")["results"]["positions"]
@@ -239,6 +245,7 @@ def test_misses_under_the_live_default_are_what_the_prompts_lacked(alice: User) 
             sent[turn] = seen_in(rebuilt(run, replies[turn - 1]["plan"]))
         expected |= {(turn, value) for value in set(values) - sent[turn]}
     assert lacking == expected != set()
+    rendered.assert_not_called()
     standing = {
         turn["turn"]: set(numbers_in(turn["complete"])) | set(numbers_in(turn["replaced"]))
         for turn in pages(alice, "timeline", "turns")

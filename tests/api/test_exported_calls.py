@@ -83,6 +83,7 @@ WRONG_FIELDS: dict[str, Json] = {
     "more results than there were": {"results": 400},
     "a short bill": {"billed": [1, 2]},
     "a bill beyond numbers": {"billed": [1, 2, 3, 4, 2**50]},
+    "characters without a length": {"parts": [[1, 1, 5]]},
     "sent by pigeon": {"sent": "pigeon"},
     "a model of another kind": {"model": 1},
     "a long client": {"client": "c" * 81},
