@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Self
 
 from contextrender_bridge.base.errors import InvalidRequest
@@ -87,11 +88,8 @@ class CallRecord:
 
     def is_like(self, other: CallRecord) -> bool:
         """Whether it tells the same of a call made again: what that repeats is not done anew."""
-        one, two = (
-            replace(record, at=0, shared=0, embedded=0, billed=None, parts=())
-            for record in (self, other)
-        )
-        return one == two
+        rest = partial(replace, at=0, shared=0, embedded=0, billed=None, parts=())
+        return bool(rest(self) == rest(other))
 
     def fields(self) -> dict[str, Any]:
         """As plain values, runs told by their distances."""
@@ -122,20 +120,24 @@ class CallRecord:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """From what `fields` or `to_json` gave."""
-        settings = RenderSettings.of(data)
-        billed = data.get("billed")
+        billed = tuple(data.get("billed") or ())
+        before, after, outside, retained, shared = data["tokens"]
         return cls(
-            settings,
+            settings := RenderSettings.of(data),
             data["at"],
             data["results"],
-            *_five(data["tokens"]),
+            before,
+            after,
+            outside,
+            retained,
+            shared,
             shown=unpacked(data.get("shown", ())),
             replaced=unpacked(data.get("replaced", ())),
             sent=data.get("sent") or SENT[0],
             model=data.get("model", ""),
             client=data.get("client", ""),
             embedded=data.get("embedded", 0),
-            billed=tuple(billed) if billed else None,
+            billed=billed or None,
             budget=data.get("own_budget") or settings.budget,
             faulted=data.get("faulted", False),
             back=unpacked(data.get("back", ())),
@@ -188,12 +190,12 @@ class Bill:
             raise InvalidRequest(
                 "used.tokens are fresh, read, written, written for long, output, or none"
             )
-        added = given.get("added", 0)
-        if not all(type(count) is int and 0 <= count < 2**40 for count in (*tokens, added)):
+        counts = *tokens, (added := given.get("added", 0))
+        if not all(type(count) is int and 0 <= count < 2**40 for count in counts):
             raise InvalidRequest("used.tokens and used.added must be whole numbers")
-        sent, model = str(given.get("sent") or ""), str(given.get("model") or "")
+        sent, model = str(given.get("sent") or ""), _short(str(given.get("model") or ""))
         check_sent(sent or SENT[0])
-        return cls(messages, tuple(tokens) or None, sent, _short(model), added)
+        return cls(messages, tuple(tokens) or None, sent, model, added)
 
     def on(self, record: CallRecord, *, counted: bool = False) -> CallRecord:
         """The record with this said of it; one that was `counted` keeps what it was counted under.
@@ -246,8 +248,3 @@ def check_sent(sent: str) -> None:
 
 def _short(model: str) -> str:
     return "".join(each if each.isprintable() else "_" for each in model[:LONGEST_NAME])
-
-
-def _five(sizes: Sequence[int]) -> tuple[int, int, int, int, int]:
-    before, after, outside, retained, shared = sizes
-    return before, after, outside, retained, shared
