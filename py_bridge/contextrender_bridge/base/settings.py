@@ -168,7 +168,8 @@ class Settings:
     anthropic_upstream: str = _row(ANTHROPIC, "proxy: an Anthropic-compatible one", as_base_address)
     budget: int | str | None = _row(
         None,
-        f"proxy: most tokens of history (else the session's, else `{LIVE_BUDGET}`: it finds one)",
+        "proxy: most tokens of history (else the session's, else "
+        f"`{LIVE_BUDGET}`: it finds itself)",
         as_budget,
     )
     policy: str | None = _row(
