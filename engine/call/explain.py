@@ -152,17 +152,16 @@ def explain_results(rendered: Rendered, numbers: Sequence[int] | None = None) ->
     among = set(wanted)
     scores = plan.scores
     uses: dict[int, list[UseRow]] = {}
-    for use in history.reuse.uses:
-        if use.result not in among:
-            continue
+    drawn = [use for use in history.reuse.uses if use.result in among]
+    holders = history.reuse.holders([value for use in drawn for value in use.values])
+    for use in drawn:
         position = bisect_right(history.first_events, use.operation) - 1
+        values = {value: holders[value] for value in use.values if value in holders}
         uses.setdefault(use.result, []).append(
-            UseRow(
-                use.operation, position, history.turns[position], history.reuse.holders(use.values)
-            )
+            UseRow(use.operation, position, history.turns[position], values)
         )
     verdicts, pins = Verdicts(rendered), view.pins
-    rebuilt = verdicts.rebuilt
+    rebuilt, pinned = verdicts.rebuilt, bool(pins)
     return [
         Row(
             results.message[r],
@@ -176,7 +175,7 @@ def explain_results(rendered: Rendered, numbers: Sequence[int] | None = None) ->
             results.tokens[r],
             int(view.costs[r]),
             verdicts.of(r),
-            bool(pins) and pins.names(history.names[results.event[r]], results.call_id[r]),
+            pinned and pins.names(history.names[results.event[r]], results.call_id[r]),
             uses.get(r, []),
         )
         for r in wanted

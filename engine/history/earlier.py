@@ -30,8 +30,7 @@ class RememberingReuse(ReuseIndex):
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
-        arrays = (held.nbytes for held in vars(self).values() if isinstance(held, Growing))
-        return super().nbytes + sum(arrays)
+        return super().nbytes + Growing.bytes_in(self)
 
     def observe_result(self, text: str) -> set[str]:
         """Adds the next tool result."""

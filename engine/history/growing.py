@@ -50,6 +50,12 @@ class Growing:
         self._array[self._length : self._length + count] = numbers
         self._length += count
 
+    @staticmethod
+    def bytes_in(holder: object) -> int:
+        """What all of an object's arrays hold."""
+        held = vars(holder).values()
+        return sum(each._array.nbytes for each in held if isinstance(each, Growing))
+
     def _reserve(self, count: int) -> None:
         missing = self._length + count - len(self._array)
         if missing > 0:

@@ -6,7 +6,7 @@ is one record: every array grows in the same step.
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from sys import intern
 from typing import Self
@@ -149,8 +149,16 @@ class History:
 
     def call_of(self, result: int) -> tuple[int, int]:
         """The message that called a result and the number of the call in it, or -1 twice."""
-        event, message = self.results.call_event[result], self.results.call_message[result]
-        return (message, event - self.first_events[message] - 1) if event != NO_CALL else (-1, -1)
+        return self.calls_of((result,))[0]
+
+    def calls_of(self, results: Iterable[int]) -> list[tuple[int, int]]:
+        """The same of several."""
+        events, messages = self.results.call_event, self.results.call_message
+        places = ((events[result], messages[result]) for result in results)
+        return [
+            (message, event - self.first_events[message] - 1) if event != NO_CALL else (-1, -1)
+            for event, message in places
+        ]
 
     def messages_before(self, turn: int) -> int | None:
         """How many messages there were before a model invocation; None if there was none such."""

@@ -5,6 +5,7 @@ A kind is what one tool's results say in one shape: its numbers, its file names,
 """
 
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -58,10 +59,11 @@ class Kinds:
         """The memory held, in bytes."""
         return self._of.nbytes + 150 * len(self._numbers)
 
-    def add(self, token: str, tool: str) -> None:
-        """Numbers the next token, which a tool's result said, or none (an empty name)."""
-        kind = tool, shape_of(token)
-        self._of.append(self._numbers.setdefault(kind, len(self._numbers)))
+    def extend(self, tokens: Iterable[str], tool: str) -> None:
+        """Numbers the next tokens, which a tool's result said, or none (an empty name)."""
+        numbers = self._numbers
+        kinds = [(tool, shape_of(token)) for token in tokens]
+        self._of.extend([numbers.setdefault(kind, len(numbers)) for kind in kinds])
 
     def first(self, count: int) -> "Kinds":
         """The same of the first `count` tokens alone, for reading."""

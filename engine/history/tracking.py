@@ -3,8 +3,8 @@
 Computed once from each message, in transcript order, so it is the same however it came about.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterable, Sequence, Set
+from itertools import accumulate, count
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -72,7 +72,7 @@ class Tracking:
     @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
-        arrays = sum(held.nbytes for held in vars(self).values() if isinstance(held, Growing))
+        arrays = Growing.bytes_in(self)
         parts = self.words.nbytes + self.kinds.nbytes + self._remembered.nbytes
         return arrays + parts + 150 * len(self._ids) + 80 * len(self._sizes)
 
@@ -123,9 +123,9 @@ class Tracking:
         start, stop = self.segment_ids_at.values[segment : segment + 2]
         return self.segment_ids.values[start:stop]
 
-    def known(self, texts: Iterable[str]) -> Ids:
+    def known(self, texts: Sequence[str]) -> Ids:
         """The numbers of those tracked tokens of texts that have one."""
-        read = [self._remembered(text) for text in texts]
+        read = self._remembered.each(texts)
         since = [self._ids[token] for _, others in read for token in others if token in self._ids]
         numbers: Ids = np.concatenate([np.array(since, np.int32), *(known for known, _ in read)])
         return numbers[numbers < self.tokens]
@@ -209,26 +209,24 @@ class Tracking:
         if asked is not None:
             self._sizes[asked] = max(known, tokens)
 
-    def _note(self, tokens: Iterable[str], result: int = -1, tool: str = "") -> tuple[Ids, int]:
+    def _note(self, tokens: Set[str], result: int = -1, tool: str = "") -> tuple[Ids, int]:
         """Numbers the next event's tokens; also how many of them now belong to `result`."""
-        known, owner = self._ids, self._owner
-        ids: list[int] = []
-        introduced = 0
-        for token in tokens:
-            number = known.get(token)
-            if number is None:
-                number = known[token] = len(owner)
-                owner.append(result)
-                self.used.append(False)
-                self.kinds.add(token, tool)
-                introduced += 1
-            elif result >= 0 and owner.values[number] < 0:
-                owner.values[number] = result
-                introduced += 1
-            ids.append(number)
+        known = self._ids
+        fresh = [token for token in tokens if token not in known]
+        known.update(zip(fresh, count(len(self._owner)), strict=False))
+        self._owner.extend([result] * len(fresh))
+        self.used.extend([False] * len(fresh))
+        self.kinds.extend(fresh, tool)
+        ids = np.array([known[token] for token in tokens], np.int32)
+        introduced = len(fresh)
+        if result >= 0:
+            owners = self._owner.values
+            unowned = ids[owners[ids] < 0]
+            owners[unowned] = result
+            introduced += len(unowned)
         self._event_ids.extend(ids)
         self._event_ids_at.append(len(self._event_ids))
-        return np.array(ids, np.int32), introduced
+        return ids, introduced
 
 
 def words_in_turn(text: str, calls: Iterable[Json]) -> tuple[str, ...]:

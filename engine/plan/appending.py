@@ -1,7 +1,6 @@
 """What a frozen rendering shows next: as it was, and what is new (docs/policies.md)."""
 
 from bisect import bisect_left
-from collections.abc import Iterable
 from typing import Final
 
 from engine.history.frozen import Frozen
@@ -24,7 +23,7 @@ def appended(moment: Moment, last: Frozen) -> Choice | None:
 
     A newcomer that is too large is an excerpt.
     """
-    choice = repeated(moment, last, shown_before(moment, last))
+    choice = Choice.repeated(moment, last, shown_before(moment, last))
     new = range(first_new(moment, last), moment.results)
     newcomers = [result for result in new if choice.available[result]]
     large = [result for result in newcomers if _is_large(choice, result)]
@@ -47,21 +46,6 @@ def shown_before(moment: Moment, last: Frozen) -> list[int]:
 def first_new(moment: Moment, last: Frozen) -> int:
     """The first result that the last prompt could not have."""
     return bisect_left(moment.view.history.results.message, max(last.messages, 0))
-
-
-def repeated(moment: Moment, last: Frozen, results: Iterable[int]) -> Choice:
-    """A choice of these results of the last prompt, as they were there."""
-    choice = Choice(moment, last.text)
-    for result in results:
-        if result in last.calls:
-            choice.cut_call(result, last.calls[result])
-        if result in last.excerpts:
-            choice.keep(result, last.excerpts[result])
-        else:
-            choice.take(result)
-        if result in last.added:
-            choice.add_behind(result, last.added[result])
-    return choice
 
 
 def _is_large(choice: Choice, result: int) -> bool:

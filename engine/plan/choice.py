@@ -1,11 +1,12 @@
 """Results chosen for one model call: complete or in excerpts, and the tokens they take."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.history.frozen import Added, KeptText, Replacement
+from engine.history.frozen import Added, Frozen, KeptText, Replacement
 from engine.plan.marking import excerpt_of
 from engine.plan.moment import Moment
 from engine.plan.text_cap import sizes_of
@@ -32,6 +33,21 @@ class Choice:
         self.calls: list[int] = moment.calls.tolist()
         self.costs: list[int] = moment.costs.tolist()
         self.free = moment.view.budget - int(sizes_of(text, moment).sum())
+
+    @classmethod
+    def repeated(cls, moment: Moment, last: Frozen, results: Iterable[int]) -> Self:
+        """These results of the last prompt, as they were there."""
+        choice = cls(moment, last.text)
+        for result in results:
+            if result in last.calls:
+                choice.cut_call(result, last.calls[result])
+            if result in last.excerpts:
+                choice.keep(result, last.excerpts[result])
+            else:
+                choice.take(result)
+            if result in last.added:
+                choice.add_behind(result, last.added[result])
+        return choice
 
     @property
     def left_over(self) -> int:

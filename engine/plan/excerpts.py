@@ -199,7 +199,7 @@ def _visible(choice: Choice) -> NDArray[np.bool_]:
     events[[results.call_event[result] for result in shown]] = True
     seen = _said(choice) | tracking.tokens_of_events(events)
     texts = (choice.kept, choice.cut_calls, choice.added)
-    seen[tracking.known(made.text for each in texts for made in each.values())] = True
+    seen[tracking.known([made.text for each in texts for made in each.values()])] = True
     for segment in chain.from_iterable(choice.segments.values()):
         seen[tracking.ids_of_segment(segment)] = True
     return seen
@@ -216,7 +216,7 @@ def _said(choice: Choice) -> NDArray[np.bool_]:
     events[np.array(history.first_events[: moment.messages], np.int64)[stays]] = True
     events[np.array(history.results.event[: moment.results], np.int64)] = False
     said = moment.tracking.tokens_of_events(events)
-    said[moment.tracking.known(made.text for made in choice.text.cut.values())] = True
+    said[moment.tracking.known([made.text for made in choice.text.cut.values()])] = True
     moment.said[id(choice.text)] = choice.text, said
     return said
 

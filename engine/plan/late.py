@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from engine.history.frozen import Frozen
-from engine.plan.appending import first_new, repeated, shown_before
+from engine.plan.appending import first_new, shown_before
 from engine.plan.choice import Choice
 from engine.plan.density import Density, worth_of
 from engine.plan.greedy import Floats
@@ -55,7 +55,7 @@ def selected_late(
     worth = worth_of(moment)
     least = (1 - LOSS) * _worth(anew, worth)
     for cut, kept in tried(_cuts(moment, last, share * max(0, anew.free))):
-        choice = repeated(moment, last, kept)
+        choice = Choice.repeated(moment, last, kept)
         _block(choice, cut, first_new(moment, last))
         select_few(choice, density, share)
         if _worth(choice, worth) >= least and _wanted_as_well(choice, anew):

@@ -90,8 +90,7 @@ def shown_items(history: History, plan: Plan) -> list[Shown]:
     left, texts = plan.retained.left_messages, plan.retained.excerpts
     calls: dict[int, list[int]] = {}
     arguments: dict[int, list[tuple[int, str]]] = {}
-    for result in visible:
-        message, call = history.call_of(result)
+    for result, (message, call) in zip(visible, history.calls_of(visible), strict=True):
         calls.setdefault(message, []).append(call)
         if result in plan.calls:
             arguments.setdefault(message, []).append((call, plan.calls[result].text))

@@ -22,7 +22,7 @@ def unseen_in(moment: Moment, tracking: Tracking, last: Frozen, wanted: Ids) -> 
     found[tokens[inside][events[saying[inside]]]] = False
     texts = (last.excerpts, last.calls, last.text.cut, last.added)
     if found.any():
-        found[tracking.known(made.text for each in texts for made in each.values())] = False
+        found[tracking.known([made.text for each in texts for made in each.values()])] = False
     return [int(token) for token in np.flatnonzero(found)]
 
 

@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 BYTES_A_CHARACTER: Final = 4
@@ -27,15 +27,21 @@ class TextCache[T]:
 
     def __call__(self, text: str) -> T:
         """The function's value."""
+        return self.each((text,))[0]
+
+    def each(self, texts: Sequence[str]) -> list[T]:
+        """The function's value of each."""
+        held = self._held
         with self._guard:
-            if text in self._held:
-                self._held.move_to_end(text)
-                return self._held[text]
-        value = self._function(text)
+            found = {text: held[text] for text in texts if text in held}
+            for text in found:
+                held.move_to_end(text)
+        fresh = {text: self._function(text) for text in dict.fromkeys(texts) if text not in found}
         with self._guard:
-            if text not in self._held:
-                self._held[text] = value
+            for text in fresh.keys() - held.keys():
+                held[text] = fresh[text]
                 self._characters += len(text)
-            while self._held and self.nbytes > self.limit:
-                self._characters -= len(self._held.popitem(last=False)[0])
-        return value
+            while held and self.nbytes > self.limit:
+                self._characters -= len(held.popitem(last=False)[0])
+        found |= fresh
+        return [found[text] for text in texts]

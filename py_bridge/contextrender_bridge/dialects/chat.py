@@ -13,7 +13,7 @@ from contextrender_bridge.dialects.contents import (
     with_text,
 )
 from contextrender_bridge.dialects.merging import Placed, join_chat, merged
-from contextrender_bridge.dialects.message_plan import MessagePlan
+from contextrender_bridge.dialects.message_plan import MessagePlan, Part
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _SPOKEN = frozenset({"role", "content", "name"})
@@ -49,9 +49,11 @@ class ChatTranscript(Transcript):
         if not self._items:
             return dict(self._body)
         kept: list[Placed] = []
-        for index in self._staying(plan):
-            item, place = self._items[index], self.places[index]
-            left = item if place is None else self._applied(item, place, plan)
+        staying = [(index, self.places[index]) for index in self._staying(plan)]
+        parts = plan.parts([place for _, place in staying if place is not None])
+        for index, place in staying:
+            item = self._items[index]
+            left = item if place is None else _applied(item, parts[place])
             if left is not None or place is None:
                 kept.append((index, left))
         return {**self._body, "messages": merged(kept, join_chat)}
@@ -59,28 +61,6 @@ class ChatTranscript(Transcript):
     def result(self, message: int) -> Any:
         """The content of the tool message."""
         return self._items[self._item_of[message]].get("content")
-
-    def _applied(self, item: Json, place: int, plan: MessagePlan) -> Json | None:
-        shown, text = plan.standing(place)
-        calls = self.messages[place].get("tool_calls") or ()
-        staying = plan.calls(place, len(calls)) if calls else {}
-        if not shown and not staying:
-            return None
-        cut = any(arguments is not None for arguments in staying.values())
-        if shown and text is None and len(staying) == len(calls) and not cut:
-            return item
-        left = dict(item)
-        if calls and (cut or len(staying) < len(calls)):
-            if staying:
-                left["tool_calls"] = [
-                    _shown_call(item["tool_calls"][n], staying[n]) for n in staying
-                ]
-            else:
-                del left["tool_calls"]
-        if not shown or text is not None:
-            content = with_text(item.get("content"), text or "")
-            left["content"] = content if content or not staying else None
-        return left
 
 
 CHAT = Dialect("messages", ChatTranscript)
@@ -109,6 +89,26 @@ def canonical_message(item: Any) -> Json | None:
             return None
         message["tool_calls"] = canonical
     return message
+
+
+def _applied(item: Json, part: Part) -> Json | None:
+    shown, text, calls, staying = part
+    if not shown and not staying:
+        return None
+    cut = any(arguments is not None for arguments in staying.values())
+    if shown and text is None and len(staying) == calls and not cut:
+        return item
+    left = dict(item)
+    if cut or len(staying) < calls:
+        if staying:
+            left["tool_calls"] = [_shown_call(item["tool_calls"][n], staying[n]) for n in staying]
+        else:
+            del left["tool_calls"]
+    if not shown or text is not None:
+        before, content = item.get("content"), text or ""
+        content = with_text(before, content) if isinstance(before, list) else content
+        left["content"] = content if content or not staying else None
+    return left
 
 
 def _shown_call(call: Json, arguments: str | None) -> Json:

@@ -12,6 +12,9 @@ from typing import Any
 
 Message = Mapping[str, Any]
 Call = tuple[int, int]
+Part = tuple[bool, str | None, int, dict[int, str | None]]
+"""Whether a message stays, the text in place of its own, how many calls it has, and those that stay
+with the arguments in place of their own."""
 
 
 class MessagePlan:
@@ -70,14 +73,15 @@ class MessagePlan:
         calls = (message for message, _ in (*self._calls, *self._unanswered))
         return sorted({*self._texts, *calls, *self._strays})
 
-    def standing(self, message: int) -> tuple[bool, str | None]:
-        """Whether a message stays, and the text in place of its own."""
-        return self.shows(message), self._texts.get(message)
+    def parts(self, messages: Iterable[int]) -> dict[int, Part]:
+        """What stays of each of these messages."""
+        return {message: self._part(message) for message in messages}
 
-    def calls(self, message: int, count: int) -> dict[int, str | None]:
-        """Of a message's `count` calls those that stay, with the arguments in place of own ones."""
+    def _part(self, message: int) -> Part:
+        count = len(self._messages[message].get("tool_calls") or ())
         staying = (call for call in range(count) if self.shows_call(message, call))
-        return {call: self.arguments(message, call) for call in staying}
+        arguments = {call: self.arguments(message, call) for call in staying}
+        return self.shows(message), self._texts.get(message), count, arguments
 
     def shows_whole(self, message: int) -> bool:
         """Whether a message, or a result, stays as it is."""
