@@ -116,25 +116,6 @@ def _before_hole(
     return best
 
 
-def owners(
-    branches: Sequence[BranchInfo], branch: int, start: int, stop: int
-) -> list[tuple[int, int]]:
-    """(owning branch, event number) of the events `start` to `stop` of a branch's whole line."""
-    line: list[tuple[int, int, int]] = []
-    end = stop
-    current = branch
-    while current != ROOT:
-        info = branches[current]
-        line.append((current, info.fork_events, end))
-        end = min(end, info.fork_events)
-        current = info.parent
-    return [
-        (owner, number)
-        for owner, first, last in reversed(line)
-        for number in range(max(first, start), last)
-    ]
-
-
 def shared_events(branches: Sequence[BranchInfo], branch: int, other: int) -> int:
     """How many of the first events of `other`'s line are on `branch`'s line, too."""
     ends: dict[int, int] = {}

@@ -3,7 +3,7 @@
 It is told by comparing rows with those that were read, byte by byte: no hash can miss a field.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
@@ -12,7 +12,7 @@ from contextrender_bridge.base.errors import ContextRenderError, Damaged
 from jaclang.jac0core.archetype import EdgeAnchor, NodeAnchor
 from jaclang.jac0core.constructs import Root
 
-from graph.runtime.archetypes import encode, number_of, plain_fields
+from graph.runtime.archetypes import edge_row, encode, number_of
 from graph.store import rows
 from graph.store.kinds import Kinds
 from graph.store.writes import End, Unit
@@ -47,12 +47,6 @@ class Written:
 
     nodes: dict[UUID, StoredNode] = field(default_factory=dict)
     edges: dict[UUID, StoredEdge] = field(default_factory=dict)
-
-
-def edge_row(archetype: object, notes: Mapping[str, Any]) -> bytes | None:
-    """An edge's row, not compressed; None where there is nothing to say."""
-    held = plain_fields(archetype)
-    return rows.encode(held, notes) if held or notes else None
 
 
 class Changes:

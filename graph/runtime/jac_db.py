@@ -16,7 +16,7 @@ from jaclang.runtimelib.changeset import ApplyReport, ChangeSet
 from jaclang.runtimelib.memory import PersistentMemory
 from jaclang.runtimelib.serializer import Serializer
 
-from graph.runtime.archetypes import build, forget_types, type_of
+from graph.runtime.archetypes import forget_types, unreadable
 from graph.runtime.memory import SYSTEM_ROOT, RequestMemory
 from graph.store import rows
 from graph.store.base import Store
@@ -243,8 +243,7 @@ class OperatorMemory(PersistentMemory):
 
     def _run(self, query: str, values: Any) -> int:
         with self._store.transaction() as cursor:
-            cursor.execute(self._store.query(query), self._store.row(values))
-            return cursor.rowcount
+            return self._store.run(cursor, query, [values])
 
     def _counts(self, query: str) -> list[tuple[str, int]]:
         return [(self._store.kinds.name(kind)[1], n) for kind, n in self._store.read(query)]
@@ -264,15 +263,13 @@ class OperatorMemory(PersistentMemory):
         }
 
     def _put_back(self, row: Any) -> tuple[bool, str]:
-        try:
-            build(type_of(self._store.kinds.name(row[1])), rows.unpack(bytes(row[5])))
-        except (ValueError, TypeError) as problem:
-            return False, str(problem)
+        if problem := unreadable(self._store.kinds.name(row[1]), bytes(row[5])):
+            return False, problem
         back = (
             "INSERT INTO nodes (owner, id, rev, kind, listed, data) "
             "SELECT owner, ?, rev, kind, listed, data FROM quarantine WHERE id = ?"
         )
         with self._store.transaction() as cursor:
-            cursor.execute(self._store.query(back), self._store.row((UUID(row[0]), row[0])))
-            cursor.execute(self._store.query("DELETE FROM quarantine WHERE id = ?"), (row[0],))
+            self._store.run(cursor, back, [(UUID(row[0]), row[0])])
+            self._store.run(cursor, "DELETE FROM quarantine WHERE id = ?", [(row[0],)])
         return True, "recovered"

@@ -25,23 +25,20 @@ from jaclang.runtimelib.memory import TieredMemory
 from graph.runtime.archetypes import (
     NEW,
     STORED,
-    anchor_state,
-    build,
+    StoredEdges,
+    edge_from,
     edge_id,
-    encode,
+    edge_types,
+    nodes_from,
     number_of,
-    type_at,
 )
-from graph.runtime.changes import Changes, Forbidden, StoredNode, edge_row
-from graph.runtime.edges import StoredEdges
+from graph.runtime.changes import Changes, Forbidden, StoredNode
 from graph.sessions.ids import CALLER
 from graph.sessions.locks import SessionLocks
-from graph.store import rows
 from graph.store.base import EdgeRow, NodeRow, Store
 
 log = logging.getLogger("contextrender")
 
-NO_FIELDS: Final = rows.encode({})
 SYSTEM_ROOT: Final = UUID(Constants.SUPER_ROOT_UUID.value)
 
 
@@ -84,11 +81,9 @@ class RequestMemory(TieredMemory):
         gone = self._changes.removed.keys() | self._absent
         missing = [id for id in ids if id not in found and id not in gone]
         if missing:
-            group: list[UUID] = []
             owner = self.owner or missing[0]
-            for row in self.store.nodes(owner, missing):
-                if (anchor := self._take(row, owner, group)) is not None:
-                    found[row[0]] = anchor
+            for id in self._take(list(self.store.nodes(owner, missing)), owner):
+                found[id] = self.__mem__[id]
         return found
 
     def note_absent(self, ids: Iterable[UUID]) -> None:
@@ -98,11 +93,10 @@ class RequestMemory(TieredMemory):
     def load(self, ids: Sequence[UUID], hubs: Sequence[UUID]) -> None:
         """In one read, some nodes, and those of `hubs` with their edges."""
         assert self.owner is not None
-        group: list[UUID] = []
         nodes, edges = self.store.nodes_with_edges(self.owner, [*hubs, *ids], hubs)
-        for row in nodes:
-            if row[0] not in self.__mem__ and row[0] not in self._changes.removed:
-                self._take(row, self.owner, group)
+        gone = self._changes.removed
+        fresh = [row for row in nodes if row[0] not in self.__mem__ and row[0] not in gone]
+        group = self._take(fresh, self.owner)
         self.note_absent((*hubs, *ids))
         self._spread([id for id in group if id in hubs], edges)
 
@@ -221,25 +215,20 @@ class RequestMemory(TieredMemory):
         self.__mem__[owner] = anchor
         self._changes.nodes[owner] = StoredNode(0, b"")
 
-    def _take(self, stored: NodeRow, owner: UUID, group: list[UUID]) -> Any:
-        id, rev, kind, data = stored
-        try:
-            row = rows.unpack(data)
-            archetype, notes, complete = build(type_at(self.store.kinds, kind), row)
-        except (ValueError, TypeError) as problem:
-            # It may be a later version's: it stays where it is, and nothing is written over it.
-            self._changes.unreadable[id] = rev
-            _tell(id, ".".join(self.store.kinds.name(kind)), str(problem))
-            return None
-        anchor = NodeAnchor.__new__(NodeAnchor)
-        group.append(id)
-        edges = StoredEdges(partial(self._fill, group))
-        vars(anchor).update(anchor_state(id, owner, archetype, notes), edges=edges, version=0)
-        vars(anchor)["topology_index_data"] = None
-        archetype.__jac__ = anchor
-        self._changes.nodes[id] = StoredNode(rev, row if complete else encode(anchor))
-        self.__mem__[id] = anchor
-        return anchor
+    def _take(self, stored: Sequence[NodeRow], owner: UUID) -> list[UUID]:
+        """Those that this program can read: when one's edges are asked for, all are read."""
+        group: list[UUID] = []
+        made = nodes_from(self.store.kinds, stored, owner, partial(self._fill, group))
+        for (id, rev, kind, _), node in zip(stored, made, strict=True):
+            if isinstance(node, Exception):
+                # It may be a later version's: it stays where it is, and nothing is written over it.
+                self._changes.unreadable[id] = rev
+                _tell(id, ".".join(self.store.kinds.name(kind)), str(node))
+                continue
+            self.__mem__[id], row = node
+            self._changes.nodes[id] = StoredNode(rev, row)
+            group.append(id)
+        return group
 
     def _fill(self, group: list[UUID]) -> None:
         """Reads the edges of every node of a group that waits for them."""
@@ -249,10 +238,11 @@ class RequestMemory(TieredMemory):
     def _spread(self, waiting: Iterable[UUID], stored: Iterable[EdgeRow]) -> None:
         """Gives each of these nodes those of the stored edges that are its own."""
         lists: dict[UUID, dict[UUID, Any]] = {id: {} for id in waiting}
-        for source, kind, target, data in stored:
-            anchor = self._take_edge(self.owner or source, source, kind, target, data)
+        rows = list(stored)
+        for row, typed in zip(rows, edge_types(self.store.kinds, rows), strict=True):
+            anchor = self._take_edge(row, *typed) if typed else None
             if anchor is not None:
-                for end in (source, target):
+                for end in (row[0], row[2]):
                     if end in lists:
                         lists[end][anchor.id] = anchor
         for id, edges in lists.items():
@@ -264,34 +254,15 @@ class RequestMemory(TieredMemory):
         edges = vars(self.__mem__[id])["edges"] if id in self.__mem__ else None
         return edges if isinstance(edges, StoredEdges) and edges.waiting else None
 
-    def _take_edge(
-        self, owner: UUID, source: UUID, kind: int, target: UUID, data: bytes | None
-    ) -> Any:
-        try:
-            cls = type_at(self.store.kinds, kind)
-        except TypeError:
-            return None
-        if source in self._changes.removed or target in self._changes.removed:
-            return None
-        id = edge_id(source, cls, target)
-        if id in self._changes.parted:
+    def _take_edge(self, stored: EdgeRow, id: UUID, cls: type) -> Any:
+        source, kind, target, data = stored
+        removed = self._changes.removed
+        if source in removed or target in removed or id in self._changes.parted:
             return None
         if (known := self.__mem__.get(id)) is not None:
             return known
-        try:
-            row = None if data is None else rows.unpack(data)
-            archetype, notes, _ = build(cls, row or NO_FIELDS)
-        except (ValueError, TypeError):  # that it is there tells more than what it says
-            archetype, notes, _ = build(cls, NO_FIELDS)
-            row = edge_row(archetype, notes)  # as if it were stored so: nothing is written over it
-        anchor = EdgeAnchor.__new__(EdgeAnchor)
-        vars(anchor).update(
-            anchor_state(id, owner, archetype, notes),
-            source=self._end(source),
-            target=self._end(target),
-            is_undirected=bool(notes.get("undirected")),
-        )
-        archetype.__jac__ = anchor
+        owner = self.owner or source
+        anchor, row = edge_from(id, cls, owner, (self._end(source), self._end(target)), data)
         self.__mem__[id] = anchor
         self._changes.edges[id] = ((owner, source, kind, target), row)
         self._note_ends(anchor)

@@ -25,7 +25,7 @@ def fetch_fields(ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
     others = [id for id in ids if id not in loaded] if loaded else ids
     for id, _, _, data in memory.store.nodes(memory.owner, others):
         with suppress(ValueError):
-            found[id] = rows.parse(rows.unpack(data))[0]
+            found[id] = rows.read(data)[1]
     return found
 
 
@@ -50,7 +50,7 @@ def fetch_edges(nodes: Iterable[UUID], kind: type) -> list[tuple[UUID, UUID, dic
     assert memory.owner is not None
     stored = memory.store.edges_out(memory.owner, nodes, memory.number(kind))
     return [
-        (source, target, {} if data is None else rows.parse(rows.unpack(data))[0])
+        (source, target, {} if data is None else rows.read(data)[1])
         for source, target, data in stored
     ]
 

@@ -7,9 +7,9 @@ from uuid import UUID
 
 from engine.call.page import Standing
 from engine.call.record import CallRecord
-from engine.history.branches import ROOT, BranchInfo, owners
+from engine.history.branches import BranchInfo
 from engine.history.history import History
-from graph.sessions.ids import call_id
+from graph.sessions import ids
 
 LOOKED_BACK: Final = 3
 JOINS: Final = ("Waiting", "Answered", "Shows", "ShowsPart", "Drops")
@@ -22,20 +22,13 @@ def earlier_call_ids(
 ) -> list[UUID]:
     """The ids of a line's last calls with fewer messages, the newest first: those before each
     answer, and before what a user said instead."""
+    roles, first_events = history.roles, history.first_events
     spoken = (
-        history.first_events[position]
-        for position in range(min(messages, len(history)) - 1, 0, -1)
-        if history.roles[position] in ("assistant", "user")
+        first_events[position]
+        for position in range(min(messages, len(roles)) - 1, 0, -1)
+        if roles[position] in ("assistant", "user")
     )
-    found = []
-    for events in islice(spoken, LOOKED_BACK):
-        for owner, _ in owners(branches, branch, events, events + 1):
-            found.append(call_id(session, owner, events))
-            # A rewritten past goes on from a call that its parent's own answer followed, too.
-            info = branches[owner]
-            if info.parent != ROOT and info.fork_events == events:
-                found.append(call_id(session, info.parent, events))
-    return found
+    return ids.earlier_call_ids(session, branches, branch, list(islice(spoken, LOOKED_BACK)))
 
 
 def changes(now: CallRecord, before: CallRecord | None) -> Mapping[str, set[int]]:
@@ -58,7 +51,7 @@ def call_places(
     for messages in range(info.fork_messages, len(history) + 1):
         events = history.events_before(messages)
         for again in (False, True):
-            yield call_id(session, info.number, events, again), messages, again
+            yield ids.call_id(session, info.number, events, again), messages, again
 
 
 def fact_in(fields: Mapping[str, Any] | None) -> CallRecord | None:

@@ -184,7 +184,7 @@ def _damage(data: bytes | None) -> str:
     """Why an edge's row cannot be read."""
     try:
         if data is not None:
-            rows.parse(rows.unpack(data))
+            rows.read(data)[1:]
     except ValueError as damage:
         return str(damage)
     return ""

@@ -62,7 +62,7 @@ class NodeCheck:
                 if name[1] == "ModelCall":
                     self.unread.add(id)
             else:
-                self.found[id] = rows.parse(rows.unpack(data))[0]
+                self.found[id] = rows.read(data)[1]
 
     def _events(self, info: BranchInfo) -> Iterator[Finding]:
         """A branch's own events, one by one, and each message against its digest."""
@@ -98,7 +98,7 @@ class NodeCheck:
             if not 0 <= number < len(self.branches) or self.branches[number] is None:
                 return None
             number = self.branches[number].parent  # type: ignore[union-attr]
-        return event_ids(self.session, self.known_branches, info.number, 0, info.events)
+        return event_ids(self.session, self.known_branches, info.number, range(info.events))
 
     @property
     def known_branches(self) -> list[BranchInfo]:

@@ -1,13 +1,16 @@
 """Ids that follow from what they name: a node is found without a search, under its owner's root."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
+from operator import itemgetter
 from typing import Final
 from uuid import UUID, uuid5
 
-from engine.history.branches import BranchInfo, owners
+from engine.history.branches import ROOT, BranchInfo
 
+FIRST: Final = itemgetter(0)
 CALLER: Final[ContextVar[UUID]] = ContextVar("caller")
 """The id of the root of the user for whom the current request runs."""
 
@@ -38,13 +41,24 @@ def event_id(session: UUID, branch: int, number: int) -> UUID:
     return uuid5(session, f"event/{branch}/{number}")
 
 
+def owners(branches: Sequence[BranchInfo], branch: int, numbers: Sequence[int]) -> list[int]:
+    """The branch that each of these events of a branch's whole line belongs to."""
+    line: list[tuple[int, int]] = []
+    while branch != ROOT:
+        info = branches[branch]
+        if not line or info.fork_events < line[-1][0]:
+            line.append((info.fork_events, branch))
+        branch = info.parent
+    line.reverse()
+    return [line[bisect_right(line, first, key=FIRST) - 1][1] for first in numbers]
+
+
 def event_ids(
-    session: UUID, branches: list[BranchInfo], branch: int, start: int, stop: int
+    session: UUID, branches: Sequence[BranchInfo], branch: int, numbers: Sequence[int]
 ) -> list[UUID]:
-    """The ids of events `start` to `stop` of a branch's whole line, in order."""
-    return [
-        event_id(session, owner, number) for owner, number in owners(branches, branch, start, stop)
-    ]
+    """The ids of these events of a branch's whole line."""
+    line = zip(owners(branches, branch, numbers), numbers, strict=True)
+    return [event_id(session, owner, number) for owner, number in line]
 
 
 def own_event_ids(session: UUID, ranges: Iterable[Sequence[int]]) -> list[UUID]:
@@ -73,14 +87,25 @@ def call_id(session: UUID, branch: int, events: int, again: bool = False) -> UUI
 
 
 def call_ids(
-    session: UUID, branches: list[BranchInfo], branch: int, events: Iterable[int]
+    session: UUID, branches: Sequence[BranchInfo], branch: int, events: Sequence[int]
 ) -> list[UUID]:
-    """The ids of the calls that had so many events of a branch's whole line, in order."""
-    wanted = set(events)
-    if not wanted:
-        return []
-    line = owners(branches, branch, min(wanted), max(wanted) + 1)
-    return [call_id(session, owner, number) for owner, number in line if number in wanted]
+    """The ids of the calls that had so many events of a branch's whole line."""
+    line = zip(owners(branches, branch, events), events, strict=True)
+    return [call_id(session, owner, number) for owner, number in line]
+
+
+def earlier_call_ids(
+    session: UUID, branches: Sequence[BranchInfo], branch: int, events: Sequence[int]
+) -> list[UUID]:
+    """The same; and of a rewritten past that goes on from a call which its parent's own answer
+    followed, too, that call's."""
+    found = []
+    for owner, number in zip(owners(branches, branch, events), events, strict=True):
+        found.append(call_id(session, owner, number))
+        info = branches[owner]
+        if info.parent != ROOT and info.fork_events == number:
+            found.append(call_id(session, info.parent, number))
+    return found
 
 
 def continuation_id(session: UUID, branch: int) -> UUID:

@@ -23,8 +23,7 @@ def remove_owner(store: Store, owner: UUID) -> None:
         store.write(Unit(cut=some, wipe=some))
     with store.transaction() as cursor:
         for table in ("edges", "quarantine"):
-            delete = store.query(f"DELETE FROM {table} WHERE owner = ?")
-            cursor.execute(delete, store.row((owner,)))
+            store.run(cursor, f"DELETE FROM {table} WHERE owner = ?", [(owner,)])
     store.reclaim()
 
 
@@ -89,7 +88,7 @@ def _listed(store: Store, owner: UUID, module: str, name: str) -> Iterator[Any]:
 
 
 def _fields(data: bytes) -> Any:
-    return rows.parse(rows.unpack(data))[0]
+    return rows.read(data)[1]
 
 
 def session_fields(store: Store, owner: UUID) -> Iterator[Mapping[str, Any]]:

@@ -46,7 +46,7 @@ def left_by(store: Store, owner: UUID, removal: UUID) -> set[UUID]:
     read, none."""
     for _, _, _, data in store.nodes(owner, [removal]):
         try:
-            fields = rows.parse(rows.unpack(data))[0]
+            fields = rows.read(data)[1]
             others = {UUID(id) for id in fields["others"]}
             events = own_event_ids(session_id_of(owner, fields["key"]), fields["events"])
         except (ValueError, KeyError, TypeError):
@@ -83,7 +83,7 @@ def _own_events(store: Store, owner: UUID, branch: UUID) -> range:
     there."""
     for _, _, _, data in store.nodes(owner, [branch]):
         try:
-            fields = rows.parse(rows.unpack(data))[0]
+            fields = rows.read(data)[1]
             return range(int(fields["fork_events"]), int(fields["events"]))
         except (ValueError, KeyError, TypeError):
             break

@@ -117,8 +117,8 @@ class Store(ABC):
         """A statement as the driver wants it."""
 
     @abstractmethod
-    def row(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Values as the driver wants them."""
+    def rows(self, rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
+        """Rows of values as the driver wants them."""
 
     @abstractmethod
     def among(self, column: str, ids: Sequence[UUID]) -> tuple[str, Sequence[Any]]:
@@ -127,8 +127,9 @@ class Store(ABC):
     ids_at_once = 500
     """How many of them a statement takes."""
 
+    @staticmethod
     @abstractmethod
-    def uuid(self, value: Any) -> UUID:
+    def uuid(value: Any) -> UUID:
         """An id as the driver gives it."""
 
     @abstractmethod
@@ -150,9 +151,8 @@ class Store(ABC):
 
     def probe(self) -> None:
         """Writes a little, as any request would. Raises StoreUnavailable."""
-        note = self.query(PROBE)
         with self.transaction() as cursor:
-            cursor.execute(note, self.row((datetime.now(UTC).isoformat(),)))
+            self.run(cursor, PROBE, [(datetime.now(UTC).isoformat(),)])
 
     def claim(self, work: str, seconds: float) -> bool:
         """Whether it is this process that is to do what one process does in so many seconds: the
@@ -160,8 +160,7 @@ class Store(ABC):
         now = time.time()
         values = (work, str(now), now - seconds, now + seconds)
         with self.transaction() as cursor:
-            cursor.execute(self.query(CLAIM), self.row(values))
-            return cursor.rowcount == 1
+            return self.run(cursor, CLAIM, [values]) == 1
 
     def size(self) -> int | None:
         """Bytes of its tables and indexes; None where they are those of files in the folder."""
@@ -283,23 +282,24 @@ class Store(ABC):
         self._each(cursor, FENCE, unit.fence)
         self._each(cursor, REMOVE, unit.remove)
         gone = [(owner, id) for owner, id, _ in unit.remove]
-        self._many(cursor, PART_OUT, gone)
-        self._many(cursor, PART_IN, gone)
-        self._many(cursor, PART, unit.part)
-        self._many(cursor, JOIN, unit.join)
+        self.run(cursor, PART_OUT, gone)
+        self.run(cursor, PART_IN, gone)
+        self.run(cursor, PART, unit.part)
+        self.run(cursor, JOIN, unit.join)
         for some, statements in ((unit.cut, cutting), (unit.wipe, wiping)):
             for owner, ids in some:
                 for query, row in statements(owner, ids):
-                    cursor.execute(self.query(query), self.row(row))
+                    self.run(cursor, query, [row])
 
     def _each(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> None:
         """Every row must be found, or be new: else somebody was faster."""
-        if rows and self._many(cursor, query, rows) != len(rows):
+        if self.run(cursor, query, rows) != len(rows):
             raise Raced
 
-    def _many(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> int:
+    def run(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> int:
+        """Runs a statement with `?` for each of these rows of values; how many rows it changed."""
         if rows:
-            cursor.executemany(self.query(query), [self.row(row) for row in rows])
+            cursor.executemany(self.query(query), self.rows(rows))
             return cursor.rowcount
         return 0
 
@@ -329,10 +329,8 @@ class Store(ABC):
 
     def _add_kind(self, module: str, name: str) -> None:
         with self.transaction() as cursor:
-            cursor.execute(
-                self.query("INSERT INTO kinds (module, name) VALUES (?, ?) ON CONFLICT DO NOTHING"),
-                self.row((module, name)),
-            )
+            query = "INSERT INTO kinds (module, name) VALUES (?, ?) ON CONFLICT DO NOTHING"
+            self.run(cursor, query, [(module, name)])
 
     def make_tables(self, cursor: Cursor, create: Sequence[str]) -> None:
         """Makes them in an empty database. Raises OtherLayout for one that has others."""

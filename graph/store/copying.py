@@ -26,13 +26,13 @@ def copy_rows(source: Store, target: Store, read: Read) -> None:
     with target.transaction() as cursor:
         for table, names in TABLES.items():
             marks = ", ".join("?" * len(names))
-            insert = target.query(f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})")
+            insert = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})"
             for page in _pages(read, table):
                 values = [
-                    target.row([_plain(source, table, *column, numbers) for column in columns])
+                    [_plain(source, table, *column, numbers) for column in columns]
                     for columns in (zip(names, row, strict=True) for row in page)
                 ]
-                cursor.executemany(insert, values)
+                target.run(cursor, insert, values)
 
 
 def _pages(read: Read, table: str) -> Iterator[Sequence[Any]]:

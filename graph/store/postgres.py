@@ -100,8 +100,8 @@ class PostgresStore(Store):
         return text.replace("?", "%s")
 
     @override
-    def row(self, values: Sequence[Any]) -> Sequence[Any]:
-        return values
+    def rows(self, rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
+        return rows
 
     @override
     def among(self, column: str, ids: Sequence[UUID]) -> tuple[str, Sequence[Any]]:
@@ -109,8 +109,9 @@ class PostgresStore(Store):
 
     ids_at_once = 5_000
 
+    @staticmethod
     @override
-    def uuid(self, value: Any) -> UUID:
+    def uuid(value: Any) -> UUID:
         assert isinstance(value, UUID)
         return value
 

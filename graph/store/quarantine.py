@@ -16,6 +16,5 @@ def put_aside(store: Store, owner: UUID, id: UUID, error: str) -> None:
     """Moves a node's row into quarantine; its edges stay."""
     now = datetime.now(UTC).isoformat()
     with store.transaction() as cursor:
-        cursor.execute(store.query(ASIDE), store.row((str(id), error, now, owner, id)))
-        delete = store.query("DELETE FROM nodes WHERE owner = ? AND id = ?")
-        cursor.execute(delete, store.row((owner, id)))
+        store.run(cursor, ASIDE, [(str(id), error, now, owner, id)])
+        store.run(cursor, "DELETE FROM nodes WHERE owner = ? AND id = ?", [(owner, id)])

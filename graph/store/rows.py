@@ -98,6 +98,12 @@ def unpack(stored: bytes) -> bytes:
     return b"".join([b"\0", len(text).to_bytes(4, "little"), text, stored[stop:]])
 
 
+def read(stored: bytes) -> tuple[bytes, Fields, Fields]:
+    """A stored row, not compressed, with its fields and notes. Raises ValueError."""
+    row = unpack(stored)
+    return row, *parse(row)
+
+
 def parse(row: bytes) -> tuple[Fields, Fields]:
     """The fields and notes of a row. Raises ValueError for anything else."""
     stop = _HEAD + int.from_bytes(row[1:_HEAD], "little")

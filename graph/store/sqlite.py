@@ -4,6 +4,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, override
 from uuid import UUID
@@ -87,22 +88,20 @@ class SqliteStore(Store):
         return text.replace(BY_TARGET, "INDEXED BY edges_target")
 
     @override
-    def row(self, values: Sequence[Any]) -> Sequence[Any]:
-        return [value.bytes if type(value) is UUID else value for value in values]
+    def rows(self, rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
+        return [[value.bytes if type(value) is UUID else value for value in row] for row in rows]
 
     @override
     def among(self, column: str, ids: Sequence[UUID]) -> tuple[str, Sequence[Any]]:
         return f"{column} IN ({','.join('?' * len(ids))})", ids
 
-    @override
-    def uuid(self, value: Any) -> UUID:
-        return UUID(bytes=value)
+    uuid = staticmethod(partial(UUID, None))  # its second argument are the bytes
 
     @override
     def read(self, query: str, params: Sequence[Any] = ()) -> list[Any]:
         self._file.check_whole()
         with span("store read", db__system__name=self.system), self._connection() as connection:
-            return connection.execute(self.query(query), self.row(params)).fetchall()
+            return connection.execute(self.query(query), self.rows([params])[0]).fetchall()
 
     @override
     @contextmanager

@@ -8,9 +8,10 @@ from contextrender_bridge.base.errors import HistoryDiverged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.history.branches import ROOT, BranchInfo, Place, owners, place
+from engine.history.branches import ROOT, BranchInfo, Place, place
 from engine.history.history import History
 from engine.text.transcript import Json, digest_after, split
+from graph.sessions.ids import owners
 from tests.support import slow_rules
 from tests.support.strategies import COUNTER, code_of, modest
 
@@ -142,7 +143,9 @@ def events_of(
     recorder: Recorder, branch: int, start: int = 0, stop: int | None = None
 ) -> list[Any]:
     end = recorder.branches[branch].events if stop is None else stop
-    return [recorder.events[pair] for pair in owners(recorder.branches, branch, start, end)]
+    numbers = range(start, end)
+    line = zip(owners(recorder.branches, branch, numbers), numbers, strict=True)
+    return [recorder.events[pair] for pair in line]
 
 
 A, B, C = said("a"), said("b"), called("a")

@@ -11,7 +11,6 @@ from contextrender_bridge.server.runtime import load_app
 from jaclang.jac0core.archetype import AccessLevel, Permission
 
 from graph.runtime.archetypes import build, encode
-from graph.store import rows
 
 TWO: dict[Any, tuple[Any, Any]] = {
     str: ("a", "b"),
@@ -43,7 +42,7 @@ def test_a_changed_field_is_another_row(module: str, name: str) -> None:
     hints = get_type_hints(kind)
     both = {f.name: TWO[get_origin(hints[f.name]) or hints[f.name]] for f in fields(kind)}
     first = {field: values[0] for field, values in both.items()}
-    archetype, _, complete = build(kind, rows.encode(first))
+    archetype, complete = build(kind, first)
     assert complete
     anchor = SimpleNamespace(archetype=archetype, access=Permission())
     before = encode(anchor)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from graph.runtime.edges import StoredEdges
+from graph.runtime.archetypes import StoredEdges
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def update(id: UUID, rev: int, **fields: object) -> Unit:
 
 
 def fields_of(store: Store, id: UUID, owner: UUID = OWNER) -> dict[str, object] | None:
-    found = [rows.parse(rows.unpack(data))[0] for _, _, _, data in store.nodes(owner, [id])]
+    found = [rows.read(data)[1] for _, _, _, data in store.nodes(owner, [id])]
     return found[0] if found else None
 
 
@@ -70,7 +70,7 @@ def test_nobody_is_lost_when_many_count_at_once(store: Store) -> None:
     def count(turn: int) -> None:
         while True:
             ((_, rev, _, data),) = store.nodes(OWNER, [id])
-            number = int(rows.parse(rows.unpack(data))[0].get("n", 0))
+            number = int(rows.read(data)[1].get("n", 0))
             try:
                 return store.write(update(id, rev, n=number + 1))
             except Raced:
