@@ -2,6 +2,7 @@
 
 jaclang 0.16.7 keeps a list of edges at every node. It is appended to by whoever joins the node to
 another, which must not cost reading the thousands of edges it may have.
+Long because a node, its edges and their rows are read together.
 """
 
 from collections import UserList
