@@ -29,7 +29,7 @@ class Asked:
 
     @property
     def json(self) -> Any:
-        return json.loads(self.body)
+        return json.loads(self.body or "{}")
 
     def header(self, name: str) -> str | None:
         return next((v.decode() for k, v in self.headers if k == name.encode()), None)
