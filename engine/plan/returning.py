@@ -14,7 +14,7 @@ from engine.plan.density import density_of
 from engine.plan.excerpts import Excerpting
 from engine.plan.marking import back_mark, parts_of
 
-SHARE: Final = 0.03
+SHARE: Final = 0.04
 """The most of the budget that comes back with one call."""
 
 MARK_TOKENS: Final = 26

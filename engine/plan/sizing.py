@@ -21,7 +21,7 @@ WINDOW_SHARE: Final = 0.8
 """The most of a model's window that a budget which finds itself may be."""
 
 GROWTH: Final = 0.25
-RATE: Final = 0.04
+RATE: Final = 0.025
 """The share of turns that miss something at which the budget stays as it is."""
 
 

@@ -15,6 +15,7 @@ from tests.api.transcripts import agent_run, assistant, user
 
 RUN = agent_run(40, lines=5)
 CALLS = [at for at, message in enumerate(RUN) if message["role"] == "assistant"]
+WHOLE = {message["content"] for message in RUN if message["role"] == "tool"}
 SETTINGS: Json = {"budget": 1_800, "policy": "contextrender_frozen"}
 
 
@@ -65,9 +66,14 @@ def test_explaining_a_turn_says_what_it_was_shown_and_keeps_nothing(
     for number in (8, 20, 33, len(CALLS) - 1):
         told = alice.api("explain", session="s", turn=number + 1, **SETTINGS)
         shown = [r for r in told["results"] if r["shown"] == "complete"]
-        texts = [RUN[r["position"]] for r in shown]
-        assert texts == [m for m in expected[number] if m in RUN and m["role"] == "tool"]
-        reasons = {r["reason"].partition(" the prompt was rebuilt")[0] for r in told["results"]}
+        texts = [RUN[r["position"]]["content"] for r in shown]
+        # What came back stands behind the text of the newest.
+        sent = [m["content"].partition("\n\n[")[0] for m in expected[number] if m["role"] == "tool"]
+        assert texts == [text for text in sent if text in WHOLE]
+        reasons = {
+            r["reason"].partition(" the prompt was rebuilt")[0].partition(" after")[0]
+            for r in told["results"]
+        }
         assert reasons <= {
             "the whole history fits",
             "selected",
@@ -75,6 +81,7 @@ def test_explaining_a_turn_says_what_it_was_shown_and_keeps_nothing(
             "appended since",
             "the parts that say what is shown nowhere else",
             "left out when",
+            "needed again",
             "its whole turn left to make room for later text",
         }
     assert frozen(alice) == kept
