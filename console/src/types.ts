@@ -401,12 +401,16 @@ export interface BranchView {
   tokens: number;
 }
 
-/** How much one tool was used and how much its results were drawn on. */
+/**
+ * How much one tool was used and how much its results were drawn on; `declared` are about the tokens of its
+ * declaration in the branch's last request, where that is known.
+ */
 export interface ToolView {
   name: string;
   results: number;
   tokens: number;
   reused: number;
+  declared: number;
 }
 
 /** A session's shape, without contents. `damaged` says in a sentence what the store lost of it. */

@@ -10,17 +10,26 @@ const tools = toolsOf(
   [result(0, 0, 300), result(1, 1, 100), result(2, 0, 100), { ...result(3, 0, 0), tool: -1 }],
   [[3, 5]],
   [turn([]), turn([0, 2]), turn([0])],
+  [{ name: "read", results: 2, tokens: 400, reused: 1, declared: 90 }],
 );
 
 test("results, uses and misses are summed by tool", () => {
   expect(tools.find((tool) => tool.name === "read")).toEqual({
-    name: "read", results: 2, tokens: 400, share: 0.8, largest: 300, used: 1, unused: 100, uses: 2, missed: 3,
+    name: "read", results: 2, tokens: 400, share: 0.8, largest: 300, used: 1, unused: 100, uses: 2, declared: 90, missed: 3,
   });
 });
 
 test("a tool that brought nothing is left out, and holes are passed over", () => {
   expect(tools.map((tool) => tool.name)).toEqual(["read", "grep"]);
-  expect(toolsOf(["read"], [result(0, 0, 1)], [], [undefined, turn([0])] as TurnView[])[0].missed).toBe(1);
+  expect(toolsOf(["read"], [result(0, 0, 1)], [], [undefined, turn([0])] as TurnView[], [])[0].missed).toBe(1);
+});
+
+test("a tool that was only declared is there with what its declaration weighs", () => {
+  const told = [{ name: "fly", results: 0, tokens: 0, reused: 0, declared: 70 }];
+  expect(toolsOf(["read"], [result(0, 0, 1)], [], [], told).map((tool) => [tool.name, tool.results, tool.declared])).toEqual([
+    ["read", 1, 0],
+    ["fly", 0, 70],
+  ]);
 });
 
 test("they are ordered by any column", () => {

@@ -16,7 +16,6 @@ from engine.text.runs import numbers_in, packed, runs, unpacked
 SENT: Final = ("rendered", "whole", "held_out")
 """What went to the model: the rendering, the whole history, or that for comparison's sake."""
 LONGEST_NAME: Final = 80
-NO_BILL: Final = (0, 0, 0, 0, 0)
 UNSET: Final = {"parameters": {}, "live": False, "window": 0, "keep_tools": [], "keep": []}
 ALWAYS: Final = ("at", "results")
 
@@ -159,55 +158,11 @@ class Caller:
         check_sent(sent)
         if len(client) > LONGEST_NAME or not client.isprintable():
             raise InvalidRequest(f"client must have up to {LONGEST_NAME} printable characters")
-        return cls(sent, _short(model), client)
+        return cls(sent, short_name(model), client)
 
     def calling(self, model: str) -> Self:
         """The same, of that model unless it is known."""
-        return self if self.model else replace(self, model=_short(model))
-
-
-@dataclass(slots=True, frozen=True)
-class Bill:
-    """What a provider said that the call with `messages` messages used, and what it was sent.
-
-    `added` are tokens that the whole history would have been sent without: of our own tool.
-    """
-
-    messages: int
-    billed: tuple[int, ...] | None
-    sent: str = ""
-    model: str = ""
-    added: int = 0
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Self:
-        """From outside. Raises InvalidRequest."""
-        unknown = set(given) - {"messages", "tokens", "sent", "model", "added"}
-        messages, tokens = given.get("messages"), given.get("tokens")
-        if unknown or type(messages) is not int or messages < 1:
-            raise InvalidRequest("used has messages, tokens, sent, model, added; messages from 1")
-        if not isinstance(tokens, list) or len(tokens) not in (0, len(NO_BILL)):
-            raise InvalidRequest(
-                "used.tokens are fresh, read, written, written for long, output, or none"
-            )
-        counts = *tokens, (added := given.get("added", 0))
-        if not all(type(count) is int and 0 <= count < 2**40 for count in counts):
-            raise InvalidRequest("used.tokens and used.added must be whole numbers")
-        sent, model = str(given.get("sent") or ""), _short(str(given.get("model") or ""))
-        check_sent(sent or SENT[0])
-        return cls(messages, tuple(tokens) or None, sent, model, added)
-
-    def on(self, record: CallRecord, *, counted: bool = False) -> CallRecord:
-        """The record with this said of it; one that was `counted` keeps what it was counted under.
-
-        What a call that went whole would have been shown is not noted, so it stays whole.
-        """
-        record = replace(record, added=self.added)
-        if counted:
-            return replace(record, billed=self.billed)
-        sent = record.sent if record.whole and self.sent == SENT[0] else self.sent or record.sent
-        told = replace(record, billed=self.billed, sent=sent, model=self.model or record.model)
-        return told.as_sent()
+        return self if self.model else replace(self, model=short_name(model))
 
 
 def record_of(
@@ -246,5 +201,6 @@ def check_sent(sent: str) -> None:
         raise InvalidRequest(f"sent must be one of {', '.join(SENT)}")
 
 
-def _short(model: str) -> str:
+def short_name(model: str) -> str:
+    """A name from outside: printable, and cut where it is long."""
     return "".join(each if each.isprintable() else "_" for each in model[:LONGEST_NAME])

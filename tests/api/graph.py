@@ -46,18 +46,22 @@ class Graph:
     @classmethod
     def read(cls, data: Path, root: str) -> "Graph":
         """What is committed now."""
-        nodes: dict[str, Node] = {}
-        edges: list[Edge] = []
         owner = UUID(root)
         with reading(data) as read:
-            kinds = dict(read("SELECT number, name FROM kinds"))
-            for id, kind, held in read("SELECT id, kind, data FROM nodes WHERE owner = ?", owner):
-                if kinds[kind] != "Root":
-                    nodes[str(_uuid(id))] = Node(str(_uuid(id)), kinds[kind], _fields(held))
             query = "SELECT source, kind, target, data FROM edges WHERE owner = ?"
-            for source, kind, target, held in read(query, owner):
-                ends = str(_uuid(source)), str(_uuid(target))
-                edges.append(Edge(kinds[kind], *ends, _fields(held)))
+            joins = list(read(query, owner))
+            found = list(read("SELECT id, kind, data FROM nodes WHERE owner = ?", owner))
+            # Last: a server that writes meanwhile only adds to them.
+            kinds = dict(read("SELECT number, name FROM kinds"))
+        nodes = {
+            str(_uuid(id)): Node(str(_uuid(id)), kinds[kind], _fields(held))
+            for id, kind, held in found
+            if kinds[kind] != "Root"
+        }
+        edges = [
+            Edge(kinds[kind], str(_uuid(source)), str(_uuid(target)), _fields(held))
+            for source, kind, target, held in joins
+        ]
         return cls(nodes, edges)
 
     @property

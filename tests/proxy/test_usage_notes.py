@@ -12,7 +12,7 @@ import pytest
 from contextrender_bridge import ContextRender, load_credentials
 from contextrender_bridge.proxy.heard import Heard, client_of
 
-from tests.proxy.agents import AGENTS, Agent
+from tests.proxy.agents import AGENTS, Agent, TextAgent
 from tests.proxy.conftest import Setup
 from tests.server.servers import BIN, running
 from tests.support.scripted_model import Model, chat, serving, whole
@@ -43,6 +43,35 @@ def test_usage_is_noted_with_the_call(
     assert {turn["sent"] for turn in noted} == {"rendered"}
     billed = [turn["billed"] for turn in noted[:-1]]
     assert all(bill is not None and sum(bill) > 0 for bill in billed), billed
+
+
+@pytest.mark.parametrize("kind", [kind for kind in AGENTS if kind is not TextAgent])
+def test_what_declarations_weigh_and_which_were_never_called(
+    setup: Setup, kind: type[Agent]
+) -> None:
+    session = uuid.uuid4().hex
+    agent = kind(setup, session)
+    agent.extra["tools"] = [declared(kind.key, kind.path, name) for name in ("look", "fly")]
+    agent.run(3)
+    tools = setup.service.inspect_session(session)["tools"]
+    told = {tool["name"]: (tool["results"], tool["declared"]) for tool in tools}
+    assert told["fly"] == (0, told["look"][1])
+    assert told["look"][0] == 2
+    assert 25 < told["look"][1] < 60
+    agent.extra["tools"].pop()
+    agent.run(2)
+    assert {tool["name"] for tool in setup.service.inspect_session(session)["tools"]} == {"look"}
+
+
+def declared(key: str, path: str, name: str) -> dict[str, Any]:
+    """A tool's declaration, as an API takes it."""
+    schema = {"type": "object", "properties": {"host": {"type": "string"}}}
+    tool = {"name": name, "description": "Look at a host, or fly to it."}
+    if "messages" in path:
+        return {**tool, "input_schema": schema}
+    function = {**tool, "parameters": schema}
+    flat = key == "input"
+    return {"type": "function", **function} if flat else {"type": "function", "function": function}
 
 
 def test_an_observed_call_was_sent_whole(setup: Setup, turns: Turns) -> None:

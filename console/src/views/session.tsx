@@ -8,7 +8,7 @@ import { Signed } from "../parts/signed";
 import { stateOf } from "../parts/state";
 import { address, go, searchAddress, type Place, type View } from "../route";
 import { useSession } from "../session";
-import type { InspectView } from "../types";
+import type { InspectView, ToolView } from "../types";
 import type { ViewProps } from "./props";
 import { Call } from "./call";
 import { Graph } from "./graph";
@@ -29,6 +29,8 @@ const TABS: [View, string][] = [
   ["result", "Results"],
   ["savings", "Savings"],
 ];
+
+const NONE: ToolView[] = [];
 
 export function Session({ place }: { place: Place }) {
   const { session, branch } = place;
@@ -165,13 +167,13 @@ export function Session({ place }: { place: Place }) {
         )}
       </nav>
       <div id="view" tabIndex={-1}>
-        <Content place={place} data={data} damaged={damaged !== ""} />
+        <Content place={place} data={data} damaged={damaged !== ""} declared={about.value?.tools ?? NONE} />
       </div>
     </section>
   );
 }
 
-function Content({ damaged, ...props }: ViewProps & { damaged: boolean }) {
+function Content({ damaged, declared, ...props }: ViewProps & { damaged: boolean; declared: ToolView[] }) {
   const { place, data } = props;
   if (data.known === 0) {
     if (data.complete) return <Empty title="The model has not been called yet" />;
@@ -181,7 +183,7 @@ function Content({ damaged, ...props }: ViewProps & { damaged: boolean }) {
   if (place.view === "call") return <Call {...props} />;
   if (place.view === "graph") return <Graph {...props} />;
   if (place.view === "result") return <Results {...props} />;
-  if (place.view === "tools") return <Tools {...props} />;
+  if (place.view === "tools") return <Tools {...props} declared={declared} />;
   if (place.view === "savings") return <Savings {...props} />;
   return <Timeline {...props} />;
 }

@@ -3,8 +3,9 @@ import { useMemo, useState } from "preact/hooks";
 import { number, percent, plural, short } from "../format";
 import { type Sorted, sortable, Table } from "../parts/table";
 import { address } from "../route";
+import type { ToolView } from "../types";
 import type { ViewProps } from "./props";
-import { KEYS, type Key, orderBy, toolsOf } from "./tools/figures";
+import { KEYS, type Key, orderBy, type Tool, toolsOf } from "./tools/figures";
 
 const HEADS: Record<Key, [string, string]> = {
   name: ["Tool", ""],
@@ -15,15 +16,18 @@ const HEADS: Record<Key, [string, string]> = {
   used: ["Used", "Results that a later text or call used"],
   unused: ["Never used", "Tokens of results that nothing used so far"],
   uses: ["Uses", "Turns that used its results, each result counted"],
+  declared: ["Declaration", "About the tokens of its declaration in the last request, and so of every one"],
   missed: ["Misses", "Times an answer needed a result of it that was out of view"],
 };
 
-export function Tools({ place, data }: ViewProps) {
+export function Tools({ place, data, declared }: ViewProps & { declared: ToolView[] }) {
   const [sort, setSort] = useState<Sorted<Key>>({ key: "tokens", down: true });
-  const tools = useMemo(() => toolsOf(data.tools, data.results, data.usedAt, data.turns), [data.version]);
+  const tools = useMemo(() => toolsOf(data.tools, data.results, data.usedAt, data.turns, declared), [data.version, declared]);
   const rows = useMemo(() => orderBy(tools, sort.key, sort.down), [tools, sort]);
   const unused = tools.reduce((sum, tool) => sum + tool.unused, 0);
   const all = tools.reduce((sum, tool) => sum + tool.tokens, 0);
+  const idle = tools.filter((tool) => tool.results === 0);
+  const weight = (of: Tool[]) => short(of.reduce((sum, tool) => sum + tool.declared, 0));
   const columns = KEYS.map((key) => {
     const [name, hint] = HEADS[key];
     return sortable({ name, hint, num: key !== "name" }, key, sort, setSort, key !== "name");
@@ -31,8 +35,14 @@ export function Tools({ place, data }: ViewProps) {
   return (
     <div class="tools">
       <p class="verdict">
-        {plural(tools.length, "tool")} brought <strong>{short(all)}</strong> tokens; nothing drew on {percent(all ? unused / all : 0)} of them so far.
+        {plural(tools.length - idle.length, "tool")} brought <strong>{short(all)}</strong> tokens; nothing drew on {percent(all ? unused / all : 0)} of them so far.
       </p>
+      {tools.some((tool) => tool.declared > 0) && (
+        <p class="verdict">
+          Their declarations are about <strong>{weight(tools)}</strong> tokens of every request; {plural(idle.length, "tool")} of {weight(idle)} tokens{" "}
+          {idle.length === 1 ? "was" : "were"} never called.
+        </p>
+      )}
       <Table label="Tools" columns={columns}>
         {rows.map((tool) => (
           <tr key={tool.name}>
@@ -50,6 +60,7 @@ export function Tools({ place, data }: ViewProps) {
               {short(tool.unused)} <small>{percent(tool.tokens ? tool.unused / tool.tokens : 0)}</small>
             </td>
             <td class="num">{number(tool.uses)}</td>
+            <td class="num">{tool.declared > 0 ? number(tool.declared) : "–"}</td>
             <td class="num">{tool.missed > 0 ? <span class="tag warn">{number(tool.missed)}</span> : 0}</td>
           </tr>
         ))}

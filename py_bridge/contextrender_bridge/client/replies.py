@@ -193,12 +193,15 @@ class BranchView(TypedDict):
 
 
 class ToolView(TypedDict):
-    """How much one tool was used and how much its results were drawn on."""
+    """How much one tool was used and how much its results were drawn on; `declared` are about
+    the tokens of its declaration in the branch's last request, where that is known.
+    """
 
     name: str
     results: int
     tokens: int
     reused: int
+    declared: int
 
 
 class InspectView(TypedDict):

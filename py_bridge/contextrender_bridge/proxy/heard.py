@@ -68,27 +68,35 @@ class Heard:
             return b""
 
 
-def added_by(call: Call) -> int:
-    """About the tokens of wrap's own tool among the request's."""
+def declared_by(call: Call) -> dict[str, int]:
+    """About the tokens of each tool's declaration in a request, by name."""
     tools = call.fit.body.get("tools")
-    own = [wire.dumps(tool) for tool in tools if is_own(tool)] if isinstance(tools, list) else []
-    return sum(len(text) // BYTES_A_TOKEN for text in own)
+    known = tools if isinstance(tools, list) else []
+    return {name_of(tool): len(wire.dumps(tool)) // BYTES_A_TOKEN for tool in known}
 
 
-def is_own(tool: Any) -> bool:
-    """Whether a tool is wrap's, whatever an agent makes of its name."""
+def name_of(tool: Any) -> str:
+    """A tool's name in any dialect; its type, where it is a provider's own without a name."""
     named = tool.get("function") or tool if isinstance(tool, dict) else {}
-    name = named.get("name") if isinstance(named, dict) else ""
-    return isinstance(name, str) and "contextrender" in name
+    told = named.get("name") or named.get("type") if isinstance(named, dict) else ""
+    return told if isinstance(told, str) else ""
+
+
+def added_by(declared: Mapping[str, int]) -> int:
+    """The tokens of wrap's own tool among them, whatever an agent makes of its name."""
+    return sum(tokens for name, tokens in declared.items() if "contextrender" in name)
 
 
 def used_by(call: Call, usage: Usage | None, sent: str) -> dict[str, Any]:
     """What is noted of a call: the field `used` of `render`, `sync` and `note_usage`."""
+    declared = declared_by(call)
     told: dict[str, Any] = {"messages": call.messages, "sent": sent, "tokens": []}
+    if declared:
+        told["declared"] = declared
     if usage is None:
         return told
     counts = (usage.fresh, usage.read, usage.written, usage.written_long, usage.output)
-    return {**told, "model": usage.model, "tokens": list(counts), "added": added_by(call)}
+    return {**told, "model": usage.model, "tokens": list(counts), "added": added_by(declared)}
 
 
 class UsageNotes:

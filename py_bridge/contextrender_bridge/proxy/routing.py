@@ -13,7 +13,7 @@ from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client.fitting import Fitted
 from contextrender_bridge.proxy.conversations import Call
 from contextrender_bridge.proxy.headers import Headers, first
-from contextrender_bridge.proxy.heard import added_by
+from contextrender_bridge.proxy.heard import added_by, declared_by
 
 COMPRESS = "/compress"
 RETRIEVE = "/retrieve/"
@@ -110,7 +110,7 @@ def report(call: Call, fit: Fitted) -> Headers:
                 own_header("tokens-before", tokens["before"]),
                 own_header("tokens-after", tokens["after"]),
             ]
-        if added := added_by(call):
+        if added := added_by(declared_by(call)):
             found.append(own_header("tokens-added", added))
     return found
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.call.record import SENT, Bill, CallRecord
+from engine.call.bill import Bill
+from engine.call.record import SENT, CallRecord
 from engine.call.settings import LIVE, RenderSettings
 from engine.call.totals import (
     Before,

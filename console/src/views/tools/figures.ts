@@ -1,14 +1,19 @@
 // Sums by tool over what is loaded of a session.
 import type { Result } from "../../session";
-import type { TurnView } from "../../types";
+import type { ToolView, TurnView } from "../../types";
 
-export const KEYS = ["name", "results", "tokens", "share", "largest", "used", "unused", "uses", "missed"] as const;
+export const KEYS = ["name", "results", "tokens", "share", "largest", "used", "unused", "uses", "declared", "missed"] as const;
 export type Key = (typeof KEYS)[number];
 export type Tool = { name: string } & Record<Exclude<Key, "name">, number>;
 
-/** `usedAt` has, by result, the turns that drew on it; turns that are not loaded are holes. */
-export function toolsOf(names: string[], results: Result[], usedAt: number[][], turns: TurnView[]): Tool[] {
-  const tools = names.map((name): Tool => ({ name, results: 0, tokens: 0, share: 0, largest: 0, used: 0, unused: 0, uses: 0, missed: 0 }));
+/** `usedAt` has, by result, the turns that drew on it; turns that are not loaded are holes. `told` has what declarations weigh. */
+export function toolsOf(names: string[], results: Result[], usedAt: number[][], turns: TurnView[], told: ToolView[]): Tool[] {
+  const weights = new Map(told.map((tool) => [tool.name, tool.declared]));
+  const more = [...weights.keys()].filter((name) => !names.includes(name));
+  const tools = [...names, ...more].map((name): Tool => {
+    const declared = weights.get(name) ?? 0;
+    return { name, results: 0, tokens: 0, share: 0, largest: 0, used: 0, unused: 0, uses: 0, declared, missed: 0 };
+  });
   let all = 0;
   for (const { number, tool, tokens } of results) {
     const sums = tools[tool];
@@ -28,7 +33,7 @@ export function toolsOf(names: string[], results: Result[], usedAt: number[][], 
       if (sums) sums.missed++;
     }
   }
-  return tools.filter((tool) => tool.results > 0).map((tool) => ({ ...tool, share: all ? tool.tokens / all : 0 }));
+  return tools.filter((tool) => tool.results > 0 || tool.declared > 0).map((tool) => ({ ...tool, share: all ? tool.tokens / all : 0 }));
 }
 
 export function orderBy(tools: Tool[], key: Key, down: boolean): Tool[] {
