@@ -141,4 +141,4 @@ def test_declarations_that_are_paid_for_and_never_called_are_told() -> None:
         "the declarations of its 2 tools are about 10,900 tokens of every request; "
         "1 was never called (10,000 tokens)"
     )
-    assert not declared_line(Declared.among(views[:1]))
+    assert not Declared.among(views[:1]).never_called

@@ -163,8 +163,8 @@ def _close(tally: Tally, known: Credentials, *, observing: bool, as_json: bool) 
         told = closing_json(tally.totals, declared, link)
         print(json.dumps(told), file=sys.stderr, flush=True)
         return
-    if told := declared_line(declared):
-        say(told)
+    if declared.never_called:
+        say(declared_line(declared))
     if sys.stderr.isatty():  # it signs in, once: for the person at the terminal, not for a log
         with suppress(ContextRenderError):  # where the service has gone
             link += f"#code={sign_in_code(known.url)}"

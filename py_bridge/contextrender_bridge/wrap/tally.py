@@ -151,9 +151,7 @@ class Declared:
 
 
 def declared_line(declared: Declared) -> str:
-    """What people pay for tools that they never use; empty where there is none."""
-    if not declared.never_called:
-        return ""
+    """What people pay for tools that they never use."""
     were = "was" if declared.never_called == 1 else "were"
     return (
         f"the declarations of its {declared.tools} tools are about {declared.tokens:,} tokens of "
