@@ -137,8 +137,14 @@ class SettingsByTurn:
         return known[-1] if known else self.rest
 
     def before(self, turn: int | None) -> RenderSettings:
-        """The settings of a call; without a turn, those that the next one has unless it says so."""
-        return self.rest if turn is None else self.at(turn)
+        """The settings of a call; without a turn, those that the next one has unless it says so.
+
+        A live agent's next call has those of its last one.
+        """
+        if turn is not None:
+            return self.at(turn)
+        last = self.changes[-1][1] if self.changes else self.rest
+        return last if last.live else self.rest
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
         """The same with something changed in all of them. Raises InvalidRequest."""

@@ -60,6 +60,7 @@ def impatient(service: Service, servers: Servers) -> Iterator[NewUser]:
         yield new_user
 
 
+@pytest.mark.slow
 def test_killed_right_after_each_reply_nothing_is_lost(service: Service, servers: Servers) -> None:
     alice = service.new_user()
     talk = Conversation(alice.api, "s")

@@ -63,6 +63,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
         made.opened.set()
 
 
+@pytest.mark.slow
 def test_others_go_on_while_forty_calls_wait(
     alice: User, bob: User, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,14 @@ def test_a_sessions_own_settings_hold_until_a_call_says_otherwise(api: Api) -> N
     assert (to_come["policy"], to_come["budget"]) == ("prune", 900)
 
 
+def test_a_live_agents_next_call_is_explained_as_its_last_one_was_made(api: Api) -> None:
+    made = {"budget": 1200, "policy": "contextrender_frozen", "live": True}
+    api("render", session="own", messages=RUN, **made)
+    api("sync", session="own", messages=[*RUN, assistant("Done.")])
+    to_come = api("explain", session="own")
+    assert (to_come["policy"], to_come["budget"]) == ("contextrender_frozen", 1200)
+
+
 BAD_SETTINGS: dict[str, tuple[Json, str]] = {
     "a budget of almost nothing": ({"budget": 63}, "budget must be at least 64"),
     "a negative budget": ({"budget": -1}, "budget must be at least 64"),

@@ -99,6 +99,7 @@ def test_with_a_working_set_lost_before_every_call(service: Service, day: Day) -
     assert a_days_work(day.policy, forgetful) == day.replies
 
 
+@pytest.mark.slow
 def test_with_another_process_taking_every_other_call(
     service: Service, servers: Servers, day: Day
 ) -> None:

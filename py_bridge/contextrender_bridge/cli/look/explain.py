@@ -16,8 +16,8 @@ from contextrender_bridge.cli.look.misses import room
 from contextrender_bridge.printing import add_json
 
 ROWS = 200
-WIDE = 100
-"""Columns from which there is room for s and U beside the reasons."""
+WIDE = 120
+"""Columns from which there is room for s, U and the score beside whole names and the reasons."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,14 +64,14 @@ def draw(view: Json, args: argparse.Namespace) -> RenderableType:
     )
     table = Table(box=None, header_style="dim", pad_edge=False)
     wide = Console().width >= WIDE
-    numbers = ("relevance", "usefulness", "score") if wide else ("score",)
-    for name in ("#", "tool", "age", "c", *("s", "U") * wide, "score", "tokens", "taken"):
+    numbers = ("relevance", "usefulness", "score") if wide else ()
+    for name in ("#", "tool", "age", "c", *("s", "U", "score") * wide, "tokens", "taken"):
         table.add_column(name, justify="left" if name == "tool" else "right", no_wrap=True)
     table.add_column("", ratio=1)
     for row in view["results"]:
         table.add_row(
             str(row["position"]),
-            plain(row["name"], longest=28 if wide else 16),
+            plain(row["name"]),
             str(row["age"]),
             f"{row['reuse']:.2f}",
             *(_number(row[name]) for name in numbers),

@@ -29,13 +29,13 @@ def draw(view: Json, session: str) -> RenderableType:
     )
     table = Table(box=None, header_style="dim", pad_edge=False)
     table.add_column("turn", justify="right", no_wrap=True)
-    table.add_column("result", ratio=2)
+    table.add_column("result", no_wrap=True)
     table.add_column("needed", ratio=2)
     table.add_column("why it was out", ratio=3)
     for miss in misses:
         table.add_row(
             str(miss["turn"]),
-            plain(f"#{miss['position']} {miss['name']}", longest=40),
+            plain(f"#{miss['position']} {miss['name']}"),
             plain(_needed(miss), "bold red"),
             plain(miss["reason"] + room(miss)),
         )
