@@ -35,6 +35,7 @@ test-all: test
 chaos: export CHAOS_ROUNDS ?= 200
 chaos: export FAILOVER_ROUNDS ?= 20
 chaos: export DAMAGED_EXAMPLES ?= 200
+chaos: export LONGEST_TEST_SECONDS ?= 7200
 chaos: .venv/ready
 	$(BIN)/python -m pytest -rs tests/server/test_chaos.py tests/server/watching/test_readiness.py \
 		tests/api/test_damaged.py tests/proxy/test_fail_open.py \
@@ -44,9 +45,10 @@ chaos: .venv/ready
 # MCP; what failed is kept in .hypothesis and tried first. HYPOTHESIS_SEED repeats a run.
 HYPOTHESIS_SEED := $(or $(HYPOTHESIS_SEED),$(shell date +%s))
 fuzz: export FUZZ_EXAMPLES ?= 500
+fuzz: export LONGEST_TEST_SECONDS ?= 7200
 fuzz: .venv/ready
 	@echo "HYPOTHESIS_SEED=$(HYPOTHESIS_SEED)"
-	$(BIN)/python -m pytest -rs --hypothesis-seed=$(HYPOTHESIS_SEED) $(GENERATED)
+	$(PYTEST) -rs --hypothesis-seed=$(HYPOTHESIS_SEED) $(GENERATED)
 
 # The tests with the lowest versions that the requirements allow, whatever the tests' own tools would
 # rather have: make test-lowest TESTS=tests/api
