@@ -1,58 +1,83 @@
-"""What a walker asks of its request beyond nodes and edges: rows as they are, commits, locks."""
+"""What a request is to its walker: the session it holds, its commits, its server.
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from itertools import accumulate, batched, groupby
-from typing import Any
+And hooks for jaclang 0.16.7's own `commit`, `del` and `report`: left alone they lose a failure,
+read what they need not, print contents.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from itertools import batched
+from types import TracebackType
+from typing import Any, Self
 from uuid import UUID
 
+from contextrender_bridge.base.errors import ContextRenderError, Damaged
+from jaclang.jac0core.archetype import Anchor, Archetype
+from jaclang.jac0core.osp_kernel import _current_scope, osp_report
+from jaclang.jac0core.runtime import hookimpl, plugin_manager
+
+from engine.history.working_set import Key, SessionState
 from graph.runtime.memory import CURRENT
-from graph.store import rows
+from graph.sessions.caches import WORKING_SET
+from graph.sessions.ids import caller_root, session_id
 from graph.store.writes import WIPED_AT_ONCE
 
+Tell = Callable[[object], None]
 
-def fetch_fields(ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
-    """The committed fields of the caller's nodes; ids that are unknown, or whose rows cannot be
-    read, are left out.
+REST_SECONDS = 0.002
+"""Threads share one interpreter: meanwhile the answer is passed on, which somebody waits for."""
 
-    Building no archetypes, it reads ten times faster than loading the nodes. What this request
-    changed is visible after `commit_now`; nodes that it has loaded are not read again.
+TELL: ContextVar[Tell | None] = ContextVar("tell", default=None)
+
+
+class Hold:
+    """The lock of the caller's session, and its `state`, which is kept in process afterwards.
+
+    A walk goes through many abilities, so no block can hold the lock: the request does, and gives
+    it back once it has written, or failed. A state that is ahead of the database is forgotten.
     """
-    memory = CURRENT.get()
-    assert memory.owner is not None
-    loaded = {id: row for id in ids if (row := memory.row(id)) is not None}
-    found = {id: rows.parse(row)[0] for id, row in loaded.items()}
-    others = [id for id in ids if id not in loaded] if loaded else ids
-    for id, _, _, data in memory.store.nodes(memory.owner, others):
-        with suppress(ValueError):
-            found[id] = rows.read(data)[1]
-    return found
 
+    def __init__(self, key: str) -> None:
+        """Waits for the session of that key."""
+        self.place: Key = (str(caller_root()), key)
+        self.state: SessionState | None = None
+        self._memory = CURRENT.get()
+        self._locks = ExitStack()
+        self._released = False
+        self._memory.held.enter_context(self)
+        # Whatever the request writes, it writes to the session that it read.
+        self._memory.fence(session_id(key))
 
-def in_slices(ids: Iterable[UUID], size: int) -> Iterator[list[UUID]]:
-    """Those of the caller's nodes that are there, in order, a slice about `size` stored bytes."""
-    memory, wanted = CURRENT.get(), list(ids)
-    assert memory.owner is not None
-    sizes = dict(memory.store.sizes(memory.owner, wanted))
-    there = [id for id in wanted if id in sizes]
-    ends = accumulate(sizes[id] for id in there)
-    for _, slice in groupby(zip(there, ends, strict=True), key=lambda one: one[1] // size):
-        yield [id for id, _ in slice]
+    def release(self) -> None:
+        """Give the session back already: nothing of it was changed."""
+        self.__exit__(None, None, None)
+        self._released = True
 
+    def __enter__(self) -> Self:
+        self._locks.enter_context(self._memory.locks.hold(*self.place))
+        return self
 
-def fetch_edges(nodes: Iterable[UUID], kind: type) -> list[tuple[UUID, UUID, dict[str, Any]]]:
-    """The committed edges of a type out of the caller's nodes: source, target, fields.
-
-    For many nodes 25 to 40 times faster than hopping from each. Raises ValueError for one that
-    cannot be read.
-    """
-    memory = CURRENT.get()
-    assert memory.owner is not None
-    stored = memory.store.edges_out(memory.owner, nodes, memory.number(kind))
-    return [
-        (source, target, {} if data is None else rows.read(data)[1])
-        for source, target, data in stored
-    ]
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._released:
+            return
+        with self._locks:
+            failed = failure is not None or not self._memory.wrote
+            doubtful = failure is not None and (
+                isinstance(failure, Damaged) or not isinstance(failure, ContextRenderError)
+            )
+            if self.state is None or (self.state.changed and failed) or doubtful:
+                WORKING_SET.drop(self.place)
+            elif failure is None:
+                self.state.changed = False
+                WORKING_SET.put(self.place, self.state)
 
 
 def commit_now() -> None:
@@ -87,3 +112,83 @@ def wipe(mark: UUID, ids: Iterable[UUID]) -> None:
 def hold_until_done(lock: Any) -> None:
     """Takes a lock that the current request gives back when it ends."""
     CURRENT.get().held.enter_context(lock)
+
+
+def answer_early(report: object) -> None:
+    """Answers the current request with this report, before its changes are on disk.
+
+    For callers that keep the whole history themselves: should the write fail, or the process die,
+    their next call says so (409) and brings what is missing.
+    """
+    tell = TELL.get()
+    if tell is not None:
+        tell(report)
+        time.sleep(REST_SECONDS)
+
+
+@dataclass(frozen=True)
+class Signer:
+    """Makes links of the caller's. `sign` gives the secret of one: of a session's key, the link's
+    name and when it ends (seconds since 1970). `generation` is that of the caller's tokens."""
+
+    generation: str
+    sign: Callable[[str, str, int], str]
+
+
+_SIGNER: ContextVar[Signer | None] = ContextVar("signer", default=None)
+
+
+def signer() -> Signer | None:
+    """The one of the current call; None where no server runs it."""
+    return _SIGNER.get()
+
+
+@contextmanager
+def signing(one: Signer) -> Iterator[None]:
+    """Walkers of the block ask this one."""
+    token = _SIGNER.set(one)
+    try:
+        yield
+    finally:
+        _SIGNER.reset(token)
+
+
+class Hooks:
+    """For walkers over our store; every other program keeps the runtime's own."""
+
+    @staticmethod
+    @hookimpl  # type: ignore[untyped-decorator]
+    def log_report(expr: object, custom: bool) -> bool | None:
+        """`report` without printing the value."""
+        if custom or _current_scope() is None:
+            return None
+        osp_report(expr)
+        return True
+
+    @staticmethod
+    @hookimpl  # type: ignore[untyped-decorator]
+    def commit(anchor: object) -> bool | None:
+        """`commit()` in a walker really commits."""
+        memory = CURRENT.get(None)
+        if memory is None:
+            return None
+        memory.flush()
+        return True
+
+    @staticmethod
+    @hookimpl  # type: ignore[untyped-decorator]
+    def destroy(objs: Any) -> bool | None:
+        """`del` without loading every edge of a node, and every node at its other end, first."""
+        memory = CURRENT.get(None)
+        if memory is None:
+            return None
+        for each in objs if isinstance(objs, list) else [objs]:
+            if isinstance(each, (Anchor, Archetype)):
+                memory.delete((each if isinstance(each, Anchor) else each.__jac__).id)
+        return True
+
+
+def register_hooks() -> None:
+    """With jaclang's plugin manager, once a process; again does nothing more."""
+    if not plugin_manager.is_registered(Hooks):
+        plugin_manager.register(Hooks, name="contextrender-runtime")

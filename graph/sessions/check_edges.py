@@ -1,16 +1,24 @@
 """A session's edges against what its nodes' numbers and texts say must be there, and its calls."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
+from engine.call.record import CallRecord
 from engine.call.totals import total_of
 from engine.history.branches import BranchInfo
 from engine.history.history import NO_CALL, History
 from engine.history.stored import append_stored
-from graph.sessions.calls import JOINS, call_places, changes, earlier_call_ids, fact_in
 from graph.sessions.check_nodes import NodeCheck
 from graph.sessions.findings import FOLLOW, Edge, Finding, Kind
-from graph.sessions.ids import branch_id, call_id, continuation_id
+from graph.sessions.ids import (
+    JOINS,
+    branch_id,
+    call_id,
+    changes,
+    continuation_id,
+    earlier_call_ids,
+)
 from graph.store import rows
 
 
@@ -122,12 +130,12 @@ class _EdgeCheck:
                 events = history.events_before(one["messages"])
                 self._noted.add(call_id(session, info.number, events))
         wanted: list[Edge] = []
-        for id, messages, again in call_places(session, info, history):
+        for id, messages, again in _call_places(session, info, history):
             self._calls[id] = f"the model call with {messages} messages of branch {info.number}"
             answered = not again and history.roles[messages : messages + 1] == ["assistant"]
             if answered:
                 self._answered.add(id)
-            fact = fact_in(found.get(id))
+            fact = _fact_in(found.get(id))
             if fact is None or messages == len(history) < info.messages:
                 continue
             self._judged[id] = f"what {self._calls[id]} tells"
@@ -140,7 +148,7 @@ class _EdgeCheck:
             earlier = earlier_call_ids(
                 session, nodes.known_branches, info.number, history, messages
             )
-            before = next((one for each in earlier if (one := fact_in(found.get(each)))), None)
+            before = next((one for each in earlier if (one := _fact_in(found.get(each)))), None)
             ends = {
                 history.results.event[result]: name
                 for name, results in changes(fact, before).items()
@@ -195,4 +203,23 @@ def _values(data: bytes | None) -> set[str] | None:
         fields: Mapping[str, list[str]] = rows.parse(rows.unpack(data or b""))[0]
         return set(fields["values"])
     except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _call_places(
+    session: UUID, info: BranchInfo, history: History
+) -> Iterator[tuple[UUID, int, bool]]:
+    """The ids that calls of a branch may have, how many messages each had, and whether the branch
+    had gone on already."""
+    for messages in range(info.fork_messages, len(history) + 1):
+        events = history.events_before(messages)
+        for again in (False, True):
+            yield call_id(session, info.number, events, again), messages, again
+
+
+def _fact_in(fields: Mapping[str, Any] | None) -> CallRecord | None:
+    """What a call's node tells; None where it does not."""
+    try:
+        return CallRecord.from_json(fields) if fields else None
+    except (KeyError, TypeError, ValueError):
         return None

@@ -1,12 +1,12 @@
 """What can be wrong with a store, and what of it `check --repair` puts right."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final, Literal
 from uuid import UUID
 
-from graph.sessions.calls import JOINS
+from graph.sessions.ids import JOINS
 from graph.store.base import Store
-from graph.store.quarantine import put_aside
 from graph.store.writes import Unit
 
 Kind = Literal["unreadable", "lost", "changed", "loose", "orphan"]
@@ -16,6 +16,12 @@ FOLLOW: Final = frozenset({"Reuse", *JOINS})
 """Edges that texts and numbers give: another one goes."""
 LEAD_BACK: Final = frozenset({"Owns", "HasBranch", "Begins"})
 """Edges by which what is lost at one end is rebuilt when it is next used."""
+
+ASIDE: Final = (
+    "INSERT INTO quarantine (id, owner, rev, kind, listed, data, error, quarantined_at) "
+    "SELECT ?, owner, rev, kind, listed, data, ?, ? FROM nodes WHERE owner = ? AND id = ? "
+    "ON CONFLICT (id) DO UPDATE SET data = excluded.data, error = excluded.error"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +61,11 @@ def repair(store: Store, finding: Finding) -> bool:
     if loose or follows:
         store.write(Unit(part=[(finding.owner, source, kind, target)]))
     return loose or follows
+
+
+def put_aside(store: Store, owner: UUID, id: UUID, error: str) -> None:
+    """Moves a node's row into quarantine; its edges stay."""
+    now = datetime.now(UTC).isoformat()
+    with store.transaction() as cursor:
+        store.run(cursor, ASIDE, [(str(id), error, now, owner, id)])
+        store.run(cursor, "DELETE FROM nodes WHERE owner = ? AND id = ?", [(owner, id)])

@@ -1,18 +1,29 @@
-"""Ids that follow from what they name: a node is found without a search, under its owner's root."""
+"""Ids that follow from what they name: a node is found without a search, under its owner's root.
+
+And which results a model call's edges must lead to, by what the calls tell.
+"""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
+from itertools import islice
 from operator import itemgetter
 from typing import Final
 from uuid import UUID, uuid5
 
+from engine.call.page import Standing
+from engine.call.record import CallRecord
 from engine.history.branches import ROOT, BranchInfo
+from engine.history.history import History
 
 FIRST: Final = itemgetter(0)
 CALLER: Final[ContextVar[UUID]] = ContextVar("caller")
 """The id of the root of the user for whom the current request runs."""
+LOOKED_BACK: Final = 3
+JOINS: Final = ("Waiting", "Answered", "Shows", "ShowsPart", "Drops")
+"""The types of a call's edges; only the first leads to it."""
+NOTHING: Final = Standing(frozenset(), frozenset())
 
 
 def caller_root() -> UUID:
@@ -95,10 +106,18 @@ def call_ids(
 
 
 def earlier_call_ids(
-    session: UUID, branches: Sequence[BranchInfo], branch: int, events: Sequence[int]
+    session: UUID, branches: Sequence[BranchInfo], branch: int, history: History, messages: int
 ) -> list[UUID]:
-    """The same; and of a rewritten past that goes on from a call which its parent's own answer
-    followed, too, that call's."""
+    """The ids of a line's last calls with fewer messages, the newest first: those before each
+    answer, and before what a user said instead; and of a rewritten past that goes on from a call
+    which its parent's own answer followed, too, that call's."""
+    roles, first_events = history.roles, history.first_events
+    spoken = (
+        first_events[position]
+        for position in range(min(messages, len(roles)) - 1, 0, -1)
+        if roles[position] in ("assistant", "user")
+    )
+    events = list(islice(spoken, LOOKED_BACK))
     found = []
     for owner, number in zip(owners(branches, branch, events), events, strict=True):
         found.append(call_id(session, owner, number))
@@ -126,3 +145,15 @@ def summary_shelf_id(session: UUID, way: str) -> UUID:
 def summary_id(session: UUID, way: str, digest: str) -> UUID:
     """The id of one way's summary of a transcript with that digest."""
     return uuid5(session, f"summary/{way}/{digest}")
+
+
+def changes(now: CallRecord, before: CallRecord | None) -> Mapping[str, set[int]]:
+    """The results that came into view with a call, in whole or in part, and those that left, by
+    the type of the edge that says so."""
+    then = Standing.noted(before) if before is not None else NOTHING
+    here = Standing.noted(now)
+    return {
+        "Shows": set(here.complete - then.complete),
+        "ShowsPart": set(here.replaced - then.replaced),
+        "Drops": set((then.complete | then.replaced) - (here.complete | here.replaced)),
+    }

@@ -17,7 +17,6 @@ from uuid import UUID
 from contextrender_bridge.base.spans import span
 
 from graph.store.kinds import Kinds
-from graph.store.queue import WriteQueue
 from graph.store.schema import VERSION
 from graph.store.writes import (
     BY_TARGET,
@@ -32,6 +31,7 @@ from graph.store.writes import (
     Raced,
     StoreUnavailable,
     Unit,
+    WriteQueue,
     cutting,
     wiping,
 )

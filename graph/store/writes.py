@@ -1,9 +1,11 @@
-"""What one request writes, as rows, and the statements for it; and why a store may refuse it.
+"""What one request writes, as rows, the statements for it and the queue; why a store may refuse it.
 
 Statements have `?` for values, the owner first.
 """
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
@@ -33,6 +35,8 @@ PART_IN = f"DELETE FROM edges {BY_TARGET} WHERE owner = ? AND target = ?"
 
 WIPED_AT_ONCE: Final = 2000
 """Nodes, or nodes whose edges go: what keeps others from writing for some 20 ms."""
+MOST_TOGETHER: Final = 64
+"""Units that the queue writes in one transaction."""
 
 End = tuple[UUID, UUID, int, UUID]
 """An edge: owner, source, kind, target. There is one of a kind between two nodes."""
@@ -86,3 +90,55 @@ def wiping(owner: UUID, ids: Sequence[UUID]) -> Iterator[tuple[str, Sequence[obj
     among = f"owner = ? AND id IN ({','.join('?' * len(ids))})"
     yield f"DELETE FROM nodes WHERE {among}", (owner, *ids)
     yield f"DELETE FROM quarantine WHERE {among}", (owner, *map(str, ids))
+
+
+@dataclass(slots=True)
+class _Job:
+    unit: Unit
+    done: bool = False
+    failure: BaseException | None = None
+
+
+class WriteQueue:
+    """One a process, first come first served: whoever comes while nothing is being written writes
+    at once, in its own thread. What arrives meanwhile waits, and the next to go takes all of it
+    along: one transaction and one sync for many.
+    """
+
+    def __init__(self, write_all: Callable[[Sequence[Unit]], list[Exception | None]]) -> None:
+        """`write_all` gives an error, or None, for each unit."""
+        self._write_all = write_all
+        self._guard = threading.Lock()
+        self._turn = threading.Lock()
+        self._waiting: list[_Job] = []
+
+    def write(self, unit: Unit) -> None:
+        """Returns once it is written. Raises what writing it raised."""
+        job = _Job(unit)
+        with self._guard:
+            self._waiting.append(job)
+        while not job.done:
+            with self._turn:
+                if not job.done:
+                    self._write_some()
+        if job.failure is not None:
+            raise job.failure
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Nobody of this process writes during the block: whoever comes waits here, and not, by
+        ever longer sleeps, for the database's own lock."""
+        with self._turn:
+            yield
+
+    def _write_some(self) -> None:
+        with self._guard:
+            jobs = self._waiting[:MOST_TOGETHER]
+            del self._waiting[:MOST_TOGETHER]
+        try:
+            failures: Sequence[BaseException | None] = self._write_all([job.unit for job in jobs])
+        except BaseException as failure:
+            failures = [failure] * len(jobs)
+        for job, outcome in zip(jobs, failures, strict=True):
+            job.failure = outcome
+            job.done = True

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from graph.runtime.archetypes import unreadable
 from graph.sessions.caches import WORKING_SET
-from graph.sessions.calls import JOINS
 from graph.sessions.check import check_owner
 from graph.sessions.findings import Finding, repair
+from graph.sessions.ids import JOINS
 from graph.store import rows
 from graph.store.base import Store
 from graph.store.opening import open_store

@@ -44,7 +44,7 @@ from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.server.watching.metrics import Metrics
 from contextrender_bridge.server.watching.readiness import Readiness, WatchingRoutes
 from engine.models.answers import Answers, Waiting
-from graph.runtime.host import Tell, signing
+from graph.runtime.request import Tell, signing
 
 SMALL_BYTES: Final = 65_536
 """A call of an agent brings what is new, which is less; strangers may send as much for nothing."""

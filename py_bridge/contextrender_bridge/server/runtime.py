@@ -26,10 +26,9 @@ from contextrender_bridge.base.spans import span
 from contextrender_bridge.own_packages import import_entry
 from contextrender_bridge.server.http.replies import encode
 from engine.models.answers import ANSWERS, Answers, Waiting
-from graph.runtime import hooks
 from graph.runtime.archetypes import unreadable
-from graph.runtime.host import TELL, Tell
 from graph.runtime.memory import SYSTEM_ROOT, RequestMemory, at_work
+from graph.runtime.request import TELL, Tell, register_hooks
 from graph.sessions.check import check_session
 from graph.sessions.ids import session_id_of
 from graph.sessions.locks import SessionLocks
@@ -52,7 +51,7 @@ def load_app(app: Path) -> dict[str, type]:
     set_config(JacConfig.load(app / "jac.toml"))
     reset_scale_config()
     get_scale_config(app)
-    hooks.register()
+    register_hooks()
     return {
         walker.__name__: walker
         for walker in vars(_entry(app)).values()

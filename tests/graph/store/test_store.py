@@ -7,9 +7,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from graph.runtime.jac_db import OperatorMemory
+from graph.sessions.findings import put_aside
 from graph.store import rows
 from graph.store.base import OtherLayout, Store
-from graph.store.quarantine import put_aside
 from graph.store.writes import Raced, Unit
 
 OWNER, STRANGER = uuid4(), uuid4()

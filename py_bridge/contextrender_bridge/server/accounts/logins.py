@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from graph.runtime.host import Tell
+from graph.runtime.request import Tell
 
 MOST = 10
 SECONDS = 300.0

@@ -31,8 +31,8 @@ from contextrender_bridge.server.accounts.tokens import (
 )
 from contextrender_bridge.server.runtime import Runtime
 
-from graph.runtime.host import Signer
 from graph.runtime.identities import Identities, NameTaken
+from graph.runtime.request import Signer
 from graph.sessions.ids import link_id, session_id_of
 
 LOCAL_USER = "local"

@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from graph.runtime.host import Tell
+from graph.runtime.request import Tell
 from graph.store.writes import StoreUnavailable
 
 
