@@ -7,8 +7,8 @@ from contextrender_bridge.base.model_table import window_of
 from contextrender_bridge.base.wire import Json
 
 from engine.call.render_call import assemble, render_call
+from engine.history.growing import Vectors, VectorTable
 from engine.history.history import History
-from engine.history.vectors import Vectors, VectorTable
 from engine.lookback.pausing import pause
 from engine.models.embeddings import Embedder, RememberingEmbedder
 from engine.models.summaries import SummariesInMemory, SummaryStore, summaries_for

@@ -9,8 +9,7 @@ from itertools import accumulate
 from math import fsum
 from typing import Final
 
-from engine.call.page import Standing
-from engine.call.rebuilt import Rebuilt
+from engine.call.page import Rebuilt, Standing
 from engine.call.render_call import Rendered
 from engine.history.history import NO_CALL
 

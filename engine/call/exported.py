@@ -10,7 +10,7 @@ from contextrender_bridge.base.errors import InvalidRequest
 from engine.call.bill import NO_BILL
 from engine.call.record import SENT, Caller, CallRecord
 from engine.call.settings import RenderSettings
-from engine.history.branches import ROOT
+from engine.history.sessions import ROOT
 from engine.text.transcript import Json, check_messages
 
 KNOWN: Final = frozenset(

@@ -6,18 +6,16 @@ from itertools import pairwise
 
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
 
+from engine.history.growing import Vectors, encode_vector
 from engine.history.history import History
-from engine.history.tracking import Originals
-from engine.history.vectors import Vectors, encode_vector
+from engine.history.tracking import Originals, TextOf
 from engine.models.embeddings import Embedder
 from engine.models.summaries import Summaries
-from engine.parameters import Parameters
-from engine.pins import NO_PINS, Pins
+from engine.parameters import NO_PINS, Parameters, Pins
 from engine.plan.cut_calls import with_arguments
 from engine.plan.moment import present
 from engine.plan.plan import Plan, Shown, shown_items
-from engine.plan.relevance import Relevance
-from engine.plan.retained import TextOf
+from engine.plan.ranking import Relevance
 from engine.plan.sizing import START, limits_of
 from engine.plan.view import View, everything
 from engine.policies import plan_for, policy_named, sizes_itself

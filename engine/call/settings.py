@@ -8,8 +8,7 @@ from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.base.setting_kinds import LIVE_POLICY
 
 from engine.history.frozen import frozen_key
-from engine.parameters import AUTO, Parameters, budget_name, check_budget
-from engine.pins import NAMES, NO_PINS, Pins
+from engine.parameters import AUTO, NAMES, NO_PINS, Parameters, Pins, budget_name, check_budget
 from engine.plan.sizing import limits_of
 from engine.policies import DEFAULT_POLICY, policy_named
 

@@ -1,122 +1,37 @@
-"""A history as it was after some of its messages, taken from the whole one without its texts.
+"""A history and its tracking as they were after some of the messages, taken from the whole.
 
-Tracing anew what a thousand results hold takes a second; here it is cut off arrays.
+Reading anew what thousands of results hold takes seconds; here it is cut off arrays, and only what
+changes later is noted.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable
-from math import fsum
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.history.growing import Growing
 from engine.history.history import History, Results
-from engine.history.reuse import ReuseIndex, Use
+from engine.history.reuse import RememberingReuse
+from engine.history.tracking import (
+    MOST_CHARACTERS,
+    Originals,
+    Tracking,
+    words_in_turn,
+)
+from engine.history.words import words_of
+from engine.text.tokens import TokenCounter, content_text
+from engine.text.transcript import Json
+from engine.text.values import Ids
 
-Ints = NDArray[np.integer[Any]]
-
-
-class RememberingReuse(ReuseIndex):
-    """An index that remembers which values each result holds, and so how it was earlier."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._held, self._held_until = Growing(np.int32), Growing()
-        self._matched, self._drawn_on = Growing(np.int32), Growing(np.int32)
-        self._matched_until = Growing()
-
-    @property
-    def nbytes(self) -> int:
-        """A close estimate of the memory held, in bytes."""
-        return super().nbytes + Growing.bytes_in(self)
-
-    def observe_result(self, text: str) -> set[str]:
-        """Adds the next tool result."""
-        values = super().observe_result(text)
-        self._held.extend([self._ids[value] for value in values])
-        self._held_until.append(len(self._held))
-        return values
-
-    def until(self, events: int, results: int) -> "EarlierReuse":
-        """The index as it was after so many events and results."""
-        self._note_matches()
-        held = int(self._held_until.values[results - 1]) if results else 0
-        uses = bisect_left(self.uses, events, key=lambda use: use.operation)
-        matched = int(self._matched_until.values[uses - 1]) if uses else 0
-        return EarlierReuse(
-            self.uses[:uses],
-            self._ids,
-            np.bincount(self._held.values[:held], minlength=len(self._first)),
-            self._matched.values[:matched],
-            self._drawn_on.values[:matched],
-            results,
-        )
-
-    def _note_matches(self) -> None:
-        """Notes the values of what was used since it was asked last."""
-        for use in self.uses[len(self._matched_until) :]:
-            self._matched.extend([self._ids[value] for value in use.values])
-            self._drawn_on.extend([use.result] * len(use.values))
-            self._matched_until.append(len(self._matched))
+if TYPE_CHECKING:
+    from engine.history.history import History
 
 
-class EarlierReuse(ReuseIndex):
-    """How an index was earlier, for reading alone.
-
-    `holders` are by value, `matched` and `drawn_on` the value and result of each match so far.
-    """
-
-    def __init__(
-        self,
-        uses: list[Use],
-        ids: dict[str, int],
-        holders: Ints,
-        matched: Ints,
-        drawn_on: Ints,
-        results: int,
-    ) -> None:
-        super().__init__()
-        self.uses, self._ids = uses, ids
-        self._held_by, self._matched, self._drawn_on = holders, matched, drawn_on
-        self._results = results
-        self._known_scores: list[float] | None = None
-
-    def __len__(self) -> int:
-        return self._results
-
-    def scores(self) -> list[float]:
-        """c of every result, exactly rounded: as `ReuseIndex.scores` gives it."""
-        if self._known_scores is None:
-            self._known_scores = self._summed()
-        return self._known_scores
-
-    def _summed(self) -> list[float]:
-        scores = [0.0] * self._results
-        if not len(self._matched):
-            return scores
-        many = len(self._held_by)
-        pairs, times = np.unique(
-            self._drawn_on.astype(np.int64) * many + self._matched, return_counts=True
-        )
-        results, values = np.divmod(pairs, many)
-        matches = np.bincount(values, times, many)
-        shares = (matches[values] / self._held_by[values]).tolist()
-        drawn_on, first = np.unique(results, return_index=True)
-        ends = [*first[1:].tolist(), len(shares)]
-        for result, start, end in zip(drawn_on.tolist(), first.tolist(), ends, strict=True):
-            scores[result] = shares[start] if end == start + 1 else fsum(shares[start:end])
-        return scores
-
-    def holders(self, values: Iterable[str]) -> dict[str, int]:
-        """n of each value: how many of the results so far contain it."""
-        numbers = {value: self._ids[value] for value in values if value in self._ids}
-        return {value: int(self._held_by[number]) for value, number in numbers.items()}
-
-    def used_values(self, result: int) -> list[str]:
-        """The values of a result that operations had matched."""
-        return sorted({value for use in self.uses if use.result == result for value in use.values})
+_NEVER: Final = 2**30
+_BY_RESULT: Final = ("introduced", "answered")
+_BY_SEGMENT: Final = ("segment_end", "segment_tokens", "segment_result")
 
 
 def earlier_history(whole: History, messages: int) -> History:
@@ -142,14 +57,115 @@ def earlier_history(whole: History, messages: int) -> History:
     past.total_tokens = past.totals[-1] if messages else 0
     past.leading_system = min(whole.leading_system, messages)
     past.first_user = whole.first_user if whole.first_user < messages else -1
-    past.last_user = _last(past.roles, "user")
-    past.last_assistant = _last(past.roles, "assistant")
+    past.last_user = _last(past.roles, messages, "user")
+    past.last_assistant = _last(past.roles, messages, "assistant")
     past.names = whole.names
     past.followed = whole.followed
     past._result_at = {message: number for number, message in enumerate(past.results.message)}
     return past
 
 
-def _last(roles: list[str], role: str) -> int:
+class RememberingTracking(Tracking):
+    """Tracking that remembers how it was after each of its messages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._position = 0
+        self._results_at: list[int] = []
+        self._tokens_at, self._events_at = Growing(), Growing()
+        self._used_at = Growing(np.int32)
+        self._own_turn = Growing()
+        self._said_at, self._said, self._said_turn = Growing(), Growing(np.int32), Growing()
+
+    def at(
+        self, history: "History", messages: int, originals: Originals, counter: TokenCounter
+    ) -> Tracking:
+        """Tracking of the first `messages` messages of a history, the one followed or an earlier
+        one of it; for reading alone, until the next call."""
+        self.catch_up(history, messages, originals, counter)
+        return self if self.messages == messages else self._before(history, messages, originals)
+
+    def _before(self, history: "History", messages: int, originals: Originals) -> Tracking:
+        then = Tracking()
+        then.messages = messages
+        results = bisect_left(self._results_at, messages)
+        segments = int(self.first_segment.values[results])
+        tokens, events = (
+            int(counts.values[messages - 1]) if messages else 0
+            for counts in (self._tokens_at, self._events_at)
+        )
+        for name in _BY_RESULT:
+            setattr(then, name, getattr(self, name).first(results))
+        for name in _BY_SEGMENT:
+            setattr(then, name, getattr(self, name).first(segments))
+        then.first_segment = self.first_segment.first(results + 1)
+        then.segment_ids_at = self.segment_ids_at.first(segments + 1)
+        then.segment_ids = self.segment_ids.first(int(self.segment_ids_at.values[segments]))
+        then.words = self.words.first(results, segments)
+        then.kinds = self.kinds.first(tokens)
+        then._ids, then._remembered = self._ids, self._remembered
+        then._owner = self._owner.first(tokens)
+        then._event_ids_at = self._event_ids_at.first(events + 1)
+        then._event_ids = self._event_ids.first(int(self._event_ids_at.values[events]))
+        then.used = _growing(self._used_at.values[:tokens] < messages)
+        then.uses, then.last_use = self._uses_before(messages, results)
+        then.task, then.question, then.latest = _words(history, messages, originals)
+        return then
+
+    def _uses_before(self, messages: int, results: int) -> tuple[Growing, Growing]:
+        said = int(np.searchsorted(self._said_at.values, messages))
+        of = self._said.values[:said]
+        last = self._own_turn.values[:results].copy()
+        last[of] = self._said_turn.values[:said]  # of several the last one stays: the latest
+        return _growing(np.bincount(of, minlength=results)), _growing(last)
+
+    def _add(self, history: "History", position: int, message: Json, counter: TokenCounter) -> None:
+        self._position = position
+        if history.roles[position] == "tool":
+            self._results_at.append(position)
+            self._own_turn.append(history.turn_of(history.result_at(position)))
+        super()._add(history, position, message, counter)
+        self._used_at.extend([_NEVER] * (self.tokens - len(self._used_at)))
+        self._tokens_at.append(self.tokens)
+        self._events_at.append(self.events)
+
+    def _note_use(self, ids: Ids) -> None:
+        fresh = ids[~self.used.values[ids]]
+        super()._note_use(ids)
+        self._used_at.values[fresh] = self._position
+
+    def _note_turn(self, result: int, turn: int) -> None:
+        super()._note_turn(result, turn)
+        self._said_at.append(self._position)
+        self._said.append(result)
+        self._said_turn.append(turn)
+
+
+def _words(
+    history: "History", messages: int, originals: Originals
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Words of the task, the latest question and the latest turn, as `Tracking` has them."""
+    user, assistant = (_last(history.roles, messages, role) for role in ("user", "assistant"))
+    task = words_of(_text(history.first_user, originals)) if user >= 0 else ()
+    question = words_of(_text(user, originals)) if user >= 0 else ()
+    if assistant < 0:
+        return task, question, ()
+    (said,) = originals(assistant, assistant + 1)
+    text = content_text(said.get("content"))[:MOST_CHARACTERS]
+    return task, question, words_in_turn(text, said.get("tool_calls") or ())
+
+
+def _text(position: int, originals: Originals) -> str:
+    (message,) = originals(position, position + 1)
+    return content_text(message.get("content"))[:MOST_CHARACTERS]
+
+
+def _last(roles: Sequence[str], messages: int, role: str) -> int:
     """The position of the last message of a role, or -1."""
-    return next((m for m in range(len(roles) - 1, -1, -1) if roles[m] == role), -1)
+    return next((p for p in range(messages - 1, -1, -1) if roles[p] == role), -1)
+
+
+def _growing(values: NDArray[np.generic]) -> Growing:
+    found = Growing(values.dtype)
+    found.extend(values)
+    return found

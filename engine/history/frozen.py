@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final, Self
 
-from engine.parameters import Parameters
-from engine.pins import NO_PINS, Pins
+from engine.parameters import NO_PINS, Parameters, Pins
 from engine.text.runs import packed
 
 

@@ -9,15 +9,17 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from sys import intern
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from engine.history.frozen import FrozenTrail
+from engine.history.growing import VectorTable
 from engine.history.reuse import ReuseIndex
 from engine.history.tracking import Originals, Tracking
-from engine.history.tracking_then import RememberingTracking
-from engine.history.vectors import VectorTable
 from engine.text.tokens import TokenCounter
 from engine.text.transcript import Event, Json, digest_after, operation_text, split
+
+if TYPE_CHECKING:
+    from engine.history.earlier import RememberingTracking
 
 NO_CALL = -1
 

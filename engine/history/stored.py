@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, cast
 
+from engine.history.growing import decode_vector
 from engine.history.history import History
 from engine.history.reuse import Use
-from engine.history.vectors import decode_vector
 from engine.text.transcript import (
     Event,
     Json,

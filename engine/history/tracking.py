@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.history.bm25 import WordIndex, words_of
 from engine.history.growing import Growing
-from engine.history.kinds import Kinds
-from engine.text.segments import segments_of
+from engine.history.words import Kinds, WordIndex, words_of
+from engine.text.excerpt import segments_of
 from engine.text.tokens import TokenCounter, call_parts, content_text
 from engine.text.transcript import Json, call_text
 from engine.text.values import Ids, held_in, numbered, tracked_runs, tracked_tokens
@@ -23,6 +22,9 @@ if TYPE_CHECKING:
 
 Originals = Callable[[int, int], Sequence[Json]]
 """Reads the original messages from one position up to another."""
+
+TextOf = Callable[[int], str]
+"""Reads a message's text."""
 
 
 MOST_CHARACTERS: Final = 1_000_000

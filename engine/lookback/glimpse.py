@@ -141,7 +141,7 @@ def _kept_texts(
 ) -> tuple[set[int], frozenset[int]]:
     """The texts in view, as many of the newest as `record` has room for; those beside the budget.
 
-    Whole oldest turns leave first (`engine/plan/retained.py`).
+    Whole oldest turns leave first (`engine/plan/plan.py`).
     """
     heads = [message[0] for message in messages]
     users = [head["position"] for head in heads if kind_of(head) == "user"]

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from engine.lookback.pausing import pause
-from engine.text.text_cache import TextCache
 from engine.text.tokens import call_parts, content_text
-from engine.text.values import extract_words
+from engine.text.values import TextCache, extract_words
 
 AGE_BINS: Final = (("<=3", 3), ("4-10", 10), ("11-25", 25), (">25", None))
 """Label and greatest age of each bin, in turns."""

@@ -16,12 +16,11 @@ from typing import Final
 from engine.call.record import CallRecord
 from engine.call.render_call import Compact, Rendered, render_call
 from engine.call.settings import RenderSettings, SettingsByTurn
-from engine.history.earlier import RememberingReuse, earlier_history
+from engine.history.earlier import RememberingTracking, earlier_history
 from engine.history.frozen import FrozenTrail
 from engine.history.history import NO_CALL, History
-from engine.history.reuse import Use
+from engine.history.reuse import RememberingReuse, Use
 from engine.history.stored import Drawn, Fields, append_stored
-from engine.history.tracking_then import RememberingTracking
 from engine.lookback.measures import RecallTrace
 from engine.lookback.pausing import pause
 from engine.models.embeddings import Embedder, RememberingEmbedder

@@ -15,8 +15,8 @@ from engine.lookback.stays import Stays
 from engine.lookback.steps import STEP_BYTES, Step, Steps, step_of
 from engine.models.embeddings import Embedder
 from engine.models.summaries import MODEL_POLICIES
-from engine.plan.chosen_plan import IN_PART
 from engine.policies import POLICIES, sizes_itself, tracks_texts
+from engine.policies.by_density import IN_PART
 from engine.text.runs import numbers_in
 from engine.text.tokens import TokenCounter
 

@@ -86,7 +86,7 @@ class Kept:
 def kept_texts(past: Past, messages: int, record: CallRecord) -> Kept | None:
     """The texts that a call showed; None if some were cut short.
 
-    Whole oldest turns leave first (`engine/plan/retained.py`), so their tokens tell which.
+    Whole oldest turns leave first (`engine/plan/plan.py`), so their tokens tell which.
     """
     whole, totals = past.whole, past.text_totals
     always = frozenset([*range(whole.leading_system), whole.first_user, past.user_before(messages)])

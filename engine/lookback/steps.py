@@ -16,7 +16,7 @@ from engine.lookback.misses import Lack, lacks_of
 from engine.lookback.past import Past
 from engine.lookback.pausing import pause
 from engine.plan.plan import Shown
-from engine.plan.relevance import RESULT_CHARACTERS
+from engine.plan.ranking import RESULT_CHARACTERS
 from engine.text.runs import runs
 
 MOST_TRAILS = 3

@@ -1,14 +1,22 @@
-"""Text embeddings behind one small interface: what relevance and redundancy are measured on."""
+"""Text embeddings behind one small interface: what relevance and redundancy are measured on.
 
+The offline embedder is WordLlama's token vectors, shipped inside its wheel.
+"""
+
+import importlib
+import importlib.util
+import logging
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
+from contextrender_bridge.base.settings import set_for_library
 
-from engine.history.vectors import Vectors
+from engine.history.growing import Vectors, unit
 from engine.models.litellm_embedder import LiteLLMEmbedder
-from engine.models.wordllama_embedder import WordLlamaEmbedder
+from engine.text.tokens import well_formed
 
 
 class Embedder(Protocol):
@@ -95,3 +103,69 @@ class RememberingEmbedder:
             self._known.update(zip(fresh, made, strict=True))
             self._bytes += made.nbytes + sum(map(len, fresh))
         return np.stack([self._known[text] for text in texts])
+
+
+DIMENSION: Final = 256
+_CHUNK_TOKENS: Final = 4096
+_BATCH_TEXTS: Final = 64
+"""Texts tokenized at once: the tokens of a few thousand would take hundreds of megabytes."""
+
+
+class WordLlamaEmbedder:
+    """Mean of a text's token vectors, scaled to unit length; needs no network and no model call.
+
+    Loads on first use and is safe to share between threads. Each text is pooled by itself, so its
+    vector has the same bits alone and in any batch.
+    """
+
+    name: Final = "wordllama"
+
+    def __init__(self) -> None:
+        """Does nothing yet: the weights load at the first `embed`."""
+        self._lock = threading.Lock()
+        self._model: Any = None
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Unit rows, shape (n, 256); a zero row for a text without tokens.
+
+        Raises ImportError when wordllama is not installed.
+        """
+        model = self._loaded()
+        rows = np.zeros((len(texts), DIMENSION), dtype=np.float32)
+        for start in range(0, len(texts), _BATCH_TEXTS):
+            some = [well_formed(text) for text in texts[start : start + _BATCH_TEXTS]]
+            encodings = model.tokenizer.encode_batch_fast(some, add_special_tokens=False)
+            for row, encoding in zip(rows[start:], encodings, strict=False):
+                row[:] = unit(_sum(model.embedding, np.asarray(encoding.ids, dtype=np.int64)))
+        return rows
+
+    def _loaded(self) -> Any:
+        with self._lock:
+            if self._model is None:
+                self._model = _load()
+            return self._model
+
+
+def _sum(table: Vectors, ids: np.ndarray[Any, np.dtype[np.int64]]) -> Vectors:
+    total = np.zeros(table.shape[1], dtype=np.float32)
+    for start in range(0, len(ids), _CHUNK_TOKENS):
+        total += table[ids[start : start + _CHUNK_TOKENS]].sum(axis=0)
+    return total
+
+
+def _load() -> Any:
+    # Handing single texts to a pool of threads gains nothing, and waits when the machine is busy.
+    set_for_library("TOKENIZERS_PARALLELISM", "false")
+    spec = importlib.util.find_spec("wordllama")
+    if spec is None or spec.origin is None:
+        raise ImportError("wordllama is not installed: install it or choose another embedder")
+    root, silence = logging.getLogger(), logging.NullHandler()
+    root.addHandler(silence)  # wordllama's import sets up root logging where there is none
+    try:
+        wordllama = importlib.import_module("wordllama")
+    finally:
+        root.removeHandler(silence)
+    folder = Path(spec.origin).parent
+    model = wordllama.WordLlama.load(cache_dir=folder, dim=DIMENSION, disable_download=True)
+    model.tokenizer.no_padding()
+    return model

@@ -10,9 +10,8 @@ import numpy as np
 from contextrender_bridge.base.errors import ContextRenderError
 from contextrender_bridge.base.spans import span
 
-from engine.history.vectors import Vectors, unit
-from engine.models.answers import Answer, answer_of
-from engine.models.providers import input_limit, litellm
+from engine.history.growing import Vectors, unit
+from engine.models.providers import Answer, answer_of, input_limit, litellm
 from engine.text.tokens import counter_for, well_formed
 
 

@@ -1,18 +1,27 @@
-"""LiteLLM, imported late, offline and quiet: importing it takes over a second.
+"""Models: LiteLLM, what providers answer, and the modules in which a model writes texts.
 
-Import this module before anything that imports LiteLLM itself: it turns the price map's fetch off.
+LiteLLM is imported late, offline and quiet, as that takes over a second. Import this module before
+anything that imports LiteLLM itself: it turns the price map's fetch off.
+
+A request has a session and a thread to itself, and a provider may take a minute. So a request that
+needs an answer ends by raising `Waiting`; who started it gets the answer elsewhere and starts it
+again, and then the answer is there. Where nobody has set out `Answers`, providers are asked on the
+spot.
 """
 
 import importlib
 import logging
 import threading
+from collections.abc import Callable, Hashable
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
-from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.errors import CommandError, ContextRenderError
 from contextrender_bridge.base.installing import how_to_install
 from contextrender_bridge.base.settings import set_for_library
-from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.base.usage import NOTHING_USED, Usage
 
 set_for_library("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
@@ -67,3 +76,134 @@ def usage_of(response: Any) -> Usage:
         fresh=int(usage.get("prompt_tokens") or 0),
         output=int(usage.get("completion_tokens") or 0),
     )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a provider was found to say, or why it said nothing."""
+
+    value: Any = None
+    failure: Exception | None = None
+    takers: list[object] = field(default_factory=list, compare=False, repr=False)
+
+    def is_paid_by(self, request: object) -> bool:
+        """Whether this request is the first of those that take it: its tokens are told to that one
+        alone, however often it asks."""
+        self.takers.append(request)
+        return self.takers[0] is request
+
+    def get(self) -> Any:
+        """The value. Raises the failure."""
+        if self.failure is not None:
+            raise self.failure
+        return self.value
+
+
+class Waiting(BaseException):
+    """A request cannot go on without the answer to `ask`, which equal `key`s share.
+
+    No Exception: nothing on the way may take it for a failure.
+    """
+
+    def __init__(self, key: Hashable, ask: Callable[[], Any]) -> None:
+        """`ask` gives the answer, or raises what asking the provider raises."""
+        super().__init__("an answer is waited for")
+        self.key = key
+        self._ask = ask
+
+    def answer(self) -> Answer:
+        """Waits for it."""
+        try:
+            return Answer(self._ask())
+        except Exception as failure:
+            return Answer(failure=failure)
+
+
+class Answers:
+    """Those that came for one request; `used`: since that was last set, one was made use of."""
+
+    def __init__(self) -> None:
+        self.used = False
+        self._come: dict[Hashable, Answer] = {}
+
+    def put(self, waiting: Waiting, answer: Answer) -> None:
+        """What is waited for has come."""
+        self._come[waiting.key] = answer
+
+    def take(self, key: Hashable) -> Answer | None:
+        """The answer of that key, if it has come."""
+        answer = self._come.get(key)
+        self.used = self.used or answer is not None
+        return answer
+
+
+ANSWERS: ContextVar[Answers | None] = ContextVar("answers", default=None)
+
+
+def answer_of[T](
+    key: Hashable,
+    ask: Callable[[], T],
+    *,
+    quick: bool = False,
+    free: Callable[[Answer], Answer] = lambda answer: answer,
+) -> T:
+    """What `ask` gives or raises. Raises Waiting where somebody else is to wait for it.
+
+    `quick`: it will not take long this time. `free` is what an answer is to a request that another
+    one pays for.
+    """
+    answers = ANSWERS.get()
+    if answers is None:
+        return ask()
+    if (come := answers.take(key)) is not None:
+        found: T = (come if come.is_paid_by(answers) else free(come)).get()
+        return found
+    if quick:
+        return ask()
+    raise Waiting(key, ask)
+
+
+WRITERS: Final = ("compaction", "summary_writer")
+
+
+def writer(name: str) -> Any:
+    """One of them. Raises ImportError where byLLM is not installed."""
+    importlib.import_module("jaclang")
+    return importlib.import_module(f".{name}", __package__)
+
+
+def load_writers() -> None:
+    """All of them, before a request needs one."""
+    for name in WRITERS:
+        writer(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What a model made of a result: a text, or why there is none, and the tokens it took."""
+
+    used: Usage
+    text: str = ""
+    failure: str = ""
+
+
+def compacted(model: str, content: str, question: str, limit: int) -> Compacted:
+    """`content` for `question`, at most `limit` tokens as `model` counts them."""
+    key = ("compaction", model, content, question, limit)
+    return answer_of(key, lambda: _asked(model, content, question, limit), free=_free)
+
+
+def _free(answer: Answer) -> Answer:
+    if answer.failure is not None:
+        return answer
+    return Answer(replace(answer.value, used=NOTHING_USED))
+
+
+def _asked(model: str, content: str, question: str, limit: int) -> Compacted:
+    compact_result = writer("compaction").compact_result
+    spent = [NOTHING_USED]
+    try:
+        text = compact_result(model, content, question, limit, spend=spent.append)
+    except ContextRenderError as failure:
+        return Compacted(spent[-1], failure=failure.message)
+    return Compacted(spent[-1], text)

@@ -15,8 +15,7 @@ from contextrender_bridge.base.errors import ContextRenderError, InvalidRequest
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
 
 from engine.history.history import History
-from engine.models.answers import Answer, answer_of
-from engine.models.writers import writer
+from engine.models.providers import Answer, answer_of, writer
 from engine.text.tokens import call_parts, content_text, well_formed
 from engine.text.transcript import Json
 

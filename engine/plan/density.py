@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from engine.history.tracking import Tracking
-from engine.plan.greedy import Floats
 from engine.plan.moment import Ints, Moment
+from engine.plan.ranking import Floats
 
 LEAST_COST: Final = 30
 

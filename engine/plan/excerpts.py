@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from engine.plan.choice import Choice
 from engine.plan.density import Density
-from engine.plan.greedy import Floats
 from engine.plan.marking import GAP, mark_tokens
 from engine.plan.moment import Ints
+from engine.plan.ranking import Floats
 from engine.plan.text_cap import gone_from
 from engine.text.tokens import MESSAGE_OVERHEAD
 

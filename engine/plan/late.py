@@ -13,10 +13,9 @@ from engine.history.frozen import Frozen
 from engine.plan.appending import first_new, shown_before
 from engine.plan.choice import Choice
 from engine.plan.density import Density, worth_of
-from engine.plan.greedy import Floats
-from engine.plan.in_parts import select_in_parts
+from engine.plan.filling import select_in_parts, small_newcomer
 from engine.plan.moment import Moment
-from engine.plan.newest import small_newcomer
+from engine.plan.ranking import Floats
 
 LOSS: Final = 0.1
 """The share of worth that keeping the prompt's beginning may cost."""

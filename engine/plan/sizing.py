@@ -6,12 +6,12 @@ Page-fault frequency, as operating systems size a working set (docs/policies.md,
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.history.frozen import Frozen
 from engine.history.tracking import Tracking
 from engine.parameters import AUTO
 from engine.plan.moment import Moment
-from engine.plan.shown_tokens import unseen_in
 from engine.text.values import Ids
 
 START: Final[int] = 24_000
@@ -71,3 +71,36 @@ def _said_at(message: int, moment: Moment, tracking: Tracking) -> Ids:
         np.concatenate([tracking.ids_of_event(event) for event in range(first[message], stop)])
     )
     return said
+
+
+def unseen_in(moment: Moment, tracking: Tracking, last: Frozen, wanted: Ids) -> list[int]:
+    """Those of these tokens that the prompt `last` of this history showed nowhere, by number.
+
+    Texts that stand in for others are only read for tokens that stood in no whole one.
+    """
+    events = _whole_events(moment, last)
+    found = np.zeros(tracking.tokens, np.bool_)
+    found[wanted] = True
+    saying, tokens = tracking.events_saying(found)
+    inside = saying < len(events)
+    found[tokens[inside][events[saying[inside]]]] = False
+    texts = (last.excerpts, last.calls, last.text.cut, last.added)
+    if found.any():
+        found[tracking.known([made.text for each in texts for made in each.values()])] = False
+    return [int(token) for token in np.flatnonzero(found)]
+
+
+def _whole_events(moment: Moment, last: Frozen) -> NDArray[np.bool_]:
+    """By event before that call: whether it stood in its prompt as it is."""
+    history, messages = moment.view.history, last.messages
+    results, count = history.results, history.results_before(messages)
+    firsts = history.first_events
+    stop = firsts[messages] if messages < len(firsts) else history.events
+    whole = np.zeros(stop, np.bool_)
+    whole[np.array(firsts[:messages], np.int64)] = True
+    whole[[firsts[message] for message in (*last.text.left, *last.text.cut)]] = False
+    whole[np.array(results.event[:count], np.int64)] = False
+    whole[[results.event[result] for result in last.complete]] = True
+    shown = {*last.complete, *last.excerpts} - {*last.calls}
+    whole[[results.call_event[result] for result in shown]] = True
+    return whole

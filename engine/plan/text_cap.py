@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from engine.history.frozen import ALL_TEXT, KeptText, Replacement
 from engine.plan.moment import Ints, Moment
-from engine.plan.retained import Retained, excerpts_of
+from engine.plan.plan import Retained, excerpts_of
 from engine.text.tokens import MESSAGE_OVERHEAD
 
 CAP: Final = 0.5

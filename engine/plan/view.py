@@ -11,15 +11,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.history.growing import Vectors as Vector
 from engine.history.history import NO_CALL, History
-from engine.history.tracking import Originals, Tracking
-from engine.history.vectors import Vectors as Vector
+from engine.history.tracking import Originals, TextOf, Tracking
 from engine.models.summaries import Summaries
-from engine.parameters import Parameters
-from engine.pins import NO_PINS, Pins
-from engine.plan.greedy import Floats
-from engine.plan.plan import SMALLEST_REPLACEMENT, Plan
-from engine.plan.retained import Retained, TextOf, retain_text
+from engine.parameters import NO_PINS, Parameters, Pins
+from engine.plan.plan import SMALLEST_REPLACEMENT, Plan, Retained, retain_text
+from engine.plan.ranking import Floats
 from engine.text.tokens import TokenCounter
 from engine.text.transcript import Json
 

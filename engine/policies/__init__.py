@@ -8,15 +8,11 @@ from engine.parameters import Parameters
 from engine.plan.plan import Plan
 from engine.plan.view import View, everything
 from engine.plan.with_newest import with_newest
-from engine.policies.acon import acon
-from engine.policies.compact import compact
+from engine.policies.baselines import prune, semantic_retrieval
+from engine.policies.by_density import contextrender_plus, reuse_density
 from engine.policies.contextrender import contextrender, weighted
 from engine.policies.contextrender_frozen import contextrender_frozen
-from engine.policies.contextrender_plus import contextrender_plus
-from engine.policies.prune import prune
-from engine.policies.recency_summary import recency_summary
-from engine.policies.reuse_density import reuse_density
-from engine.policies.semantic_retrieval import semantic_retrieval
+from engine.policies.summarising import acon, compact, recency_summary
 
 Policy = Callable[[View], Plan]
 

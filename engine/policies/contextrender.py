@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from engine.plan.greedy import Floats, cosines, select_greedily, usefulness
 from engine.plan.plan import Plan, ScoreTable
+from engine.plan.ranking import Floats, cosines, select_greedily, usefulness
 from engine.plan.view import View
 
 

@@ -1,21 +1,25 @@
-"""The last rendering repeated and appended to (docs/policies.md, contextrender_frozen)."""
+"""The last rendering repeated and appended to (docs/policies.md, contextrender_frozen).
+
+Providers that cache up to marked places read again only what was marked before: `breakpoints`.
+"""
 
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from engine.history.frozen import Frozen, FrozenTrail, Replacement, frozen_key
 from engine.history.history import History
 from engine.plan.appending import appended
-from engine.plan.breakpoints import breakpoints_of
 from engine.plan.choice import Choice
-from engine.plan.chosen_plan import IN_PART
 from engine.plan.density import density_of
 from engine.plan.late import Selected, select_few, selected_late
 from engine.plan.moment import Moment, present, tracker
 from engine.plan.plan import Plan
 from engine.plan.sizing import sized
-from engine.plan.text_cap import retained_with, text_at
+from engine.plan.text_cap import retained_with, sizes_of, text_at
 from engine.plan.view import View, everything
+from engine.policies.by_density import IN_PART
 
 SELECT_EVERY: Final = 128
 """Invocations after which all is selected anew in any case."""
@@ -147,3 +151,36 @@ def _reasons(view: View, frozen: Frozen) -> dict[int, str]:
             reasons[result] = "selected"
     reasons |= dict.fromkeys(frozen.excerpts, IN_PART)
     return reasons
+
+
+QUARTERS: Final = (0.25, 0.5, 0.75)
+MOST: Final = 3
+
+
+def breakpoints_of(
+    choice: Choice, excerpts: dict[int, Replacement], cut: int, before: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Positions of messages: about the quarters of the prompt, the end not among them.
+
+    If the prompt stays the same up to `cut`, the last of the breakpoints `before` within it is
+    kept; without one the cut becomes one. A cache can be read only from these.
+    """
+    sizes = _prompt_sizes(choice, excerpts)
+    ends = np.cumsum(sizes)
+    quarters = np.searchsorted(ends, [share * ends[-1] for share in QUARTERS]).tolist()
+    kept = [position for position in before if position <= cut] or [cut] * (cut >= 0)
+    behind = [position for position in quarters if position > max(kept, default=-1)]
+    return tuple(sorted({*kept[-1:], *behind[len(kept[-1:]) - MOST :]}))
+
+
+def _prompt_sizes(choice: Choice, excerpts: dict[int, Replacement]) -> np.ndarray:
+    """Tokens of each message as it is shown."""
+    moment, history = choice.moment, choice.moment.view.history
+    results, sizes = history.results, sizes_of(choice.text, moment)
+    outside = list(moment.outside)
+    sizes[outside] = np.array(history.text_tokens, np.int64)[outside]
+    for result in (*choice.complete, *excerpts):
+        made = excerpts.get(result)
+        sizes[results.call_message[result]] += choice.calls[result]
+        sizes[results.message[result]] += made.tokens if made else results.tokens[result]
+    return sizes

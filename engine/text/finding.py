@@ -1,7 +1,13 @@
-"""Finds a query in a text, and whether the text reports a failure."""
+"""What people look for: a query in a text, a failure, what a session is about."""
+
+from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final, NamedTuple
+
+from engine.text.tokens import content_text
+from engine.text.transcript import Json
 
 AROUND: Final = 90
 """Characters told before and after what was found."""
@@ -75,3 +81,29 @@ def tells_failure(text: str, shell: str = "") -> bool:
     """
     ends = text[-TAIL:] if len(text) > HEAD else ""
     return bool(_FAILURE.search(text[:HEAD]) or (ends and _FAILURE.search(ends))) or MARK in shell
+
+
+LONGEST: Final = 80
+LOOKED_AT: Final = 20_000
+"""Characters of a text in which a folder is looked for."""
+
+_FOLDER = re.compile(
+    r"(?:working directory|<cwd>|cwd):? ?[`\"']?([/~][^\s`\"'<]*|[A-Z]:\\[^\n`\"'<]*)", re.I
+)
+_ADDED = re.compile(r"<([a-z_-]+)>.*?</\1>", re.S)
+"""What agents put around a user's words, such as `<system-reminder>`."""
+
+
+def opening_of(messages: Sequence[Json]) -> str:
+    """The folder's name, if a text says where the agent works, and the user's first words."""
+    folder = words = ""
+    for message in messages:
+        if message["role"] not in ("system", "developer", "user"):
+            break
+        text = content_text(message.get("content"))
+        if not folder and (found := _FOLDER.search(text[:LOOKED_AT])):
+            folder = re.split(r"[/\\]", found[1].rstrip("/\\."))[-1]
+        if not words and message["role"] == "user":
+            words = " ".join(_ADDED.sub(" ", text[:LOOKED_AT]).split())
+    told = ": ".join(filter(None, (folder, words)))
+    return told if len(told) <= LONGEST else told[: LONGEST - 1] + "…"

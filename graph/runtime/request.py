@@ -19,7 +19,7 @@ from jaclang.jac0core.archetype import Anchor, Archetype
 from jaclang.jac0core.osp_kernel import _current_scope, osp_report
 from jaclang.jac0core.runtime import hookimpl, plugin_manager
 
-from engine.history.working_set import Key, SessionState
+from engine.history.sessions import Key, SessionState
 from graph.runtime.memory import CURRENT
 from graph.sessions.caches import WORKING_SET
 from graph.sessions.ids import caller_root, session_id

@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 from contextrender_bridge.base.settings import current_settings
 
-from engine.history.working_set import WorkingSet
+from engine.history.sessions import WorkingSet
 from engine.lookback.measures import linkable_tokens
 from engine.lookback.pasts import Pasts
 

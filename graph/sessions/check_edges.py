@@ -6,8 +6,8 @@ from uuid import UUID
 
 from engine.call.record import CallRecord
 from engine.call.totals import total_of
-from engine.history.branches import BranchInfo
 from engine.history.history import NO_CALL, History
+from engine.history.sessions import BranchInfo
 from engine.history.stored import append_stored
 from graph.sessions.check_nodes import NodeCheck
 from graph.sessions.findings import FOLLOW, Edge, Finding, Kind

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
-from engine.history.branches import ROOT, BranchInfo
+from engine.history.sessions import ROOT, BranchInfo
 from engine.history.stored import is_event, is_intact
 from graph.sessions.findings import Finding, Kind
 from graph.sessions.ids import branch_id, event_id, event_ids

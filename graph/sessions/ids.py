@@ -14,8 +14,8 @@ from uuid import UUID, uuid5
 
 from engine.call.page import Standing
 from engine.call.record import CallRecord
-from engine.history.branches import ROOT, BranchInfo
 from engine.history.history import History
+from engine.history.sessions import ROOT, BranchInfo
 
 FIRST: Final = itemgetter(0)
 CALLER: Final[ContextVar[UUID]] = ContextVar("caller")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from contextrender_bridge.base.wire import Json
 
-from engine.history.vectors import decode_vector
+from engine.history.growing import decode_vector
 from graph.sessions.caches import WORKING_SET
 from tests.api.client import Api
 from tests.api.conftest import User

@@ -8,7 +8,7 @@ from evaluation.cases import Case, cases_of
 from evaluation.in_process import replay_run
 from evaluation.runs import Run
 from evaluation.scores import Prompt, Turn
-from tests.engine.plan.test_newest import write
+from tests.engine.plan.test_filling import write
 from tests.engine.policies.test_policies import IN_PARTS, agent_run, turns_of
 
 WRITTEN = [*agent_run(8), *write(5_200), {"role": "assistant", "content": "Done."}]

@@ -12,12 +12,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from engine.call.render_call import Rendered, assemble, render_call
+from engine.history.growing import Vectors, encode_vector
 from engine.history.history import History
-from engine.history.vectors import Vectors, encode_vector
+from engine.history.tracking import TextOf
 from engine.models.summaries import Summaries
-from engine.parameters import Parameters
-from engine.pins import NO_PINS, Pins
-from engine.plan.retained import TextOf
+from engine.parameters import NO_PINS, Parameters, Pins
 from engine.policies import POLICIES
 from engine.text.tokens import content_text, counter_for
 from engine.text.transcript import Json, digest_after, split

@@ -43,7 +43,7 @@ from contextrender_bridge.server.process.regularly import now_and_then
 from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.server.watching.metrics import Metrics
 from contextrender_bridge.server.watching.readiness import Readiness, WatchingRoutes
-from engine.models.answers import Answers, Waiting
+from engine.models.providers import Answers, Waiting
 from graph.runtime.request import Tell, signing
 
 SMALL_BYTES: Final = 65_536

@@ -25,7 +25,7 @@ from contextrender_bridge.base.paths import ENTRY, app_dir
 from contextrender_bridge.base.spans import span
 from contextrender_bridge.own_packages import import_entry
 from contextrender_bridge.server.http.replies import encode
-from engine.models.answers import ANSWERS, Answers, Waiting
+from engine.models.providers import ANSWERS, Answers, Waiting
 from graph.runtime.archetypes import unreadable
 from graph.runtime.memory import SYSTEM_ROOT, RequestMemory, at_work
 from graph.runtime.request import TELL, Tell, register_hooks

@@ -1,8 +1,18 @@
-"""What is found in a text, and which texts tell of a failure."""
+"""What is found in a text, which texts tell of a failure, and what a session is about."""
+
+from typing import Any
 
 import pytest
 
-from engine.text.finding import AROUND, LONGEST_FOUND, MOST_COUNTED, Wanted, tells_failure
+from engine.text.finding import (
+    AROUND,
+    LONGEST,
+    LONGEST_FOUND,
+    MOST_COUNTED,
+    Wanted,
+    opening_of,
+    tells_failure,
+)
 
 
 def test_it_is_found_as_it_is_written_in_capitals_or_not() -> None:
@@ -67,3 +77,37 @@ def test_successes_are_not(text: str) -> None:
 
 def test_a_mark_is_enough() -> None:
     assert tells_failure("no", '{"role": "tool", "is_error": true}')
+
+
+def said(role: str, content: object) -> dict[str, Any]:
+    return {"role": role, "content": content}
+
+
+@pytest.mark.parametrize(
+    ("messages", "told"),
+    [
+        ([said("user", "Why is\n checkout slow?")], "Why is checkout slow?"),
+        (
+            [
+                said("system", "<env>\nWorking directory: /home/me/shop\nIs git: yes\n</env>"),
+                said("user", [{"type": "text", "text": "Mend it."}]),
+            ],
+            "shop: Mend it.",
+        ),
+        (
+            [
+                said("user", "<environment_context><cwd>/srv/api</cwd></environment_context>"),
+                said("user", "<system-reminder>Be brief.</system-reminder>Add a test."),
+            ],
+            "api: Add a test.",
+        ),
+        ([said("assistant", "Hello."), said("user", "Later.")], ""),
+        ([said("user", None)], ""),
+    ],
+)
+def test_the_folder_and_the_first_words(messages: list[dict[str, Any]], told: str) -> None:
+    assert opening_of(messages) == told
+
+
+def test_it_is_short() -> None:
+    assert len(opening_of([said("user", "word " * 10_000)])) == LONGEST

@@ -53,8 +53,7 @@ def load_ahead() -> None:
     After `build_app`.
     """
     from engine.models.embeddings import load_embedder
-    from engine.models.providers import check_model
-    from engine.models.writers import load_writers
+    from engine.models.providers import check_model, load_writers
     from engine.text.tokens import counter_for
 
     counter_for(None).text("")

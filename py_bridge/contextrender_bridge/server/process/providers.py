@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Self
 
-from engine.models.answers import Answer, Answers, Waiting
+from engine.models.providers import Answer, Answers, Waiting
 
 
 class Providers:

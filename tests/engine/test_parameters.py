@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.history.history import History
-from engine.parameters import Parameters
-from engine.pins import Pins
+from engine.parameters import Parameters, Pins
 from engine.policies import POLICIES
 from engine.text.transcript import Json
 from tests.engine.policies.test_policies import agent_run, turns_of

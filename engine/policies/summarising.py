@@ -1,15 +1,54 @@
-"""Recent results complete, older ones summarised (docs/policies.md, recency_summary)."""
+"""Policies in which a model's text replaces the history's beginning (docs/policies.md)."""
 
 from typing import Final
 
 import numpy as np
 
 from engine.history.history import NO_CALL
-from engine.plan.beside_summary import text_of_all, text_within_share
 from engine.plan.plan import Plan
 from engine.plan.view import View
-from engine.plan.with_summary import Method, call_reserve, summarised
-from engine.policies.prune import prune
+from engine.plan.with_summary import (
+    Method,
+    call_reserve,
+    summarised,
+    text_after,
+    text_of_all,
+    text_within_share,
+)
+from engine.policies.baselines import prune
+
+
+def compact(view: View) -> Plan:
+    """Typed notes on everything there is; then what comes after them, until B is full again."""
+    return summarised(view, COMPACT, otherwise=prune)
+
+
+def _everything(view: View) -> int:
+    return len(view.history)
+
+
+COMPACT = Method("compact", share=0.5, text_of=text_after, boundary=_everything)
+
+
+LAST_TURN_SHARE: Final = 0.25
+
+
+def acon(view: View) -> Plan:
+    """A text that follows the guideline for all but the last turn, which stays if it is small."""
+    return summarised(view, ACON, otherwise=prune)
+
+
+def _before_last_turn(view: View) -> int:
+    history = view.history
+    last = history.last_assistant
+    if last <= 0:
+        return len(history)
+    whole = history.totals[-1] - history.totals[last - 1]
+    return last if whole <= LAST_TURN_SHARE * view.budget else len(history)
+
+
+ACON = Method("acon", share=0.4, text_of=text_after, boundary=_before_last_turn, guided=True)
+
 
 SUMMARY_SHARE: Final = 0.2
 RECENT_SHARE: Final = 0.5

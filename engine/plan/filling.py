@@ -1,6 +1,6 @@
-"""Results that must be in view: complete, else in part, else at least their beginning.
+"""A choice filled: the newest turn's results, then pinned ones, then complete ones and excerpts.
 
-The newest turn's always, and before all others (docs/policies.md, Newest first).
+What must be in view is complete, else in part, else at least its beginning (docs/policies.md).
 """
 
 from collections.abc import Sequence
@@ -124,3 +124,84 @@ def _shortened_call(moment: Moment, result: int, limit: int) -> Replacement | No
     message, number = view.history.call_of(result)
     call = view.originals(message, message + 1)[0]["tool_calls"][number]
     return cut_call(*call_parts(call), limit, view.counter)
+
+
+PINNED_SHARE: Final = 0.5
+"""The share of what text leaves free that pinned results may take."""
+
+
+def take_pinned(choice: Choice, density: Density) -> None:
+    """Pinned results, the newest first: complete while their share lasts, then excerpts in it.
+
+    Pinned results that are in the choice already count towards the share.
+    """
+    pinned = choice.moment.pinned
+    room = PINNED_SHARE * max(0, choice.free) - _taken(choice, pinned)
+    waiting = [result for result in reversed(pinned) if choice.available[result]]
+    others: list[int] = []
+    for result in waiting:
+        if choice.costs[result] <= min(room, choice.left_over):
+            room -= choice.costs[result]
+            choice.take(result)
+        else:
+            others.append(result)
+    if others:
+        _show_in_part(choice, others, min(room, choice.left_over), density)
+
+
+def _show_in_part(choice: Choice, results: list[int], room: float, density: Density) -> None:
+    """Excerpts that share the room, of at least `LEAST_EXCERPT` each while it lasts."""
+    excerpting = Excerpting(choice, density)
+    for number, result in enumerate(results):
+        call = choice.calls[result]
+        share = max(LEAST_EXCERPT, room / (len(results) - number) - call)
+        size = min(share, room - call)
+        if size < LEAST_SHOWN:
+            continue
+        before = choice.used
+        excerpting.one(result, size + call)
+        if choice.available[result] and (opening := opening_of(choice.moment, result, int(size))):
+            choice.keep(result, opening)
+        room -= choice.used - before
+
+
+def _taken(choice: Choice, pinned: list[int]) -> int:
+    calls, costs = choice.calls, choice.costs
+    complete = {*choice.complete}
+    newest = {*choice.moment.newest}
+    return sum(
+        costs[r] if r in complete else calls[r] + choice.kept[r].tokens
+        for r in pinned
+        if r not in newest and (r in complete or r in choice.kept)
+    )
+
+
+COMPLETE_SHARE: Final = 0.9
+
+
+def select_in_parts(
+    choice: Choice,
+    density: Density,
+    *,
+    share: float | None = None,
+    most: float,
+    complete_share: float = COMPLETE_SHARE,
+) -> Choice:
+    """Newest results first, then pinned, complete ones by S, excerpts, and what still fits.
+
+    With `share`, only that share of what is free is used beside the newest results. Excerpts of
+    these have at most `most` tokens. Complete results have at most `complete_share` of
+    what is used.
+    """
+    free, kept = max(0, choice.free), choice.used
+    take_newest(choice, choice.moment.view.parameters.newest_share * free, density, most)
+    newest = choice.used - kept
+    take_pinned(choice, density)
+    complete, limit = complete_share * free, float(free)
+    if share is not None:
+        complete = min(free, newest + complete_share * share * free)
+        limit = min(free, newest + share * free)
+    choice.take_greedily(density.order, complete)
+    Excerpting(choice, density).fill_up(limit)
+    choice.take_greedily(density.order, limit)
+    return choice

@@ -1,9 +1,22 @@
-"""The retrieval baseline: recent results, then those nearest in meaning to the latest messages."""
+"""Complete results by recency, or by recency and meaning: the baselines that need no model."""
 
 import numpy as np
 
 from engine.plan.plan import Plan, ScoreTable
 from engine.plan.view import View
+
+
+def prune(view: View) -> Plan:
+    """Complete results from the newest backwards; what does not fit is skipped."""
+    free = view.budget - view.retained.tokens
+    taken: list[int] = []
+    for result in range(len(view.costs) - 1, -1, -1):
+        cost = int(view.costs[result])
+        if view.eligible[result] and cost <= free:
+            taken.append(result)
+            free -= cost
+    return Plan(view.retained, taken)
+
 
 RECENT_TURNS = 3
 RECENT_SHARE = 0.6

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.plan.greedy import select_greedily
+from engine.plan.ranking import select_greedily
 from tests.support import slow_rules
 from tests.support.golden import golden
 from tests.support.strategies import modest

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.plan.left_lines import left_out
+from engine.plan.marking import left_out
 from engine.text.transcript import Json
 from tests.api.transcripts import assistant, call, result
 from tests.support.strategies import render

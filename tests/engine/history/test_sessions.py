@@ -8,8 +8,8 @@ from contextrender_bridge.base.errors import HistoryDiverged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.history.branches import ROOT, BranchInfo, Place, place
 from engine.history.history import History
+from engine.history.sessions import ROOT, BranchInfo, Place, place
 from engine.text.transcript import Json, digest_after, split
 from graph.sessions.ids import owners
 from tests.support import slow_rules
