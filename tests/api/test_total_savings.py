@@ -11,7 +11,7 @@ from rich.console import Console
 
 from tests.api.conftest import Service, User
 from tests.api.test_call_facts import called
-from tests.api.transcripts import agent_run, assistant, user
+from tests.api.transcripts import agent_run, assistant, call, result, user
 
 OWN = ["gpt-5.1:input=2,cached=1,output=10", "*:input=1,output=1"]
 
@@ -170,5 +170,19 @@ def test_sessions_are_ordered_and_filtered_by_what_they_counted(alice: User) -> 
     first = alice.api("list_sessions", sort="cost", limit=2)
     rest = alice.api("list_sessions", sort="cost", limit=2, cursor=first["next"])
     assert [one["session"] for one in rest["sessions"]] == ["recorded"] and rest["next"] is None
+    assert names(sort="model") == ["large", "small", "recorded"]
+    shop = [assistant("", call("a", "ship", ""), call("b", "get_order", ""), call("c", "ship", ""))]
+    alice.api("sync", session="shipped", messages=[user("Ship it."), *shop])
+    assert names(query="SHIP", sort="tools") == ["shipped"]
+    assert names(sort="tools") == ["large", "small", "shipped", "recorded"]
+    assert names(query="get_o", sort="tools")[-1] == "shipped"
+    assert alice.api("list_sessions", limit=1)["sessions"][0]["tools"] == {
+        "ship": 2,
+        "get_order": 1,
+    }
+    more = [result("a", "done"), assistant("", call("d", "ship", ""))]
+    alice.api("sync", session="shipped", messages=[user("Ship it."), *shop, *more])
+    assert names(query="ship", sort="tools") == ["shipped"]
+    assert alice.api("list_sessions", limit=1)["sessions"][0]["tools"]["ship"] == 3
     alice.api.refused("list_sessions", 422, "invalid_request", sort="size")
     alice.api.refused("list_sessions", 422, "invalid_request", sort="cost", cursor="x/y")

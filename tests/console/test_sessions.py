@@ -17,6 +17,9 @@ expect = pytest.importorskip("playwright.sync_api", reason="playwright is not in
 expect.set_options(timeout=PATIENCE_MS)
 
 
+SEARCH = "Search sessions by name, model, client, tool or folder"
+
+
 def rows(console: Console) -> Any:
     return console.page.locator("table.sessions tbody tr")
 
@@ -35,7 +38,9 @@ def test_it_shows_every_figure_of_a_session(console: Console, service: Service) 
     assert totals["calls"] == listed["turns"] and 0.2 < saved < 1
     expect(cells.nth(3)).to_contain_text(f"{saved:.0%}")
     expect(cells.nth(5)).to_have_text(f"{totals['seen'] / totals['drawn']:.0%}")
-    expect(cells.nth(6)).to_have_text(re.compile("just now|min ago"))
+    most, *others = sorted(listed["tools"], key=lambda name: -listed["tools"][name])
+    expect(cells.nth(6)).to_have_text(f"{most} +{len(others)}")
+    expect(cells.nth(7)).to_have_text(re.compile("just now|min ago"))
 
 
 def test_it_is_ordered_by_the_server(console: Console, service: Service) -> None:
@@ -51,12 +56,12 @@ def test_it_is_ordered_by_the_server(console: Console, service: Service) -> None
 
 
 def test_it_is_searched_on_the_server(console: Console) -> None:
-    console.page.get_by_label("Search sessions by name, model, client or folder").fill("BACKLOG")
+    console.page.get_by_label(SEARCH).fill("BACKLOG")
     expect(rows(console)).to_have_count(1)
     expect(row(console, LARGE)).to_be_visible()
-    console.page.get_by_label("Search sessions by name, model, client or folder").fill(
-        "no such thing"
-    )
+    console.page.get_by_label(SEARCH).fill("track_ship")
+    expect(row(console, LARGE)).to_be_visible()
+    console.page.get_by_label(SEARCH).fill("no such thing")
     expect(console.page.get_by_text("No session has “no such thing”")).to_be_visible()
 
 

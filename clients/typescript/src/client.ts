@@ -104,7 +104,7 @@ export class ContextRender {
 
   /**
    * A page of the caller's sessions, newest first; its `next` is the next page's `cursor`. With a
-   * `query`, only those with it in their name, folder, client or model.
+   * `query`, only those with it in their name, folder, client, model or tools.
    */
   async listSessions(
     asked: { limit?: number; cursor?: string; query?: string; since?: string; prices?: string[] } = {},

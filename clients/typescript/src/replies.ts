@@ -147,12 +147,14 @@ export interface CountedView {
 
 /**
  * A session in a list. `about` is the agent's folder, where it tells it, and the user's first words;
- * empty but in lists; `client` the program that made the last calls that were counted.
+ * empty but in lists; `client` the program that made the last calls that were counted; `tools` how often each
+ * was called.
  */
 export interface SessionView {
   session: string;
   about: string;
   client: string;
+  tools: Record<string, number>;
   created_at: number;
   updated_at: number;
   branches: number;

@@ -64,8 +64,8 @@ export function Sessions() {
           <Icon name="search" />
           <input
             type="search"
-            placeholder="Name, model, client or folder"
-            aria-label="Search sessions by name, model, client or folder"
+            placeholder="Name, model, client, tool or folder"
+            aria-label="Search sessions by name, model, client, tool or folder"
             value={typed}
             onInput={(event) => setTyped(event.currentTarget.value)}
           />
@@ -121,6 +121,7 @@ const COLUMNS: [string, Column][] = [
   ["saved", num("Tokens saved", "Prompt tokens left out so far, of those of the whole history, as counted when calls were made")],
   ["cost", num("Cost, counted", COUNTED)],
   ["", num("In view", "Share of the results that answers used which were shown complete")],
+  ["tools", num("Tools", "Which tool it called most, and how many others; in order of how often it called those searched for, or any")],
   ["last", text("Last activity")],
   ["", unseen("Actions")],
 ];
@@ -137,6 +138,7 @@ interface RowProps {
 function Row({ view, doomed, onExport, onAsk, onKeep, onDelete }: RowProps) {
   const { calls, full, prompt, drawn, seen, models, cost } = view.counted;
   const none = calls === 0 ? "Only recorded: open the session to recompute its calls" : undefined;
+  const tools = Object.entries(view.tools).sort((one, other) => other[1] - one[1]);
   const said = [view.client, models.join(", "), view.about].filter(Boolean).join(" · ");
   return (
     <tr>
@@ -158,6 +160,9 @@ function Row({ view, doomed, onExport, onAsk, onKeep, onDelete }: RowProps) {
       </td>
       <td class="num" title={none ?? `${number(seen)} of ${number(drawn)} results that answers drew on`}>
         {drawn === 0 ? "–" : percent(seen / drawn)}
+      </td>
+      <td class="num tool" title={tools.map(([name, times]) => `${name} ${number(times)}`).join("\n")}>
+        {tools[0]?.[0]} {tools.length > 1 && <small>+{tools.length - 1}</small>}
       </td>
       <td title={date(view.updated_at)}>{ago(view.updated_at)}</td>
       <td class="actions">

@@ -221,8 +221,9 @@ class Core(Connection):
     ) -> Flow[SessionPage]:
         """A page of the caller's sessions, newest first; its `next` is the next page's cursor.
 
-        With a `query`, only those with it in their name, folder, client or model; `since` a day
-        those active from then on. Costs are at `prices` of one's own, else at the list's.
+        With a `query`, only those with it in their name, folder, client, model or tools;
+        `since` a day those active from then on. Costs are at `prices` of one's own, else at the
+        list's.
         """
         paged = {"limit": limit, "cursor": cursor}
         fields = {**paged, "query": query, "since": since, "prices": prices}

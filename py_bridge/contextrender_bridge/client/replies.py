@@ -164,12 +164,13 @@ class CountedView(TypedDict):
 class SessionView(TypedDict):
     """A session in a list. `about` is the agent's folder, where it tells it, and the user's
     first words; empty but in lists; `client` the program that made the last calls that were
-    counted.
+    counted; `tools` how often each was called.
     """
 
     session: str
     about: str
     client: str
+    tools: dict[str, int]
     created_at: float
     updated_at: float
     branches: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
@@ -23,12 +23,12 @@ from contextrender_bridge.cli.look.savings import day_of
 from contextrender_bridge.printing import add_json
 
 SHORT, LONG = 8, 20
-SORTS = ("last", "turns", "tokens", "saved", "cost")
+SORTS = ("last", "turns", "tokens", "saved", "cost", "tools", "model", "client")
 HEADS = (
     *("session", "about", "turns", "results", "tokens"),
-    *("saved", "cost", "in view", "model", "last"),
+    *("saved", "cost", "in view", "model", "tools", "last"),
 )
-WEIGHTS = (0, 0, 8, 2, 5, 7, 4, 6, 1, 9)
+WEIGHTS = (0, 0, 8, 2, 5, 7, 4, 6, 2, 1, 9)
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--search",
         default="",
         metavar="TEXT",
-        help="only with it in a name, folder, client or model",
+        help="only with it in a name, folder, client, model or tool",
     )
     parser.add_argument(
         "--since", default="", metavar="DAY", help="only those active from this day on"
@@ -80,7 +80,12 @@ def draw(page: Json, args: argparse.Namespace, width: int) -> RenderableType:
         told = (
             *(str(view["turns"]), str(view["results"]), thousands(view["tokens"])),
             *(_saved(counted), "–" if counted["cost"] is None else f"${counted['cost']:,.2f}"),
-            *(_in_view(counted), ", ".join(counted["models"]), _ago(view["updated_at"])),
+            *(
+                _in_view(counted),
+                ", ".join(counted["models"]),
+                tools_of(view["tools"]),
+                _ago(view["updated_at"]),
+            ),
         )
         rows.append([plain(name, "bold"), plain(about), *map(plain, told)])
     more = Text("… and older ones: --limit shows more", "dim") if page["next"] else Text("")
@@ -98,6 +103,12 @@ def short_names(names: Sequence[str]) -> list[str]:
             size += 1
         told.append(name if len(name) <= LONG else name[:size])
     return told
+
+
+def tools_of(called: Mapping[str, int]) -> str:
+    """The tool that a session called most often, and how many others."""
+    most = sorted(called, key=lambda name: -called[name])
+    return " +".join([*most[:1], *([str(len(most) - 1)] if most[1:] else [])])
 
 
 def _saved(counted: Json) -> str:
