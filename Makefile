@@ -13,9 +13,13 @@ demo: .venv/ready
 # A file's tests stay in one process; JOBS=0 runs all in this one. Tests wait for sockets and disks half
 # of the time, so two share a processor.
 JOBS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
-PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
-# What failed is run once more by itself: some wait for things that a busy machine delays.
+PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --assert=plain
+# What failed is run once more by itself: some wait for things that a busy machine delays. Only then does
+# pytest rewrite each `assert` to tell its values, which takes each process half of its start.
 AGAIN := $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
+
+# What one process has compiled serves the next, whatever the machine's own setting is.
+test test-all: export PYTHONDONTWRITEBYTECODE =
 
 # In minutes, with nothing but .venv: a real server, a real SQLite file.
 test: .venv/ready

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from hashlib import shake_256
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -50,7 +51,7 @@ CALLS: dict[str, Json] = {
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda data: b"",
     "cut": lambda data: data[: len(data) // 2],
-    "noise": lambda data: os.urandom(len(data) + 1),
+    "noise": lambda data: shake_256(data).digest(len(data) + 1),
     "flipped": lambda data: data[:-9] + bytes([data[-9] ^ 4]) + data[-8:] if data else b"\1",
     "another's": lambda data: b"\0\2\0\0\0{}",
 }
