@@ -5,8 +5,8 @@ read what they need not, print contents.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import batched
@@ -135,22 +135,8 @@ class Signer:
     sign: Callable[[str, str, int], str]
 
 
-_SIGNER: ContextVar[Signer | None] = ContextVar("signer", default=None)
-
-
-def signer() -> Signer | None:
-    """The one of the current call; None where no server runs it."""
-    return _SIGNER.get()
-
-
-@contextmanager
-def signing(one: Signer) -> Iterator[None]:
-    """Walkers of the block ask this one."""
-    token = _SIGNER.set(one)
-    try:
-        yield
-    finally:
-        _SIGNER.reset(token)
+SIGNER: ContextVar[Signer | None] = ContextVar("signer", default=None)
+"""The one of the current call; None where no server runs it."""
 
 
 class Hooks:

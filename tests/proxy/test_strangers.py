@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 import pytest
-from contextrender_bridge import Credentials, own_hosts
+from contextrender_bridge import Credentials, guarding
 from contextrender_bridge.base.settings import read_settings
-from contextrender_bridge.own_hosts import OwnHosts
+from contextrender_bridge.guarding import OwnHosts
 from contextrender_bridge.proxy import peers
 
 from tests.proxy.agents import ChatAgent
@@ -79,7 +79,7 @@ def test_this_machines_names_and_own_pages_are_served(setup: Setup) -> None:
 
 def test_others_can_be_listed(monkeypatch: pytest.MonkeyPatch, start: Start) -> None:
     monkeypatch.setenv("CONTEXTRENDER_ALLOWED_HOSTS", "host.docker.internal, my.page:3000")
-    monkeypatch.setattr(own_hosts, "current_settings", read_settings)
+    monkeypatch.setattr(guarding, "current_settings", read_settings)
     setup = start()
     for headers in (
         {"host": "host.docker.internal:8700"},

@@ -36,8 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Does it, and prints what the action is for."""
-    from contextrender_bridge.server.accounts.removal import remove_user
-    from contextrender_bridge.server.accounts.users import Accounts
+    from contextrender_bridge.server.accounts.users import Accounts, remove_user
     from contextrender_bridge.server.runtime import Runtime
 
     data = make_private(args.data or data_dir())

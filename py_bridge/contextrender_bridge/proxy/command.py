@@ -28,7 +28,7 @@ from contextrender_bridge.listening import address, http_config, listen
 from contextrender_bridge.proxy.options import add_history_options, history_options
 
 if TYPE_CHECKING:
-    from contextrender_bridge.own_hosts import App
+    from contextrender_bridge.guarding import App
     from contextrender_bridge.workers.serving import Worker
 
 
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _work(app: Callable[[], App], listener: socket.socket, worker: Worker) -> int:
     """What one worker does."""
-    from contextrender_bridge.workers.connections import guarded
+    from contextrender_bridge.guarding import guarded
     from contextrender_bridge.workers.serving import WorkerServer
 
     settings = current_settings()

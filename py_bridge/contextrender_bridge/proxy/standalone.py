@@ -14,8 +14,8 @@ from contextrender_bridge.base.paths import data_dir
 from contextrender_bridge.base.settings import Settings, current_settings
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.credentials import FILE_NAME, load_credentials
+from contextrender_bridge.guarding import App, OwnHosts
 from contextrender_bridge.listening import STATUS_PATH
-from contextrender_bridge.own_hosts import App, OwnHosts
 from contextrender_bridge.proxy.app import Proxy
 from contextrender_bridge.proxy.upstream import Receive, Send, send_whole
 

@@ -1,34 +1,33 @@
-"""What every request goes through, in this order: its id, the figures and the log; the host that it
-asks for; its body's size, time and room; whose it is, and what that user may still take.
+"""Whether a request is let in: which host it asks for, how large it is and how long it takes, whose
+it is, and what that user may still take.
 """
 
 import asyncio
-import re
-import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from uuid import uuid4
+from contextlib import contextmanager
+from typing import Any, Final
 
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from contextrender_bridge.base.errors import ContextRenderError, InvalidRequest, Unauthorized
+from contextrender_bridge.base.errors import InvalidRequest, Unauthorized
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.base.spans import span, traceparent
-from contextrender_bridge.own_hosts import OwnHosts
-from contextrender_bridge.server.accounts.sign_in import Question, bearer_of
-from contextrender_bridge.server.accounts.users import LOCAL_USER, Accounts, Caller
-from contextrender_bridge.server.http.replies import error_response
-from contextrender_bridge.server.limits.bodies import Bodies
+from contextrender_bridge.guarding import OwnHosts
+from contextrender_bridge.server.accounts.callers import Caller
+from contextrender_bridge.server.accounts.sign_in import SMALL, Question, SignIn
+from contextrender_bridge.server.accounts.users import LOCAL_USER, Accounts
+from contextrender_bridge.server.http.bodies import bearer_of, error_response
 from contextrender_bridge.server.limits.quotas import Quotas
-from contextrender_bridge.server.logs import ASKED, Asked, log_request
-from contextrender_bridge.server.watching.metrics import Metrics
+from contextrender_bridge.server.watching.logs import ASKED
 from graph.store.writes import StoreUnavailable
 
-THREADS = 4
-REQUEST_ID = "x-request-id"
-FIT_FOR_AN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+THREADS: Final = 4
+SILENCE_SECONDS: Final = 30.0
+"""How long a body may pause."""
+TOGETHER: Final = 4
+"""All bodies that are held at once have room for so many of the largest, a user's for half."""
 
 
 class Admission:
@@ -37,81 +36,56 @@ class Admission:
     def __init__(
         self,
         accounts: Accounts,
-        quotas: Quotas,
-        metrics: Metrics,
+        quotas: Quotas | None,
         settings: Settings,
-        small: Mapping[str, int],
         begin: Callable[[], None],
     ) -> None:
-        """`small` are paths whose bodies are limited to so many bytes. Each thread that asks the
-        database whose a token is calls `begin` first.
-        """
-        self._accounts, self._quotas, self._metrics = accounts, quotas, metrics
-        self._bodies = Bodies(settings, small)
+        """Each thread that asks the database whose a token is calls `begin` first."""
+        self._accounts, self._quotas = accounts, quotas
+        self._bodies = Bodies(settings, SMALL)
         self._threads = ThreadPoolExecutor(THREADS, "token", initializer=begin)
+        self.sign_in = SignIn(accounts, self.known)
 
     def close(self) -> None:
         """Answers the questions that were asked."""
         self._threads.shutdown(wait=True)
+        self.sign_in.close()
 
     def around(self, app: ASGIApp) -> ASGIApp:
-        """The app, reached by what is admitted."""
+        """The app, reached by requests for its own hosts, with bodies within their limits."""
         hosts = OwnHosts(app)
 
         async def admitted(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] == "http":
-                await self._answer(app, hosts, scope, receive, send)
-            else:
+            if scope["type"] != "http":
                 await hosts(scope, receive, send)
+                return
+            if elsewhere := hosts.refusal(scope):
+                status, code, sentence = elsewhere
+                refused: InvalidRequest | None = InvalidRequest(sentence, code=code, status=status)
+            else:
+                refused = self._bodies.refusal(scope)
+            if refused is not None:
+                await error_response(refused)(scope, receive, send)
+                return
+            with self._bodies.reading(scope, receive) as body:
+                await app(scope, body, send)
 
         return admitted
 
-    async def _answer(
-        self, app: ASGIApp, hosts: OwnHosts, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        route = self._metrics.route_of(scope["path"])
-        asked = Asked(_id_of(scope))
-        ASKED.set(asked)
-        status, started = 500, time.perf_counter()
-
-        async def noting(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                MutableHeaders(scope=message).setdefault(REQUEST_ID, asked.id)
-            await send(message)
-
-        self._metrics.in_flight.inc()
-        try:
-            with span(f"{scope['method']} {route}", traceparent(scope["headers"])):
-                refused = _refusal(hosts, scope) or self._bodies.refusal(scope)
-                if refused is not None:
-                    await error_response(refused)(scope, receive, noting)
-                    return
-                with self._bodies.reading(scope, receive, asked) as body:
-                    await app(scope, body, noting)
-        finally:
-            self._metrics.in_flight.dec()
-            seconds = time.perf_counter() - started
-            self._metrics.answered(route, asked.policy, status, seconds)
-            log_request(route, status, seconds)
-            self._metrics.tell_caches()
+    def question(self, request: Request) -> Question:
+        """Whose token, read-only link or cookie a walker's request brings."""
+        token, accounts = bearer_of(request), self._accounts
+        if token or "cookie" not in request.headers:
+            return lambda: accounts.caller(token) or accounts.visitor(token)
+        return self.sign_in.question(request)
 
     def admit(self, question: Question) -> Caller:
         """Counted as a call, in this thread. Raises Unauthorized, or InvalidRequest (429)."""
-        caller = _found(question())
-        self._quotas.check_call(caller)
-        return _noted(caller)
+        return _noted(self._counted(question))
 
     async def admitted(self, question: Question) -> Caller:
         """The same, from the loop."""
-
-        def admit() -> Caller:
-            caller = _found(question())
-            self._quotas.check_call(caller)
-            return caller
-
-        return _noted(await self._ask(admit))
+        return _noted(await self._ask(lambda: self._counted(question)))
 
     async def of_token(self, token: str) -> Caller:
         """Whose token it is, counted as a call. Raises Unauthorized, or InvalidRequest (429)."""
@@ -130,16 +104,93 @@ class Admission:
             return False
         return caller is not None and caller.name == LOCAL_USER
 
+    def check_write(self, caller: Caller, fields: Mapping[str, Any], size: int) -> None:
+        """Raises InvalidRequest (429) where a body of that size has no room."""
+        if self._quotas:
+            self._quotas.check_write(caller, fields, size)
+
+    def _counted(self, question: Question) -> Caller:
+        caller = _found(question())
+        if self._quotas:
+            self._quotas.check_call(caller)
+        return caller
+
     async def _ask[T](self, question: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, question)
 
 
-def _refusal(hosts: OwnHosts, scope: Scope) -> ContextRenderError | None:
-    refused = hosts.refusal(scope)
-    if refused is None:
-        return None
-    status, code, sentence = refused
-    return InvalidRequest(sentence, code=code, status=status)
+class Bodies:
+    """Those of the requests that one process answers: the size of each and of all together, a
+    user's too, and their time. `small` limits those of some paths.
+    """
+
+    def __init__(
+        self, settings: Settings, small: Mapping[str, int], silence: float = SILENCE_SECONDS
+    ) -> None:
+        """None is held. A body's memory is taken until its request is answered."""
+        self._most = settings.max_body_mb * 2**20
+        self._small = small
+        self._silence = silence
+        self._seconds = settings.body_seconds
+        self._held: Counter[str] = Counter()
+
+    def refusal(self, scope: Scope) -> InvalidRequest | None:
+        """Why a request is refused unread: its body is announced to be too large."""
+        most = self._most_of(scope)
+        announced = dict(scope["headers"]).get(b"content-length", b"0")
+        return _too_large(most) if announced.isdigit() and int(announced) > most else None
+
+    @contextmanager
+    def reading(self, scope: Scope, receive: Receive) -> Iterator[Receive]:
+        """A request's `receive`, which raises InvalidRequest where a limit is passed."""
+        most, deadline = self._most_of(scope), asyncio.get_running_loop().time() + self._seconds
+        stranger = (scope.get("client") or ("",))[0]
+        taken: Counter[str] = Counter()
+        whole = False
+
+        async def counted() -> Message:
+            nonlocal whole
+            if whole:
+                return await receive()
+            message = await self._in_time(receive, deadline)
+            whole = not message.get("more_body", False)
+            if size := len(message.get("body", b"")):
+                asked = ASKED.get()
+                user = (asked and asked.user) or f"address {stranger}"
+                taken[user] += size
+                self._held[user] += size
+                if taken.total() > most:
+                    raise _too_large(most)
+                self._check_room(user)
+            return message
+
+        try:
+            yield counted
+        finally:
+            self._held -= taken
+
+    def _most_of(self, scope: Scope) -> int:
+        return self._small.get(scope["path"], self._most)
+
+    async def _in_time(self, receive: Receive, deadline: float) -> Message:
+        left = deadline - asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(min(self._silence, max(left, 0))):
+                return await receive()
+        except TimeoutError:
+            sentence = "The body did not arrive in time."
+            raise InvalidRequest(sentence, code="too_slow", status=408) from None
+
+    def _check_room(self, user: str) -> None:
+        room = TOGETHER * self._most
+        if self._held[user] > room / 2 or self._held.total() > room:
+            sentence = "Too much is being sent at once. Try again in a moment."
+            raise InvalidRequest(sentence, code="too_much_at_once", status=503, retry_after=1)
+
+
+def _too_large(most: int) -> InvalidRequest:
+    size = f"{most / 2**20:g} MB" if most >= 2**20 else f"{most} bytes"
+    return InvalidRequest(f"A body may have up to {size}.", code="body_too_large", status=413)
 
 
 def _found(caller: Caller | None) -> Caller:
@@ -153,9 +204,3 @@ def _noted(caller: Caller) -> Caller:
     if (asked := ASKED.get()) is not None:
         asked.user = caller.name
     return caller
-
-
-def _id_of(scope: Scope) -> str:
-    """The id that the caller gave the request, if it can be written anywhere; else a new one."""
-    given = Headers(scope=scope).get(REQUEST_ID, "")
-    return given if FIT_FOR_AN_ID.fullmatch(given) else uuid4().hex

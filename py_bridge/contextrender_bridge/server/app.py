@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -18,33 +17,27 @@ from contextrender_bridge.base.paths import app_dir, make_private
 from contextrender_bridge.base.settings import Settings, current_settings
 from contextrender_bridge.base.spans import use_opentelemetry
 from contextrender_bridge.proxy.mounted import MountedProxy
-from contextrender_bridge.server.accounts import logins, sign_in
-from contextrender_bridge.server.accounts.counting import Counts
-from contextrender_bridge.server.accounts.logins import Attempts, Logins
-from contextrender_bridge.server.accounts.sign_in import SignIn, check_shared
-from contextrender_bridge.server.accounts.users import Accounts, Caller
+from contextrender_bridge.server.accounts.callers import Caller
+from contextrender_bridge.server.accounts.sign_in import check_shared
+from contextrender_bridge.server.accounts.users import Accounts
 from contextrender_bridge.server.admission import Admission
-from contextrender_bridge.server.http.console import console_routes
-from contextrender_bridge.server.http.fields import Fields
-from contextrender_bridge.server.http.graph import graph_routes
-from contextrender_bridge.server.http.replies import REFUSALS, in_thread
-from contextrender_bridge.server.limits.pace import LOOKING_THREADS, Pace
+from contextrender_bridge.server.http.bodies import REFUSALS, Fields
+from contextrender_bridge.server.http.pages import console_routes, graph_routes
 from contextrender_bridge.server.limits.quotas import Quotas
 from contextrender_bridge.server.limits.redaction import Redaction
 from contextrender_bridge.server.limits.retention import Retention
 from contextrender_bridge.server.process.machine import (
-    CHOICE_SECONDS,
-    THRIFT_SECONDS,
+    LOOK_SECONDS,
     OneProcessor,
     Thrift,
+    now_and_then,
 )
-from contextrender_bridge.server.process.providers import Providers, Questions
-from contextrender_bridge.server.process.regularly import now_and_then
+from contextrender_bridge.server.process.threads import Threads
 from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.server.watching.metrics import Metrics
 from contextrender_bridge.server.watching.readiness import Readiness, WatchingRoutes
 from engine.models.providers import Answers, Waiting
-from graph.runtime.request import Tell, signing
+from graph.runtime.request import SIGNER, Tell
 
 SMALL_BYTES: Final = 65_536
 """A call of an agent brings what is new, which is less; strangers may send as much for nothing."""
@@ -55,7 +48,7 @@ class Service:
 
     def __init__(self, app: Path, data: Path, settings: Settings, *, alone: bool) -> None:
         """Loads the Jac app over the store in `data`; `alone`: no other process serves it here."""
-        self._redaction = Redaction.of(settings.redact)
+        self._redaction = Redaction.of(settings.redact) if settings.redact else None
         self.runtime = Runtime(app, data)
         try:
             self.accounts = Accounts(self.runtime, data)
@@ -63,42 +56,31 @@ class Service:
             self.runtime.close()
             raise
         store = self.runtime.store
-        self._counts = Counts(data)
-        self._quotas = Quotas(settings, store, self._counts)
         self.processor = OneProcessor(settings.one_processor and alone)
-        join = self.processor.join
-        self._logins = Logins(self.accounts, Attempts(self._counts))
         self.retention = Retention(self.runtime, self.accounts, settings)
         self.metrics = Metrics(store, data, self.runtime.walkers)
         self.retention.on_collected = self.metrics.collected
-        self.runtime.on_reports = self.metrics.rendered
+        self.runtime.on_reports = self.metrics.requests.rendered
         self.runtime.on_conflict = self.metrics.conflicts.inc
         store.on_refused = self.metrics.refused_writes.inc
-        small = {**logins.SMALL, **sign_in.SMALL}
-        self.admission = Admission(self.accounts, self._quotas, self.metrics, settings, small, join)
-        self._sign_in = SignIn(self.accounts, self.admission.known)
+        quotas = Quotas.of(settings, store, self.accounts.counts)
+        self.admission = Admission(self.accounts, quotas, settings, self.processor.join)
         self._readiness = Readiness(store, data, settings)
         self._watching = WatchingRoutes(
             self._readiness, self.metrics, self.admission.is_local_users
         )
         self._fields = {name: Fields(walker) for name, walker in self.runtime.walkers.items()}
-        self._threads = ThreadPoolExecutor(settings.threads, "walker", initializer=join)
-        self._looking = ThreadPoolExecutor(
-            LOOKING_THREADS, "look", initializer=self.processor.leave
-        )
-        self._pace = Pace()
-        self._providers = Providers(settings.provider_threads, self.processor.leave)
+        self._threads = Threads(settings, self.processor)
 
     def routes(self) -> list[BaseRoute]:
         """All but the page's and the proxy's."""
         walkers = Route("/walker/{name}", self.call_walker, methods=["POST"])
-        others = (self._logins, self._watching, self._sign_in)
-        graph = graph_routes(self._look_at_node)
-        return [walkers, *graph, *(route for one in others for route in one.routes())]
+        others = (*self._watching.routes(), *self.admission.sign_in.routes())
+        return [walkers, *graph_routes(self._look_at_node), *others]
 
     async def call_walker(self, request: Request) -> Response:
         """`POST /walker/{name}`: run it for the bearer of the token."""
-        question, name = self._sign_in.question(request), request.path_params["name"]
+        question, name = self.admission.question(request), request.path_params["name"]
         if _is_small(request):
             body = await request.body()
             return await self._run_walker(name, body, lambda: self.admission.admit(question))
@@ -106,7 +88,7 @@ class Service:
         return await self._run_walker(name, await request.body(), lambda: caller)
 
     async def _look_at_node(self, request: Request, body: bytes) -> Response:
-        question = self._sign_in.question(request)
+        question = self.admission.question(request)
         return await self._run_walker("look_at_node", body, lambda: self.admission.admit(question))
 
     async def call_inside(self, name: str, body: bytes, caller: Caller) -> Response:
@@ -117,29 +99,16 @@ class Service:
         """Finish running walkers and close the store."""
         self._readiness.close()
         self.admission.close()
-        self._logins.close()
-        self._providers.close()
-        self._threads.shutdown(wait=True)
-        self._looking.shutdown(wait=True)
-        self._counts.close()
+        self._threads.close()
         self.accounts.close()
         self.runtime.close()
 
-    async def _run_walker(self, name: str, body: bytes, admitted: Callable[[], Caller]) -> Response:
+    async def _run_walker(self, name: str, body: bytes, admit: Callable[[], Caller]) -> Response:
+        def work(caller: Caller, answers: Answers, tell: Tell) -> bytes | Waiting:
+            return self._work(name, body, caller, answers, tell)
+
         looks = getattr(self.runtime.walkers.get(name), "looks", False)
-        callers: list[Caller] = []
-
-        def work(tell: Tell) -> bytes | Waiting:
-            if not callers:
-                callers.append(admitted())
-            with self._pace.look() if looks else self._pace.agent():
-                return self._work(name, body, callers[0], questions.answers, tell)
-
-        threads = self._looking if looks else self._threads
-        with Questions(self._providers) as questions:
-            while isinstance(made := await in_thread(threads, f"walker {name}", work), Waiting):
-                await questions.ask(callers[0].root, made)
-        return made
+        return await self._threads.answer(f"walker {name}", admit, work, looks=looks)
 
     def _work(
         self, name: str, body: bytes, caller: Caller, answers: Answers, tell: Tell
@@ -151,23 +120,26 @@ class Service:
         sent = fields.parse(body)
         if caller.only is not None:
             check_shared(walker, sent, caller.only)
-        given = self._redaction.applied(sent)
-        self._quotas.check_write(caller, given, len(body))
+        given = self._redacted(sent)
+        self.admission.check_write(caller, given, len(body))
         parsed = [given]
 
         def anew() -> Mapping[str, Any]:
-            return parsed.pop() if parsed else self._redaction.applied(fields.parse(body))
+            return parsed.pop() if parsed else self._redacted(fields.parse(body))
 
         def told(report: object) -> None:
-            self.metrics.told(name, report)
+            self.metrics.requests.told(name, report)
             tell(report)
 
-        with signing(self.accounts.signer(caller)):
-            keep = caller.only is None
-            reply = self.runtime.run(name, anew, caller.root, answers, told, keep)
+        SIGNER.set(self.accounts.signer(caller))
+        keep = caller.only is None
+        reply = self.runtime.run(name, anew, caller.root, answers, told, keep)
         if event := getattr(walker, "logged", ""):
             self.accounts.audit.note(event, caller.name, session=given.get("session", ""))
         return reply
+
+    def _redacted(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        return self._redaction.applied(fields) if self._redaction else fields
 
 
 def _is_small(request: Request) -> bool:
@@ -187,19 +159,25 @@ def build_app(data: Path, *, app: Path | None = None, alone: bool = True) -> Sta
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with (
-            now_and_then("retention", service.retention.collect_in_turn, settings.gc_minutes * 60),
-            now_and_then("memory", Thrift().look, THRIFT_SECONDS),
-        ):
-            with service.processor.first():
-                async with now_and_then("processor", service.processor.choose, CHOICE_SECONDS):
-                    yield
+        with service.processor.first():
+            async with (
+                now_and_then(
+                    "retention", service.retention.collect_in_turn, settings.gc_minutes * 60
+                ),
+                now_and_then("memory", Thrift().look, LOOK_SECONDS),
+                now_and_then("figures", service.metrics.tell_caches, LOOK_SECONDS),
+                now_and_then("processor", service.processor.choose, LOOK_SECONDS),
+            ):
+                yield
         await proxy.close()
         await asyncio.to_thread(service.close)
 
     starlette = Starlette(
         routes=[*service.routes(), *console_routes(), *proxy.routes()],
-        middleware=[Middleware(service.admission.around)],
+        middleware=[
+            Middleware(service.metrics.requests.around),
+            Middleware(service.admission.around),
+        ],
         exception_handlers=REFUSALS,
         lifespan=lifespan,
     )

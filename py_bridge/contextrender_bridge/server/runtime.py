@@ -24,7 +24,7 @@ from contextrender_bridge.base.errors import Conflict, ContextRenderError, Damag
 from contextrender_bridge.base.paths import ENTRY, app_dir
 from contextrender_bridge.base.spans import span
 from contextrender_bridge.own_packages import import_entry
-from contextrender_bridge.server.http.replies import encode
+from contextrender_bridge.server.http.bodies import encode
 from engine.models.providers import ANSWERS, Answers, Waiting
 from graph.runtime.archetypes import unreadable
 from graph.runtime.memory import SYSTEM_ROOT, RequestMemory, at_work

@@ -23,7 +23,6 @@ from contextrender_bridge.client.credentials import Credentials
 from contextrender_bridge.leases import held
 from contextrender_bridge.listening import address, http_config, listen
 from contextrender_bridge.local_service import find_service, sign_in_code
-from contextrender_bridge.own_hosts import OwnHosts
 from contextrender_bridge.wrap.agents.base import Agent, Given
 from contextrender_bridge.wrap.agents.openclaw import sweep
 from contextrender_bridge.wrap.child import run_child
@@ -93,6 +92,8 @@ def _proxying(
         import uvicorn
     except ImportError:
         raise CommandError(f"wrap needs {how_to_install('proxy')}.") from None
+
+    from contextrender_bridge.guarding import OwnHosts
 
     app = OwnHosts(_gate(agent, doors, known, settings, tally))
     config = http_config(app, timeout_graceful_shutdown=2)

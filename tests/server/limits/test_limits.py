@@ -15,10 +15,9 @@ import pytest
 import uvicorn
 from contextrender_bridge.base.errors import ContextRenderError
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.server.http.replies import error_response
-from contextrender_bridge.server.limits.bodies import Bodies
-from contextrender_bridge.server.logs import Asked
-from contextrender_bridge.workers.connections import guarded
+from contextrender_bridge.guarding import guarded
+from contextrender_bridge.server.admission import Bodies
+from contextrender_bridge.server.http.bodies import error_response
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -50,7 +49,7 @@ def app(silence: float = 30.0, **limits: Any) -> Any:
         if scope["type"] != "http":
             await inner(scope, receive, send)
             return
-        with bodies.reading(scope, receive, Asked("one")) as body:
+        with bodies.reading(scope, receive) as body:
             await inner(scope, body, send)
 
     return limited

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 import pytest
-from contextrender_bridge.server.limits import pace
-from contextrender_bridge.server.limits.pace import RESTS, Pace
+from contextrender_bridge.server.process import threads
+from contextrender_bridge.server.process.threads import RESTS, Pace
 
 from engine.lookback.pausing import pause
 
@@ -35,7 +35,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(pace, "time", clock)
+    monkeypatch.setattr(threads, "time", clock)
     return clock
 
 

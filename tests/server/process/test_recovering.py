@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.server.process import recovering
+from contextrender_bridge.server.process.machine import now_and_then
 from contextrender_bridge.server.process.recovering import Recovering
-from contextrender_bridge.server.process.regularly import now_and_then
 from starlette.applications import Starlette
 
 from graph.store.writes import StoreUnavailable

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contextrender_bridge.server.logs import ContentFreeFormatter
+from contextrender_bridge.server.watching.logs import ContentFreeFormatter
 
 from tests.server.servers import BIN, Server, running
 

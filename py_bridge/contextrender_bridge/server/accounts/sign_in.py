@@ -1,4 +1,5 @@
-"""Signing in to the console: a code that works once buys a cookie that no script can read.
+"""Signing in: a name and a password buy a token, with a limit on how often that may fail; a code
+that works once buys the console a cookie that no script can read.
 
 Cookies do not know ports, so another server of this machine may be sent this one's. It is therefore
 valid for the walkers alone, and only beside a proof that the page keeps in its origin's storage
@@ -8,22 +9,35 @@ A read-only link opens the views of its one session, and nothing else.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from contextrender_bridge.base.errors import ContextRenderError, InvalidRequest
+from contextrender_bridge.base.errors import ContextRenderError, InvalidRequest, Unauthorized
 from contextrender_bridge.base.settings import current_settings
-from contextrender_bridge.own_hosts import SETTING
-from contextrender_bridge.server.accounts.tokens import CODE_SECONDS, LOGIN_SECONDS
-from contextrender_bridge.server.accounts.users import Accounts, Caller
-from contextrender_bridge.server.http.fields import LOGIN_BYTES, parse_json
-from contextrender_bridge.server.http.replies import encode, json_response
+from contextrender_bridge.guarding import SETTING
+from contextrender_bridge.server.accounts.callers import CODE_SECONDS, LOGIN_SECONDS, Caller
+from contextrender_bridge.server.accounts.counting import Attempts, network_of
+from contextrender_bridge.server.accounts.users import Accounts
+from contextrender_bridge.server.http.bodies import (
+    LOGIN_BYTES,
+    Fields,
+    bearer_of,
+    encode,
+    json_response,
+    parse_json,
+)
+from contextrender_bridge.server.process.threads import in_thread
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from graph.runtime.request import Tell
+
+LOGIN = "/user/login"
 ENTER, LINK, LEAVE = "/console/sign-in", "/console/link", "/console/sign-out"
-SMALL = {ENTER: LOGIN_BYTES, LINK: LOGIN_BYTES, LEAVE: LOGIN_BYTES}
+SMALL = dict.fromkeys((LOGIN, ENTER, LINK, LEAVE), LOGIN_BYTES)
 """Bodies that are read before anybody's token is."""
 PROOF = "x-contextrender-console"
 COOKIE_PATH = "/walker/"
@@ -43,14 +57,34 @@ class SignIn:
         """Over the accounts of the service."""
         self._accounts = accounts
         self._ask = ask
+        self._attempts = Attempts(accounts.counts)
+        self._fields = Fields(_Login)
+        # Hashing passwords is slow by design, and guessing must not occupy the threads of others.
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="login")
+
+    def close(self) -> None:
+        """Answers those who are logging in."""
+        self._threads.shutdown(wait=True)
 
     def routes(self) -> list[BaseRoute]:
         """Before the page's own, which has the rest of `/console/`."""
         return [
+            Route(LOGIN, self.log_in, methods=["POST"]),
             Route(ENTER, self.enter, methods=["POST"]),
             Route(LINK, self.link, methods=["POST"]),
             Route(LEAVE, self.leave, methods=["POST"]),
         ]
+
+    async def log_in(self, request: Request) -> Response:
+        """A token, or 401, or 429 after too many failures."""
+        body = await request.body()
+        address = request.client.host if request.client else ""
+
+        def check(_: Tell) -> bytes:
+            given = self._fields.parse(body)
+            return encode({"token": self._token(given["username"], given["password"], address)})
+
+        return await in_thread(self._threads, "login", check)
 
     async def link(self, request: Request) -> Response:
         """A code for the bearer of a token; it follows `/console/#code=` in a link."""
@@ -79,13 +113,27 @@ class SignIn:
         return reply
 
     def question(self, request: Request) -> Question:
-        """Whose token, cookie or read-only link a walker's request brings."""
-        token, cookie = bearer_of(request), request.cookies.get(_cookie(request))
-        if token or not cookie:
-            return lambda: self._accounts.caller(token) or self._accounts.visitor(token)
+        """Whose cookie a walker's request brings."""
+        if not (cookie := request.cookies.get(_cookie(request))):
+            return lambda: None
         _check_origin(request)
         proof = request.headers.get(PROOF, "")
         return lambda: self._accounts.console_caller(cookie, proof)
+
+    def _token(self, name: str, password: str, address: str) -> str:
+        keys = (f"name {name.lower().strip()}", f"address {network_of(address)}")
+        note = self._accounts.audit.note
+        known = name if self._accounts.find(name) else ""  # else it may be a mistyped password
+        if wait := self._attempts.begin(*keys):
+            note("login_refused", known, address=address)
+            sentence = f"Too many logins failed. Try again in {wait} seconds."
+            raise InvalidRequest(sentence, code="too_many_logins", status=429, retry_after=wait)
+        if (token := self._accounts.login(name, password)) is None:
+            note("login_failed", known, address=address)
+            raise Unauthorized("The name or the password is wrong.")
+        self._attempts.forgive(*keys)
+        note("login", known, address=address)
+        return token
 
     async def _bearer(self, request: Request) -> Caller:
         token = bearer_of(request)
@@ -105,12 +153,6 @@ class SignIn:
             samesite="strict",
         )
         return reply
-
-
-def bearer_of(request: Request) -> str:
-    """The token that a request brings, or nothing."""
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def _cookie(request: Request) -> str:
@@ -138,3 +180,9 @@ def check_shared(walker: type, fields: Mapping[str, Any], session: str) -> None:
     """Raises NotShared, whether or not there is what is asked for."""
     if not getattr(walker, "is_open", False) or fields.get("session") != session:
         raise NotShared("This link opens one session for reading, and nothing else.")
+
+
+@dataclass
+class _Login:
+    username: str
+    password: str

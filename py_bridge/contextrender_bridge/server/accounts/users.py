@@ -1,76 +1,42 @@
-"""Who may call: users in jac-scale's user tables, and the user of a token.
+"""Users, in jac-scale's user tables: added, given passwords and tokens, locked out and removed."""
 
-Every look-up reads the user's row: what a command in another process changed counts at once.
-Long because one class holds all that tokens, codes, cookies and links open.
-"""
-
-import hmac
 import json
 import secrets
-import time
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import bcrypt
-from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.errors import CommandError, Conflict, ContextRenderError
 from contextrender_bridge.base.settings import current_settings
-from contextrender_bridge.server.accounts.audit import Audit
-from contextrender_bridge.server.accounts.counting import Counts
-from contextrender_bridge.server.accounts.tokens import (
-    CODE,
-    CONSOLE,
+from contextrender_bridge.server.accounts.callers import (
     DAY,
-    LEEWAY_SECONDS,
-    LINK,
+    GENERATION,
     LOGIN_SECONDS,
-    Claims,
-    Tokens,
+    Caller,
+    Callers,
 )
 from contextrender_bridge.server.runtime import Runtime
 
 from graph.runtime.identities import Identities, NameTaken
-from graph.runtime.request import Signer
-from graph.sessions.ids import link_id, session_id_of
+from graph.sessions.owned import remove_owner
 
 LOCAL_USER = "local"
 # bcrypt ignores what comes after.
 PASSWORD_BYTES = 72
-GENERATION = "tokens"
-"""Where a user's profile has the generation of the tokens that are good; unnamed at first."""
 
 
-@dataclass(frozen=True)
-class Caller:
-    """A user who may call. `user` and `root` are ids."""
-
-    user: str
-    root: str
-    name: str
-    generation: str = field(repr=False)
-    active: bool = True
-    only: str | None = None
-    """The one session that a read-only link opens; None for who is the user."""
-
-
-class Accounts:
+class Accounts(Callers):
     """Users and tokens. Nobody can register: users are added by whoever runs the server."""
 
     def __init__(self, runtime: Runtime, data: Path) -> None:
         """Keeps users in the runtime's store, the secret of their tokens in `data`."""
+        super().__init__(runtime.store, data)
         self._runtime = runtime
-        self._store = runtime.store
-        self._tokens = Tokens(data)
         self._users = Identities(runtime.store)
         self._decoy = bcrypt.hashpw(b"", bcrypt.gensalt())
-        self.audit = Audit(data)
-        self._counts = Counts(data)
-
-    def close(self) -> None:
-        """Close the file of the codes that were used."""
-        self._counts.close()
 
     def add(self, name: str, password: str | None = None) -> str:
         """Create a user with a root of their own and return the id. No password: a random one."""
@@ -161,70 +127,6 @@ class Accounts:
         user = self._users.authenticate(name, password)
         return self._token(str(user["user_id"]), LOGIN_SECONDS) if user else None
 
-    def caller(self, token: str) -> Caller | None:
-        """The user of a token, if the token is valid."""
-        claims = self._tokens.read(token)
-        return None if claims is None else self._bearer(claims)
-
-    def signer(self, user: Caller) -> Signer:
-        """What makes the user's read-only links."""
-
-        def sign(session: str, name: str, ends: int) -> str:
-            return self._tokens.link(user.user, user.generation, session, name, ends)
-
-        return Signer(user.generation, sign)
-
-    def visitor(self, token: str) -> Caller | None:
-        """The user and session of a valid read-only link; it opens nothing else.
-
-        It is valid while its node is there: revoked, or deleted with its session, it opens nothing.
-        """
-        claims = self._tokens.read(token, LINK)
-        if claims is None or (user := self._bearer(claims)) is None:
-            return None
-        owner = UUID(user.root)
-        link = link_id(session_id_of(owner, claims.session), claims.id)
-        if time.time() >= claims.expires or not any(self._store.nodes(owner, [link])):
-            return None
-        name = f"{user.name} (link)"
-        return replace(user, user=f"{user.user} link", name=name, only=claims.session)
-
-    def console_code(self, token: str) -> str:
-        """What signs in to the console, once and soon, as the bearer of a good token."""
-        return self._tokens.code(token)
-
-    def take_code(self, code: str) -> Caller | None:
-        """Whose code it is, at its first use."""
-        claims = self._tokens.read(code, CODE)
-        if claims is None or not self._is_first_use(claims):
-            return None
-        if user := self._bearer(claims):
-            self.audit.note("console_opened", user.name)
-        return user
-
-    def console_sign_in(self, user: Caller) -> tuple[str, str]:
-        """A cookie for the console, and the proof without which it is refused."""
-        cookie = self._tokens.make(user.user, user.generation, LOGIN_SECONDS, CONSOLE)
-        return cookie, self._tokens.proof(cookie)
-
-    def console_caller(self, cookie: str, proof: str) -> Caller | None:
-        """Whose cookie it is, if its proof came with it."""
-        if not hmac.compare_digest(self._tokens.proof(cookie).encode(), proof.encode()):
-            return None
-        claims = self._tokens.read(cookie, CONSOLE)
-        return None if claims is None else self._bearer(claims)
-
-    def _is_first_use(self, code: Claims) -> bool:
-        with self._counts.changing() as file:
-            file.execute("DELETE FROM codes WHERE expires < ?", (time.time() - LEEWAY_SECONDS,))
-            row = (code.id, code.expires)
-            return file.execute("INSERT OR IGNORE INTO codes VALUES (?, ?)", row).rowcount == 1
-
-    def _bearer(self, claims: Claims) -> Caller | None:
-        user = self._user(claims.user)
-        good = user and user.active and user.generation == claims.generation
-        return user if good else None
-
     def _token(self, id: str, seconds: int) -> str:
         user = self._user(id)
         if user is None or not user.active:
@@ -232,24 +134,62 @@ class Accounts:
         self.audit.note("token_made", user.name, days=seconds / DAY)
         return self._tokens.make(id, user.generation, seconds)
 
-    def _user(self, id: str) -> Caller | None:
-        rows = self._store.read(
-            "SELECT root_id, status, identities, profile FROM identity_users WHERE user_id = ?",
-            (id,),
-        )
-        if not rows or not rows[0][0]:
-            return None
-        root, status, identities, profile = rows[0]
-        name = next(one["value_raw"] for one in _json(identities) if one["type"] == "username")
-        generation = (_json(profile) or {}).get(GENERATION, "")
-        return Caller(id, str(root), name, generation, status != "disabled")
+
+def remove_user(runtime: Runtime, accounts: Accounts, name: str, heir: str | None) -> int:
+    """Removes the account; its sessions go to `heir`, or are deleted. How many there were.
+
+    The lock comes first and the account goes last, so it can be run again.
+    Raises CommandError; the user is locked out then, and what was not handed over is still there.
+    """
+    user = accounts.named(name)
+    if user.name == LOCAL_USER:
+        raise CommandError("the local user cannot be removed.")
+    to = accounts.named(heir) if heir else None
+    if to is not None and (to.user == user.user or not to.active):
+        raise CommandError(f"'{heir}' cannot take the sessions.")
+    accounts.lock_out(user)
+    keys = list(_sessions(runtime, user))
+    for key in keys:
+        if to is not None:
+            _hand_over(runtime, user, to, key)
+            accounts.audit.note("session_handed_over", user.name, session=key, to=to.name)
+    remove_owner(runtime.store, UUID(user.root))
+    if to is None:
+        for key in keys:
+            accounts.audit.note("session_deleted", user.name, session=key)
+    accounts.forget(user)
+    return len(keys)
+
+
+def _hand_over(runtime: Runtime, user: Caller, to: Caller, key: str) -> None:
+    """As an export and an import; a name that the heir has already gets the old owner's behind."""
+    try:
+        data = _ask(runtime, user, "export_session", session=key)
+        try:
+            _ask(runtime, to, "import_session", data=data)
+        except Conflict:
+            _ask(runtime, to, "import_session", data=data, session=f"{key} ({user.name})")
+        _ask(runtime, user, "delete_session", session=key)
+    except ContextRenderError as failure:
+        raise CommandError(
+            f"session {key!r} cannot be handed over: {failure.message.rstrip('.')}. "
+            f"'{user.name}' is locked out, and what was not handed over is still there."
+        ) from None
+
+
+def _sessions(runtime: Runtime, user: Caller) -> Iterator[str]:
+    cursor = ""
+    while True:
+        page = _ask(runtime, user, "list_sessions", limit=200, cursor=cursor)
+        yield from (one["session"] for one in page["sessions"])
+        if not (cursor := page["next"] or ""):
+            return
+
+
+def _ask(runtime: Runtime, user: Caller, walker: str, **fields: Any) -> Any:
+    return json.loads(runtime.call(walker, lambda: dict(fields), user.root))["reports"][0]
 
 
 def _check_password(password: str) -> None:
     if not 8 <= len(password.encode()) <= PASSWORD_BYTES:
         raise CommandError(f"a password has 8 to {PASSWORD_BYTES} bytes.")
-
-
-def _json(value: Any) -> Any:
-    """A JSON column: one database gives its text, another what it says."""
-    return json.loads(value) if isinstance(value, str) else value

@@ -12,8 +12,8 @@ from uuid import UUID
 
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.base.settings import Settings
+from contextrender_bridge.server.accounts.callers import Caller
 from contextrender_bridge.server.accounts.counting import Counts
-from contextrender_bridge.server.accounts.users import Caller
 
 from graph.sessions.owned import count_sessions, has_session, stored_bytes
 from graph.store.base import Store
@@ -40,6 +40,12 @@ class Quotas:
         self._clock = clock
         self._counts = counts
         self._bytes: dict[str, tuple[float, int]] = {}
+
+    @classmethod
+    def of(cls, settings: Settings, store: Store, counts: Counts) -> "Quotas | None":
+        """None where nothing is limited."""
+        limits = (settings.user_calls, settings.user_mb, settings.user_sessions)
+        return None if limits == (None, None, None) else cls(settings, store, counts)
 
     def check_call(self, caller: Caller) -> None:
         """Counts a call. Raises InvalidRequest (429) above the limit.

@@ -12,9 +12,10 @@ from uuid import UUID
 
 from contextrender_bridge.base.errors import Conflict, ContextRenderError, NotFound
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.server.accounts.users import Accounts, Caller
-from contextrender_bridge.server.logs import log, log_failure
+from contextrender_bridge.server.accounts.callers import Caller
+from contextrender_bridge.server.accounts.users import Accounts
 from contextrender_bridge.server.runtime import Runtime
+from contextrender_bridge.server.watching.logs import log, log_failure
 
 from graph.sessions.owned import (
     Kept,

@@ -1,4 +1,5 @@
-"""What the process takes of its machine: memory that is given back, and one processor.
+"""What the process takes of its machine: memory that is given back, and one processor; and what a
+running server does by itself from time to time.
 
 Memory given back is shared by threads, and the system's again, as far as glibc lets it.
 
@@ -9,14 +10,17 @@ has come up. Which processor, the system chooses, anew every few seconds: for a 
 them, as it does for any program. Of several workers none is held.
 """
 
+import asyncio
 import ctypes
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Final
+
+from contextrender_bridge.server.watching.logs import log_failure
 
 M_MMAP_THRESHOLD: Final = -3
 M_ARENA_MAX: Final = -8
@@ -24,7 +28,8 @@ M_ARENA_MAX: Final = -8
 ARENAS: Final = 2
 LARGE_BYTES: Final = 131_072
 """glibc's own limit, which it would raise to 32 MB once something large is freed."""
-THRIFT_SECONDS: Final = 5.0
+LOOK_SECONDS: Final = 5.0
+"""Between looks at what the process takes."""
 WORTH_BYTES: Final = 24 * 2**20
 """Giving memory back takes some 10 ms, in which allocations wait."""
 
@@ -77,7 +82,6 @@ class Thrift:
             self._least = min(self._least, held)
 
 
-CHOICE_SECONDS: Final = 5.0
 FREE_SECONDS: Final = 0.02
 
 
@@ -146,3 +150,32 @@ def _put(threads: Collection[int], place: Collection[int]) -> None:
         # One may have ended, and a sandbox may forbid it.
         with suppress(OSError):
             os.sched_setaffinity(thread, place)
+
+
+@asynccontextmanager
+async def now_and_then(
+    what: str, work: Callable[[], object], seconds: float
+) -> AsyncIterator[None]:
+    """Does `work` at once and after every so many seconds, for the block. A failure is logged, and
+    the next turn may do."""
+    stopped = asyncio.Event()
+    task = asyncio.create_task(_repeat(what, work, seconds, stopped))
+    try:
+        yield
+    finally:
+        stopped.set()
+        await task
+
+
+async def _repeat(
+    what: str, work: Callable[[], object], seconds: float, stopped: asyncio.Event
+) -> None:
+    while not stopped.is_set():
+        try:
+            await asyncio.to_thread(work)
+        except Exception as failure:
+            log_failure(what, failure)
+        try:
+            await asyncio.wait_for(stopped.wait(), seconds)
+        except TimeoutError:
+            continue

@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import Any, Final
 
 from contextrender_bridge.base.errors import CommandError, ContextRenderError, NotReady, NotWritable
-from contextrender_bridge.own_hosts import OwnHosts
-from contextrender_bridge.server.http.replies import error_response, json_response
+from contextrender_bridge.guarding import OwnHosts
+from contextrender_bridge.server.http.bodies import error_response, json_response
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Route

@@ -19,8 +19,8 @@ from contextrender_bridge.base.settings import (
 )
 from contextrender_bridge.client.credentials import stored_credentials
 from contextrender_bridge.listening import listen
-from contextrender_bridge.server.accounts.tokens import Tokens
-from contextrender_bridge.server.http.console import console_link
+from contextrender_bridge.server.accounts.callers import Tokens
+from contextrender_bridge.server.http.pages import console_link
 from contextrender_bridge.server.process.loading import telling_why_it_is_slow, warm_up
 from contextrender_bridge.server.process.machine import keep_little
 from contextrender_bridge.workers.serving import Worker

@@ -1,10 +1,11 @@
 """A process that serves the app, under its supervisor, for ever or until nobody uses it."""
 
+import json
 import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from math import ceil
@@ -13,20 +14,23 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
+from contextrender_bridge.base.errors import ContextRenderError, NotReady
 from contextrender_bridge.base.settings import current_settings, read_again
+from contextrender_bridge.client.credentials import FILE_NAME, Credentials
+from contextrender_bridge.guarding import guarded
 from contextrender_bridge.leases import any_alive
+from contextrender_bridge.local_service import answers
 from contextrender_bridge.server.app import build_app
-from contextrender_bridge.server.logs import configure_logging
-from contextrender_bridge.server.process.announcing import announced
 from contextrender_bridge.server.process.loading import telling_why_it_is_slow, warm_up
 from contextrender_bridge.server.process.recovering import Recovering
-from contextrender_bridge.workers.connections import guarded
+from contextrender_bridge.server.watching.logs import configure_logging, log_failure
 from contextrender_bridge.workers.serving import Worker, WorkerServer
 from contextrender_bridge.workers.supervisor import DONE
 
 from graph.sessions.caches import limit_caches
 
 LOOK_SECONDS = 1.0
+ANNOUNCED_SECONDS = 2.0
 
 
 class Idle:
@@ -138,3 +142,55 @@ def end_in_order() -> None:
 
 def _ignore(_: int, __: FrameType | None) -> None:
     """Neither a traceback nor death by signal: a stopped server exits with 0."""
+
+
+@contextmanager
+def announced(url: str, token_for: Callable[[str], str], data: Path) -> Iterator[None]:
+    """While the block runs, the file by which clients find the service names a server that answers:
+    this one, unless another does, so that nobody's clients go over to a second one.
+
+    It also keeps the file's token valid: once half its time is over, or it was revoked, the file
+    has another, which clients read when theirs is refused. `token_for` is given the file's
+    token, and gives it back or a new one.
+    """
+    ended = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(url, token_for, data, ended), daemon=True)
+    _try_to_claim(url, token_for, data)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def _watch(url: str, token_for: Callable[[str], str], data: Path, ended: threading.Event) -> None:
+    while not ended.wait(ANNOUNCED_SECONDS):
+        _try_to_claim(url, token_for, data)
+
+
+def _try_to_claim(url: str, token_for: Callable[[str], str], data: Path) -> None:
+    try:
+        _claim(url, token_for, data)
+    except NotReady:
+        pass  # the server says so itself, and why
+    except (ContextRenderError, OSError) as failure:  # the next look may do
+        log_failure("announcing", failure)
+
+
+def _claim(url: str, token_for: Callable[[str], str], data: Path) -> None:
+    """Writes the file where anything in it is new, unless it names another server that answers."""
+    known = _known(data)
+    if known.url not in ("", url) and answers(known.url):
+        return
+    wanted = Credentials(url, token_for(known.token))
+    if wanted != known:
+        wanted.save(data)
+
+
+def _known(data: Path) -> Credentials:
+    try:
+        found = json.loads((data / FILE_NAME).read_text(encoding="utf-8"))
+        return Credentials(str(found["url"]), str(found["token"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return Credentials("", "")

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from contextrender_bridge.base.model_table import model_row
-from contextrender_bridge.server.logs import ASKED
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from contextrender_bridge.server.watching.requests import Requests
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
@@ -91,9 +91,6 @@ class StoredBytes(Collector):
 
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-CACHES_SECONDS = 1.0
-RENDERS = ("render",)
 
 
 class Metrics:
@@ -101,30 +98,11 @@ class Metrics:
 
     def __init__(self, store: Store, data: Path, walkers: Iterable[str]) -> None:
         """Stored bytes are those of the store, which is in `data` or elsewhere."""
-        self._walkers = frozenset(walkers)
         self._registry = CollectorRegistry()
+        self.requests = Requests(self._registry, walkers)
         self._stored = [StoredBytes(store, data), Counted(store)]
         for collector in self._stored:
             self._registry.register(collector)
-        self.calls = Counter(
-            "contextrender_calls",
-            "Requests answered",
-            ["route", "policy", "status"],
-            registry=self._registry,
-        )
-        self.seconds = Histogram(
-            "contextrender_call_seconds",
-            "Time to answer",
-            ["route", "policy"],
-            buckets=SECONDS,
-            registry=self._registry,
-        )
-        self.tokens = Counter(
-            "contextrender_render_tokens",
-            "Tokens of histories before and after rendering",
-            ["policy", "side"],
-            registry=self._registry,
-        )
         self.collections = Counter(
             "contextrender_collected_sessions",
             "Sessions that retention deleted",
@@ -154,13 +132,6 @@ class Metrics:
             registry=self._registry,
             multiprocess_mode="livesum",
         )
-        self._caches_told = float("-inf")
-        self.in_flight = Gauge(
-            "contextrender_calls_in_flight",
-            "Requests being answered",
-            registry=self._registry,
-            multiprocess_mode="livesum",
-        )
 
     def collected(self, why: str) -> None:
         """Counts a session that retention deleted."""
@@ -171,10 +142,7 @@ class Metrics:
         self.fail_open.labels(reason).inc()
 
     def tell_caches(self) -> None:
-        """Notes what this process's caches hold, at most once a second: each worker its own."""
-        if (now := time.monotonic()) - self._caches_told < CACHES_SECONDS:
-            return
-        self._caches_told = now
+        """Notes what this process's caches hold: each worker its own, now and then."""
         for name, caches in CACHES.items():
             self.caches.labels(name, "held").set(sum(cache.nbytes for cache in caches))
             self.caches.labels(name, "limit").set(sum(cache.limit for cache in caches))
@@ -189,30 +157,6 @@ class Metrics:
             registry.register(collector)
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
-
-    def answered(self, route: str, policy: str, status: int, seconds: float) -> None:
-        """Counts a request; its policy is empty where nothing was rendered."""
-        self.calls.labels(route, policy, str(status)).inc()
-        self.seconds.labels(route, policy).observe(seconds)
-
-    def told(self, walker: str, report: Any) -> None:
-        """Notes by which policy a walker rendered, for when its request is answered."""
-        if walker in RENDERS and (asked := ASKED.get()) is not None:
-            asked.policy = report.policy
-
-    def rendered(self, walker: str, reports: list[Any]) -> None:
-        """Counts the tokens of what a walker reported, where it rendered."""
-        for view in reports if walker in RENDERS else ():
-            self.told(walker, view)
-            self.tokens.labels(view.policy, "before").inc(view.tokens.before)
-            self.tokens.labels(view.policy, "after").inc(view.tokens.after)
-
-    def route_of(self, path: str) -> str:
-        """A path's name among the figures: few, whatever callers make up."""
-        first, _, rest = path.strip("/").partition("/")
-        if first == "walker":
-            return rest if rest in self._walkers else "unknown"
-        return first if first in ("user", "healthz", "metrics", "console", "v1", "s") else "unknown"
 
 
 def is_of_this_machine(scope: Mapping[str, Any]) -> bool:

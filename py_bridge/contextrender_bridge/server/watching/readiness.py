@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from contextrender_bridge.base.errors import NotReady, Unauthorized
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.server.http.replies import encode, error_response, json_response, refusal
+from contextrender_bridge.server.http.bodies import encode, error_response, json_response, refusal
 from contextrender_bridge.server.watching.metrics import CONTENT_TYPE, Metrics, is_of_this_machine
 from starlette.requests import Request
 from starlette.responses import Response

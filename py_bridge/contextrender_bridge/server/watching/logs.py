@@ -7,6 +7,7 @@ CONTEXTRENDER_DEBUG to see them whole.
 
 import json
 import logging
+import os
 import traceback
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from contextrender_bridge.base.settings import current_settings
 
 log = logging.getLogger("contextrender")
 
+AUDIT_FILE: Final = "audit.log"
 ABOUT_A_REQUEST: Final = ("route", "status", "ms")
 
 
@@ -98,13 +100,6 @@ def configure_logging() -> None:
     log.setLevel(level)
 
 
-def log_request(route: str, status: int, seconds: float) -> None:
-    """A line for a request that was answered; those that look whether we live are for debuggers."""
-    level = logging.DEBUG if route in ("healthz", "metrics") else logging.INFO
-    about = {"route": route, "status": status, "ms": round(seconds * 1e3, 1)}
-    log.log(level, "request answered", extra=about)
-
-
 def log_failure(where: str, failure: BaseException) -> None:
     """Log an unexpected exception."""
     log.error("%s failed: %s", where, describe(failure), stacklevel=2)
@@ -119,3 +114,30 @@ def describe(failure: BaseException) -> str:
     text = f"{type(failure).__name__} at {frames or '?'}"
     cause = failure.__cause__ or failure.__context__
     return f"{text}, after {describe(cause)}" if cause else text
+
+
+class Audit:
+    """Who did what to accounts, tokens and whole sessions: a line of JSON each, in its own file.
+
+        {"time": "2026-01-31T12:00:00+00:00", "event": "session_deleted", "user": "alice", ...}
+
+    It names users, addresses and sessions; it holds no contents, passwords or tokens. The file is
+    opened anew for every line, so it can be moved away at any time.
+    """
+
+    def __init__(self, data: Path) -> None:
+        """Makes the file when there is something to say."""
+        self._path = data / AUDIT_FILE
+
+    def note(self, event: str, user: str, **more: object) -> None:
+        """Adds a line. What was done stays done where that fails."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = json.dumps({"time": now, "event": event, "user": user, **more})
+        try:
+            file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                os.write(file, f"{line}\n".encode())
+            finally:
+                os.close(file)
+        except OSError as failure:
+            log_failure("audit", failure)

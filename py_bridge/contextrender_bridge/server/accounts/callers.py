@@ -1,0 +1,226 @@
+"""Whose a token is: signed, so that a stranger's is refused without a look at the store, and of a
+generation, so that all of a user's can be revoked at once.
+
+Every look-up reads the user's row: what a command in another process changed counts at once.
+"""
+
+import hashlib
+import hmac
+import json
+import secrets
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import jwt
+from contextrender_bridge.base.paths import secret_in
+from contextrender_bridge.base.settings import current_settings
+from contextrender_bridge.server.accounts.counting import Counts
+from contextrender_bridge.server.watching.logs import Audit
+
+from graph.runtime.request import Signer
+from graph.sessions.ids import link_id, session_id_of
+from graph.store.base import Store
+
+GENERATION = "tokens"
+"""Where a user's profile has the generation of the tokens that are good; unnamed at first."""
+DAY = 24 * 3600
+LOGIN_SECONDS = DAY
+"""Of a token for a password."""
+CODE_SECONDS = 900
+"""Of the code in a link to the console, which works once."""
+CODE, CONSOLE, LINK = "console-code", "console", "session-link"
+"""Whom a token that is no bearer's is for (RFC 7519, 4.1.3): of links to the console, of
+cookies, of read-only links to one session."""
+LEEWAY_SECONDS = 60
+"""How far the clocks of those who make and read tokens may be apart."""
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What a token with a good signature says. Times are seconds since 1970."""
+
+    user: str
+    generation: str
+    made: int
+    expires: int
+    id: str = ""
+    session: str = ""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether half its time is over: who renews it now never holds one that has ended."""
+        return time.time() > (self.made + self.expires) / 2
+
+
+class Tokens:
+    """Makes and reads them with the secret of one data folder."""
+
+    def __init__(self, data: Path) -> None:
+        """Makes the secret at first use, unless `CONTEXTRENDER_JWT_SECRET` is set."""
+        configured = current_settings().jwt_secret
+        self._secret = str(configured or secret_in(data / "jwt_secret"))
+
+    def make(self, user: str, generation: str, seconds: int, audience: str | None = None) -> str:
+        """A token of the user with that id; with an `audience`, valid there alone."""
+        now = int(time.time())
+        claims: dict[str, object] = {"sub": user, "gen": generation, "iat": now}
+        claims["exp"] = now + seconds
+        if audience is not None:
+            claims.update(aud=audience, jti=secrets.token_urlsafe(12))
+        return jwt.encode(claims, self._secret, algorithm="HS256")
+
+    def link(self, user: str, generation: str, session: str, name: str, ends: int) -> str:
+        """What opens one session for reading until then, while its link is there."""
+        claims = {
+            "sub": user,
+            "gen": generation,
+            "aud": LINK,
+            "jti": name,
+            "ses": session,
+            "exp": ends,
+        }
+        return jwt.encode(claims, self._secret, algorithm="HS256")
+
+    def code(self, token: str) -> str:
+        """What signs in to the console, once and soon, as the bearer of a good token."""
+        claims = self.read(token)
+        return self.make(claims.user, claims.generation, CODE_SECONDS, CODE) if claims else ""
+
+    def proof(self, token: str) -> str:
+        """What only the maker of the token can tell of it."""
+        return hmac.new(self._secret.encode(), token.encode(), hashlib.sha256).hexdigest()
+
+    def read(self, token: str, audience: str | None = None) -> Claims | None:
+        """What it says, if the signature is ours, it is for that audience and it has not ended."""
+        try:
+            found = jwt.decode(
+                token,
+                self._secret,
+                algorithms=["HS256"],
+                audience=audience,
+                leeway=LEEWAY_SECONDS,
+                options={"require": ["sub", "exp"]},
+            )
+        except (jwt.PyJWTError, ValueError):
+            return None
+        expires = int(found["exp"])
+        return Claims(
+            str(found["sub"]),
+            str(found.get("gen", "")),
+            int(found.get("iat", expires)),
+            expires,
+            str(found.get("jti", "")),
+            str(found.get("ses", "")),
+        )
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A user who may call. `user` and `root` are ids."""
+
+    user: str
+    root: str
+    name: str
+    generation: str = field(repr=False)
+    active: bool = True
+    only: str | None = None
+    """The one session that a read-only link opens; None for who is the user."""
+
+
+class Callers:
+    """Who calls, by token, code, cookie or read-only link."""
+
+    def __init__(self, store: Store, data: Path) -> None:
+        """Users are in the store, the secret of their tokens and what is counted in `data`."""
+        self._store = store
+        self._tokens = Tokens(data)
+        self.counts = Counts(data)
+        self.audit = Audit(data)
+
+    def close(self) -> None:
+        """Close the file of what is counted."""
+        self.counts.close()
+
+    def caller(self, token: str) -> Caller | None:
+        """The user of a token, if the token is valid."""
+        claims = self._tokens.read(token)
+        return None if claims is None else self._bearer(claims)
+
+    def signer(self, user: Caller) -> Signer:
+        """What makes the user's read-only links."""
+
+        def sign(session: str, name: str, ends: int) -> str:
+            return self._tokens.link(user.user, user.generation, session, name, ends)
+
+        return Signer(user.generation, sign)
+
+    def visitor(self, token: str) -> Caller | None:
+        """The user and session of a valid read-only link; it opens nothing else.
+
+        It is valid while its node is there: revoked, or deleted with its session, it opens nothing.
+        """
+        claims = self._tokens.read(token, LINK)
+        if claims is None or (user := self._bearer(claims)) is None:
+            return None
+        owner = UUID(user.root)
+        link = link_id(session_id_of(owner, claims.session), claims.id)
+        if time.time() >= claims.expires or not any(self._store.nodes(owner, [link])):
+            return None
+        name = f"{user.name} (link)"
+        return replace(user, user=f"{user.user} link", name=name, only=claims.session)
+
+    def console_code(self, token: str) -> str:
+        """What signs in to the console, once and soon, as the bearer of a good token."""
+        return self._tokens.code(token)
+
+    def take_code(self, code: str) -> Caller | None:
+        """Whose code it is, at its first use."""
+        claims = self._tokens.read(code, CODE)
+        if claims is None or not self._is_first_use(claims):
+            return None
+        if user := self._bearer(claims):
+            self.audit.note("console_opened", user.name)
+        return user
+
+    def console_sign_in(self, user: Caller) -> tuple[str, str]:
+        """A cookie for the console, and the proof without which it is refused."""
+        cookie = self._tokens.make(user.user, user.generation, LOGIN_SECONDS, CONSOLE)
+        return cookie, self._tokens.proof(cookie)
+
+    def console_caller(self, cookie: str, proof: str) -> Caller | None:
+        """Whose cookie it is, if its proof came with it."""
+        if not hmac.compare_digest(self._tokens.proof(cookie).encode(), proof.encode()):
+            return None
+        claims = self._tokens.read(cookie, CONSOLE)
+        return None if claims is None else self._bearer(claims)
+
+    def _is_first_use(self, code: Claims) -> bool:
+        with self.counts.changing() as file:
+            file.execute("DELETE FROM codes WHERE expires < ?", (time.time() - LEEWAY_SECONDS,))
+            row = (code.id, code.expires)
+            return file.execute("INSERT OR IGNORE INTO codes VALUES (?, ?)", row).rowcount == 1
+
+    def _bearer(self, claims: Claims) -> Caller | None:
+        user = self._user(claims.user)
+        good = user and user.active and user.generation == claims.generation
+        return user if good else None
+
+    def _user(self, id: str) -> Caller | None:
+        rows = self._store.read(
+            "SELECT root_id, status, identities, profile FROM identity_users WHERE user_id = ?",
+            (id,),
+        )
+        if not rows or not rows[0][0]:
+            return None
+        root, status, identities, profile = rows[0]
+        name = next(one["value_raw"] for one in _json(identities) if one["type"] == "username")
+        generation = (_json(profile) or {}).get(GENERATION, "")
+        return Caller(id, str(root), name, generation, status != "disabled")
+
+
+def _json(value: Any) -> Any:
+    """A JSON column: one database gives its text, another what it says."""
+    return json.loads(value) if isinstance(value, str) else value

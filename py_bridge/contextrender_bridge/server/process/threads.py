@@ -1,0 +1,215 @@
+"""The threads that calls run in: agents' calls, looks back, and questions to models and embedders.
+
+A process of Python computes one thing at a time, and a page of the console can take seconds of it.
+Beside agents' calls looking back therefore works only a tenth of the time: looks stop every few
+milliseconds, and while calls of agents are under way, or were a moment ago, all looks together rest
+nine times as long as they worked. With no agent at work none rests.
+"""
+
+import asyncio
+import contextvars
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Final
+
+from contextrender_bridge.base.settings import Settings
+from contextrender_bridge.server.accounts.callers import Caller
+from contextrender_bridge.server.http.bodies import encode, error_response, json_response, refusal
+from contextrender_bridge.server.process.machine import OneProcessor
+from starlette.responses import Response
+
+from engine.lookback.pausing import pausing
+from engine.models.providers import Answer, Answers, Waiting
+from graph.runtime.request import Tell
+
+LOOKING_THREADS: Final = 4
+"""They wait for each other, never an agent's call for them."""
+
+WORK_SECONDS: Final = 0.002
+RESTS: Final = 9
+LONGEST_REST: Final = 2.0
+"""Seconds; what cannot be interrupted is not made up for beyond this."""
+RECENT_SECONDS: Final = 0.05
+
+
+type Work = Callable[[Caller, Answers, Tell], bytes | Waiting]
+"""A reply, or what it waits for: it is done again with that among the answers."""
+
+
+class Threads:
+    """Those of one service."""
+
+    def __init__(self, settings: Settings, processor: OneProcessor) -> None:
+        """Agents' calls share one processor; what waits, or looks back, may be anywhere."""
+        self._calls = ThreadPoolExecutor(settings.threads, "walker", initializer=processor.join)
+        self._looks = ThreadPoolExecutor(LOOKING_THREADS, "look", initializer=processor.leave)
+        self._providers = Providers(settings.provider_threads, processor.leave)
+        self._pace = Pace()
+
+    def close(self) -> None:
+        """Finishes what is under way."""
+        self._providers.close()
+        self._calls.shutdown(wait=True)
+        self._looks.shutdown(wait=True)
+
+    async def answer(
+        self, what: str, admit: Callable[[], Caller], work: Work, *, looks: bool
+    ) -> Response:
+        """What `work` makes for whom `admit` lets in, once; answers to its questions are kept for
+        others until it has made use of them.
+        """
+        answers, callers = Answers(), list[Caller]()
+        keys: list[Hashable] = []
+
+        def paced(tell: Tell) -> bytes | Waiting:
+            if not callers:
+                callers.append(admit())
+            with self._pace.look() if looks else self._pace.agent():
+                return work(callers[0], answers, tell)
+
+        threads = self._looks if looks else self._calls
+        try:
+            while isinstance(made := await in_thread(threads, what, paced), Waiting):
+                keys.append((callers[0].root, made.key))
+                asked = asyncio.wrap_future(self._providers.need(keys[-1], made))
+                # Who leaves does not end it for others.
+                answers.put(made, await asyncio.shield(asked))
+        finally:
+            for key in keys:
+                self._providers.leave(key)
+        return made
+
+
+class Pace:
+    """Counts agents' calls under way, and holds looks back beside them; safe between threads."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._under_way = 0
+        self._latest = float("-inf")
+        self._rest_until = 0.0
+        self._mine = threading.local()
+
+    @contextmanager
+    def agent(self) -> Iterator[None]:
+        """An agent's call, for as long as the block takes."""
+        with self._guard:
+            self._under_way += 1
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._under_way -= 1
+                self._latest = time.monotonic()
+
+    @contextmanager
+    def look(self) -> Iterator[None]:
+        """A look, which rests at its start and wherever it may pause."""
+        self._rest()
+        self._mine.begun = time.thread_time()
+        try:
+            with pausing(self.pause):
+                yield
+        finally:
+            self._owe(time.thread_time() - self._mine.begun)
+
+    def pause(self) -> None:
+        """Rests, where this thread's look has worked for a while and agents are at work."""
+        worked = time.thread_time() - self._mine.begun
+        if worked >= WORK_SECONDS:
+            self._owe(worked)
+            self._rest()
+            self._mine.begun = time.thread_time()
+
+    def _owe(self, worked: float) -> None:
+        with self._guard:
+            now = time.monotonic()
+            until = max(now, self._rest_until) + RESTS * worked
+            self._rest_until = min(until, now + LONGEST_REST)
+
+    def _rest(self) -> None:
+        while (left := self._rest_until - time.monotonic()) > 0 and self._agents_work():
+            time.sleep(min(left, RECENT_SECONDS))
+
+    def _agents_work(self) -> bool:
+        return self._under_way > 0 or time.monotonic() - self._latest < RECENT_SECONDS
+
+
+class Providers:
+    """Threads that wait for models and embedders, and for nothing else: so many questions at once;
+    the same one of a user's is asked once while anyone needs it.
+    """
+
+    def __init__(self, most: int, begin: Callable[[], None]) -> None:
+        """Nothing is asked; each thread calls `begin` first."""
+        self._threads = ThreadPoolExecutor(most, "provider", initializer=begin)
+        self._guard = threading.Lock()
+        self._asked: dict[Hashable, Future[Answer]] = {}
+        self._needed: Counter[Hashable] = Counter()
+
+    def close(self) -> None:
+        """Waits for the questions that were asked."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def need(self, key: Hashable, waiting: Waiting) -> Future[Answer]:
+        """The answer to come; it is kept until everyone who needs it said so by `leave`."""
+        with self._guard:
+            self._needed[key] += 1
+            known = self._asked.get(key)
+            if known is not None and not _failed(known):
+                return known
+            here = contextvars.copy_context()
+            asked = self._asked[key] = self._threads.submit(here.run, waiting.answer)
+            return asked
+
+    def leave(self, key: Hashable) -> None:
+        """One fewer needs the answer."""
+        with self._guard:
+            self._needed[key] -= 1
+            if not self._needed[key]:
+                del self._needed[key], self._asked[key]
+
+
+def _failed(asked: Future[Answer]) -> bool:
+    return asked.done() and (asked.cancelled() or asked.result().failure is not None)
+
+
+async def in_thread[Other](
+    threads: Executor, what: str, work: Callable[[Tell], bytes | Other]
+) -> Response | Other:
+    """A reply of what `work` gives, or tells before it ends; of bytes, anything else as it is."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[bytes | Other] = loop.create_future()
+
+    def tell(report: object) -> None:
+        loop.call_soon_threadsafe(_settle, answer, encode({"reports": [report]}))
+
+    def end(done: asyncio.Future[bytes | Other]) -> None:
+        failure = done.exception()
+        if failure is None:
+            _settle(answer, done.result())
+        elif answer.done():
+            refusal(failure, f"{what}, after its answer,")
+        else:
+            answer.set_exception(failure)
+
+    here = contextvars.copy_context()
+    loop.run_in_executor(threads, here.run, work, tell).add_done_callback(end)
+    try:
+        made = await answer
+    except Exception as failure:
+        refused = refusal(failure, what)
+        # Else what was parsed stays until the collector finds the circle of frame and exception.
+        traceback.clear_frames(failure.__traceback__)
+        return error_response(refused)
+    return json_response(made) if isinstance(made, bytes) else made
+
+
+def _settle[T](answer: asyncio.Future[T], made: T) -> None:
+    if not answer.done():
+        answer.set_result(made)

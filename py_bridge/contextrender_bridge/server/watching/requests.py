@@ -1,0 +1,113 @@
+"""What is watched of every request: its id, a span, the figures, and a line in the log."""
+
+import logging
+import re
+import time
+from collections.abc import Iterable
+from typing import Any, Final
+from uuid import uuid4
+
+from contextrender_bridge.base.spans import span, traceparent
+from contextrender_bridge.server.watching.logs import ASKED, Asked, log
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+REQUEST_ID: Final = "x-request-id"
+FIT_FOR_AN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+RENDERS: Final = ("render",)
+ROUTES: Final = frozenset({"user", "healthz", "metrics", "console", "v1", "s"})
+QUIET: Final = frozenset({"healthz", "metrics"})
+"""Those that look whether we live: lines for debuggers."""
+
+
+class Requests:
+    """The outermost layer of a service, and its counters."""
+
+    def __init__(self, registry: CollectorRegistry, walkers: Iterable[str]) -> None:
+        """Counts in that registry, by the names of these walkers."""
+        self._walkers = frozenset(walkers)
+        self._calls = Counter(
+            "contextrender_calls",
+            "Requests answered",
+            ["route", "policy", "status"],
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "contextrender_call_seconds",
+            "Time to answer",
+            ["route", "policy"],
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self._tokens = Counter(
+            "contextrender_render_tokens",
+            "Tokens of histories before and after rendering",
+            ["policy", "side"],
+            registry=registry,
+        )
+        self._in_flight = Gauge(
+            "contextrender_calls_in_flight",
+            "Requests being answered",
+            registry=registry,
+            multiprocess_mode="livesum",
+        )
+
+    def around(self, app: ASGIApp) -> ASGIApp:
+        """The app, watched."""
+
+        async def watched(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                await app(scope, receive, send)
+                return
+            route, asked = self._route_of(scope["path"]), Asked(_id_of(scope))
+            ASKED.set(asked)
+            status, started = 500, time.perf_counter()
+
+            async def noting(message: Message) -> None:
+                nonlocal status
+                if message["type"] == "http.response.start":
+                    status = message["status"]
+                    MutableHeaders(scope=message).setdefault(REQUEST_ID, asked.id)
+                await send(message)
+
+            self._in_flight.inc()
+            try:
+                with span(f"{scope['method']} {route}", traceparent(scope["headers"])):
+                    await app(scope, receive, noting)
+            finally:
+                self._in_flight.dec()
+                seconds = time.perf_counter() - started
+                self._calls.labels(route, asked.policy, str(status)).inc()
+                self._seconds.labels(route, asked.policy).observe(seconds)
+                about = {"route": route, "status": status, "ms": round(seconds * 1e3, 1)}
+                level = logging.DEBUG if route in QUIET else logging.INFO
+                log.log(level, "request answered", extra=about)
+
+        return watched
+
+    def told(self, walker: str, report: Any) -> None:
+        """Notes by which policy a walker rendered, for when its request is answered."""
+        if walker in RENDERS and (asked := ASKED.get()) is not None:
+            asked.policy = report.policy
+
+    def rendered(self, walker: str, reports: list[Any]) -> None:
+        """Counts the tokens of what a walker reported, where it rendered."""
+        for view in reports if walker in RENDERS else ():
+            self.told(walker, view)
+            self._tokens.labels(view.policy, "before").inc(view.tokens.before)
+            self._tokens.labels(view.policy, "after").inc(view.tokens.after)
+
+    def _route_of(self, path: str) -> str:
+        """A path's name among the figures: few, whatever callers make up."""
+        first, _, rest = path.strip("/").partition("/")
+        if first == "walker":
+            return rest if rest in self._walkers else "unknown"
+        return first if first in ROUTES else "unknown"
+
+
+def _id_of(scope: Scope) -> str:
+    """The id that the caller gave the request, if it can be written anywhere; else a new one."""
+    given = Headers(scope=scope).get(REQUEST_ID, "")
+    return given if FIT_FOR_AN_ID.fullmatch(given) else uuid4().hex
