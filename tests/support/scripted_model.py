@@ -120,7 +120,8 @@ def serving(app: Any, **options: Any) -> Iterator[str]:
         access_log=False,
         ws="none",
         timeout_graceful_shutdown=1,
-        **options,
+        # Longer than httpx keeps a connection: one that ends as a request is sent fails it.
+        **{"timeout_keep_alive": 75, **options},
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
