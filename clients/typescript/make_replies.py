@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import textwrap
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent.parent
 PYTHON = ROOT / "py_bridge" / "contextrender_bridge" / "client" / "replies.py"
 TYPESCRIPT = ROOT / "clients" / "typescript" / "src" / "replies.ts"
 CONSOLE = ROOT / "console" / "src" / "types.ts"
+CLIENT = "../../clients/typescript/src/replies"
 METHODS = (
     "delete_session",
     "explain",
@@ -47,12 +48,18 @@ def made(walkers: Mapping[str, type]) -> dict[Path, str]:
             + [_class(view) for view in clients]
         ),
         TYPESCRIPT: _module(clients),
-        CONSOLE: _module(_views(walkers, sorted(walkers))),
+        CONSOLE: _module(_views(walkers, sorted(walkers)), clients),
     }
 
 
-def _module(views: Iterable[Any]) -> str:
-    return "\n".join([f"/** {HEAD} Long because it has all. */\n", *map(_interface, views)])
+def _module(views: Iterable[Any], elsewhere: Sequence[Any] = ()) -> str:
+    """The views as one file, which has those `elsewhere` from the client's."""
+    here = [_interface(view) for view in views if view not in elsewhere]
+    names = sorted(v.__name__ for v in elsewhere if any(v.__name__ in text for text in here))
+    imports = [f'import type {{ {", ".join(names)} }} from "{CLIENT}";\n'] if names else []
+    head = f"/** {HEAD} Long because it has all. */\n"
+    exports = [f'export type * from "{CLIENT}";\n'] if elsewhere else []
+    return "\n".join([head, *imports, *exports, *here])
 
 
 def _views(walkers: Mapping[str, type], names: Iterable[str]) -> Iterable[Any]:
