@@ -12,12 +12,31 @@ SMALLEST_BUDGET = 64
 AUTO = 0
 """The budget that finds itself, for `contextrender_frozen` (`docs/policies.md`, Budget)."""
 
+START: Final[int] = 24_000
+LEAST: Final = 8_000
+MOST: Final = 160_000
+"""Tokens at which such a budget begins, and between which it stays."""
+
+WINDOW_SHARE: Final = 0.8
+"""The most of a model's window that a budget which finds itself may be."""
+
 _SHARES = ("query_task_share", "oversized_share", "newest_share", "frozen_share")
 
 
 def budget_name(budget: int) -> int | str:
     """A budget as it is told: a number of tokens, or "auto"."""
     return AUTO_NAME if budget == AUTO else budget
+
+
+def limits_of(budget: int, window: int | None) -> tuple[int, int]:
+    """The most that a call's budget may be, in tokens, and where it starts.
+
+    A budget that is given is both. `window` is the model's, where that is known.
+    """
+    if budget != AUTO:
+        return budget, budget
+    most = min(MOST, int(WINDOW_SHARE * window)) if window else MOST
+    return most, min(START, most)
 
 
 @dataclass(slots=True, frozen=True)
@@ -74,7 +93,7 @@ def check_budget(budget: object) -> int:
     return budget
 
 
-MOST: Final = 100
+MOST_NAMES: Final = 100
 LONGEST: Final = 200
 NAMES: Final = ("keep_tools", "keep")
 
@@ -100,8 +119,6 @@ class Pins:
 
     def updated(self, changes: Mapping[str, Any]) -> Self:
         """These with some changed. Raises InvalidRequest."""
-        if all(changes.get(name) is None for name in NAMES):
-            return self
         given = {
             name: changes[name] if changes.get(name) is not None else getattr(self, name)
             for name in NAMES
@@ -121,8 +138,8 @@ NO_PINS: Final = Pins()
 
 
 def _checked(field: str, given: Any) -> tuple[str, ...]:
-    if not isinstance(given, list | tuple) or len(given) > MOST:
-        raise InvalidRequest(f"{field} must be a list of at most {MOST} names")
+    if not isinstance(given, list | tuple) or len(given) > MOST_NAMES:
+        raise InvalidRequest(f"{field} must be a list of at most {MOST_NAMES} names")
     if not all(isinstance(name, str) and 0 < len(name) <= LONGEST for name in given):
         raise InvalidRequest(f"a name in {field} must have 1 to {LONGEST} characters")
     return tuple(dict.fromkeys(given))

@@ -6,8 +6,7 @@ from typing import Any, Final, Self
 
 from contextrender_bridge.base.setting_kinds import LIVE_BUDGET, LIVE_POLICY
 
-from engine.parameters import budget_name
-from engine.plan.sizing import START
+from engine.parameters import START, budget_name
 from evaluation.bootstrap import Estimate, span
 from evaluation.cases import Case
 from evaluation.figures import RULE_TITLES

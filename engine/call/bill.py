@@ -8,7 +8,8 @@ from typing import Any, Final, Self
 
 from contextrender_bridge.base.errors import InvalidRequest
 
-from engine.call.record import SENT, CallRecord, check_sent, short_name
+from engine.call.record import CallRecord
+from engine.call.settings import SENT, check_sent, short_name
 
 NO_BILL: Final = (0, 0, 0, 0, 0)
 FIELDS: Final = ("messages", "tokens", "sent", "model", "added", "declared")

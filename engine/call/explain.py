@@ -9,7 +9,8 @@ from itertools import accumulate
 from math import fsum
 from typing import Final
 
-from engine.call.page import Rebuilt, Standing
+from engine.call.page import Rebuilt
+from engine.call.record import Standing
 from engine.call.render_call import Rendered
 from engine.history.history import NO_CALL
 

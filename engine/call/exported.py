@@ -8,8 +8,8 @@ from typing import Any, Final
 from contextrender_bridge.base.errors import InvalidRequest
 
 from engine.call.bill import NO_BILL
-from engine.call.record import SENT, Caller, CallRecord
-from engine.call.settings import RenderSettings
+from engine.call.record import CallRecord
+from engine.call.settings import SENT, Caller, RenderSettings
 from engine.history.sessions import ROOT
 from engine.text.transcript import Json, check_messages
 

@@ -4,48 +4,19 @@ rebuilt."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from contextrender_bridge.base.errors import InvalidRequest
 
-from engine.call.record import CallRecord
+from engine.call.record import Standing
 from engine.call.render_call import Rendered
 from engine.plan.density import Density, density_of
 from engine.plan.moment import Moment, tracker
-from engine.plan.plan import Plan
-from engine.text.runs import numbers_in
 
 COLUMNS: Final = (
     *("position", "name", "age", "reuse", "relevance", "usefulness", "score", "tokens", "order"),
 )
 """What results can be ordered by; those without a value come last either way, the newest first."""
-
-
-@dataclass(slots=True, frozen=True)
-class Standing:
-    """Which results stood in a call's prompt, by number; in part also those that came back."""
-
-    complete: frozenset[int]
-    replaced: frozenset[int]
-
-    @classmethod
-    def of(cls, rendered: Rendered) -> Self:
-        """That of a rendering."""
-        return cls(frozenset(rendered.plan.taken), _in_part(rendered.plan))
-
-    @classmethod
-    def noted(cls, record: CallRecord) -> Self:
-        """That of a call that was noted."""
-        shown, back = frozenset(numbers_in(record.shown)), frozenset(numbers_in(record.back))
-        return cls(shown, frozenset(numbers_in(record.replaced)) | back - shown)
-
-    def differing(self, other: Self) -> set[int]:
-        """The results that stood otherwise in another prompt."""
-        return set((self.complete ^ other.complete) | (self.replaced ^ other.replaced))
-
-
-def _in_part(plan: Plan) -> frozenset[int]:
-    return frozenset(plan.replaced) | frozenset(plan.back) - frozenset(plan.taken)
 
 
 @dataclass(slots=True, frozen=True)

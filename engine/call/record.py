@@ -1,21 +1,17 @@
-"""What one model call was shown, noted when it is made."""
+"""What one model call was shown, noted when it is made: results as runs of their numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from typing import Any, Final, Self
 
-from contextrender_bridge.base.errors import InvalidRequest
-
 from engine.call.render_call import Rendered
-from engine.call.settings import RenderSettings
-from engine.text.runs import numbers_in, packed, runs, unpacked
+from engine.call.settings import SENT, Caller, RenderSettings
+from engine.plan.plan import Plan
 
-SENT: Final = ("rendered", "whole", "held_out")
-"""What went to the model: the rendering, the whole history, or that for comparison's sake."""
-LONGEST_NAME: Final = 80
 UNSET: Final = {"parameters": {}, "live": False, "window": 0, "keep_tools": [], "keep": []}
 ALWAYS: Final = ("at", "results")
 
@@ -31,8 +27,8 @@ class CallRecord:
     output; None where it said nothing. `budget` is the call's own in tokens; where it finds itself,
     `faulted` tells that the turn before missed something, and `back` are runs of the results that
     came back behind another; `parts` tell what of results stands otherwise than it did at the call
-    before, as `Frozen.parts_since` has it. Of a call that was sent whole it tells of the whole
-    history, whatever its rendering left out.
+    before, as `Frozen.parts_since` has it, packed. Of a call that was sent whole it tells of the
+    whole history, whatever its rendering left out.
     """
 
     settings: RenderSettings
@@ -144,27 +140,6 @@ class CallRecord:
         ).as_sent()
 
 
-@dataclass(slots=True, frozen=True)
-class Caller:
-    """What a caller says of its model call: what it will send, the model, and its own name."""
-
-    sent: str = SENT[0]
-    model: str = ""
-    client: str = ""
-
-    @classmethod
-    def of(cls, sent: str = SENT[0], model: str = "", client: str = "") -> Self:
-        """From outside; a model's long name is cut. Raises InvalidRequest."""
-        check_sent(sent)
-        if len(client) > LONGEST_NAME or not client.isprintable():
-            raise InvalidRequest(f"client must have up to {LONGEST_NAME} printable characters")
-        return cls(sent, short_name(model), client)
-
-    def calling(self, model: str) -> Self:
-        """The same, of that model unless it is known."""
-        return self if self.model else replace(self, model=short_name(model))
-
-
 def record_of(
     rendered: Rendered, settings: RenderSettings, at: int, shared: int, caller: Caller
 ) -> CallRecord:
@@ -191,16 +166,69 @@ def record_of(
         budget=rendered.budget,
         faulted=rendered.plan.faulted,
         back=runs(rendered.plan.back),
-        parts=tuple(rendered.plan.parts),
+        parts=tuple((*part[:2], *packed(part[2:])) for part in rendered.plan.parts),
     ).as_sent()
 
 
-def check_sent(sent: str) -> None:
-    """Raises InvalidRequest for what cannot be sent."""
-    if sent not in SENT:
-        raise InvalidRequest(f"sent must be one of {', '.join(SENT)}")
+@dataclass(slots=True, frozen=True)
+class Standing:
+    """Which results stood in a call's prompt, by number; in part also those that came back."""
+
+    complete: frozenset[int]
+    replaced: frozenset[int]
+
+    @classmethod
+    def of(cls, rendered: Rendered) -> Self:
+        """That of a rendering."""
+        return cls(frozenset(rendered.plan.taken), _in_part(rendered.plan))
+
+    @classmethod
+    def noted(cls, record: CallRecord) -> Self:
+        """That of a call that was noted."""
+        shown, back = frozenset(numbers_in(record.shown)), frozenset(numbers_in(record.back))
+        return cls(shown, frozenset(numbers_in(record.replaced)) | back - shown)
+
+    def differing(self, other: Self) -> set[int]:
+        """The results that stood otherwise in another prompt."""
+        return set((self.complete ^ other.complete) | (self.replaced ^ other.replaced))
 
 
-def short_name(model: str) -> str:
-    """A name from outside: printable, and cut where it is long."""
-    return "".join(each if each.isprintable() else "_" for each in model[:LONGEST_NAME])
+def _in_part(plan: Plan) -> frozenset[int]:
+    return frozenset(plan.replaced) | frozenset(plan.back) - frozenset(plan.taken)
+
+
+def runs(results: Iterable[int]) -> tuple[int, ...]:
+    """Numbers as runs: the first of each run of neighbours, and its length."""
+    found: list[int] = []
+    for result in sorted(results):
+        if found and found[-2] + found[-1] == result:
+            found[-1] += 1
+        else:
+            found += [result, 1]
+    return tuple(found)
+
+
+def numbers_in(found: Sequence[int]) -> list[int]:
+    """The numbers of runs."""
+    pairs = zip(found[::2], found[1::2], strict=True)
+    return [number for first, length in pairs for number in range(first, first + length)]
+
+
+def packed(found: Sequence[int]) -> list[int]:
+    """Runs as distances: from the last one's end to the next one's first, and lengths."""
+    ends = [0, *(a + b for a, b in zip(found[::2], found[1::2], strict=True))]
+    return [
+        each
+        for first, length, end in zip(found[::2], found[1::2], ends, strict=False)
+        for each in (first - end, length)
+    ]
+
+
+def unpacked(distances: Sequence[int]) -> tuple[int, ...]:
+    """The runs that `packed` told by distances."""
+    edges = list(accumulate(distances))
+    return tuple(
+        each
+        for edge, length in zip(edges[::2], distances[1::2], strict=True)
+        for each in (edge, length)
+    )

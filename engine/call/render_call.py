@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
@@ -11,12 +12,11 @@ from engine.history.history import History
 from engine.history.tracking import Originals, TextOf
 from engine.models.embeddings import Embedder
 from engine.models.summaries import Summaries
-from engine.parameters import NO_PINS, Parameters, Pins
+from engine.parameters import NO_PINS, START, Parameters, Pins, limits_of
 from engine.plan.cut_calls import with_arguments
 from engine.plan.moment import present
 from engine.plan.plan import Plan, Shown, shown_items
 from engine.plan.ranking import Relevance
-from engine.plan.sizing import START, limits_of
 from engine.plan.view import View, everything
 from engine.policies import plan_for, policy_named, sizes_itself
 from engine.text.excerpt import excerpt
@@ -28,7 +28,7 @@ Compact = Callable[[int, int], str | None]
 MARK_TOKENS = 40
 
 
-@dataclass(slots=True)
+@dataclass
 class Rendered:
     """What one call shows.
 
@@ -58,12 +58,12 @@ class Rendered:
         embedded = Usage(embedded=self.embedded_tokens, calls=0)
         return self.plan.usage.plus(self.compaction_usage).plus(embedded)
 
-    @property
+    @cached_property
     def tokens_before(self) -> int:
         """The whole history's tokens, without the system prompt and the current user message."""
         return self.view.history.total_tokens - self.plan.retained.outside_tokens
 
-    @property
+    @cached_property
     def tokens_after(self) -> int:
         """The same of what is shown; at most the budget, except for the policy `full`."""
         results = self.view.history.results
@@ -75,7 +75,7 @@ class Rendered:
         )
         return self.plan.retained.tokens + shown
 
-    @property
+    @cached_property
     def replaced_tokens(self) -> dict[int, int]:
         """Tokens of the texts in results' places, by result."""
         made, count = self.plan.texts, self.view.counter.message
@@ -91,12 +91,12 @@ class Rendered:
         rows = table.matrix(count)
         return {result: encode_vector(rows[result]) for result in sorted(table.unsaved)}
 
-    @property
+    @cached_property
     def visible(self) -> list[int]:
         """Positions of the results shown complete, in transcript order."""
         return sorted(self.view.history.results.message[r] for r in self.plan.taken)
 
-    @property
+    @cached_property
     def shortened(self) -> list[int]:
         """Positions of messages whose text or calls are cut short, or whose text alone left."""
         retained, results = self.plan.retained, self.view.history.results
@@ -104,14 +104,16 @@ class Rendered:
         calls = (results.call_message[result] for result in self.plan.calls)
         return sorted({*retained.excerpts, *alone, *calls})
 
-    @property
+    @cached_property
     def kept(self) -> dict[int, str]:
         """Of each result that is pinned, by position, how it is shown: `omitted` if not at all."""
+        if not self.view.pins:
+            return {}
         plan, positions = self.plan, self.view.history.results.message
         shown = dict.fromkeys(plan.taken, "complete") | self.kinds
         return {positions[r]: shown.get(r, "omitted") for r in present(self.view).pinned}
 
-    @property
+    @cached_property
     def omitted(self) -> list[int]:
         """Positions of the results not shown at all, in transcript order."""
         shown = {*self.plan.taken, *self.plan.replaced}

@@ -1,18 +1,33 @@
-"""How a session is rendered by default, and how one call differs."""
+"""How a session is rendered by default, how one call differs, and what a caller says of it."""
 
+from __future__ import annotations
+
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from typing import Any, Final, Self
 
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.base.setting_kinds import LIVE_POLICY
 
 from engine.history.frozen import frozen_key
-from engine.parameters import AUTO, NAMES, NO_PINS, Parameters, Pins, budget_name, check_budget
-from engine.plan.sizing import limits_of
+from engine.parameters import (
+    AUTO,
+    NAMES,
+    NO_PINS,
+    Parameters,
+    Pins,
+    budget_name,
+    check_budget,
+    limits_of,
+)
 from engine.policies import DEFAULT_POLICY, policy_named
 
 DEFAULT_BUDGET = 6_000
+SENT: Final = ("rendered", "whole", "held_out")
+"""What went to the model: the rendering, the whole history, or that for comparison's sake."""
+LONGEST_NAME: Final = 80
 SETTINGS: Final = ("budget", "policy", "parameters", "live", "window", *NAMES)
 
 
@@ -53,10 +68,11 @@ class RenderSettings:
         most, start = limits_of(self.budget, self.window or None)
         return frozen_key(most, self.parameters, self.pins, start)
 
-    @classmethod
-    def of(cls, noted: Mapping[str, Any]) -> Self:
+    @staticmethod
+    def of(noted: Mapping[str, Any]) -> RenderSettings:
         """From what `to_json` gave, among other things. Raises InvalidRequest."""
-        return cls().updated({name: noted.get(name) for name in SETTINGS})
+        told = {name: value for name in SETTINGS if (value := noted.get(name)) is not None}
+        return _told(json.dumps(told))
 
     def to_json(self) -> dict[str, Any]:
         """As plain values, without what is not set."""
@@ -96,7 +112,15 @@ class RenderSettings:
             if not isinstance(parameters, Mapping):
                 raise InvalidRequest("parameters must be an object of numbers by name")
             settings = replace(settings, parameters=settings.parameters.updated(parameters))
-        return replace(settings, pins=settings.pins.updated(changes))
+        if any(changes.get(name) is not None for name in NAMES):
+            settings = replace(settings, pins=settings.pins.updated(changes))
+        return settings
+
+
+@lru_cache(256)
+def _told(settings: str) -> RenderSettings:
+    """Settings as JSON: of a session's calls most have the same."""
+    return RenderSettings().updated(json.loads(settings))
 
 
 def _window(window: object) -> int:
@@ -151,3 +175,35 @@ class SettingsByTurn:
             self.rest.updated(changes),
             tuple((turn, settings.updated(changes)) for turn, settings in self.changes),
         )
+
+
+@dataclass(slots=True, frozen=True)
+class Caller:
+    """What a caller says of its model call: what it will send, the model, and its own name."""
+
+    sent: str = SENT[0]
+    model: str = ""
+    client: str = ""
+
+    @classmethod
+    def of(cls, sent: str = SENT[0], model: str = "", client: str = "") -> Self:
+        """From outside; a model's long name is cut. Raises InvalidRequest."""
+        check_sent(sent)
+        if len(client) > LONGEST_NAME or not client.isprintable():
+            raise InvalidRequest(f"client must have up to {LONGEST_NAME} printable characters")
+        return cls(sent, short_name(model), client)
+
+    def calling(self, model: str) -> Self:
+        """The same, of that model unless it is known."""
+        return self if self.model else replace(self, model=short_name(model))
+
+
+def check_sent(sent: str) -> None:
+    """Raises InvalidRequest for what cannot be sent."""
+    if sent not in SENT:
+        raise InvalidRequest(f"sent must be one of {', '.join(SENT)}")
+
+
+def short_name(model: str) -> str:
+    """A name from outside: printable, and cut where it is long."""
+    return "".join(each if each.isprintable() else "_" for each in model[:LONGEST_NAME])

@@ -8,10 +8,9 @@ from itertools import chain
 from typing import Any, Final, Self
 from zlib import crc32
 
-from engine.call.record import CallRecord
+from engine.call.record import CallRecord, numbers_in, runs
 from engine.call.render_call import Rendered
 from engine.history.history import History, Results
-from engine.text.runs import numbers_in, runs
 
 TEXTS: Final = ("replaced", "calls", "cut")
 

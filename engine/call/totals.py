@@ -111,12 +111,12 @@ def sums_of(
     `window` is the most its model takes, `output` the answer's tokens, `drawn` the results that the
     answer drew on.
     """
-    wanted, in_view = set(drawn), record.in_view
-    capped = min(record.full, window or record.full)
+    wanted, in_view, full = set(drawn), record.in_view, record.full
+    capped = min(full, window or full)
     made = Sums(
         calls=1,
         over=int(record.before > record.budget),
-        full=record.full,
+        full=full,
         capped=capped,
         capped_cached=min(before.full, capped),
         prompt=record.prompt,
@@ -127,7 +127,7 @@ def sums_of(
         seen=len(wanted & in_view),
     )
     billed, after = bill_sums(record, before, window)
-    return made.plus(billed), replace(after, full=record.full, at=record.at)
+    return made.plus(billed), replace(after, full=full, at=record.at)
 
 
 def bill_sums(record: CallRecord, before: Before, window: int | None = None) -> tuple[Sums, Before]:
@@ -139,10 +139,12 @@ def bill_sums(record: CallRecord, before: Before, window: int | None = None) -> 
         return Sums(), before
     fresh, read, written, long, output = record.billed
     usage = Usage(record.model, fresh, read, written, long, output)
-    left_out = record.full - record.prompt - record.added
-    whole, known = whole_bill(before.known, usage, left_out, record.at - before.at)
-    capped = min(record.full, window or record.full)
-    more, more_whole = usage.prompt - record.prompt, whole.prompt - capped
+    full, prompt = record.full, record.prompt
+    whole, known = whole_bill(
+        before.known, usage, full - prompt - record.added, record.at - before.at
+    )
+    capped = min(full, window or full)
+    more, more_whole = usage.prompt - prompt, whole.prompt - capped
     made = Sums(
         full=more,
         capped=more_whole,

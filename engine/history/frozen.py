@@ -11,7 +11,6 @@ from hashlib import sha256
 from typing import Any, Final, Self
 
 from engine.parameters import NO_PINS, Parameters, Pins
-from engine.text.runs import packed
 
 
 @dataclass(slots=True, frozen=True)
@@ -91,16 +90,16 @@ class Frozen:
 
     def parts_since(self, last: "Frozen") -> list[tuple[int, ...]]:
         """What stands otherwise than `last` had it, in part: the result with whose text it stands,
-        the result that it is of, and that one's characters, packed. The first alone: no more."""
+        the result that it is of, and that one's characters, as runs. The first alone: no more."""
         found: list[tuple[int, ...]] = []
         for place, made in self.excerpts.items():
             if last.excerpts.get(place) != made:
-                found.append((place, place, *packed(made.shown)))
+                found.append((place, place, *made.shown))
         for place, back in self.added.items():
             if last.added.get(place) != back:
                 shown = back.shown or [()] * len(back.results)
                 pairs = zip(back.results, shown, strict=True)
-                found += [(place, result, *packed(runs)) for result, runs in pairs]
+                found += [(place, result, *runs) for result, runs in pairs]
         gone = last.added.keys() - self.added.keys() - self.excerpts.keys()
         return found + [(place,) for place in sorted(gone)]
 

@@ -81,7 +81,7 @@ class Tracking:
     @property
     def tokens(self) -> int:
         """How many distinct tracked tokens there are."""
-        return len(self._owner)
+        return len(self._owner.values)
 
     def catch_up(
         self, history: "History", stop: int, originals: Originals, counter: TokenCounter
@@ -96,7 +96,7 @@ class Tracking:
     @property
     def events(self) -> int:
         """How many events the messages had."""
-        return len(self._event_ids_at) - 1
+        return len(self._event_ids_at.values) - 1
 
     def tokens_of_events(self, events: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """By tracked token, whether any of the events flagged says it."""
@@ -115,15 +115,15 @@ class Tracking:
         """The result that each of these tokens belongs to, by number; -1: to none."""
         return self._owner.values[ids]
 
-    def ids_of_event(self, event: int) -> Ids:
-        """The tracked tokens that an event says, by number."""
-        start, stop = self._event_ids_at.values[event : event + 2]
-        return self._event_ids.values[start:stop]
+    def ids_of_events(self, first: int, stop: int) -> Ids:
+        """The tracked tokens that the events from `first` up to `stop` say, by number."""
+        at = self._event_ids_at.values
+        return self._event_ids.values[at[first] : at[stop]]
 
-    def ids_of_segment(self, segment: int) -> Ids:
-        """The tracked tokens of a segment, by number."""
-        start, stop = self.segment_ids_at.values[segment : segment + 2]
-        return self.segment_ids.values[start:stop]
+    def ids_of_segments(self, first: int, stop: int) -> Ids:
+        """The tracked tokens of the segments from `first` up to `stop`, by number."""
+        at = self.segment_ids_at.values
+        return self.segment_ids.values[at[first] : at[stop]]
 
     def known(self, texts: Sequence[str]) -> Ids:
         """The numbers of those tracked tokens of texts that have one."""
@@ -187,13 +187,13 @@ class Tracking:
             sizes.append(_NEVER)
         self.words.add(parts)
         held = [tracked] if len(parts) == 1 else held_in(parts, runs)
-        reached = len(self.segment_ids)
+        reached = len(self.segment_ids.values)
         self.segment_ids.extend([self._ids[token] for tokens in held for token in tokens])
         self.segment_ids_at.extend(list(accumulate(map(len, held), initial=reached))[1:])
         self.segment_end.extend(ends)
         self.segment_tokens.extend(sizes)
         self.segment_result.extend([result] * len(parts))
-        self.first_segment.append(len(self.segment_end))
+        self.first_segment.append(len(self.segment_end.values))
 
     def _note_use(self, ids: Ids) -> None:
         """A turn said these tokens, which results own."""
@@ -215,7 +215,7 @@ class Tracking:
         """Numbers the next event's tokens; also how many of them now belong to `result`."""
         known = self._ids
         fresh = [token for token in tokens if token not in known]
-        known.update(zip(fresh, count(len(self._owner)), strict=False))
+        known.update(zip(fresh, count(len(self._owner.values)), strict=False))
         self._owner.extend([result] * len(fresh))
         self.used.extend([False] * len(fresh))
         self.kinds.extend(fresh, tool)
@@ -227,7 +227,7 @@ class Tracking:
             owners[unowned] = result
             introduced += len(unowned)
         self._event_ids.extend(ids)
-        self._event_ids_at.append(len(self._event_ids))
+        self._event_ids_at.append(len(self._event_ids.values))
         return ids, introduced
 
 

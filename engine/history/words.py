@@ -51,7 +51,7 @@ class WordIndex:
 
     def add(self, segments: Sequence[str]) -> None:
         """Adds the next result as the texts of its segments."""
-        result, first, length = len(self._lengths), len(self._result_of), 0
+        result, first, length = len(self._lengths.values), len(self._result_of.values), 0
         postings = self._postings
         for segment, text in enumerate(segments, first):
             words = set(_WORD.findall(text.lower()))
@@ -81,7 +81,8 @@ class WordIndex:
 
         `query` are distinct words; the first `MOST_QUERY_WORDS` that any result holds count.
         """
-        results, segments = len(self._lengths), len(self._result_of)
+        lengths, result_of = self._lengths.values, self._result_of.values
+        results, segments = len(lengths), len(result_of)
         found = (_before(self._postings[w], segments) for w in query if w in self._postings)
         held = list(islice(filter(None, found), MOST_QUERY_WORDS))
         if not held:
@@ -89,13 +90,12 @@ class WordIndex:
         counts = np.array([len(posting) for posting in held])
         segment: NDArray[np.int32] = np.concatenate([np.frombuffer(p, np.int32) for p in held])
         word = np.repeat(np.arange(len(held)), counts)
-        result = self._result_of.values[segment]
+        result = result_of[segment]
         changes = (result[1:] != result[:-1]) | (word[1:] != word[:-1])
         start = np.flatnonzero(np.concatenate(([True], changes)))
         holders = np.bincount(word[start], minlength=len(held))
         idf = np.log(1 + (results - holders + 0.5) / (holders + 0.5))
         frequency = np.diff(np.append(start, len(segment)))
-        lengths = self._lengths.values
         mean = max(1.0, float(lengths.mean()))
         norm = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * lengths / mean)
         holder = result[start]

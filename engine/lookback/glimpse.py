@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby, takewhile
 
-from engine.call.page import Standing
-from engine.call.record import CallRecord
+from engine.call.record import CallRecord, Standing
 from engine.history.stored import Drawn, Fields, is_event, kind_of
 from engine.lookback.outline import (
     OMITTED_CHARACTERS,

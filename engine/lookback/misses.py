@@ -15,7 +15,7 @@ from engine.call.render_call import Rendered
 from engine.call.settings import RenderSettings
 from engine.lookback.past import Past
 from engine.lookback.pausing import pause
-from engine.plan.sizing import START
+from engine.parameters import START
 from engine.text.values import extract_values
 
 OTHERWISE_TODAY: Final = "so it was when the call was made; today it would be shown"

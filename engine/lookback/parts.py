@@ -4,9 +4,9 @@ from bisect import bisect_right
 from collections.abc import Set
 from typing import Final
 
+from engine.call.record import unpacked
 from engine.call.settings import RenderSettings
 from engine.lookback.past import Past
-from engine.text.runs import unpacked
 
 Told = list[tuple[int, tuple[int, ...]]]
 """Results, and which of their characters stood with one result's text, as runs."""

@@ -5,7 +5,7 @@ from collections import OrderedDict
 
 from contextrender_bridge.base.usage import NOTHING_USED
 
-from engine.call.record import CallRecord
+from engine.call.record import CallRecord, numbers_in
 from engine.call.settings import RenderSettings, SettingsByTurn
 from engine.lookback.misses import Miss, misses_of
 from engine.lookback.past import Past
@@ -17,7 +17,6 @@ from engine.models.embeddings import Embedder
 from engine.models.summaries import MODEL_POLICIES
 from engine.policies import POLICIES, sizes_itself, tracks_texts
 from engine.policies.by_density import IN_PART
-from engine.text.runs import numbers_in
 from engine.text.tokens import TokenCounter
 
 MOST_PASTS = 8

@@ -13,8 +13,7 @@ from itertools import batched
 
 from contextrender_bridge.base.usage import Usage
 
-from engine.call.page import Standing
-from engine.call.record import CallRecord
+from engine.call.record import CallRecord, Standing, numbers_in, runs
 from engine.lookback.misses import Lack, lacks_at, unseen_in
 from engine.lookback.parts import Parts
 from engine.lookback.past import Past
@@ -23,7 +22,6 @@ from engine.lookback.steps import Step
 from engine.plan.marking import MARKED
 from engine.policies import sizes_itself
 from engine.policies.contextrender_frozen import START_EVERY
-from engine.text.runs import numbers_in, runs
 from engine.text.values import extract_values
 
 

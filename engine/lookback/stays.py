@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 
-from engine.call.page import Standing
+from engine.call.record import Standing
 from engine.lookback.past import Past
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from contextrender_bridge.base.usage import Usage
 
-from engine.call.page import Standing
+from engine.call.record import Standing, runs
 from engine.call.render_call import Rendered
 from engine.call.settings import SettingsByTurn
 from engine.history.history import History
@@ -17,7 +17,6 @@ from engine.lookback.past import Past
 from engine.lookback.pausing import pause
 from engine.plan.plan import Shown
 from engine.plan.ranking import RESULT_CHARACTERS
-from engine.text.runs import runs
 
 MOST_TRAILS = 3
 STEP_BYTES: Final = 2_000

@@ -106,10 +106,9 @@ class Excerpting:
                     continue
                 chosen.append(segment)
                 room -= tokens
-                self._seen[self._tracking.ids_of_segment(segment)] = True
+                self._see(segment)
             return sorted(chosen)
-        for segment in chosen:
-            self._seen[self._tracking.ids_of_segment(segment)] = True
+        self._seen[self._tracking.ids_of_segments(first, stop)] = True
         return chosen
 
     def _gains(self, first: int, stop: int) -> Floats:
@@ -187,7 +186,12 @@ class Excerpting:
         result = int(self._tracking.segment_result.values[segment])
         self._choice.add_segment(result, segment, tokens)
         self._spent[result] = self._spent.get(result, 0) + tokens
-        self._seen[self._tracking.ids_of_segment(segment)] = True
+        self._see(segment)
+
+    def _see(self, segment: int) -> None:
+        """Its tokens are in view."""
+        for token in self._ids[self._at[segment] : self._at[segment + 1]]:
+            self._is_seen[token] = True
 
 
 def _visible(choice: Choice) -> NDArray[np.bool_]:
@@ -201,7 +205,7 @@ def _visible(choice: Choice) -> NDArray[np.bool_]:
     texts = (choice.kept, choice.cut_calls, choice.added)
     seen[tracking.known([made.text for each in texts for made in each.values()])] = True
     for segment in chain.from_iterable(choice.segments.values()):
-        seen[tracking.ids_of_segment(segment)] = True
+        seen[tracking.ids_of_segments(segment, segment + 1)] = True
     return seen
 
 

@@ -161,12 +161,14 @@ class Moment:
 
 def tracker(view: View) -> Callable[[int], Tracking]:
     """Tracking as of a number of messages: the history's own, or another if that is ahead."""
-    behind = Tracking()
+    behind: Tracking | None = None
 
     def track(messages: int) -> Tracking:
+        nonlocal behind
         own = view.history.tracking
         if view.history.followed or own is None or own.messages <= messages:
             return view.tracked(messages)
+        behind = behind or Tracking()
         behind.catch_up(view.history, messages, view.originals, view.counter)
         return behind
 

@@ -47,6 +47,11 @@ def cosines(rows: Vector, vector: Vector) -> Floats:
     return np.round(exact.astype(np.float64), _DECIMALS)
 
 
+def cosines_among(rows: Vector, row: int) -> Floats:
+    """The same with one of the rows, by number."""
+    return cosines(rows, rows[row])
+
+
 def usefulness(
     ages: Floats,
     reuse: Floats,
@@ -129,18 +134,20 @@ class Relevance:
         table.use_model(self.embedder.name)
         missing = table.missing(count)
         task = table.task if history.first_user >= 0 else None
-        texts = [self._latest_text()]
+        asked = [self._latest_text()]
+        first = self._text(history.first_user) if task is None else ""
         if task is None:
-            texts.append(self._text(history.first_user)[:TASK_CHARACTERS])
-        texts += [self._text(history.results.message[r])[:RESULT_CHARACTERS] for r in missing]
+            asked.append(first[:TASK_CHARACTERS])
+        texts = [self._text(history.results.message[result]) for result in missing]
+        asked += [text[:RESULT_CHARACTERS] for text in texts]
         try:
-            rows, pays = embed_once(self.embedder, texts)
+            rows, pays = embed_once(self.embedder, asked)
         except EmbeddingUnavailable as problem:
             self.warning = f"relevance is 0: {problem}"
             return np.zeros(count)
         self.embedded = True
         if pays:
-            self.embedded_tokens += self._tokens(missing, task is None)
+            self.embedded_tokens += self._tokens(missing, texts, first)
         if task is None:
             task = rows[1].copy()  # a view would keep all rows in memory
         if history.first_user >= 0:
@@ -152,15 +159,13 @@ class Relevance:
         query = unit(share * task + (1 - share) * rows[0])
         return np.maximum(cosines(table.matrix(count), query), 0.0)
 
-    def _tokens(self, results: Sequence[int], with_task: bool) -> int:
+    def _tokens(self, results: Sequence[int], texts: Sequence[str], task: str) -> int:
         history = self.history
         latest = {history.last_user, history.last_assistant} - {-1}
         total = sum(history.text_tokens[message] for message in latest)
-        if with_task and history.first_user >= 0:
-            tokens = history.text_tokens[history.first_user]
-            total += _part(tokens, self._text(history.first_user), TASK_CHARACTERS)
-        for result in results:
-            text = self._text(history.results.message[result])
+        if task:
+            total += _part(history.text_tokens[history.first_user], task, TASK_CHARACTERS)
+        for result, text in zip(results, texts, strict=True):
             total += _part(history.results.tokens[result], text, RESULT_CHARACTERS)
         return total
 

@@ -10,30 +10,13 @@ from numpy.typing import NDArray
 
 from engine.history.frozen import Frozen
 from engine.history.tracking import Tracking
-from engine.parameters import AUTO
+from engine.parameters import LEAST
 from engine.plan.moment import Moment
 from engine.text.values import Ids
-
-START: Final[int] = 24_000
-LEAST: Final = 8_000
-MOST: Final = 160_000
-WINDOW_SHARE: Final = 0.8
-"""The most of a model's window that a budget which finds itself may be."""
 
 GROWTH: Final = 0.25
 RATE: Final = 0.025
 """The share of turns that miss something at which the budget stays as it is."""
-
-
-def limits_of(budget: int, window: int | None) -> tuple[int, int]:
-    """The most that a call's budget may be, in tokens, and where it starts.
-
-    A budget that is given is both. `window` is the model's, where that is known.
-    """
-    if budget != AUTO:
-        return budget, budget
-    most = min(MOST, int(WINDOW_SHARE * window)) if window else MOST
-    return most, min(START, most)
 
 
 def sized(moment: Moment, last: Frozen) -> tuple[float, bool]:
@@ -67,9 +50,7 @@ def missed(moment: Moment, last: Frozen) -> list[int]:
 def _said_at(message: int, moment: Moment, tracking: Tracking) -> Ids:
     first = moment.view.history.first_events
     stop = first[message + 1] if message + 1 < len(first) else moment.view.history.events
-    said: Ids = np.unique(
-        np.concatenate([tracking.ids_of_event(event) for event in range(first[message], stop)])
-    )
+    said: Ids = np.unique(tracking.ids_of_events(first[message], stop))
     return said
 
 

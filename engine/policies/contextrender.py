@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from engine.plan.plan import Plan, ScoreTable
-from engine.plan.ranking import Floats, cosines, select_greedily, usefulness
+from engine.plan.ranking import cosines_among, select_greedily, usefulness
 from engine.plan.view import View
 
 
@@ -37,10 +38,8 @@ def contextrender(view: View) -> Plan:
     costs = np.where(competing, costs, free + 1)
     vectors = view.vectors()
 
-    def cosines_to(result: int) -> Floats:
-        return cosines(vectors, vectors[result])
-
-    greedy = select_greedily(useful, costs, free, cosines_to, parameters.redundancy_penalty)
+    similar = partial(cosines_among, vectors)
+    greedy = select_greedily(useful, costs, free, similar, parameters.redundancy_penalty)
     oversized = view.oversized
     replaced = {r: view.replacement_limit for r in greedy.taken if oversized[r]}
     left_over = free - greedy.tokens

@@ -12,8 +12,7 @@ from operator import itemgetter
 from typing import Final
 from uuid import UUID, uuid5
 
-from engine.call.page import Standing
-from engine.call.record import CallRecord
+from engine.call.record import CallRecord, Standing
 from engine.history.history import History
 from engine.history.sessions import ROOT, BranchInfo
 

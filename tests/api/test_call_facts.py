@@ -9,9 +9,9 @@ import pytest
 from contextrender_bridge.base.wire import Json
 
 from engine import policies
+from engine.call.record import numbers_in
 from engine.call.render_call import render_call
 from engine.policies import POLICIES
-from engine.text.runs import numbers_in
 from engine.text.tokens import call_parts, content_text
 from engine.text.values import extract_values
 from tests.api.checks import rebuilt

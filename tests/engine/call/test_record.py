@@ -6,14 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.call.bill import Bill
-from engine.call.record import SENT, CallRecord
-from engine.call.settings import LIVE, RenderSettings
+from engine.call.record import CallRecord, runs
+from engine.call.settings import LIVE, SENT, RenderSettings
 from engine.call.totals import (
     Before,
     bill_sums,
     sums_of,
 )
-from engine.text.runs import runs
 
 DAY = 1_790_000_000
 

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from engine.call.explain import explain_results
-from engine.call.page import Standing
-from engine.call.record import Caller, CallRecord, record_of
-from engine.call.settings import LIVE
+from engine.call.record import CallRecord, Standing, record_of
+from engine.call.settings import LIVE, Caller
 from engine.history.frozen import Frozen
 from engine.history.history import History
-from engine.parameters import AUTO
+from engine.parameters import AUTO, limits_of
 from engine.plan import sizing
 from engine.policies.contextrender_frozen import contextrender_frozen
 from engine.text.transcript import Json
@@ -87,11 +86,11 @@ def test_a_turn_that_says_what_its_prompt_did_not_show_makes_it_grow() -> None:
 
 
 def test_a_budget_that_is_given_is_a_most_and_auto_keeps_to_the_models_window() -> None:
-    assert sizing.limits_of(30_000, None) == (30_000, 30_000)
-    assert sizing.limits_of(AUTO, None) == (160_000, 24_000)
-    assert sizing.limits_of(AUTO, 1_000_000) == (160_000, 24_000)
-    assert sizing.limits_of(AUTO, 100_000) == (80_000, 24_000)
-    assert sizing.limits_of(AUTO, 16_000) == (12_800, 12_800)
+    assert limits_of(30_000, None) == (30_000, 30_000)
+    assert limits_of(AUTO, None) == (160_000, 24_000)
+    assert limits_of(AUTO, 1_000_000) == (160_000, 24_000)
+    assert limits_of(AUTO, 100_000) == (80_000, 24_000)
+    assert limits_of(AUTO, 16_000) == (12_800, 12_800)
 
 
 def test_it_follows_from_the_messages_alone() -> None:
