@@ -25,7 +25,7 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.installing import how_to_serve
 from contextrender_bridge.base.paths import data_dir
 from contextrender_bridge.client import AsyncContextRender, ContextRender
-from contextrender_bridge.client.flow import TIMEOUT
+from contextrender_bridge.client.connection import TIMEOUT
 
 URL = "http://contextrender.embedded"
 TOKEN_DAYS = 3650

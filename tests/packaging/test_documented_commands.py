@@ -1,7 +1,7 @@
 """Every `contextrender` command of the documents is one: its options exist, with such values."""
 
 import argparse
-import importlib
+import pkgutil
 
 import pytest
 from contextrender_bridge.base.paths import make_app_importable
@@ -19,7 +19,7 @@ def test_there_are_some() -> None:
 @pytest.mark.parametrize("one", TOLD, ids=lambda one: f"{one.document}: {' '.join(one.words)}")
 def test_a_documented_command_is_understood(one: Told) -> None:
     make_app_importable()
-    module = importlib.import_module(SUBCOMMANDS[one.words[1]].module)
+    command = pkgutil.resolve_name(SUBCOMMANDS[one.words[1]].place)
     parser = argparse.ArgumentParser(prog=one.words[1])
-    module.add_arguments(parser)
+    command.add_arguments(parser)
     parser.parse_args(one.words[2:])

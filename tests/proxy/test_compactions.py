@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.proxy.compactions import is_compaction
+from contextrender_bridge.proxy.controls import is_compaction
 
 from tests.proxy.agents import Agent, ChatAgent, MessagesAgent, ResponsesAgent, finding
 from tests.proxy.conftest import Setup

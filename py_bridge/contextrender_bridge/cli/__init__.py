@@ -1,14 +1,14 @@
 """`contextrender`: one table of subcommands, each imported only when it runs.
 
-A subcommand is a module with `add_arguments(parser)` and `run(args) -> int`. `args.words` is the
-command as it was given.
+A subcommand is a module, or a class in one, with `add_arguments(parser)` and `run(args) -> int`.
+`args.words` is the command as it was given.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import importlib.util
+import pkgutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Subcommand:
     """A row of the table. `server` says that it needs the `[server]` extra."""
 
     help: str
-    module: str
+    place: str
     server: bool = False
 
 
@@ -66,13 +66,17 @@ GROUPS = {
         "doctor": Subcommand("check the set-up and say what to do", f"{HERE}.cli.doctor"),
         "config": Subcommand("show the settings in force", f"{HERE}.cli.config"),
         "user": Subcommand("add users, make tokens", f"{HERE}.cli.user", server=True),
-        "export": Subcommand("write a session to a file", f"{HERE}.cli.export"),
-        "import": Subcommand("import sessions from files", f"{HERE}.cli.import_"),
-        "delete": Subcommand("delete sessions for good", f"{HERE}.cli.delete"),
-        "gc": Subcommand("delete sessions beyond the limits", f"{HERE}.cli.gc", server=True),
-        "backup": Subcommand("back up the store", f"{HERE}.cli.backup", server=True),
-        "restore": Subcommand("restore a backup", f"{HERE}.cli.restore", server=True),
-        "check": Subcommand("find damaged rows in the store", f"{HERE}.cli.check", server=True),
+        "export": Subcommand("write a session to a file", f"{HERE}.cli.whole_sessions:Export"),
+        "import": Subcommand("import sessions from files", f"{HERE}.cli.whole_sessions:Import"),
+        "delete": Subcommand("delete sessions for good", f"{HERE}.cli.whole_sessions:Delete"),
+        "gc": Subcommand(
+            "delete sessions beyond the limits", f"{HERE}.cli.store:Collect", server=True
+        ),
+        "backup": Subcommand("back up the store", f"{HERE}.cli.store:Backup", server=True),
+        "restore": Subcommand("restore a backup", f"{HERE}.cli.store:Restore", server=True),
+        "check": Subcommand(
+            "find damaged rows in the store", f"{HERE}.cli.store:Check", server=True
+        ),
         "jac": Subcommand("run your own walker, draw a session", f"{HERE}.cli.jac", server=True),
     },
 }
@@ -131,10 +135,10 @@ def _run(name: str, arguments: Sequence[str]) -> int:
         raise CommandError(f"`contextrender {name}` needs the server: {how_to_serve()}.")
     if row.server:
         make_app_importable()
-    module = importlib.import_module(row.module)
-    parser = argparse.ArgumentParser(prog=f"contextrender {name}", description=module.__doc__)
-    module.add_arguments(parser)
+    command = pkgutil.resolve_name(row.place)
+    parser = argparse.ArgumentParser(prog=f"contextrender {name}", description=command.__doc__)
+    command.add_arguments(parser)
     parsed = parser.parse_args(arguments)
     parsed.words = [parser.prog, *arguments]
-    status: int = module.run(parsed)
+    status: int = command.run(parsed)
     return status

@@ -14,7 +14,7 @@ from typing import Any, cast
 from contextrender_bridge.base.errors import HistoryDiverged, InvalidRequest
 from contextrender_bridge.base.settings import DEADLINE, current_settings
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.client.connection import Connection
+from contextrender_bridge.client.connection import Connection, Flow
 from contextrender_bridge.client.fitting import (
     Failures,
     Fitted,
@@ -24,7 +24,6 @@ from contextrender_bridge.client.fitting import (
     reason_of,
     remedy_of,
 )
-from contextrender_bridge.client.flow import Flow
 from contextrender_bridge.client.replies import (
     DeleteView,
     ExplainView,

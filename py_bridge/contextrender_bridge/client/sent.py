@@ -1,7 +1,16 @@
-"""What the server already has of each history, so that a client sends only what is new."""
+"""What the server already has of each history, so that a client sends only what is new, and proof
+that a history begins as it did: that no value in it was put in another's place.
+
+Text cannot change in Python, only what holds it: dicts and lists. The interpreter lists what they
+hold (`gc.get_referents`), and two lists of the same objects are compared without a look at their
+texts. Of a long history the newest are looked at in every call and the others by turns, so that a
+call costs the same however much there is. A dict's keys are not listed: a key that gets another
+name in place, its value and its order kept, goes unnoticed.
+"""
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import marshal
@@ -9,9 +18,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from contextrender_bridge.client.unchanged import Held, Unchanged, held_by
 from contextrender_bridge.dialects.base import Transcript
 
 Message = Mapping[str, Any]
@@ -22,6 +30,82 @@ REMEMBERED = 1024
 MOST_CHARACTERS = 64 * 2**20
 """Of texts that are kept alive to see that they are unchanged; of older histories there are only
 fingerprints, and all of them is read again."""
+
+BLOCK = 1024
+"""Dicts and lists that are looked at together."""
+BLOCKS = 4
+"""So many of the newest blocks are looked at in each call, and as many of the others."""
+ITEMS = 64
+_LEAVES = frozenset({str, int, float, bool, type(None), bytes})
+_HOLDERS = frozenset({dict, list, tuple})
+_DEEPEST = 64
+
+
+class Held(NamedTuple):
+    """What some items hold, at any depth: the holders, and what these hold in turn."""
+
+    holders: list[Any]
+    values: list[Any]
+
+    def is_as_it_was(self) -> bool:
+        """Whether they hold the same objects now."""
+        return gc.get_referents(*self.holders) == self.values
+
+
+def held_by(items: Sequence[Any]) -> list[Held] | None:
+    """By a few items each; None where they hold anything but plain values."""
+    found = [_held_by(items[at : at + ITEMS]) for at in range(0, len(items), ITEMS)]
+    return None if None in found else [held for held in found if held is not None]
+
+
+def _held_by(items: Sequence[Any]) -> Held | None:
+    found = Held([], [])
+    level = [item for item in items if type(item) not in _LEAVES]
+    for _ in range(_DEEPEST):
+        if not level:
+            return found
+        if not _HOLDERS.issuperset(map(type, level)):
+            return None
+        values = gc.get_referents(*level)
+        found.holders.extend(level)
+        found.values.extend(values)
+        level = [value for value in values if type(value) not in _LEAVES]
+    return None
+
+
+class Unchanged:
+    """The first items of a history, as they were; it keeps them, and so their texts, alive."""
+
+    def __init__(self) -> None:
+        """Of none."""
+        self._items: list[Any] = []
+        self._blocks: list[Held] = []
+        self._turn = 0
+        self.characters = 0
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def begins(self, items: Sequence[Any]) -> bool:
+        """Whether `items` begin with those it has, and what it looks at is as it was."""
+        if items[: len(self._items)] != self._items:
+            return False
+        older = self._blocks[:-BLOCKS]
+        if self._turn >= len(older):
+            self._turn = 0
+        looked = [*self._blocks[-BLOCKS:], *older[self._turn : self._turn + BLOCKS]]
+        self._turn += BLOCKS
+        return all(block.is_as_it_was() for block in looked)
+
+    def add(self, items: Sequence[Any], held: Sequence[Held]) -> None:
+        """More items, and what they hold."""
+        self._items.extend(items)
+        for more in held:
+            if not self._blocks or len(self._blocks[-1].holders) >= BLOCK:
+                self._blocks.append(Held([], []))
+            self._blocks[-1].holders.extend(more.holders)
+            self._blocks[-1].values.extend(more.values)
+            self.characters += sum(len(value) for value in more.values if type(value) is str)
 
 
 class Fingerprint:
@@ -77,10 +161,9 @@ class Now:
 class Sent:
     """The histories used last; safe between threads."""
 
-    def __init__(self, remembered: int = REMEMBERED) -> None:
-        """Forgets the least recently used of more than `remembered` histories."""
+    def __init__(self) -> None:
+        """Forgets the least recently used of more than `REMEMBERED` histories."""
         self._pasts: OrderedDict[Key, Past] = OrderedDict()
-        self._remembered = remembered
         self._characters = 0
         self._lock = threading.Lock()
 
@@ -123,7 +206,7 @@ class Sent:
             self._drop(key)
             past = self._pasts[key] = self._gone_on(now, known, transcript)
             self._characters += past.unchanged.characters
-            while len(self._pasts) > self._remembered:
+            while len(self._pasts) > REMEMBERED:
                 self._drop(next(iter(self._pasts)))
             if self._characters > MOST_CHARACTERS:
                 self._forget_texts()

@@ -9,10 +9,18 @@ from typing import Concatenate, ParamSpec, TypeVar
 import httpx
 from httpx import USE_CLIENT_DEFAULT
 
-from contextrender_bridge.client.connection import RETRIES
+from contextrender_bridge.client.connection import (
+    RETRIES,
+    TIMEOUT,
+    Answer,
+    Exchange,
+    Flow,
+    Wait,
+    like,
+    lost,
+)
 from contextrender_bridge.client.core import Core
 from contextrender_bridge.client.credentials import is_local
-from contextrender_bridge.client.flow import TIMEOUT, Answer, Exchange, Flow, Wait, like, lost
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -14,6 +14,8 @@ from contextrender_bridge.dialects.message_plan import MessagePlan, Pairs
 Body = Mapping[str, Any]
 NO_ITEM = -1
 """Of messages that come from other parts of a body."""
+Placed = tuple[int, Any]
+"""An item, and its place among the request's."""
 
 
 class Transcript(ABC):
@@ -112,3 +114,50 @@ class Dialect:
         with: they are not read again, unless what comes before them differs.
         """
         return self.transcript(body, before)
+
+
+def merged(items: Iterable[Placed], join: Callable[[Json, Json], Json | None]) -> list[Any]:
+    """The items, those merged that `join` can; it gives None for two that stay apart.
+
+    Messages of the model's may come to stand side by side where a result between them has left. The
+    agent never sent them so: some providers and chat templates refuse two in a row. Those that it
+    sent side by side itself stay as they are.
+    """
+    left: list[Any] = []
+    last = -1
+    for place, item in items:
+        near = left and place > last + 1 and _is_models(left[-1]) and _is_models(item)
+        one = join(left[-1], item) if near else None
+        if one is None:
+            left.append(item)
+        else:
+            left[-1] = one
+        last = place
+    return left
+
+
+def join_chat(before: Json, after: Json) -> Json | None:
+    """Two chat messages as one, whose calls are those of the latter."""
+    if before.get("tool_calls") or before.get("function_call"):
+        return None
+    first, second = before.get("content"), after.get("content")
+    if isinstance(first, list) or isinstance(second, list):
+        content: Any = [*_parts(first), *_parts(second)]
+    else:
+        content = "\n\n".join(text for text in (first, second) if text) or None
+    return {**before, **after, "content": content}
+
+
+def join_blocks(before: Json, after: Json) -> Json | None:
+    """Two messages of content blocks as one."""
+    return {**before, "content": [*_parts(before["content"]), *_parts(after["content"])]}
+
+
+def _parts(content: Any) -> list[Any]:
+    if isinstance(content, list):
+        return content
+    return [{"type": "text", "text": content}] if content else []
+
+
+def _is_models(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("role") == "assistant"

@@ -6,13 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.dialects.base import Body, Dialect, Transcript, usable
+from contextrender_bridge.dialects.base import (
+    Body,
+    Dialect,
+    Placed,
+    Transcript,
+    join_chat,
+    merged,
+    usable,
+)
 from contextrender_bridge.dialects.contents import (
     canonical_content,
     clean_text,
     with_text,
 )
-from contextrender_bridge.dialects.merging import Placed, join_chat, merged
 from contextrender_bridge.dialects.message_plan import MessagePlan, Part
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")

@@ -10,7 +10,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.dialects.base import NO_ITEM, Body, Dialect, Transcript, usable
+from contextrender_bridge.dialects.base import (
+    NO_ITEM,
+    Body,
+    Dialect,
+    Placed,
+    Transcript,
+    join_blocks,
+    merged,
+    usable,
+)
 from contextrender_bridge.dialects.cache_marks import Block, marked, marks_in
 from contextrender_bridge.dialects.contents import (
     GONE,
@@ -24,7 +33,6 @@ from contextrender_bridge.dialects.contents import (
     whole_text,
     with_text,
 )
-from contextrender_bridge.dialects.merging import Placed, join_blocks, merged
 from contextrender_bridge.dialects.message_plan import MessagePlan
 
 # Not sets, here and in the other dialects: what a caller writes for a type may have no hash.

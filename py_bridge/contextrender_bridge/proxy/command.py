@@ -5,17 +5,25 @@ from __future__ import annotations
 import argparse
 import socket
 import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.errors import CommandError, NoCredentials
 from contextrender_bridge.base.installing import how_to_install
 from contextrender_bridge.base.paths import data_dir
 from contextrender_bridge.base.setting_kinds import (
+    LIVE_BUDGET,
+    LIVE_POLICY,
     MODES,
     as_base_address,
+    as_budget,
+    as_patterns,
+    as_policy,
+    as_share,
     as_whole,
 )
 from contextrender_bridge.base.settings import (
@@ -24,12 +32,25 @@ from contextrender_bridge.base.settings import (
     checked,
     current_settings,
 )
+from contextrender_bridge.client.credentials import FILE_NAME, LOOPBACK
 from contextrender_bridge.listening import address, http_config, listen
-from contextrender_bridge.proxy.options import add_history_options, history_options
 
 if TYPE_CHECKING:
     from contextrender_bridge.guarding import App
     from contextrender_bridge.workers.serving import Worker
+
+
+_READ = {
+    "budget": as_budget,
+    "policy": as_policy,
+    "bypass_tools": as_patterns,
+    "keep_tools": as_patterns,
+    "holdout": as_share,
+}
+
+
+WAIT_SECONDS = 300.0
+LOOK_SECONDS = 0.2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,9 +80,8 @@ def run(args: argparse.Namespace) -> int:
     except ImportError:
         raise CommandError(f"`contextrender proxy` needs {how_to_install('proxy')}.") from None
 
-    from contextrender_bridge.client.credentials import LOOPBACK
+    from contextrender_bridge.proxy.app import standalone_app
     from contextrender_bridge.proxy.peers import link_secret
-    from contextrender_bridge.proxy.standalone import once_started, standalone_app
     from contextrender_bridge.workers.supervisor import Supervisor
 
     given = {
@@ -107,3 +127,58 @@ def _work(app: Callable[[], App], listener: socket.socket, worker: Worker) -> in
 
 def _base(option: str, text: str | None) -> str | None:
     return text and cast(str, checked(as_base_address, text, option))
+
+
+def add_history_options(parser: argparse.ArgumentParser) -> None:
+    """What `proxy` and `wrap` take of how histories are shortened, by their settings' names."""
+    parser.add_argument(
+        "--budget", metavar="N", help=f"tokens of history (the session's, else {LIVE_BUDGET})"
+    )
+    parser.add_argument(
+        "--policy",
+        metavar="NAME",
+        help=f"which policy chooses what is shown (the session's, else {LIVE_POLICY})",
+    )
+    parser.add_argument(
+        "--bypass-tools",
+        metavar="NAMES",
+        help="tools whose results are never touched: names, globs",
+    )
+    parser.add_argument(
+        "--keep-tools", metavar="NAMES", help="tools whose results stay while there is room"
+    )
+    parser.add_argument(
+        "--holdout", metavar="SHARE", help="share of sessions sent whole, to compare with: 10%%"
+    )
+
+
+def history_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Those that were given, by their settings. Raises CommandError."""
+    return {
+        name: checked(read, text, f"--{name.replace('_', '-')}")
+        for name, read in _READ.items()
+        if (text := getattr(args, name)) is not None
+    }
+
+
+def once_started(make: Callable[[], App]) -> App:
+    """The app, once there are credentials. Raises CommandError where none will come.
+
+    A proxy that was started before the service ever was waits for that one's first start, which
+    makes the token. Later it needs no service to start: while none answers, histories go through
+    whole.
+    """
+    may_come = not current_settings().url and not (data_dir() / FILE_NAME).exists()
+    try:
+        return make()
+    except NoCredentials as missing:
+        reason = str(missing)
+    if not may_come:
+        raise CommandError(reason)
+    print(f"contextrender: {reason} Waiting for it ...", file=sys.stderr, flush=True)
+    until = time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < until:
+        time.sleep(LOOK_SECONDS)
+        with suppress(NoCredentials):
+            return make()
+    raise CommandError(reason)

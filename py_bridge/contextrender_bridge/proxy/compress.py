@@ -25,10 +25,10 @@ from contextrender_bridge.dialects.contents import plain_text
 from contextrender_bridge.proxy.bodies import Body
 from contextrender_bridge.proxy.controls import Controls
 from contextrender_bridge.proxy.conversations import Call
-from contextrender_bridge.proxy.headers import Headers
 from contextrender_bridge.proxy.heard import used_by
 from contextrender_bridge.proxy.histories import Histories
 from contextrender_bridge.proxy.placeholders import digest_of, has_blocks, texts_for, with_calls
+from contextrender_bridge.proxy.routing import Headers
 
 _ID = re.compile(r"[0-9a-f]{24}")
 REMEMBERED = 4096

@@ -17,7 +17,7 @@ import httpx
 from yarl import URL
 
 from contextrender_bridge.client.credentials import LOOPBACK
-from contextrender_bridge.proxy.headers import Headers
+from contextrender_bridge.proxy.routing import Headers
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 20.0

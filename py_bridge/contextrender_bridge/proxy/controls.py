@@ -1,27 +1,37 @@
-"""What a request asks of the proxy by header, and whose session it belongs to."""
+"""What a request asks of the proxy, by header or by what it is, and whose session it belongs to.
+
+By some requests an agent has the model summarise its history, to go on with the summary alone. They
+need all of the history: what is hidden from the summary is lost to the agent. They are known by
+what the runtimes send; a header says so for others.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import chain, islice, takewhile
 from typing import Any
 
 from contextrender_bridge.base.setting_kinds import MODES, POLICIES, Unfit, as_patterns, budget_of
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client.session_names import digest_of, name_of
-from contextrender_bridge.proxy.headers import Headers, first
+from contextrender_bridge.dialects.contents import plain_text
+from contextrender_bridge.proxy.routing import Headers
 
 _SESSION_HEADERS = (
-    b"x-contextrender-session",
-    b"x-session-id",
-    b"x-claude-code-session-id",
-    b"session-id",
-    b"session_id",
+    "x-contextrender-session",
+    "x-session-id",
+    "x-claude-code-session-id",
+    "session-id",
+    "session_id",
 )
-_CALLER_HEADERS = (b"authorization", b"x-api-key", b"api-key")
+_CALLER_HEADERS = ("authorization", "x-api-key", "api-key")
 LONGEST_NAME = 200
+CLAUDE_CODE = ("CRITICAL: Respond with TEXT ONLY", "Your task is to create a detailed summary")
+CODEX = "You are performing a CONTEXT CHECKPOINT COMPACTION"
+CODEX_ITEM = "compaction_trigger"
+OPENCODE = ("You are a context summarization agent", "Here is the conversation so far")
 
 
 class InvalidControl(ValueError):
@@ -74,24 +84,25 @@ class Controls:
     @classmethod
     def of(cls, headers: Headers, settings: Settings, *, trusted: bool = False) -> Controls:
         """From the headers, else the proxy's own. Raises InvalidControl."""
-        mode = first(headers, b"x-contextrender-mode") or settings.mode
+        given = _by_name(headers)
+        mode = given.get("x-contextrender-mode") or settings.mode
         if mode not in MODES:
             raise InvalidControl("mode")
-        budget = first(headers, b"x-contextrender-budget")
-        policy = first(headers, b"x-contextrender-policy") or settings.policy
+        budget = given.get("x-contextrender-budget")
+        policy = given.get("x-contextrender-policy") or settings.policy
         if policy and policy not in POLICIES:
             raise InvalidControl("policy")
         return cls(
             mode=mode,
             budget=_budget(budget) if budget else settings.budget,
             policy=policy,
-            recall=_switch(headers, "recall", settings.recall),
-            whole=_switch(headers, "compaction", False),
-            token=first(headers, b"x-contextrender-token") or None,
+            recall=_switch(given, "recall", settings.recall),
+            whole=_switch(given, "compaction", False),
+            token=given.get("x-contextrender-token") or None,
             trusted=trusted,
-            bypass_tools=_names(headers, "bypass-tools", settings.bypass_tools),
-            keep_tools=_names(headers, "keep-tools", settings.keep_tools),
-            keep=_names(headers, "keep", frozenset()),
+            bypass_tools=_names(given, "bypass-tools", settings.bypass_tools),
+            keep_tools=_names(given, "keep-tools", settings.keep_tools),
+            keep=_names(given, "keep", frozenset()),
             holdout=settings.holdout,
         )
 
@@ -113,15 +124,20 @@ def _budget(text: str) -> int | str:
     return budget
 
 
-def _switch(headers: Headers, name: str, default: bool) -> bool:
-    given = first(headers, f"x-contextrender-{name}".encode()).lower()
-    return given in ("1", "true", "yes", "on") if given else default
+def _by_name(headers: Headers) -> dict[str, str]:
+    """The first of each name."""
+    return {name.decode("latin-1"): text.decode("latin-1") for name, text in reversed(headers)}
 
 
-def _names(headers: Headers, name: str, default: frozenset[str]) -> frozenset[str]:
-    given = first(headers, f"x-contextrender-{name}".encode())
+def _switch(given: Mapping[str, str], name: str, default: bool) -> bool:
+    text = given.get(f"x-contextrender-{name}", "").lower()
+    return text in ("1", "true", "yes", "on") if text else default
+
+
+def _names(given: Mapping[str, str], name: str, default: frozenset[str]) -> frozenset[str]:
+    text = given.get(f"x-contextrender-{name}")
     try:
-        return as_patterns(given) if given else default
+        return as_patterns(text) if text else default
     except Unfit:
         raise InvalidControl(name) from None
 
@@ -141,21 +157,69 @@ def session_of(
     have two sessions.
     """
     cache_key = body.get("prompt_cache_key")
-    named = [path, *(first(headers, name) for name in _SESSION_HEADERS)]
+    given = _by_name(headers)
+    named = [path, *(given.get(name, "") for name in _SESSION_HEADERS)]
     named.append(cache_key if isinstance(cache_key, str) else "")
     for name in named:
         if name.strip():
             return _bounded(name.strip())
-    caller = next((value for name in _CALLER_HEADERS if (value := first(headers, name))), "")
+    caller = next((value for name in _CALLER_HEADERS if (value := given.get(name))), "")
     return name_of(messages, caller)
 
 
 def line_of(messages: Sequence[Mapping[str, Any]]) -> str:
     """Tells histories of one session apart: a hash of what was asked before the first answer."""
-    spoken = (m for m in messages if m["role"] not in ("system", "developer"))
-    return digest_of(*takewhile(lambda message: message["role"] != "assistant", spoken))
+    asked = takewhile(lambda message: message["role"] != "assistant", messages)
+    return digest_of(*[m for m in asked if m["role"] not in ("system", "developer")])
 
 
 def _bounded(name: str) -> str:
     name = "".join(letter if letter.isprintable() else "_" for letter in name)
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 33]}-{digest_of(name)}"
+
+
+def is_compaction(dialect: str, body: Mapping[str, Any]) -> bool:
+    """Whether a request of that dialect is such a one of Claude Code, Codex or opencode."""
+    if dialect == "messages" and _is_claude_codes(_items(body, "messages")):
+        return True
+    if dialect == "responses" and _is_codexs(_items(body, "input")):
+        return True
+    return _is_opencodes(body)
+
+
+def _is_claude_codes(items: Sequence[Any]) -> bool:
+    """The same system and tools, and behind the history what to do with it.
+
+    Newer models' requests may end with a system message of the agent's own.
+    """
+    said = [i for i in items if isinstance(i, Mapping) and i.get("role") != "system"]
+    content = said[-1].get("content") if said else None
+    text = _text(content[-1:] if isinstance(content, list) else content)
+    return text.startswith(CLAUDE_CODE[0]) and CLAUDE_CODE[1] in text
+
+
+def _is_codexs(items: Sequence[Any]) -> bool:
+    """The built-in provider has an item for it, others are sent a text."""
+    last = items[-1] if items and isinstance(items[-1], Mapping) else {}
+    return last.get("type") == CODEX_ITEM or _text(last.get("content")).startswith(CODEX)
+
+
+def _is_opencodes(body: Mapping[str, Any]) -> bool:
+    """The history as one text of the user's."""
+    if body.get("tools"):
+        return False
+    items = _items(body, "messages") or _items(body, "input")
+    said = (item.get("content") for item in items if isinstance(item, Mapping))
+    parts = chain((body.get("system"), body.get("instructions")), said)
+    # A third text, and it is another's: the rest of a long history need not be looked at.
+    texts = list(islice(filter(None, map(_text, parts)), 3))
+    return len(texts) == 2 and all(t.startswith(m) for t, m in zip(texts, OPENCODE, strict=True))
+
+
+def _items(body: Mapping[str, Any], key: str) -> Sequence[Any]:
+    items = body.get(key)
+    return items if isinstance(items, list) else []
+
+
+def _text(content: Any) -> str:
+    return plain_text(content).lstrip() if isinstance(content, (str, list)) else ""

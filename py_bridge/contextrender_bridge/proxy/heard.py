@@ -1,4 +1,5 @@
-"""Reads a call's usage from the reply that passes through, and reports it to the server.
+"""What is told of a call: to the agent by headers, and to the service what the reply that passes
+through says of its usage.
 
 It goes with the session's next call, in the same commit; by itself where none comes soon.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import zlib
+from collections import Counter
 from collections.abc import Mapping
 from contextvars import Context, copy_context
 from typing import Any
@@ -15,9 +17,9 @@ from typing import Any
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.usage import Usage, read_usage
 from contextrender_bridge.client import AsyncContextRender
-from contextrender_bridge.client.fitting import reason_of
+from contextrender_bridge.client.fitting import Fitted, reason_of
 from contextrender_bridge.proxy.conversations import Call
-from contextrender_bridge.proxy.headers import Headers, first
+from contextrender_bridge.proxy.routing import Headers, first, own_header
 from contextrender_bridge.proxy.upstream import Message, Send
 
 LARGEST = 32 * 2**20
@@ -85,6 +87,37 @@ def name_of(tool: Any) -> str:
 def added_by(declared: Mapping[str, int]) -> int:
     """The tokens of wrap's own tool among them, whatever an agent makes of its name."""
     return sum(tokens for name, tokens in declared.items() if "contextrender" in name)
+
+
+def report(call: Call, fit: Fitted) -> Headers:
+    """The reply headers that tell what was done, or for a history sent whole, what would have been.
+
+    `fit` is what was sent on of the call.
+    """
+    conversation = call.conversation
+    conversation.calls += 1
+    conversation.failed += bool(fit.failure)
+    found = [own_header("session", call.session)] if call.session else []
+    if fit.failure:
+        found += [
+            own_header("fail-open", fit.failure),
+            own_header("failed-open", f"{conversation.failed} of {conversation.calls}"),
+        ]
+    if call.asked.whole_for:
+        found.append(own_header("whole", call.asked.whole_for))
+    if fit.reply is not None:
+        tokens = fit.reply["tokens"]
+        found.append(own_header("omitted", fit.plan.hidden_count() if fit.plan else 0))
+        if kept := Counter(pinned["shown"] for pinned in fit.reply.get("kept", ())):
+            found.append(own_header("kept", ", ".join(f"{n} {how}" for how, n in kept.items())))
+        if not fit.beyond:
+            found += [
+                own_header("tokens-before", tokens["before"]),
+                own_header("tokens-after", tokens["after"]),
+            ]
+        if added := added_by(declared_by(call)):
+            found.append(own_header("tokens-added", added))
+    return found
 
 
 def used_by(call: Call, usage: Usage | None, sent: str) -> dict[str, Any]:

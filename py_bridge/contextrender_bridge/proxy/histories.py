@@ -16,11 +16,10 @@ from contextrender_bridge.client.replies import RenderView
 from contextrender_bridge.dialects import Transcript
 from contextrender_bridge.dialects.cache_marks import cache_minutes
 from contextrender_bridge.proxy.bodies import Body
-from contextrender_bridge.proxy.compactions import is_compaction
-from contextrender_bridge.proxy.controls import Controls, line_of, session_of
+from contextrender_bridge.proxy.controls import Controls, is_compaction, line_of, session_of
 from contextrender_bridge.proxy.conversations import Call, Conversation, Pause, Size, still_recalled
-from contextrender_bridge.proxy.headers import Headers
 from contextrender_bridge.proxy.heard import UsageNotes, client_of
+from contextrender_bridge.proxy.routing import Headers
 
 REMEMBERED = 1024
 LATER_SECONDS = 30.0

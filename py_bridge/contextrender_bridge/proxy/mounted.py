@@ -11,10 +11,9 @@ from starlette.routing import BaseRoute, Route
 from contextrender_bridge.base.errors import ContextRenderError
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client import AsyncContextRender
-from contextrender_bridge.client.flow import Answer, Exchange
+from contextrender_bridge.client.connection import Answer, Exchange
 from contextrender_bridge.proxy.app import Proxy, Scope
-from contextrender_bridge.proxy.headers import first
-from contextrender_bridge.proxy.routing import Target, bearer, is_compression
+from contextrender_bridge.proxy.routing import Target, bearer, first, is_compression
 from contextrender_bridge.proxy.upstream import Receive, Send, send_error
 
 URL = "http://contextrender.mounted"

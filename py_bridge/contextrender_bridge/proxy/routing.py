@@ -1,20 +1,33 @@
-"""Where a request goes, by its path and headers, and which headers its reply gets."""
+"""Where a request goes, by its path and headers, and which headers are passed on."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.client.fitting import Fitted
-from contextrender_bridge.proxy.conversations import Call
-from contextrender_bridge.proxy.headers import Headers, first
-from contextrender_bridge.proxy.heard import added_by, declared_by
 
+Headers = list[tuple[bytes, bytes]]
+
+OURS = b"x-contextrender-"
+_OF_A_CONNECTION = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+_OF_A_REQUEST = frozenset({b"host", b"content-length", b"expect"})
 COMPRESS = "/compress"
 RETRIEVE = "/retrieve/"
 DIALECT_OF_PATH = {
@@ -84,37 +97,6 @@ def bearer(headers: Headers) -> str | None:
     return token.strip() or None if scheme.lower() == "bearer" else None
 
 
-def report(call: Call, fit: Fitted) -> Headers:
-    """The reply headers that tell what was done, or for a history sent whole, what would have been.
-
-    `fit` is what was sent on of the call.
-    """
-    conversation = call.conversation
-    conversation.calls += 1
-    conversation.failed += bool(fit.failure)
-    found = [own_header("session", call.session)] if call.session else []
-    if fit.failure:
-        found += [
-            own_header("fail-open", fit.failure),
-            own_header("failed-open", f"{conversation.failed} of {conversation.calls}"),
-        ]
-    if call.asked.whole_for:
-        found.append(own_header("whole", call.asked.whole_for))
-    if fit.reply is not None:
-        tokens = fit.reply["tokens"]
-        found.append(own_header("omitted", fit.plan.hidden_count() if fit.plan else 0))
-        if kept := Counter(pinned["shown"] for pinned in fit.reply.get("kept", ())):
-            found.append(own_header("kept", ", ".join(f"{n} {how}" for how, n in kept.items())))
-        if not fit.beyond:
-            found += [
-                own_header("tokens-before", tokens["before"]),
-                own_header("tokens-after", tokens["after"]),
-            ]
-        if added := added_by(declared_by(call)):
-            found.append(own_header("tokens-added", added))
-    return found
-
-
 def is_plain(headers: Headers) -> bool:
     """Whether a body is as it is, not compressed."""
     return first(headers, b"content-encoding") in ("", "identity")
@@ -135,3 +117,38 @@ def own_header(name: str, value: object) -> tuple[bytes, bytes]:
     """A reply header of ours."""
     text = str(value).encode("ascii", "backslashreplace").decode()
     return f"x-contextrender-{name}".encode(), text.encode()
+
+
+def request_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """Those to send to the provider; it gets its own host and length."""
+    return [
+        (name, value)
+        for name, value in _passed_on(headers)
+        if name not in _OF_A_REQUEST and not name.startswith(OURS)
+    ]
+
+
+def response_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """Those to send to the agent."""
+    return [(name, value) for name, value in _passed_on(headers) if not name.startswith(OURS)]
+
+
+def without(headers: Headers, *names: bytes) -> Headers:
+    """The headers but for some."""
+    return [(name, value) for name, value in headers if name not in names]
+
+
+def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:
+    """The first value of that name; empty when there is none."""
+    return next((value.decode("latin-1") for key, value in headers if key == name), "")
+
+
+def _passed_on(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    lowered = [(name.lower(), value) for name, value in headers]
+    named = {
+        token.strip().lower()
+        for name, value in lowered
+        if name == b"connection"
+        for token in value.split(b",")
+    }
+    return [pair for pair in lowered if pair[0] not in _OF_A_CONNECTION | named]

@@ -13,7 +13,7 @@ import httpx
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.spans import span
 from contextrender_bridge.proxy.connections import Connections, Content
-from contextrender_bridge.proxy.headers import Headers, response_headers, without
+from contextrender_bridge.proxy.routing import Headers, response_headers, without
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -19,7 +19,7 @@ from contextrender_bridge.base.paths import data_dir, make_private
 from contextrender_bridge.base.setting_kinds import LIVE_BUDGET, LIVE_POLICY
 from contextrender_bridge.base.settings import Settings, current_settings, environment_without
 from contextrender_bridge.printing import print_json
-from contextrender_bridge.proxy.options import add_history_options, history_options
+from contextrender_bridge.proxy.command import add_history_options, history_options
 from contextrender_bridge.wrap.agents import AGENTS
 from contextrender_bridge.wrap.agents.base import Agent, Given, Redirect
 from contextrender_bridge.wrap.agents.command import Command

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from contextrender_bridge.proxy.app import Proxy
-from contextrender_bridge.proxy.headers import Headers, first, without
+from contextrender_bridge.proxy.routing import Headers, first, without
 from contextrender_bridge.proxy.upstream import Gone, Receive, Send, read_body, send_error
 from contextrender_bridge.wrap.doors import PREFIX, Doors
 from contextrender_bridge.wrap.tally import Listening, Tally

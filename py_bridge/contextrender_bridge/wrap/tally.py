@@ -14,8 +14,8 @@ from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.whole_bill import NOTHING_BILLED, Billed, whole_bill
 from contextrender_bridge.client.replies import ToolView
-from contextrender_bridge.proxy.headers import OURS, Headers, first
 from contextrender_bridge.proxy.heard import Heard
+from contextrender_bridge.proxy.routing import OURS, Headers, first
 from contextrender_bridge.proxy.upstream import Message, Send
 
 HELPERS = (b"x-claude-code-agent-id", b"thread-id", b"x-parent-session-id")

@@ -112,10 +112,10 @@ def test_taken_under_load_it_restores_into_an_empty_folder(
 
 
 def again(backup: Path, to: Path) -> None:
-    from contextrender_bridge.cli import restore as command
+    from contextrender_bridge.cli.store import Restore
 
     parsed = type("Args", (), {"source": backup, "data": to})
-    command.run(parsed)  # type: ignore[arg-type]
+    Restore.run(parsed)  # type: ignore[arg-type]
 
 
 @pytest.fixture

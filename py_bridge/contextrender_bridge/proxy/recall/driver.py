@@ -20,7 +20,6 @@ from contextrender_bridge.client.fitting import reason_of
 from contextrender_bridge.proxy.connections import Connections
 from contextrender_bridge.proxy.conversations import Call, remember_recalled
 from contextrender_bridge.proxy.events import Event, events
-from contextrender_bridge.proxy.headers import Headers, first, response_headers, without
 from contextrender_bridge.proxy.recall.chat import ChatFormat
 from contextrender_bridge.proxy.recall.messages import MessagesFormat
 from contextrender_bridge.proxy.recall.responses import ResponsesFormat
@@ -33,6 +32,7 @@ from contextrender_bridge.proxy.recall.turns import (
     Turn,
     added,
 )
+from contextrender_bridge.proxy.routing import Headers, first, response_headers, without
 from contextrender_bridge.proxy.upstream import (
     REFUSED,
     Send,

@@ -1,0 +1,102 @@
+"""Commands for whole sessions: export, import, delete."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.cli.look.asking import Service
+
+
+class Export:
+    """Write a whole session to a file of JSON, to keep it or to import it elsewhere."""
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        """The options of `contextrender export`."""
+        parser.add_argument("session", metavar="SESSION")
+        parser.add_argument("file", nargs="?", metavar="FILE", help="output file (standard output)")
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        """Write the export; an existing file is not replaced."""
+        with Service() as service:
+            text = json.dumps(
+                service.ask("export_session", session=args.session), ensure_ascii=False
+            )
+        if args.file is None:
+            sys.stdout.write(text + "\n")
+            return 0
+        try:
+            with Path(args.file).open("x", encoding="utf-8") as file:
+                file.write(text + "\n")
+        except OSError as error:
+            raise CommandError(f"{args.file} cannot be written: {error.strerror}.") from None
+        print(
+            f"{args.session} is in {args.file}; `contextrender import {args.file}` makes it again"
+        )
+        return 0
+
+
+class Import:
+    """Import sessions from files that `contextrender export` or the console wrote."""
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        """The options of `contextrender import`."""
+        parser.add_argument("files", nargs="+", metavar="FILE", help="`-` is standard input")
+        parser.add_argument(
+            "--as", dest="name", metavar="SESSION", help="name of the session, for one file"
+        )
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        """Import one file after the other; the first that cannot be read or is refused ends it."""
+        if args.name and len(args.files) > 1:
+            raise CommandError("--as names one session: give one file.")
+        with Service() as service:
+            for file in args.files:
+                made = service.ask("import_session", data=_read(file), session=args.name)
+                print(f"imported {made['session']}: {made['recorded']} messages")
+        return 0
+
+
+class Delete:
+    """Delete sessions for good."""
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        """The options of `contextrender delete`."""
+        parser.add_argument("sessions", nargs="+", metavar="SESSION")
+        parser.add_argument("--yes", action="store_true", help="do not ask")
+
+    @staticmethod
+    def run(args: argparse.Namespace) -> int:
+        """Delete each, once that is confirmed."""
+        names = ", ".join(args.sessions)
+        if not args.yes:
+            if not sys.stdin.isatty():
+                raise CommandError("this is no terminal: confirm with --yes.")
+            if input(f"Delete {names} for good? [y/N] ").strip().lower() not in ("y", "yes"):
+                print("nothing was deleted")
+                return 1
+        with Service() as service:
+            for session in args.sessions:
+                service.ask("delete_session", session=session)
+                print(f"deleted {session}")
+        return 0
+
+
+def _read(file: str) -> Json:
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        data: Json = json.loads(text)
+    except OSError as error:
+        raise CommandError(f"{file} cannot be read: {error.strerror}.") from None
+    except ValueError:
+        raise CommandError(f"{file} is not an exported session: it is not JSON.") from None
+    return data
