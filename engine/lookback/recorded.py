@@ -105,7 +105,7 @@ def noted_step(past: Past, stated: Stated, turn: int, record: CallRecord) -> Ste
     pause()
     messages = past.messages_before(turn)
     assert messages is not None
-    in_view, needed = record.in_view, past.needed_at(turn)
+    standing, needed = Standing.noted(record), past.needed_at(turn)
     before = past.total_before(turn - 1)
     output = past.output_of(turn)
     return Step(
@@ -117,10 +117,10 @@ def noted_step(past: Past, stated: Stated, turn: int, record: CallRecord) -> Ste
         record.outside,
         record.retained,
         record.shown,
-        runs(Standing.noted(record).replaced),
+        runs(standing.replaced) if record.back else record.replaced,
         needed,
-        sum(result in in_view for result in needed),
-        _lacks(past, stated, turn, messages, record, in_view),
+        sum(result in standing.complete for result in needed),
+        _lacks(past, stated, turn, messages, record, standing),
         Usage.of_prompt(record.prompt, record.shared, output, record.embedded),
         Usage.of_prompt(record.full, before, output),
         record.budget,
@@ -130,10 +130,10 @@ def noted_step(past: Past, stated: Stated, turn: int, record: CallRecord) -> Ste
 
 
 def _lacks(
-    past: Past, stated: Stated, turn: int, messages: int, record: CallRecord, in_view: Set[int]
+    past: Past, stated: Stated, turn: int, messages: int, record: CallRecord, standing: Standing
 ) -> tuple[Lack, ...]:
     def unseen(values: set[str]) -> set[str]:
-        out = _unseen(past, stated, values, turn, messages, record)
+        out = _unseen(past, stated, values, turn, messages, record, standing)
         if out is None and _had_all(past, turn, record) and not any(map(stated.said_first, values)):
             return set()
         if out is not None:
@@ -141,7 +141,7 @@ def _lacks(
         rendered = past.render(past.history_before(messages), record.settings)
         return unseen_in(past, rendered, values)
 
-    return lacks_at(past, turn, in_view, unseen)
+    return lacks_at(past, turn, standing.complete, unseen)
 
 
 def _had_all(past: Past, turn: int, record: CallRecord) -> bool:
@@ -164,13 +164,19 @@ def _had_all(past: Past, turn: int, record: CallRecord) -> bool:
 
 
 def _unseen(
-    past: Past, stated: Stated, values: set[str], turn: int, messages: int, record: CallRecord
+    past: Past,
+    stated: Stated,
+    values: set[str],
+    turn: int,
+    messages: int,
+    record: CallRecord,
+    standing: Standing,
 ) -> set[str] | None:
     """Those of the values that stood nowhere in view; None if a record cannot tell."""
     kept = kept_texts(past, messages, record)
     if kept is None:
         return None
-    shown, own = set(numbers_in(record.shown)), set(numbers_in(record.replaced))
+    shown, own = standing.complete, frozenset(numbers_in(record.replaced))
     replaced = own.union(numbers_in(record.back))
     stated.grow()
     unseen = {value for value in values if not stated.holds(value, kept, shown | replaced)}

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.history.tracking import Tracking
 from engine.plan.moment import Ints, Moment
@@ -35,7 +36,9 @@ class Density:
         odds = np.exp(-2.73) * worth_of(self.moment)
         of_result = (odds / np.diff(tracking.first_segment.values)) ** 0.4
         overlap = (1 + self.overlap_latest) * (1 + self.overlap_task)
-        base = of_result[tracking.segment_result.values] * overlap**0.3
+        some = np.flatnonzero(overlap != 1)  # most have none, and powers are slow
+        overlap[some] **= 0.3
+        base = of_result[tracking.segment_result.values] * overlap
         gains: Floats = base / (tracking.segment_tokens.values + 4)
         return gains
 
@@ -43,6 +46,19 @@ class Density:
     def of_tokens(self) -> Floats:
         """How much each tracked token counts in G, by what its kind was worth so far."""
         return self.moment.tracking.kinds.weights(self.moment.tracking.used.values)
+
+    @cached_property
+    def of_said(self) -> Floats:
+        """The same of every token of every segment, in their order."""
+        weights: Floats = self.of_tokens[self.moment.tracking.segment_ids.values]
+        return weights
+
+    @cached_property
+    def used_said(self) -> NDArray[np.bool_]:
+        """Whether a turn said it, for each of these."""
+        tracking = self.moment.tracking
+        used: NDArray[np.bool_] = tracking.used.values[tracking.segment_ids.values]
+        return used
 
 
 def density_of(moment: Moment) -> Density:

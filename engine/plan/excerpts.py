@@ -21,6 +21,7 @@ LONG_HEAD_SHARE: Final = 0.5
 PATIENCE_FOR_ONE: Final = 8
 PATIENCE_FOR_ALL: Final = 12
 LEAST_TO_FILL: Final = 40
+AT_ONCE: Final = 256
 
 
 class Excerpting:
@@ -39,8 +40,8 @@ class Excerpting:
         self._ids = memoryview(tracking.segment_ids.values)
         self._at = memoryview(tracking.segment_ids_at.values)
         self._is_seen = memoryview(self._seen.view(np.uint8))
-        self._weights = density.of_tokens
-        self._weight = memoryview(self._weights)
+        self._density = density
+        self._weight = memoryview(density.of_tokens)
         self._is_used = memoryview(tracking.used.values.view(np.uint8))
 
     def one(self, result: int, size: float) -> None:
@@ -115,12 +116,12 @@ class Excerpting:
         """The present gain of each of these segments."""
         tracking = self._tracking
         at = tracking.segment_ids_at.values[first : stop + 1]
-        ids = tracking.segment_ids.values[at[0] : at[-1]]
-        fresh = ~self._seen[ids]
-        new = _sums(fresh * self._weights[ids], at)
-        new_used = _sums(fresh & tracking.used.values[ids], at)
+        said = slice(at[0], at[-1])
+        fresh = ~self._seen[tracking.segment_ids.values[said]]
+        new = _sums(fresh * self._density.of_said[said], at)
+        new_used = _sums(fresh & self._density.used_said[said], at)
         gains: Floats = self._base[first:stop] * (1 + new_used) * (1 + new) ** 0.8
-        gains[_sums(fresh, at) == 0] = 0.0
+        gains[new == 0] = 0.0
         return gains
 
     def _add_best(
@@ -138,22 +139,19 @@ class Excerpting:
 
     def _best_first(self, first: int, gains: Floats) -> Iterator[int]:
         """Segments by present gain. Gains only fall, so an earlier one is an upper bound."""
-        some = np.flatnonzero(gains)
-        order = some[np.argsort(-gains[some], kind="stable")]
-        segments: list[int] = (order + first).tolist()
-        bounds: list[float] = [*gains[order].tolist(), -1.0]
+        best = _largest_first(gains)
+        bound, following = next(best)
         waiting: list[tuple[float, int]] = []
-        next_one = 0
-        while waiting or next_one < len(segments):
-            if not waiting or bounds[next_one] >= -waiting[0][0]:
-                segment = segments[next_one]
-                next_one += 1
+        while waiting or bound > 0:
+            if not waiting or bound >= -waiting[0][0]:
+                segment = first + following
+                bound, following = next(best)
             else:
                 segment = heapq.heappop(waiting)[1]
             present = self._present_gain(segment)
             if not present:
                 continue
-            if present >= bounds[next_one] and (not waiting or present >= -waiting[0][0]):
+            if present >= bound and (not waiting or present >= -waiting[0][0]):
                 yield segment
             else:
                 heapq.heappush(waiting, (-present, segment))
@@ -192,6 +190,19 @@ class Excerpting:
         """Its tokens are in view."""
         for token in self._ids[self._at[segment] : self._at[segment + 1]]:
             self._is_seen[token] = True
+
+
+def _largest_first(gains: Floats) -> Iterator[tuple[float, int]]:
+    """Gains and their places, the largest first, of equal ones the first; then -1.
+
+    Few are ever asked for, so only the largest are sorted at first.
+    """
+    some = np.flatnonzero(gains)
+    least = np.partition(gains[some], -AT_ONCE)[-AT_ONCE] if len(some) > AT_ONCE else 0.0
+    for places in (some[gains[some] >= least], some[gains[some] < least]):
+        order = places[np.argsort(-gains[places], kind="stable")]
+        yield from zip(gains[order].tolist(), order.tolist(), strict=True)
+    yield -1.0, -1
 
 
 def _visible(choice: Choice) -> NDArray[np.bool_]:

@@ -42,9 +42,10 @@ class TextCache[T]:
                 held.move_to_end(text)
         fresh = {text: self._function(text) for text in dict.fromkeys(texts) if text not in found}
         with self._guard:
-            for text in fresh.keys() - held.keys():
-                held[text] = fresh[text]
-                self._characters += len(text)
+            for text, value in fresh.items():
+                if text not in held:  # else another thread was first
+                    held[text] = value
+                    self._characters += len(text)
             while held and self.nbytes > self.limit:
                 self._characters -= len(held.popitem(last=False)[0])
         found |= fresh
