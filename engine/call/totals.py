@@ -12,8 +12,7 @@ from functools import reduce
 from typing import Any, Final, Self
 
 from contextrender_bridge.base.prices import Prices
-from contextrender_bridge.base.usage import Usage
-from contextrender_bridge.base.whole_bill import NOTHING_BILLED, Billed, whole_bill
+from contextrender_bridge.base.usage import NOTHING_BILLED, Billed, Usage, whole_bill
 
 from engine.call.record import CallRecord
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from contextrender_bridge.audit.recorded import Recorded
 from contextrender_bridge.base.prices import Prices
-from contextrender_bridge.base.usage import Usage
-from contextrender_bridge.base.whole_bill import LIFETIME
+from contextrender_bridge.base.usage import LIFETIME, Usage
 
 CAUSES = {
     "lifetime": f"after pauses of more than {LIFETIME / 60:.0f} minutes",

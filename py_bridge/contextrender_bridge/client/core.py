@@ -21,6 +21,7 @@ from contextrender_bridge.client.fitting import (
     dialect_of,
     fitted,
     is_callers_mistake,
+    name_of_body,
     reason_of,
     remedy_of,
 )
@@ -35,7 +36,6 @@ from contextrender_bridge.client.replies import (
     SyncView,
 )
 from contextrender_bridge.client.sent import Key, Known, Now, Sent
-from contextrender_bridge.client.session_names import name_of_body
 from contextrender_bridge.dialects import Transcript
 
 Message = Mapping[str, Any]

@@ -7,6 +7,7 @@ counter and one line in the log say so, never with contents.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 import threading
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from contextrender_bridge.base import wire
 from contextrender_bridge.base.errors import (
     ContextRenderError,
     InvalidRequest,
@@ -163,3 +165,37 @@ def remedy_of(failure: BaseException) -> str:
 def is_callers_mistake(failure: Exception) -> bool:
     """Whether a budget, policy or parameter cannot be: no later call would go better."""
     return isinstance(failure, InvalidRequest) and bool(failure.details.get("setting"))
+
+
+def name_of(messages: Sequence[Body], caller: str = "") -> str:
+    """Names a session by how its history begins, where the runtime has no name.
+
+    The same for every call of one history; `caller` keeps those of others apart.
+    """
+    return f"auto-{digest_of(caller, _opening(messages))}"
+
+
+def name_of_body(reader: Dialect, body: Mapping[str, Any]) -> str:
+    """That of a body's history; most times the first items tell it."""
+    items: Any = body.get(reader.key)
+    for end, item in enumerate(items if isinstance(items, list) else [], 1):
+        if isinstance(item, Mapping) and item.get("role") == "user":
+            opening = reader.read({**body, reader.key: items[:end]}).messages
+            if any(message["role"] == "user" for message in opening):
+                return name_of(opening)
+            break
+    whole = reader.read(body).messages
+    return name_of(whole) if whole else ""
+
+
+def digest_of(*values: Any) -> str:
+    """32 hexadecimal digits that tell JSON values apart."""
+    return hashlib.sha256(wire.dumps(values)).hexdigest()[:32]
+
+
+def _opening(messages: Sequence[Body]) -> list[Body]:
+    """The first messages, up to the first of the user."""
+    for position, message in enumerate(messages):
+        if message["role"] == "user":
+            return list(messages[: position + 1])
+    return list(messages[:1])

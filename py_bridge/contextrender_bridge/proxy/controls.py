@@ -15,7 +15,7 @@ from typing import Any
 
 from contextrender_bridge.base.setting_kinds import MODES, POLICIES, Unfit, as_patterns, budget_of
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.client.session_names import digest_of, name_of
+from contextrender_bridge.client.fitting import digest_of, name_of
 from contextrender_bridge.dialects.contents import plain_text
 from contextrender_bridge.proxy.routing import Headers
 

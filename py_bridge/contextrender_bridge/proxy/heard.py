@@ -19,7 +19,7 @@ from contextrender_bridge.base.usage import Usage, read_usage
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import Fitted, reason_of
 from contextrender_bridge.proxy.conversations import Call
-from contextrender_bridge.proxy.routing import Headers, first, own_header
+from contextrender_bridge.proxy.routing import Headers, first
 from contextrender_bridge.proxy.upstream import Message, Send
 
 LARGEST = 32 * 2**20
@@ -118,6 +118,12 @@ def report(call: Call, fit: Fitted) -> Headers:
         if added := added_by(declared_by(call)):
             found.append(own_header("tokens-added", added))
     return found
+
+
+def own_header(name: str, value: object) -> tuple[bytes, bytes]:
+    """A reply header of ours."""
+    text = str(value).encode("ascii", "backslashreplace").decode()
+    return f"x-contextrender-{name}".encode(), text.encode()
 
 
 def used_by(call: Call, usage: Usage | None, sent: str) -> dict[str, Any]:

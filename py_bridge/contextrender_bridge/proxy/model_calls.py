@@ -15,14 +15,13 @@ from contextrender_bridge.proxy.bodies import Bodies, Body
 from contextrender_bridge.proxy.connections import Connections
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.conversations import Call
-from contextrender_bridge.proxy.heard import Heard, report, used_by
+from contextrender_bridge.proxy.heard import Heard, own_header, report, used_by
 from contextrender_bridge.proxy.histories import Histories
 from contextrender_bridge.proxy.recall.driver import FORMATS, Recalling
 from contextrender_bridge.proxy.routing import (
     Headers,
     Target,
     is_plain,
-    own_header,
     request_headers,
 )
 from contextrender_bridge.proxy.upstream import (

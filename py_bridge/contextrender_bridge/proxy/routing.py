@@ -113,12 +113,6 @@ def json_body(headers: Headers, raw: bytes) -> dict[str, Any] | None:
     return body if isinstance(body, dict) else None
 
 
-def own_header(name: str, value: object) -> tuple[bytes, bytes]:
-    """A reply header of ours."""
-    text = str(value).encode("ascii", "backslashreplace").decode()
-    return f"x-contextrender-{name}".encode(), text.encode()
-
-
 def request_headers(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     """Those to send to the provider; it gets its own host and length."""
     return [

@@ -19,7 +19,7 @@ from contextrender_bridge.server.accounts.callers import Caller
 from contextrender_bridge.server.accounts.sign_in import SMALL, Question, SignIn
 from contextrender_bridge.server.accounts.users import LOCAL_USER, Accounts
 from contextrender_bridge.server.http.bodies import bearer_of, error_response
-from contextrender_bridge.server.limits.quotas import Quotas
+from contextrender_bridge.server.limits.counting import Quotas
 from contextrender_bridge.server.watching.logs import ASKED
 from graph.store.writes import StoreUnavailable
 

@@ -23,7 +23,7 @@ from contextrender_bridge.server.accounts.users import Accounts
 from contextrender_bridge.server.admission import Admission
 from contextrender_bridge.server.http.bodies import REFUSALS, Fields
 from contextrender_bridge.server.http.pages import console_routes, graph_routes
-from contextrender_bridge.server.limits.quotas import Quotas
+from contextrender_bridge.server.limits.counting import Quotas
 from contextrender_bridge.server.limits.redaction import Redaction
 from contextrender_bridge.server.limits.retention import Retention
 from contextrender_bridge.server.process.machine import (

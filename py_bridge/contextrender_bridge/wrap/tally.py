@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from contextrender_bridge.base.prices import Prices
-from contextrender_bridge.base.usage import Usage
-from contextrender_bridge.base.whole_bill import NOTHING_BILLED, Billed, whole_bill
+from contextrender_bridge.base.usage import NOTHING_BILLED, Billed, Usage, whole_bill
 from contextrender_bridge.client.replies import ToolView
 from contextrender_bridge.proxy.heard import Heard
 from contextrender_bridge.proxy.routing import OURS, Headers, first

@@ -9,8 +9,7 @@ import httpx
 import pytest
 from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.server.accounts.counting import Counts
-from contextrender_bridge.server.limits.quotas import Quotas
+from contextrender_bridge.server.limits.counting import Counts, Quotas
 
 from tests.server.conftest import NewStore
 from tests.server.http.test_replies import error

@@ -17,7 +17,7 @@ from uuid import UUID
 import jwt
 from contextrender_bridge.base.paths import secret_in
 from contextrender_bridge.base.settings import current_settings
-from contextrender_bridge.server.accounts.counting import Counts
+from contextrender_bridge.server.limits.counting import Counts
 from contextrender_bridge.server.watching.logs import Audit
 
 from graph.runtime.request import Signer

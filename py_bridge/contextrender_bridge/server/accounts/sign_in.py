@@ -18,7 +18,6 @@ from contextrender_bridge.base.errors import ContextRenderError, InvalidRequest,
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.guarding import SETTING
 from contextrender_bridge.server.accounts.callers import CODE_SECONDS, LOGIN_SECONDS, Caller
-from contextrender_bridge.server.accounts.counting import Attempts, network_of
 from contextrender_bridge.server.accounts.users import Accounts
 from contextrender_bridge.server.http.bodies import (
     LOGIN_BYTES,
@@ -28,6 +27,7 @@ from contextrender_bridge.server.http.bodies import (
     json_response,
     parse_json,
 )
+from contextrender_bridge.server.limits.counting import Attempts, network_of
 from contextrender_bridge.server.process.threads import in_thread
 from starlette.requests import Request
 from starlette.responses import Response

@@ -1,0 +1,205 @@
+"""What the processes on one data folder count together: failed logins, used codes and what one user
+takes, which is calls in a minute, stored bytes and sessions. Users have limits where they are set.
+
+A small SQLite file that is never synced: after a power cut its counts begin anew. Sessions and
+bytes are looked up before a call is done, so calls at the same time may go over by what they bring.
+"""
+
+import ipaddress
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from contextrender_bridge.base.errors import InvalidRequest, ServerError
+from contextrender_bridge.base.settings import Settings
+
+from graph.sessions.owned import count_sessions, has_session, stored_bytes
+from graph.store.base import Store
+
+if TYPE_CHECKING:
+    from contextrender_bridge.server.accounts.callers import Caller
+
+FILE = "counts.db"
+MOST = 10
+SECONDS = 300.0
+FULL_SECONDS = 60
+"""When to try again where something must be deleted first."""
+MEASURED_SECONDS = 10.0
+"""How long a measure of stored bytes counts; what came since is added as it was sent."""
+REMEMBERED = 10_000
+"""Failures kept; the oldest are forgotten first."""
+PATIENCE_SECONDS = 5.0
+TABLES = """
+CREATE TABLE IF NOT EXISTS calls (user TEXT PRIMARY KEY, left REAL, since REAL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS failures (key TEXT, at REAL);
+CREATE INDEX IF NOT EXISTS failures_of ON failures (key, at);
+CREATE INDEX IF NOT EXISTS failures_at ON failures (at);
+CREATE TABLE IF NOT EXISTS codes (id TEXT PRIMARY KEY, expires REAL) WITHOUT ROWID;
+"""
+
+
+class Counts:
+    """The file, opened when something is counted first; safe between threads and processes."""
+
+    def __init__(self, data: Path) -> None:
+        """In that folder."""
+        self._path = data / FILE
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    @contextmanager
+    def changing(self) -> Iterator[sqlite3.Connection]:
+        """Nobody else counts until the block ends. Raises ServerError where it cannot be kept."""
+        with self._lock:
+            try:
+                connection = self._connection = self._connection or self._open()
+                with connection:
+                    connection.execute("BEGIN IMMEDIATE")
+                    yield connection
+            except sqlite3.Error as failure:
+                raise ServerError("Calls cannot be counted now; try again.") from failure
+
+    def close(self) -> None:
+        """Closes the file."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _open(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._path, timeout=PATIENCE_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=OFF")
+        connection.executescript(TABLES)
+        return connection
+
+
+class Attempts:
+    """Failures of the last while, in whichever process of the data folder."""
+
+    def __init__(self, counts: Counts) -> None:
+        """Up to `MOST` within `SECONDS`, for each key."""
+        self._counts = counts
+
+    def begin(self, *keys: str) -> int:
+        """0, and the attempt counts as failed until it is forgiven; or the seconds to wait."""
+        now = time.time()
+        with self._counts.changing() as file:
+            file.execute("DELETE FROM failures WHERE at <= ?", (now - SECONDS,))
+            if wait := max(self._wait(file, key, now) for key in keys):
+                return ceil(wait)
+            rows = [(key, now) for key in keys]
+            file.executemany("INSERT INTO failures (key, at) VALUES (?, ?)", rows)
+            file.execute(
+                "DELETE FROM failures WHERE rowid IN "
+                "(SELECT rowid FROM failures ORDER BY at DESC LIMIT -1 OFFSET ?)",
+                (REMEMBERED,),
+            )
+        return 0
+
+    def forgive(self, *keys: str) -> None:
+        """It went well: one failure less."""
+        with self._counts.changing() as file:
+            for key in keys:
+                file.execute(
+                    "DELETE FROM failures WHERE rowid = "
+                    "(SELECT rowid FROM failures WHERE key = ? ORDER BY at DESC LIMIT 1)",
+                    (key,),
+                )
+
+    def _wait(self, file: sqlite3.Connection, key: str, now: float) -> float:
+        query = "SELECT COUNT(*), MIN(at) FROM failures WHERE key = ?"
+        count, oldest = file.execute(query, (key,)).fetchone()
+        return 0.0 if count < MOST else oldest + SECONDS - now
+
+
+def network_of(address: str) -> str:
+    """The address; of IPv6 its network, whose 2^64 addresses are one caller's."""
+    try:
+        known = ipaddress.IPv6Address(address)
+    except ValueError:
+        return address
+    return str(known.ipv4_mapped or ipaddress.IPv6Network((int(known) >> 64 << 64, 64)))
+
+
+class Quotas:
+    """The limits of one server's users."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        counts: Counts,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Limits as the settings have them."""
+        self._settings = settings
+        self._store = store
+        self._clock = clock
+        self._counts = counts
+        self._bytes: dict[str, tuple[float, int]] = {}
+
+    @classmethod
+    def of(cls, settings: Settings, store: Store, counts: Counts) -> "Quotas | None":
+        """None where nothing is limited."""
+        limits = (settings.user_calls, settings.user_mb, settings.user_sessions)
+        return None if limits == (None, None, None) else cls(settings, store, counts)
+
+    def check_call(self, caller: "Caller") -> None:
+        """Counts a call. Raises InvalidRequest (429) above the limit.
+
+        A full bucket holds a minute's calls and is filled again as time goes on.
+        """
+        if (most := self._settings.user_calls) is None:
+            return
+        now = self._clock()
+        with self._counts.changing() as file:
+            query = "SELECT left, since FROM calls WHERE user = ?"
+            left, since = file.execute(query, (caller.user,)).fetchone() or (most, now)
+            left = min(float(most), left + max(now - since, 0) * most / 60)
+            row = (caller.user, left - 1 if left >= 1 else left, now)
+            file.execute("INSERT OR REPLACE INTO calls VALUES (?, ?, ?)", row)
+        if left < 1:
+            wait = ceil((1 - left) * 60 / most)
+            raise _refusal("too_many_calls", f"A minute has up to {most} calls.", wait)
+
+    def check_write(self, caller: "Caller", fields: Mapping[str, Any], size: int) -> None:
+        """Before a call that brings messages. Raises InvalidRequest (429) where there is no room.
+
+        `size` is that of the request's body in bytes.
+        """
+        data = fields.get("data")
+        if "messages" not in fields and data is None:
+            return
+        if (most := self._settings.user_mb) is not None:
+            self._check_bytes(caller, most, size)
+        if (most := self._settings.user_sessions) is not None:
+            owner = UUID(caller.root)
+            key = fields.get("session") or (data.get("session") if isinstance(data, dict) else "")
+            if count_sessions(self._store, owner) >= most and not (
+                isinstance(key, str) and has_session(self._store, owner, key)
+            ):
+                sentence = f"You may have up to {most} sessions: delete some."
+                raise _refusal("too_many_sessions", sentence, FULL_SECONDS)
+
+    def _check_bytes(self, caller: "Caller", most: int, size: int) -> None:
+        now, room = self._clock(), most * 2**20
+        measured, known = self._bytes.get(caller.user, (float("-inf"), 0))
+        if now - measured > MEASURED_SECONDS or known + size > room:
+            measured, known = now, stored_bytes(self._store, UUID(caller.root))
+        self._bytes[caller.user] = (measured, known + size)
+        if known >= room:
+            sentence = f"You may store up to {most} MB: delete some sessions."
+            raise _refusal("too_much_stored", sentence, FULL_SECONDS)
+
+
+def _refusal(code: str, sentence: str, wait: int) -> InvalidRequest:
+    return InvalidRequest(sentence, code=code, status=429, retry_after=wait)
