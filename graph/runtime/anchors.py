@@ -44,10 +44,7 @@ def joined(source: object, kind: type, target: object) -> bool:
 
 def nodes_at(identities: Iterable[UUID]) -> list[object]:
     """Those of these nodes of the caller's that are there, loaded in one read."""
-    memory, wanted = CURRENT.get(), list(identities)
-    found = memory.batch_get(wanted)
-    memory.note_absent(wanted)
-    return [found[id].archetype for id in wanted if id in found]
+    return CURRENT.get().nodes(identities)
 
 
 def load_ahead(identities: Iterable[UUID], hubs: Iterable[UUID]) -> None:
@@ -69,9 +66,7 @@ def list_nodes(kind: type, before: Place | None, limit: int) -> list[object]:
     """
     memory = CURRENT.get()
     number = memory.number(kind)
-    found = memory.store.listed(caller_root(), number, before, limit)
-    loaded = memory.batch_get(found)
-    return [loaded[id].archetype for id in found if id in loaded]
+    return memory.nodes(memory.store.listed(caller_root(), number, before, limit))
 
 
 def edges_at(node: object) -> list[tuple[str, bool, UUID, object]]:

@@ -9,7 +9,6 @@ from collections import UserList
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any, Final, override
 from uuid import UUID
 
@@ -18,8 +17,9 @@ from jaclang.jac0core.constructs import Root
 from jaclang.runtimelib.serializer import Serializer
 
 from graph.store import rows
-from graph.store.base import EdgeRow, NodeRow
+from graph.store.base import NodeRow
 from graph.store.kinds import Kinds, Name
+from graph.store.writes import End
 
 # In a host program our modules have a parent (contextrender_bridge/own_packages.py); rows never do.
 PARENT: Final = __name__.removesuffix("graph.runtime.archetypes")
@@ -69,38 +69,36 @@ def forget_types() -> None:
     type_at.cache_clear()
 
 
-def edge_id(source: UUID, kind: type, target: UUID) -> UUID:
-    """The id of the edge of a type between two nodes."""
-    name = ".".join(name_of(kind)).encode()
-    digest = blake2b(source.bytes + target.bytes + name, digest_size=16)
-    return UUID(bytes=digest.digest())
+@lru_cache(1024)
+def edge_name(kind: type) -> bytes:
+    """What tells the edges of a type between two nodes from others."""
+    return ".".join(name_of(kind)).encode()
 
 
-def edge_types(kinds: Kinds, stored: Iterable[EdgeRow]) -> list[tuple[UUID, type] | None]:
-    """The id and the type of each of these edges; None where the program has no such type."""
-    found: list[tuple[UUID, type] | None] = []
-    for source, number, target, _ in stored:
-        try:
-            kind = type_at(kinds, number)
-        except TypeError:
-            found.append(None)
-        else:
-            found.append((edge_id(source, kind, target), kind))
-    return found
+def encode(anchors: Iterable[Any]) -> list[bytes]:
+    """The rows of nodes: their fields and, where it is not the usual one, who may see them."""
+    told = []
+    for anchor in anchors:
+        access = anchor.access
+        notes: dict[str, Any] = {}
+        if access.all.value >= 0 or access.roots.anchors:
+            granted = {str(root): level.value for root, level in access.roots.anchors.items()}
+            notes["access"] = {"all": access.all.value, "roots": granted}
+        told.append((_plain_fields(anchor.archetype), notes))
+    return rows.encode_all(told)
 
 
-def encode(anchor: Any) -> bytes:
-    """The row of an anchor's fields and, where it is not the usual one, of who may see it."""
-    access = anchor.access
-    notes: dict[str, Any] = {}
-    if access.all.value >= 0 or access.roots.anchors:
-        granted = {str(root): level.value for root, level in access.roots.anchors.items()}
-        notes["access"] = {"all": access.all.value, "roots": granted}
-    return rows.encode(plain_fields(anchor.archetype), notes)
+def encode_edges(anchors: Iterable[Any]) -> list[bytes | None]:
+    """The rows of edges; None for each where there is nothing to say."""
+    told = [
+        (_plain_fields(one.archetype), {"undirected": True} if one.is_undirected else {})
+        for one in anchors
+    ]
+    encoded = iter(rows.encode_all([one for one in told if any(one)]))
+    return [next(encoded) if any(one) else None for one in told]
 
 
-def plain_fields(archetype: object) -> dict[str, Any]:
-    """The fields that are stored."""
+def _plain_fields(archetype: object) -> dict[str, Any]:
     return {name: value for name, value in vars(archetype).items() if name[0] != "_"}
 
 
@@ -109,10 +107,12 @@ def nodes_from(
 ) -> list[tuple[Any, bytes] | Exception]:
     """An owner's nodes, whose edges `read` fills in, with their rows as they would be written; for
     each that is none to this program, why."""
+    stored = list(stored)
     found: list[tuple[Any, bytes] | Exception] = []
-    for id, _, kind, data in stored:
+    read_rows = rows.read_all([data for *_, data in stored])
+    for (id, _, kind, _), told in zip(stored, read_rows, strict=True):
         try:
-            row, held, notes = rows.read(data)
+            row, held, notes = _told(told)
             archetype, complete = build(type_at(kinds, kind), held)
         except (ValueError, TypeError) as problem:
             found.append(problem)
@@ -121,35 +121,33 @@ def nodes_from(
         vars(anchor).update(_state(id, owner, archetype, notes), edges=StoredEdges(read), version=0)
         vars(anchor)["topology_index_data"] = None
         archetype.__jac__ = anchor
-        found.append((anchor, row if complete else encode(anchor)))
+        found.append((anchor, row if complete else encode([anchor])[0]))
     return found
 
 
-def edge_from(
-    id: UUID, kind: type, owner: UUID, ends: tuple[Any, Any], data: bytes | None
-) -> tuple[Any, bytes | None]:
-    """An edge between two nodes, and its row as it would be written."""
-    try:
-        row, held, notes = (None, {}, {}) if data is None else rows.read(data)
-        archetype, _ = build(kind, held)
-    except (ValueError, TypeError):  # that it is there tells more than what it says
-        archetype, notes = build(kind, {})[0], {}
-        row = edge_row(archetype, notes)  # as if it were stored so: nothing is written over it
-    anchor = EdgeAnchor.__new__(EdgeAnchor)
-    vars(anchor).update(
-        _state(id, owner, archetype, notes),
-        source=ends[0],
-        target=ends[1],
-        is_undirected=bool(notes.get("undirected")),
-    )
-    archetype.__jac__ = anchor
-    return anchor, row
+StoredEnds = tuple[End, type, tuple[Any, Any], bytes | None]
+"""An edge with its type, its two nodes and its data."""
 
 
-def edge_row(archetype: object, notes: Mapping[str, Any]) -> bytes | None:
-    """An edge's row, not compressed; None where there is nothing to say."""
-    held = plain_fields(archetype)
-    return rows.encode(held, notes) if held or notes else None
+def edges_from(stored: Mapping[UUID, StoredEnds]) -> list[tuple[Any, bytes | None]]:
+    """Edges by their ids, with their rows as they would be written."""
+    found: list[tuple[Any, bytes | None]] = []
+    read_rows = rows.read_all([data for *_, data in stored.values()])
+    for (id, (end, kind, ends, _)), told in zip(stored.items(), read_rows, strict=True):
+        anchor = EdgeAnchor.__new__(EdgeAnchor)
+        vars(anchor).update(source=ends[0], target=ends[1], is_undirected=False)
+        try:
+            row, held, notes = _told(told)
+            archetype, _ = build(kind, held)
+        except (ValueError, TypeError):  # that it is there tells more than what it says
+            (archetype, _), notes = build(kind, {}), {}
+            anchor.archetype = archetype
+            row = encode_edges([anchor])[0] or b""  # as if stored so: nothing is written over it
+        vars(anchor).update(_state(id, end[0], archetype, notes))
+        anchor.is_undirected = bool(notes.get("undirected"))
+        archetype.__jac__ = anchor
+        found.append((anchor, row or None))
+    return found
 
 
 def build(cls: type | None, held: Mapping[str, Any]) -> tuple[Any, bool]:
@@ -177,6 +175,12 @@ def unreadable(name: Name, data: bytes) -> str:
     except (ValueError, TypeError) as problem:
         return str(problem)
     return ""
+
+
+def _told(told: rows.Read | ValueError) -> rows.Read:
+    if isinstance(told, ValueError):
+        raise told
+    return told
 
 
 def _default(cls: type, declared: Any) -> Any:
@@ -215,25 +219,22 @@ class StoredEdges(UserList[Edge]):
     """
 
     def __init__(self, read: Callable[[], None]) -> None:
-        """`read` calls `fill`, of this node and perhaps of others that were loaded with it."""
-        self._read: Callable[[], None] | None = read
+        """`read` calls `fill`, of this node and perhaps of others that were loaded with it;
+        `waiting` tells that it was not called yet."""
+        self._read = read
+        self.waiting = True
         self._known: list[Edge] = []
-
-    @property
-    def waiting(self) -> bool:
-        """Whether the database has not been asked yet."""
-        return self._read is not None
 
     def fill(self, edges: list[Edge]) -> None:
         """Takes what the database has, once."""
-        self._read = None
+        self.waiting = False
         known = {edge.id for edge in edges}
         self._known = [*edges, *(edge for edge in self._known if edge.id not in known)]
 
     @property
     def data(self) -> list[Edge]:
         """Every edge: a plain list."""
-        if self._read is not None:
+        if self.waiting:
             self._read()
         return self._known
 

@@ -3,7 +3,7 @@
 It is told by comparing rows with those that were read, byte by byte: no hash can miss a field.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
@@ -12,13 +12,11 @@ from contextrender_bridge.base.errors import ContextRenderError, Damaged
 from jaclang.jac0core.archetype import EdgeAnchor, NodeAnchor
 from jaclang.jac0core.constructs import Root
 
-from graph.runtime.archetypes import edge_row, encode, number_of
+from graph.runtime.archetypes import encode, encode_edges, number_of
 from graph.store import rows
 from graph.store.kinds import Kinds
 from graph.store.writes import End, Unit
 
-NO_FIELDS: Final = {"__jac__"}
-"""All that an edge without fields holds."""
 LISTED_BY: Final = "created_at"
 """A node with this field can be listed by it."""
 
@@ -82,13 +80,9 @@ class Changes:
     def collect(self, anchors: Iterable[Any]) -> tuple[Unit, Written]:
         """What to write, and the rows as they will be then. Raises Forbidden and Damaged."""
         unit, written = Unit(), Written()
-        for anchor in anchors:
-            if not vars(anchor).get("persistent") or not anchor.is_populated():
-                continue
-            if isinstance(anchor, EdgeAnchor):
-                self._collect_edge(unit, anchor, written)
-            elif isinstance(anchor, NodeAnchor):
-                self._collect_node(unit, anchor, written)
+        kept = [one for one in anchors if vars(one).get("persistent") and one.is_populated()]
+        self._collect_nodes(unit, [one for one in kept if isinstance(one, NodeAnchor)], written)
+        self._collect_edges(unit, [one for one in kept if isinstance(one, EdgeAnchor)], written)
         owner = self._owner
         unit.remove += [(owner or id, id, rev) for id, rev in self.removed.items()]
         unit.part += self.parted.values()
@@ -113,44 +107,53 @@ class Changes:
         self.cut.clear()
         self.wiped.clear()
 
-    def _collect_node(self, unit: Unit, anchor: Any, written: Written) -> None:
-        id, archetype, known = anchor.id, anchor.archetype, self.nodes.get(anchor.id)
-        is_root = isinstance(archetype, Root)
-        if known is None and not is_root and not anchor.edges:
-            return  # what nothing leads to is garbage, not data
-        if known is not None and is_root:
-            return
-        if id in self.unreadable:
+    def _collect_nodes(self, unit: Unit, anchors: Iterable[Any], written: Written) -> None:
+        nodes = [anchor for anchor in anchors if self._is_kept(anchor)]
+        fresh: list[tuple[Any, bytes]] = []
+        for anchor, row in zip(nodes, encode(nodes), strict=True):
+            if anchor.id not in self.nodes or self.nodes[anchor.id].row != row:
+                fresh.append((anchor, row))
+        packed = rows.pack_all([row for _, row in fresh])
+        for (anchor, row), data in zip(fresh, packed, strict=True):
+            id, archetype = anchor.id, anchor.archetype
+            owner = id if isinstance(archetype, Root) else anchor.root
+            self._check(owner)
+            listed = vars(archetype).get(LISTED_BY)
+            if (known := self.nodes.get(id)) is None:
+                cls: type = type(archetype)
+                unit.insert.append((owner, id, number_of(self._kinds, cls), listed, data))
+            else:
+                unit.update.append((listed, data, owner, id, known.rev))
+            written.nodes[id] = StoredNode(1 if known is None else known.rev + 1, row)
+
+    def _is_kept(self, anchor: Any) -> bool:
+        """Whether it may have a row of its own to write. Raises Damaged."""
+        known = anchor.id in self.nodes
+        if isinstance(anchor.archetype, Root):
+            return not known
+        if not known and not anchor.edges:
+            return False  # what nothing leads to is garbage, not data
+        if anchor.id in self.unreadable:
             raise Damaged(
                 "a part of this session cannot be read, and is not written over: "
                 "`contextrender check --repair` puts it aside, and the session goes on"
             )
-        row = encode(anchor)
-        if known is not None and known.row == row:
-            return
-        owner = id if is_root else anchor.root
+        return True
+
+    def _collect_edges(self, unit: Unit, anchors: Sequence[Any], written: Written) -> None:
+        fresh: list[tuple[Any, bytes | None]] = []
+        for anchor, row in zip(anchors, encode_edges(anchors), strict=True):
+            if anchor.id not in self.edges or self.edges[anchor.id][1] != row:
+                fresh.append((anchor, row))
+        packed = iter(rows.pack_all([row for _, row in fresh if row is not None]))
+        for anchor, row in fresh:
+            self._check(anchor.root)
+            cls: type = type(anchor.archetype)
+            kind = number_of(self._kinds, cls)
+            end = (anchor.root, anchor.source.id, kind, anchor.target.id)
+            unit.join.append((*end, None if row is None else next(packed)))
+            written.edges[anchor.id] = (end, row)
+
+    def _check(self, owner: UUID) -> None:
         if self._owner is not None and owner != self._owner:
             raise Forbidden("This would change data of another user.")
-        listed = vars(archetype).get(LISTED_BY)
-        if known is None:
-            cls: type = type(archetype)
-            kind = number_of(self._kinds, cls)
-            unit.insert.append((owner, id, kind, listed, rows.pack(row)))
-        else:
-            unit.update.append((listed, rows.pack(row), owner, id, known.rev))
-        written.nodes[id] = StoredNode(1 if known is None else known.rev + 1, row)
-
-    def _collect_edge(self, unit: Unit, anchor: Any, written: Written) -> None:
-        known = self.edges.get(anchor.id)
-        row: bytes | None = None
-        if anchor.is_undirected or vars(anchor.archetype).keys() != NO_FIELDS:
-            row = edge_row(anchor.archetype, {"undirected": True} if anchor.is_undirected else {})
-        if known is not None and known[1] == row:
-            return
-        if self._owner is not None and anchor.root != self._owner:
-            raise Forbidden("This would change data of another user.")
-        cls: type = type(anchor.archetype)
-        kind = number_of(self._kinds, cls)
-        end = (anchor.root, anchor.source.id, kind, anchor.target.id)
-        unit.join.append((*end, row and rows.pack(row)))
-        written.edges[anchor.id] = (end, row)

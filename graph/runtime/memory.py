@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, partial
+from hashlib import blake2b
 from typing import Any, Final
 from uuid import UUID
 
@@ -26,11 +27,12 @@ from graph.runtime.archetypes import (
     NEW,
     STORED,
     StoredEdges,
-    edge_from,
-    edge_id,
-    edge_types,
+    StoredEnds,
+    edge_name,
+    edges_from,
     nodes_from,
     number_of,
+    type_at,
 )
 from graph.runtime.changes import Changes, Forbidden, StoredNode
 from graph.sessions.ids import CALLER
@@ -86,9 +88,13 @@ class RequestMemory(TieredMemory):
                 found[id] = self.__mem__[id]
         return found
 
-    def note_absent(self, ids: Iterable[UUID]) -> None:
-        """What was not there when it was asked for is not asked for again."""
-        self._absent.update(id for id in ids if id not in self.__mem__)
+    def nodes(self, ids: Iterable[UUID]) -> list[Any]:
+        """Those of some nodes that are there, in one read. Those that are not are not asked for
+        again."""
+        wanted = list(ids)
+        found = self.batch_get(wanted)
+        self._absent.update(id for id in wanted if id not in found)
+        return [found[id].archetype for id in wanted if id in found]
 
     def load(self, ids: Sequence[UUID], hubs: Sequence[UUID]) -> None:
         """In one read, some nodes, and those of `hubs` with their edges."""
@@ -97,7 +103,7 @@ class RequestMemory(TieredMemory):
         gone = self._changes.removed
         fresh = [row for row in nodes if row[0] not in self.__mem__ and row[0] not in gone]
         group = self._take(fresh, self.owner)
-        self.note_absent((*hubs, *ids))
+        self._absent.update((*hubs, *ids))
         self._spread([id for id in group if id in hubs], edges)
 
     def row(self, id: UUID) -> bytes | None:
@@ -238,13 +244,10 @@ class RequestMemory(TieredMemory):
     def _spread(self, waiting: Iterable[UUID], stored: Iterable[EdgeRow]) -> None:
         """Gives each of these nodes those of the stored edges that are its own."""
         lists: dict[UUID, dict[UUID, Any]] = {id: {} for id in waiting}
-        rows = list(stored)
-        for row, typed in zip(rows, edge_types(self.store.kinds, rows), strict=True):
-            anchor = self._take_edge(row, *typed) if typed else None
-            if anchor is not None:
-                for end in (row[0], row[2]):
-                    if end in lists:
-                        lists[end][anchor.id] = anchor
+        for anchor in self._take_edges(stored):
+            for end in (anchor.source.id, anchor.target.id):
+                if end in lists:
+                    lists[end][anchor.id] = anchor
         for id, edges in lists.items():
             if (list_ := self._waits(id)) is not None:
                 list_.fill(list(edges.values()))
@@ -254,19 +257,28 @@ class RequestMemory(TieredMemory):
         edges = vars(self.__mem__[id])["edges"] if id in self.__mem__ else None
         return edges if isinstance(edges, StoredEdges) and edges.waiting else None
 
-    def _take_edge(self, stored: EdgeRow, id: UUID, cls: type) -> Any:
-        source, kind, target, data = stored
-        removed = self._changes.removed
-        if source in removed or target in removed or id in self._changes.parted:
-            return None
-        if (known := self.__mem__.get(id)) is not None:
-            return known
-        owner = self.owner or source
-        anchor, row = edge_from(id, cls, owner, (self._end(source), self._end(target)), data)
-        self.__mem__[id] = anchor
-        self._changes.edges[id] = ((owner, source, kind, target), row)
-        self._note_ends(anchor)
-        return anchor
+    def _take_edges(self, stored: Iterable[EdgeRow]) -> list[Any]:
+        """Those that are not taken away, and whose type the program has."""
+        changes, known = self._changes, dict[UUID, Any]()
+        fresh: dict[UUID, StoredEnds] = {}
+        for source, number, target, data in stored:
+            try:
+                kind = type_at(self.store.kinds, number)
+            except TypeError:
+                continue
+            id = edge_id(source, kind, target)
+            if source in changes.removed or target in changes.removed or id in changes.parted:
+                continue
+            if id in self.__mem__:
+                known[id] = self.__mem__[id]
+            else:
+                end = (self.owner or source, source, number, target)
+                fresh[id] = (end, kind, (self._end(source), self._end(target)), data)
+        for (id, (end, *_)), (anchor, row) in zip(fresh.items(), edges_from(fresh), strict=True):
+            self.__mem__[id] = known[id] = anchor
+            changes.edges[id] = (end, row)
+            self._note_ends(anchor)
+        return list(known.values())
 
     def _note_ends(self, edge: Any) -> None:
         for end in (edge.source.id, edge.target.id):
@@ -291,9 +303,17 @@ class RequestMemory(TieredMemory):
         for end in (edge.source.id, edge.target.id):
             anchor = self.__mem__.get(end)
             edges = [] if anchor is None else vars(anchor).get("edges", [])
-            # Edges that are yet to be read are left out then.
-            if not (isinstance(edges, StoredEdges) and edges.waiting) and edge in edges:
+            if isinstance(edges, StoredEdges):
+                # Those that are yet to be read are left out then.
+                edges = [] if edges.waiting else edges.data
+            if edge in edges:
                 edges.remove(edge)
+
+
+def edge_id(source: UUID, kind: type, target: UUID) -> UUID:
+    """The id of the edge of a type between two nodes."""
+    told = source.bytes + target.bytes + edge_name(kind)
+    return UUID(bytes=blake2b(told, digest_size=16).digest())
 
 
 CURRENT: Final[ContextVar[RequestMemory]] = ContextVar("request_memory")

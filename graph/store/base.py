@@ -113,12 +113,8 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def query(self, text: str) -> str:
-        """A statement as the driver wants it."""
-
-    @abstractmethod
-    def rows(self, rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
-        """Rows of values as the driver wants them."""
+    def run(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> int:
+        """Runs a statement with `?` for each of these rows of values; how many rows it changed."""
 
     @abstractmethod
     def among(self, column: str, ids: Sequence[UUID]) -> tuple[str, Sequence[Any]]:
@@ -282,10 +278,14 @@ class Store(ABC):
         self._each(cursor, FENCE, unit.fence)
         self._each(cursor, REMOVE, unit.remove)
         gone = [(owner, id) for owner, id, _ in unit.remove]
-        self.run(cursor, PART_OUT, gone)
-        self.run(cursor, PART_IN, gone)
-        self.run(cursor, PART, unit.part)
-        self.run(cursor, JOIN, unit.join)
+        for query, rows in (
+            (PART_OUT, gone),
+            (PART_IN, gone),
+            (PART, unit.part),
+            (JOIN, unit.join),
+        ):
+            if rows:
+                self.run(cursor, query, rows)
         for some, statements in ((unit.cut, cutting), (unit.wipe, wiping)):
             for owner, ids in some:
                 for query, row in statements(owner, ids):
@@ -293,15 +293,8 @@ class Store(ABC):
 
     def _each(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> None:
         """Every row must be found, or be new: else somebody was faster."""
-        if self.run(cursor, query, rows) != len(rows):
+        if rows and self.run(cursor, query, rows) != len(rows):
             raise Raced
-
-    def run(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> int:
-        """Runs a statement with `?` for each of these rows of values; how many rows it changed."""
-        if rows:
-            cursor.executemany(self.query(query), self.rows(rows))
-            return cursor.rowcount
-        return 0
 
     def _write_all(self, units: Sequence[Unit]) -> list[Exception | None]:
         """One transaction, a savepoint each: one that fails takes no other with it."""
@@ -340,8 +333,8 @@ class Store(ABC):
         if not found:
             for statement in create[1:]:
                 cursor.execute(statement)
-            insert = self.query("INSERT INTO meta (name, value) VALUES ('layout', ?)")
-            cursor.execute(insert, (str(VERSION),))
+            insert = "INSERT INTO meta (name, value) VALUES ('layout', ?)"
+            self.run(cursor, insert, [(str(VERSION),)])
         elif found[0][0] != str(VERSION):
             raise OtherLayout(
                 f"{self.place} has layout {found[0][0]}; this version knows {VERSION}. "

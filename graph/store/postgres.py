@@ -18,7 +18,7 @@ from contextrender_bridge.base.spans import span
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
 
-from graph.store.base import Read, Store
+from graph.store.base import Cursor, Read, Store
 from graph.store.postgres_write import Statement, one_statement, run_together
 from graph.store.schema import TABLES, statements
 from graph.store.writes import REFUSED, Raced, StoreUnavailable, Unit
@@ -96,12 +96,9 @@ class PostgresStore(Store):
         return self._place
 
     @override
-    def query(self, text: str) -> str:
-        return text.replace("?", "%s")
-
-    @override
-    def rows(self, rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
-        return rows
+    def run(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> int:
+        cursor.executemany(_with_percents(query), rows)
+        return cursor.rowcount
 
     @override
     def among(self, column: str, ids: Sequence[UUID]) -> tuple[str, Sequence[Any]]:
@@ -117,7 +114,7 @@ class PostgresStore(Store):
 
     @override
     def read(self, query: str, params: Sequence[Any] = ()) -> list[Any]:
-        text = self.query(query)
+        text = _with_percents(query)
         try:
             return self._read(text, params)
         except psycopg.OperationalError:
@@ -206,7 +203,7 @@ class PostgresStore(Store):
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
             def read(query: str, params: Sequence[Any] = ()) -> list[Any]:
-                return list(connection.execute(self.query(query), params).fetchall())
+                return list(connection.execute(_with_percents(query), params).fetchall())
 
             yield read
 
@@ -235,3 +232,7 @@ class PostgresStore(Store):
 
     def _configure(self, connection: psycopg.Connection[Any]) -> None:
         connection.execute(self._limits)
+
+
+def _with_percents(query: str) -> str:
+    return query.replace("?", "%s")

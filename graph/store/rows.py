@@ -11,13 +11,15 @@ does not compress). One layout for every database:
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import zstandard
 from pydantic_core import from_json, to_json
 
 Fields = dict[str, Any]
+Read = tuple[bytes, Fields, Fields]
+"""A row that is not compressed, its fields and its notes."""
 
 NOT_FIELDS: Final = ""
 _WORTH_COMPRESSING = 160
@@ -95,6 +97,16 @@ def encode(fields: Mapping[str, Any], notes: Mapping[str, Any] | None = None) ->
     return b"".join([b"\0", len(text).to_bytes(4, "little"), text, *raw.values()])
 
 
+def encode_all(told: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[bytes]:
+    """The rows of many: fields and notes of each."""
+    return [encode(fields, notes) for fields, notes in told]
+
+
+def pack_all(rows: Iterable[bytes]) -> list[bytes]:
+    """Many rows as they are stored."""
+    return [pack(row) for row in rows]
+
+
 def pack(row: bytes) -> bytes:
     """The row as it is stored."""
     length = int.from_bytes(row[1:_HEAD], "little")
@@ -119,10 +131,21 @@ def unpack(stored: bytes) -> bytes:
     return b"".join([b"\0", len(text).to_bytes(4, "little"), text, stored[stop:]])
 
 
-def read(stored: bytes) -> tuple[bytes, Fields, Fields]:
+def read(stored: bytes) -> Read:
     """A stored row, not compressed, with its fields and notes. Raises ValueError."""
     row = unpack(stored)
     return row, *parse(row)
+
+
+def read_all(stored: Iterable[bytes | None]) -> list[Read | ValueError]:
+    """Many stored rows; for each that is none, why. Where there is nothing, there are no fields."""
+    found: list[Read | ValueError] = []
+    for data in stored:
+        try:
+            found.append((b"", {}, {}) if data is None else read(data))
+        except ValueError as damage:
+            found.append(damage)
+    return found
 
 
 def parse(row: bytes) -> tuple[Fields, Fields]:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from contextrender_bridge.base.spans import span
 
-from graph.store.base import Store
+from graph.store.base import Cursor, Store
 from graph.store.schema import TABLES, statements
 from graph.store.sqlite_file import SqliteFile, make_file
 from graph.store.writes import BY_TARGET, REFUSED, StoreUnavailable
@@ -84,12 +84,9 @@ class SqliteStore(Store):
         return str(self._path)
 
     @override
-    def query(self, text: str) -> str:
-        return text.replace(BY_TARGET, "INDEXED BY edges_target")
-
-    @override
-    def rows(self, rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
-        return [[value.bytes if type(value) is UUID else value for value in row] for row in rows]
+    def run(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> int:
+        cursor.executemany(_by_target(query), [_plain(row) for row in rows])
+        return cursor.rowcount
 
     @override
     def among(self, column: str, ids: Sequence[UUID]) -> tuple[str, Sequence[Any]]:
@@ -101,13 +98,12 @@ class SqliteStore(Store):
     def read(self, query: str, params: Sequence[Any] = ()) -> list[Any]:
         self._file.check_whole()
         with span("store read", db__system__name=self.system), self._connection() as connection:
-            return connection.execute(self.query(query), self.rows([params])[0]).fetchall()
+            return connection.execute(_by_target(query), _plain(params)).fetchall()
 
     @override
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Cursor]:
-        self._file.check_place()
-        self._file.check_whole()
+        self._file.check_whole(placed=True)
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -214,6 +210,14 @@ class SqliteStore(Store):
         with self._file.changing:
             self._file.count(-1)
             connection.close()
+
+
+def _by_target(query: str) -> str:
+    return query.replace(BY_TARGET, "INDEXED BY edges_target")
+
+
+def _plain(row: Sequence[Any]) -> list[Any]:
+    return [value.bytes if type(value) is UUID else value for value in row]
 
 
 def _code(failure: sqlite3.Error) -> int:

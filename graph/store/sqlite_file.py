@@ -59,13 +59,6 @@ class SqliteFile:
                 del self._of_places[self._place]
                 self._handle.close()
 
-    def check_place(self) -> None:
-        """Raises StoreUnavailable where another is in its place, or none."""
-        if _place(self._path) != self._place:
-            raise StoreUnavailable(
-                f"{self._path} is not the file that was opened; nothing was written."
-            )
-
     def count(self, opened: int) -> None:
         """So many more connections are open than before."""
         self._connections += opened
@@ -82,8 +75,13 @@ class SqliteFile:
                 "Stop the server: it saves what it wrote as it ends."
             )
 
-    def check_whole(self) -> None:
-        """Raises StoreUnavailable where it was cut or overwritten."""
+    def check_whole(self, placed: bool = False) -> None:
+        """Raises StoreUnavailable where it was cut or overwritten; if it is to be `placed`, also
+        where another is in its place, or none."""
+        if placed and _place(self._path) != self._place:
+            raise StoreUnavailable(
+                f"{self._path} is not the file that was opened; nothing was written."
+            )
         for pause in (*CHECKPOINT_SECONDS, None):
             if self._is_whole():
                 return

@@ -45,12 +45,12 @@ def test_a_changed_field_is_another_row(module: str, name: str) -> None:
     archetype, complete = build(kind, first)
     assert complete
     anchor = SimpleNamespace(archetype=archetype, access=Permission())
-    before = encode(anchor)
+    before = encode([anchor])
     assert both
     for field, (old, new) in both.items():
         setattr(archetype, field, new)
-        assert encode(anchor) != before, field
+        assert encode([anchor]) != before, field
         setattr(archetype, field, old)
-    assert encode(anchor) == before
+    assert encode([anchor]) == before
     anchor.access.all = AccessLevel.READ
-    assert encode(anchor) != before
+    assert encode([anchor]) != before
