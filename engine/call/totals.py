@@ -164,15 +164,15 @@ def bill_sums(record: CallRecord, before: Before, window: int | None = None) -> 
     return made, replace(before, known=known)
 
 
-def key_of(record: CallRecord) -> Key:
+def _key_of(record: CallRecord) -> Key:
     """The row a call is counted in."""
     day = datetime.fromtimestamp(record.at, UTC).date().isoformat()
     return day, record.client, record.model, record.settings.policy, record.sent
 
 
-def added(rows: Sequence[Row], key: Key, sums: Sums) -> list[Row]:
+def added(rows: Sequence[Row], record: CallRecord, sums: Sums) -> list[Row]:
     """The rows with one more call in them. A caller that makes up names gets no more than some."""
-    known = dict(read_rows(rows))
+    known, key = dict(read_rows(rows)), _key_of(record)
     if key not in known and len(known) >= MOST_ROWS:
         key = (key[0], REST, REST, key[3], key[4])
     if key not in known and len(known) >= 2 * MOST_ROWS:

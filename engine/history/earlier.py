@@ -54,6 +54,7 @@ def earlier_history(whole: History, messages: int) -> History:
     past.vectors = whole.vectors.first(count)
     past.events = events
     past.assistants = past.roles.count("assistant")
+    past.turn = past.assistants + 1
     past.total_tokens = past.totals[-1] if messages else 0
     past.leading_system = min(whole.leading_system, messages)
     past.first_user = whole.first_user if whole.first_user < messages else -1

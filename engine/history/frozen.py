@@ -7,6 +7,7 @@ invocation so far had been rendered. What is kept of it saves doing so again.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final, Self
 
@@ -170,6 +171,7 @@ class FrozenTrail:
         return FrozenTrail(answered, latest)
 
 
+@lru_cache(64)
 def frozen_key(budget: int, parameters: Parameters, pins: Pins = NO_PINS, start: int = 0) -> str:
     """What a trail is kept under: one budget and where it starts, one set of shares, and what is
     pinned."""

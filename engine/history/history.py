@@ -67,11 +67,12 @@ class Results:
 class History:
     """A transcript's structure, sizes, reuse and vectors, as of its last message.
 
-    `spoken` are the positions of messages that stand without any call: all but tool results and
-    assistant messages that only call. `names` has the tool's name for the event number of every
-    call and result. `totals` are the tokens of everything up to and including each message.
-    `tracking` and `frozen` belong to the policies that use them, which make them when asked first;
-    where `followed` is there it stands for `tracking`, and belongs to whoever looks back.
+    `turn` is the next model invocation's number, from 1. `spoken` are the positions of messages
+    that stand without any call: all but tool results and assistant messages that only call. `names`
+    has the tool's name for the event number of every call and result. `totals` are the tokens of
+    everything up to and including each message. `tracking` and `frozen` belong to the policies that
+    use them, which make them when asked first; where `followed` is there it stands for `tracking`,
+    and belongs to whoever looks back.
     """
 
     def __init__(self) -> None:
@@ -89,6 +90,7 @@ class History:
         self.vectors = VectorTable()
         self.events = 0
         self.assistants = 0
+        self.turn = 1
         self.text_bytes = 0
         self.total_tokens = 0
         self.leading_system = 0
@@ -111,11 +113,6 @@ class History:
         return self.digests[-1] if self.digests else ""
 
     @property
-    def turn(self) -> int:
-        """The number of the next model invocation, from 1."""
-        return self.assistants + 1
-
-    @property
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
         fixed = 420 * len(self.roles) + 340 * len(self.results)
@@ -124,7 +121,7 @@ class History:
         known = self.vectors.nbytes + self.reuse.nbytes + tracked + frozen
         return fixed + self.text_bytes + known
 
-    def tracked(self, messages: int, originals: Originals, counter: TokenCounter) -> Tracking:
+    def tracking_of(self, messages: int, originals: Originals, counter: TokenCounter) -> Tracking:
         """`tracking`, made on first use, or what `followed` had, of the first `messages`."""
         if self.followed is not None:
             return self.followed.at(self, messages, originals, counter)
@@ -181,7 +178,7 @@ class History:
         position = len(self.roles)
         tokens = head.tokens
         if head.role == "assistant":
-            self.assistants += 1
+            self.assistants, self.turn = self.turn, self.turn + 1
             self.last_assistant = position
         elif head.role == "user":
             self.last_user = position

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.history.growing import Growing
-from engine.history.words import Kinds, WordIndex, words_of
-from engine.text.excerpt import segments_of
+from engine.history.words import Kinds, WordIndex, segments_of, words_of
 from engine.text.tokens import TokenCounter, call_parts, content_text
 from engine.text.transcript import Json, call_text
 from engine.text.values import Ids, held_in, numbered, tracked_runs, tracked_tokens

@@ -1,7 +1,7 @@
-"""What results say: BM25 by words, overlap of segments with a query, and kinds of tracked tokens.
+"""What results say: segments, BM25 by words, overlap of segments with a query, and kinds of tokens.
 
-A kind is what one tool's results say in one shape: its numbers, its file names, its identifiers.
-(docs/policies.md, Words and Kinds)
+Segments are the units that excerpts are made of. A kind is what one tool's results say in one
+shape: its numbers, its file names, its identifiers. (docs/policies.md, Words and Kinds)
 """
 
 import re
@@ -23,6 +23,42 @@ LENGTH_SHARE = 0.75
 MOST_QUERY_WORDS = 1_000
 
 _WORD = re.compile(r"[A-Za-z0-9_]{2,}")
+
+SEGMENT_CHARACTERS: Final = 70
+LONGEST_RECORD: Final = 160
+LONGEST_WORD: Final = 280
+
+_LINE: Final = r"(?:\n|\\n)"
+_SEGMENT: Final = re.compile(
+    "|".join(
+        pattern.replace("MOST", str(SEGMENT_CHARACTERS)).replace("LINE", _LINE)
+        for pattern in (
+            r".{1,MOST}+\Z",
+            r".{28,MOST}[}\])],?LINE",
+            rf".{{MOST,{LONGEST_RECORD}}}?[}}\])],?LINE",
+            rf".{{28,{LONGEST_RECORD}}}?[}}\])],(?=\s*[{{\[])",
+            rf".{{28,{LONGEST_RECORD}}}?LINE(?=[ \t]*(?:- |LINE|#))",
+            r".{14,MOST}LINE",
+            r".{20,MOST}[}\])],(?=\s*[{\[\"'(])",
+            r".{35,MOST}(?:,\s?(?=\\*[\"'])|[.;!?]\s|\||\t|\\t|[}\])],)",
+            r".{35,MOST}(?<!:)[\s,]",
+            rf".{{MOST,{LONGEST_WORD}}}?[\s\"'<>,](?![\s\"'<>,])",
+            r".{1,MOST}",
+        )
+    ),
+    re.DOTALL,
+)
+
+
+def segments_of(text: str) -> list[str]:
+    """The text in pieces of about `SEGMENT_CHARACTERS` at most; one, if it is empty.
+
+    A piece is as much as ends with a record or an item of a list, up to `LONGEST_RECORD`; else as
+    many whole lines as there is room for; else it ends with a record within a line, a sentence or a
+    field, else at white space or a comma, but not between a key and its value. A longer word stays
+    whole up to `LONGEST_WORD`.
+    """
+    return _SEGMENT.findall(text) or [""]
 
 
 def words_of(text: str) -> tuple[str, ...]:

@@ -135,7 +135,7 @@ class Moment:
         """Tracked tokens, words and segments as of now."""
         return self.track(self.messages)
 
-    def tracked_at(self, messages: int) -> Tracking:
+    def tracking_with(self, messages: int) -> Tracking:
         """Tracking of at least the first `messages` messages, and of none that came later."""
         own = self.view.history.tracking
         if self.view.history.followed is not None:
@@ -167,7 +167,7 @@ def tracker(view: View) -> Callable[[int], Tracking]:
         nonlocal behind
         own = view.history.tracking
         if view.history.followed or own is None or own.messages <= messages:
-            return view.tracked(messages)
+            return view.tracking_of(messages)
         behind = behind or Tracking()
         behind.catch_up(view.history, messages, view.originals, view.counter)
         return behind
@@ -177,4 +177,4 @@ def tracker(view: View) -> Callable[[int], Tracking]:
 
 def present(view: View) -> Moment:
     """The next invocation."""
-    return Moment(view, len(view.history), view.tracked)
+    return Moment(view, len(view.history), view.tracking_of)

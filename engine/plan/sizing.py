@@ -39,7 +39,7 @@ def missed(moment: Moment, last: Frozen) -> list[int]:
     history = moment.view.history
     if last.messages >= len(history):
         return []  # nothing has answered it yet
-    tracking = moment.tracked_at(last.messages + 1)
+    tracking = moment.tracking_with(last.messages + 1)
     said = _said_at(last.messages, moment, tracking)
     owners = tracking.owners(said)
     before = history.results_before(last.messages)

@@ -60,9 +60,9 @@ class View:
             raise LookupError("messages were dropped from memory, and no reader was given")
         return held
 
-    def tracked(self, messages: int) -> Tracking:
+    def tracking_of(self, messages: int) -> Tracking:
         """The history's own tracking, caught up with its first messages."""
-        return self.history.tracked(messages, self.originals, self.counter)
+        return self.history.tracking_of(messages, self.originals, self.counter)
 
     @cached_property
     def retained(self) -> Retained:

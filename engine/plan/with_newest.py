@@ -19,8 +19,6 @@ def with_newest(view: View, plan: Plan, *, live: bool = True, pinned: bool = Tru
     The newest, for a `live` agent, come first, then those pinned, where the policy itself has not
     seen to them, then what the plan shows, in its order, as far as it still fits.
     """
-    if not live and not (pinned and view.pins):
-        return plan
     moment = present(view)
     hidden = live and _hidden(moment, plan)
     if not hidden and not (pinned and _unpinned(moment, plan)):

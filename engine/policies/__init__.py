@@ -76,7 +76,8 @@ def plan_for(view: View, policy: Policy, live: bool = False) -> Plan:
     """
     if policy is everything or (view.fits and policy not in SELF_SIZING):
         return everything(view)
-    return with_newest(view, policy(view), live=live, pinned=policy not in TRACKING)
+    plan, pinned = policy(view), policy not in TRACKING and bool(view.pins)
+    return with_newest(view, plan, live=live, pinned=pinned) if live or pinned else plan
 
 
 __all__ = [

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from engine.history.words import segments_of
 from engine.lookback.measures import linkable_tokens
 from engine.parameters import Parameters
-from engine.text.excerpt import segments_of
 from engine.text.tokens import call_parts, content_text
 from engine.text.transcript import Json
 from engine.text.values import extract_values
