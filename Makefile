@@ -26,7 +26,7 @@ test: .venv/ready
 	$(PYTEST) -m "not slow" || $(AGAIN) -m "not slow"
 
 # Everything: the slow ones too, more generated examples, and PostgreSQL, the API and accounts over it.
-GENERATED := tests/engine tests/dialects tests/api/test_fuzz.py tests/proxy/test_fuzz.py
+GENERATED := -m hypothesis tests/engine tests/dialects tests/api/test_fuzz.py tests/proxy/test_fuzz.py
 ACCOUNTS := tests/server/accounts tests/server/limits/test_quotas.py
 test-all: test
 	.ci/get-programs
