@@ -184,13 +184,14 @@ class Walked:
 @contextmanager
 def walked(data: Path, results: int) -> Iterator[Walked]:
     """A service over an empty folder, in threads of this process."""
+    from contextrender_bridge.guarding import guarded
+    from contextrender_bridge.listening import http_config
     from contextrender_bridge.server.app import build_app
     from contextrender_bridge.server.process.loading import warm_up
-    from contextrender_bridge.server.process.worker import http_config
 
     app = build_app(data)
     warm_up()
-    server = uvicorn.Server(http_config(app, 64, 10.0))  # type: ignore[arg-type]
+    server = uvicorn.Server(http_config(app, http=guarded(64, 10.0)))
     server.config.port = 0
     serving = threading.Thread(target=server.run)
     serving.start()

@@ -74,14 +74,20 @@ class MessagePlan:
         return sorted({*self._texts, *calls, *self._strays})
 
     def parts(self, messages: Iterable[int]) -> dict[int, Part]:
-        """What stays of each of these messages."""
-        return {message: self._part(message) for message in messages}
-
-    def _part(self, message: int) -> Part:
-        count = len(self._messages[message].get("tool_calls") or ())
-        staying = (call for call in range(count) if self.shows_call(message, call))
-        arguments = {call: self.arguments(message, call) for call in staying}
-        return self.shows(message), self._texts.get(message), count, arguments
+        """What stays of each of these messages, which may be many: in few steps for each."""
+        found: dict[int, Part] = {}
+        stays, unanswered, arguments = self._calls, self._unanswered, self._arguments
+        for message in messages:
+            calls = self._messages[message].get("tool_calls") or ()
+            places = [(message, call) for call in range(len(calls))]
+            left = {
+                place[1]: arguments.get(place)
+                for place in places
+                if place in stays or place in unanswered
+            }
+            shown = message in self._texts or self.shows(message)
+            found[message] = shown, self._texts.get(message), len(calls), left
+        return found
 
     def shows_whole(self, message: int) -> bool:
         """Whether a message, or a result, stays as it is."""

@@ -6,6 +6,8 @@ milliseconds, and while calls of agents are under way, or were a moment ago, all
 nine times as long as they worked. With no agent at work none rests.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextvars
 import threading

@@ -13,12 +13,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import uvicorn
 from contextrender_bridge.base.errors import ContextRenderError, NotReady
 from contextrender_bridge.base.settings import current_settings, read_again
 from contextrender_bridge.client.credentials import FILE_NAME, Credentials
 from contextrender_bridge.guarding import guarded
 from contextrender_bridge.leases import any_alive
+from contextrender_bridge.listening import http_config
 from contextrender_bridge.local_service import answers
 from contextrender_bridge.server.app import build_app
 from contextrender_bridge.server.process.loading import telling_why_it_is_slow, warm_up
@@ -111,7 +111,8 @@ def work(place: Place, worker: Worker) -> int:
         warm_up()
     used = Idle(asgi, place.data)
     connections = ceil(settings.connections / worker.count)
-    config = http_config(used, connections, settings.head_seconds)
+    guard = guarded(connections, settings.head_seconds)
+    config = http_config(used, http=guard, ws="auto", date_header=True)
     end_in_order()
     server = WorkerServer(config, worker, lambda: asgi.app is not None)
     # One keeps the file by which clients find the service.
@@ -119,19 +120,6 @@ def work(place: Place, worker: Worker) -> int:
     with first, stopped_when_idle(server, used, place.idle):
         server.run(sockets=[place.listener])
     return 0 if place.idle is None else DONE
-
-
-def http_config(app: Recovering | Idle, connections: int, head_seconds: float) -> uvicorn.Config:
-    """How uvicorn serves the app."""
-    return uvicorn.Config(
-        app,
-        http=guarded(connections, head_seconds),
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=10,
-    )
 
 
 def end_in_order() -> None:
