@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,16 +29,18 @@ class Size:
     tokens: int = 0
     budget: int = 0
 
-    def fits(self, messages: Sequence[Json], recorded: int, budget: int | str | None) -> bool:
-        """Whether a history, whose first messages are `recorded`, surely fits: no token is shorter
-        than a byte.
+    def fits(
+        self, messages: Sequence[Json], recorded: Callable[[], int], budget: int | str | None
+    ) -> bool:
+        """Whether a history surely fits: no token is shorter than a byte. `recorded` looks how many
+        of its first messages are.
         """
         limit = budget if isinstance(budget, int) else self.budget
-        if not limit or self.messages > recorded:
+        if not limit or self.tokens > limit:
             return False
         fresh = messages[self.messages :]
         more = len(wire.dumps(fresh)) + sum(map(_media_tokens, fresh))
-        return self.tokens + more <= limit
+        return self.tokens + more <= limit and self.messages <= recorded()
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Coroutine, Hashable, Mapping
+from functools import partial
 from typing import Any
 
 from contextrender_bridge.base.errors import Unreachable
@@ -62,12 +63,13 @@ class Histories:
             count = len(transcript.messages)
             client = client_of(headers)
             work = self._fit(session, name, conversation, dialect, body, transcript, asked, client)
-            recorded = self.client.recorded(
-                session, transcript.messages, token=asked.token, line=name
+            recorded = partial(
+                self.client.recorded, session, transcript.messages, token=asked.token, line=name
             )
-            budget = conversation.within(asked.budget)
-            fits = conversation.size.fits(transcript.messages, recorded, budget)
-            if asked.mode == "observe" or (fits and not asked.recall):
+            budget, size = conversation.within(asked.budget), conversation.size
+            if asked.mode == "observe" or (
+                not asked.recall and size.fits(transcript.messages, recorded, budget)
+            ):
                 later = asyncio.ensure_future(self._outcome(work, body, LATER_SECONDS))
                 self._recording.add(later)
                 later.add_done_callback(self._recording.discard)
