@@ -64,7 +64,7 @@ def transcript_text(messages: Sequence[Json], start: int) -> str:
     return well_formed("\n".join(parts))
 
 
-MODEL_POLICIES: Final[frozenset[str]] = frozenset({"compact", "recency_summary", "acon"})
+MODEL_POLICIES: frozenset[str] = frozenset({"compact", "recency_summary", "acon"})
 """The policies that show summaries, and so need a model."""
 
 
