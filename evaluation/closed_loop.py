@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from contextrender_bridge.base.wire import Json
 
+from engine.lookback import pause
 from engine.lookback.measures import unseen_tokens
-from engine.lookback.pausing import pause
 from evaluation.billing import Biller, Prompts
 from evaluation.runs import Run
 from evaluation.scores import LoopScore, Prompt, Turn, turns_of

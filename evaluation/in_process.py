@@ -9,7 +9,7 @@ from contextrender_bridge.base.wire import Json
 from engine.call.render_call import assemble, render_call
 from engine.history.growing import Vectors, VectorTable
 from engine.history.history import History
-from engine.lookback.pausing import pause
+from engine.lookback import pause
 from engine.models.embeddings import Embedder, RememberingEmbedder
 from engine.models.summaries import SummariesInMemory, SummaryStore, summaries_for
 from engine.text.tokens import TokenCounter, content_text, counter_for

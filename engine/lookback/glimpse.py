@@ -19,13 +19,15 @@ from engine.lookback.outline import (
     OutlineLine,
     beginning,
 )
+from engine.lookback.recorded import told_step
+from engine.lookback.steps import Step
 
 
 @dataclass(slots=True, frozen=True)
 class GlimpsedCall:
     """A call as it was noted, and the results that its turn's message drew on, as far as known."""
 
-    turn: int
+    step: Step
     record: CallRecord
     uses: list[int]
 
@@ -68,11 +70,18 @@ class Glimpse:
         answers = [event for event in self.events if kind_of(event) == "assistant"]
         found = []
         for turn, answer in enumerate(answers, self.turns - len(answers) + 1):
-            if record := self.noted.get(answer["position"]):
-                found.append(GlimpsedCall(turn, record, self._uses(answer["position"])))
-        if self.waiting and (record := self.noted.get(self.events[-1]["position"] + 1)):
-            found.append(GlimpsedCall(self.turns + 1, record, []))
+            found += self._call(turn, answer["position"], self._uses(answer["position"]))
+        if self.waiting:
+            found += self._call(self.turns + 1, self.events[-1]["position"] + 1, [])
         return found
+
+    def _call(self, turn: int, messages: int, uses: list[int]) -> list[GlimpsedCall]:
+        """The call with so many messages, if it was noted."""
+        if (record := self.noted.get(messages)) is None:
+            return []
+        return [
+            GlimpsedCall(told_step(turn, messages, record, Standing.noted(record)), record, uses)
+        ]
 
     def _uses(self, position: int) -> list[int]:
         """What a message drew on, of the results among the events."""

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from engine.lookback.pausing import pause
+from engine.lookback import pause
 from engine.text.tokens import call_parts, content_text
 from engine.text.values import TextCache, extract_words
 

@@ -13,8 +13,8 @@ from typing import Final
 from engine.call.explain import Verdicts
 from engine.call.render_call import Rendered
 from engine.call.settings import RenderSettings
+from engine.lookback import pause
 from engine.lookback.past import Past
-from engine.lookback.pausing import pause
 from engine.parameters import START
 from engine.text.values import extract_values
 

@@ -21,8 +21,8 @@ from engine.history.frozen import FrozenTrail
 from engine.history.history import NO_CALL, History
 from engine.history.reuse import RememberingReuse, Use
 from engine.history.stored import Drawn, Fields, append_stored
+from engine.lookback import pause
 from engine.lookback.measures import RecallTrace
-from engine.lookback.pausing import pause
 from engine.models.embeddings import Embedder, RememberingEmbedder
 from engine.models.summaries import (
     SummariesInMemory,

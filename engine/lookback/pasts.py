@@ -7,11 +7,11 @@ from contextrender_bridge.base.usage import NOTHING_USED
 
 from engine.call.record import CallRecord, numbers_in
 from engine.call.settings import RenderSettings, SettingsByTurn
+from engine.lookback import pause
 from engine.lookback.misses import Miss, misses_of
+from engine.lookback.parts import Stays
 from engine.lookback.past import Past
-from engine.lookback.pausing import pause
 from engine.lookback.recorded import Stated, noted_step
-from engine.lookback.stays import Stays
 from engine.lookback.steps import STEP_BYTES, Step, Steps, step_of
 from engine.models.embeddings import Embedder
 from engine.models.summaries import MODEL_POLICIES

@@ -14,10 +14,10 @@ from itertools import batched
 from contextrender_bridge.base.usage import Usage
 
 from engine.call.record import CallRecord, Standing, numbers_in, runs
+from engine.lookback import pause
 from engine.lookback.misses import Lack, lacks_at, unseen_in
 from engine.lookback.parts import Parts
 from engine.lookback.past import Past
-from engine.lookback.pausing import pause
 from engine.lookback.steps import Step
 from engine.plan.marking import MARKED
 from engine.policies import sizes_itself
@@ -106,8 +106,22 @@ def noted_step(past: Past, stated: Stated, turn: int, record: CallRecord) -> Ste
     messages = past.messages_before(turn)
     assert messages is not None
     standing, needed = Standing.noted(record), past.needed_at(turn)
-    before = past.total_before(turn - 1)
-    output = past.output_of(turn)
+    lacks = _lacks(past, stated, turn, messages, record, standing)
+    before, output = past.total_before(turn - 1), past.output_of(turn)
+    return told_step(turn, messages, record, standing, needed, lacks, before, output)
+
+
+def told_step(
+    turn: int,
+    messages: int,
+    record: CallRecord,
+    standing: Standing,
+    needed: tuple[int, ...] = (),
+    lacks: tuple[Lack, ...] = (),
+    before: int = 0,
+    output: int = 0,
+) -> Step:
+    """The same where it is known what its answer needed and lacked; or not told."""
     return Step(
         turn,
         messages,
@@ -120,7 +134,7 @@ def noted_step(past: Past, stated: Stated, turn: int, record: CallRecord) -> Ste
         runs(standing.replaced) if record.back else record.replaced,
         needed,
         sum(result in standing.complete for result in needed),
-        _lacks(past, stated, turn, messages, record, standing),
+        lacks,
         Usage.of_prompt(record.prompt, record.shared, output, record.embedded),
         Usage.of_prompt(record.full, before, output),
         record.budget,

@@ -12,9 +12,9 @@ from engine.call.record import Standing, runs
 from engine.call.render_call import Rendered
 from engine.call.settings import SettingsByTurn
 from engine.history.history import History
+from engine.lookback import pause
 from engine.lookback.misses import Lack, lacks_of
 from engine.lookback.past import Past
-from engine.lookback.pausing import pause
 from engine.plan.plan import Shown
 from engine.plan.ranking import RESULT_CHARACTERS
 

@@ -6,7 +6,7 @@ import pytest
 from contextrender_bridge.server.process import threads
 from contextrender_bridge.server.process.threads import RESTS, Pace
 
-from engine.lookback.pausing import pause
+from engine.lookback import pause
 
 
 @dataclass

@@ -25,7 +25,7 @@ from contextrender_bridge.server.http.bodies import encode, error_response, json
 from contextrender_bridge.server.process.machine import OneProcessor
 from starlette.responses import Response
 
-from engine.lookback.pausing import pausing
+from engine.lookback import pausing
 from engine.models.providers import Answer, Answers, Waiting
 from graph.runtime.request import Tell
 
