@@ -33,7 +33,7 @@ from contextrender_bridge.server.process.machine import (
     now_and_then,
 )
 from contextrender_bridge.server.process.threads import Threads
-from contextrender_bridge.server.runtime import Runtime
+from contextrender_bridge.server.runtime import Runtime, Walk
 from contextrender_bridge.server.watching.metrics import Metrics
 from contextrender_bridge.server.watching.readiness import Readiness, WatchingRoutes
 from engine.models.providers import Answers, Waiting
@@ -132,8 +132,8 @@ class Service:
             tell(report)
 
         SIGNER.set(self.accounts.signer(caller))
-        keep = caller.only is None
-        reply = self.runtime.run(name, anew, caller.root, answers, told, keep)
+        walk = Walk(name, anew, caller.root, answers, told, keep=caller.only is None)
+        reply = self.runtime.run(walk)
         if event := getattr(walker, "logged", ""):
             self.accounts.audit.note(event, caller.name, session=given.get("session", ""))
         return reply

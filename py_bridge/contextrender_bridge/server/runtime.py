@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
@@ -40,6 +41,25 @@ from graph.store.writes import Raced
 MORE_ATTEMPTS: Final = 40
 TURNSTILES: Final = 256
 LONGEST_PAUSE: Final = 0.05
+
+
+type Fields = Callable[[], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A walker to be run at a user's root.
+
+    `fields` makes them anew for each attempt. What it answers early goes to `tell`, once an
+    attempt. Changes are written if it is to `keep` them, and never of what only reads.
+    """
+
+    name: str
+    fields: Fields
+    root: str
+    answers: Answers = field(default_factory=Answers)
+    tell: Tell | None = None
+    keep: bool = True
 
 
 class _RunAgain(Exception):
@@ -83,59 +103,33 @@ class Runtime:
         self._turnstiles = [threading.Lock() for _ in range(TURNSTILES)]
         self._system_root = _system_root()
 
-    def call(
-        self,
-        name: str,
-        fields: Callable[[], Mapping[str, Any]],
-        root: str,
-        tell: Tell | None = None,
-    ) -> bytes:
+    def call(self, name: str, fields: Fields, root: str) -> bytes:
         """As `run`; models and embedders are waited for in this thread, without the session."""
-        answers = Answers()
-        while isinstance(made := self.run(name, fields, root, answers, tell), Waiting):
-            answers.put(made, made.answer())
+        walk = Walk(name, fields, root)
+        while isinstance(made := self.run(walk), Waiting):
+            walk.answers.put(made, made.answer())
         return made
 
-    def run(
-        self,
-        name: str,
-        fields: Callable[[], Mapping[str, Any]],
-        root: str,
-        answers: Answers,
-        tell: Tell | None = None,
-        keep: bool = True,
-    ) -> bytes | Waiting:
-        """Run a walker at the user's root; its reports as JSON, once its changes are on disk.
+    def run(self, walk: Walk) -> bytes | Waiting:
+        """The walker's reports as JSON, once its changes are on disk.
 
-        Or what it waits for: run it again with that among the `answers`. `fields` makes them anew
-        for each attempt. What the walker answers early goes to `tell`, once an attempt. Changes
-        are written if it is to `keep` them, and never of what only reads. Raises whatever the
-        walker raises; then nothing is written.
+        Or what it waits for: run it again with that among the `answers`. Raises whatever the walker
+        raises; then nothing is written.
         """
         # Where memory goes on and the store has a hole: from the store alone, once more.
         with suppress(Damaged):
-            return self._run(name, fields, root, answers, tell, keep)
-        return self._run(name, fields, root, answers, tell, keep)
+            return self._run(walk)
+        return self._run(walk)
 
-    def _run(
-        self,
-        name: str,
-        fields: Callable[[], Mapping[str, Any]],
-        root: str,
-        answers: Answers,
-        tell: Tell | None,
-        keep: bool,
-    ) -> bytes | Waiting:
+    def _run(self, walk: Walk) -> bytes | Waiting:
         def attempt(given: Mapping[str, Any]) -> bytes | Waiting:
             try:
-                return contextvars.copy_context().run(
-                    self._attempt, name, given, root, answers, tell, keep
-                )
+                return contextvars.copy_context().run(self._attempt, walk, given)
             except Waiting as waiting:
                 return waiting
 
-        given = fields()
-        turnstile = self._turnstiles[hash((root, given.get("session"))) % TURNSTILES]
+        given = walk.fields()
+        turnstile = self._turnstiles[hash((walk.root, given.get("session"))) % TURNSTILES]
         with turnstile:
             pass
         with suppress(_RunAgain):
@@ -143,7 +137,7 @@ class Runtime:
         with turnstile:
             for again in range(MORE_ATTEMPTS):
                 with suppress(_RunAgain):
-                    return attempt(fields())
+                    return attempt(walk.fields())
                 # The other one may be in another process, where the turnstile is not seen.
                 time.sleep(random.uniform(0, min(LONGEST_PAUSE, 0.001 * 2**again)))
         raise _lost_race()
@@ -178,23 +172,16 @@ class Runtime:
         self.store.close()
         self._locks.unshare()
 
-    def _attempt(
-        self,
-        name: str,
-        fields: Mapping[str, Any],
-        root: str,
-        answers: Answers,
-        tell: Tell | None,
-        keep: bool,
-    ) -> bytes | Waiting:
+    def _attempt(self, walk: Walk, fields: Mapping[str, Any]) -> bytes | Waiting:
         """Raises Waiting where nothing is written: what is not in the answers, it does again."""
-        TELL.set(tell)
+        name, answers, made = walk.name, walk.answers, self.walkers[walk.name]
+        TELL.set(walk.tell)
         ANSWERS.set(answers)
         answers.used = False
-        with span(f"walker {name}"), self.unit_of_work(root) as memory:
-            memory.read_only = not keep or not getattr(self.walkers[name], "stores", True)
+        with span(f"walker {name}"), self.unit_of_work(walk.root) as memory:
+            memory.read_only = not walk.keep or not getattr(made, "stores", True)
             try:
-                walker = self.walkers[name](**fields)
+                walker = made(**fields)
                 # It and its anchor are a circle: left so, what it held outlives the request.
                 memory.held.callback(vars(walker).clear)
                 try:
@@ -217,7 +204,7 @@ class Runtime:
             except ContextRenderError:
                 raise
             except Exception as failure:
-                self._explain(fields.get("session"), root, failure)
+                self._explain(fields.get("session"), walk.root, failure)
                 raise
 
     def _explain(self, session: object, root: str, failure: Exception) -> None:
