@@ -30,7 +30,7 @@ from bench.figures import Goal, Times, told
 from bench.floors import Floors
 from bench.sample import Sample
 from bench.services import Service, inside, running
-from evaluation.progress import progress
+from evaluation.workers import progress
 
 SIZES, QUICK = (50, 500, 5_000), (50, 500)
 SAMPLES, QUICK_SAMPLES = 400, 60

@@ -24,7 +24,7 @@ from bench.agents import in_turns
 from bench.figures import Goal, told
 from bench.sample import Sample
 from bench.services import inside, running
-from evaluation.progress import progress
+from evaluation.workers import progress
 from tests.support.postgres import Cluster, missing
 
 PARTS = ("processes", "many")

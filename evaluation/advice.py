@@ -30,15 +30,25 @@ Replay = Callable[[Sequence[Run], Sequence[Case]], Sequence[RunScore]]
 
 
 def advise(
-    runs: Sequence[Run], cases: Sequence[Case], prices: RulePrices, replay: Replay | None = None
+    runs: Sequence[Run],
+    cases: Sequence[Case],
+    prices: RulePrices,
+    replay: Replay | None = None,
+    embedder: Embedder | None = None,
 ) -> Verdict:
     """The verdict on runs under these cases, by the rule of the provider whose models they are of.
 
     It is for agents at work, so every case is replayed as `live`.
-    `replay` may do the work elsewhere; without it, it is done here, and the cases embed nothing.
+    `replay` may do the work elsewhere; without it, it is done here, and the cases embed nothing
+    but by `embedder`.
     """
+
+    def here(runs: Sequence[Run], cases: Sequence[Case]) -> list[RunScore]:
+        vectors = embedder or NoEmbedder()
+        return [replay_run(run, cases, vectors, closed_loop=True) for run in runs]
+
     cases = for_agents(cases)
-    scores = (replay or _here)(runs, cases)
+    scores = (replay or here)(runs, cases)
     bootstrap = Bootstrap(scores, prices=prices)
     known = [(case, bootstrap.estimates(index)) for index, case in enumerate(cases)]
     rule = rule_of(run.model for run in runs)
@@ -66,13 +76,7 @@ def advise_on_session(
     recorded = [dict(message) for message in messages]
     in_order = list(accumulate(times, max))
     run = Run("session", "", model, recorded, times=in_order)
-
-    def replay(runs: Sequence[Run], cases: Sequence[Case]) -> list[RunScore]:
-        return [
-            replay_run(each, cases, embedder or NoEmbedder(), closed_loop=True) for each in runs
-        ]
-
-    return advise([run], cases or session_cases(), RulePrices(), replay)
+    return advise([run], cases or session_cases(), RulePrices(), embedder=embedder)
 
 
 def session_cases(policies: Sequence[str] = (), budgets: Sequence[int] = ()) -> list[Case]:
@@ -101,10 +105,6 @@ def first_calls(
     """The messages up to the answer of so many model calls, and how many calls there are in all."""
     answers = [at for at, message in enumerate(messages, 1) if message["role"] == "assistant"]
     return (messages if len(answers) <= calls else messages[: answers[calls - 1]]), len(answers)
-
-
-def _here(runs: Sequence[Run], cases: Sequence[Case]) -> list[RunScore]:
-    return [replay_run(run, cases, NoEmbedder(), closed_loop=True) for run in runs]
 
 
 MOST_KEPT: Final = 4_000

@@ -7,17 +7,15 @@ most 5% of the steps that use earlier results is advised; full history where les
 
 import argparse
 import json
-from collections.abc import Sequence
+from functools import partial
 
 from evaluation.advice import BUDGETS, POLICIES, advise
 from evaluation.bootstrap import span
-from evaluation.cases import Case, cases_of
+from evaluation.cases import cases_of
 from evaluation.prices import RulePrices
-from evaluation.progress import progress
 from evaluation.replay_command import add_what_to_replay
 from evaluation.report import console, percent, table
-from evaluation.runs import Run, read_runs
-from evaluation.scores import RunScore
+from evaluation.runs import read_runs
 from evaluation.verdict import Verdict
 from evaluation.workers import replay_runs
 
@@ -33,14 +31,8 @@ def run(args: argparse.Namespace) -> int:
     """Replays, and prints the verdict."""
     cases = cases_of(args.policy, args.budget)
     prices = RulePrices.parsed(args.price)
-    runs = read_runs(args.files, args.limit)
-
-    def replay(runs: Sequence[Run], cases: Sequence[Case]) -> list[RunScore]:
-        total = sum(run.invocations for run in runs) * len(cases)
-        with progress("Replaying model calls", total) as advance:
-            return replay_runs(runs, cases, args.workers, advance, closed_loop=True)
-
-    verdict = advise(runs, cases, prices, replay)
+    replay = partial(replay_runs, workers=args.workers, closed_loop=True)
+    verdict = advise(read_runs(args.files, args.limit), cases, prices, replay)
     if args.json:
         print(json.dumps(verdict.to_json(), indent=1))
         return 0

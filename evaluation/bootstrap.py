@@ -107,12 +107,12 @@ class Difference:
     estimate: Estimate
 
     @property
-    def better(self) -> bool | None:
-        """Whether `case` is better, worse, or neither by the interval."""
+    def verdict(self) -> str:
+        """Whether `case` is better or worse; nothing where the interval leaves it open."""
         low, high = self.estimate.low, self.estimate.high
         if low is None or high is None or low <= 0 <= high:
-            return None
-        return (low > 0) == self.figure.more_is_better
+            return ""
+        return "better" if (low > 0) == self.figure.more_is_better else "worse"
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""

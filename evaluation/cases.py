@@ -32,7 +32,7 @@ class Case:
     @property
     def size(self) -> str:
         """The budget as it is told."""
-        return f"{self.budget:,}" if self.budget else str(budget_name(self.budget))
+        return size_of(self.budget)
 
     @property
     def changed(self) -> dict[str, float]:
@@ -44,6 +44,11 @@ class Case:
 
     def __str__(self) -> str:
         return f"{self.name}@{budget_name(self.budget)}"
+
+
+def size_of(budget: int) -> str:
+    """A budget as it is told."""
+    return f"{budget:,}" if budget else str(budget_name(budget))
 
 
 def cases_of(policies: str, budgets: str) -> list[Case]:

@@ -17,11 +17,9 @@ from engine.parameters import AUTO, budget_name
 from engine.text.tokens import counter_for
 from evaluation.cases import Case
 from evaluation.closed_loop import calls_of
-from evaluation.compacted import Compaction, compactions_of
 from evaluation.in_process import Renderer
-from evaluation.progress import progress
-from evaluation.runs import Run
-from evaluation.workers import spread
+from evaluation.runs import Compaction, Run, compactions_of
+from evaluation.workers import progress, spread
 
 STEPS: Final = 60
 """Turns after a compaction that are measured."""
@@ -125,13 +123,8 @@ def measure_runs(runs: Sequence[Run], workers: int | None = None) -> CompactionS
             score.add(more)
             advance(1)
 
-        processes = min(workers or os.cpu_count() or 1, len(tasks))
-        if processes > 1:
-            sizes = [len(one.before) for one in found[-MOST:]]
-            spread(measure, tasks, sizes, processes, done)
-        else:
-            for number, task in enumerate(tasks):
-                done(number, measure(*task))
+        sizes = [len(one.before) for one in found[-MOST:]]
+        spread(measure, tasks, sizes, workers or os.cpu_count() or 1, done)
     return score
 
 

@@ -22,7 +22,6 @@ from engine.call.settings import DEFAULT_BUDGET
 from evaluation.bootstrap import Bootstrap
 from evaluation.cases import cases_of
 from evaluation.compactions import measure_runs
-from evaluation.progress import progress
 from evaluation.replay_command import count
 from evaluation.report import compaction_table, console, percent, table
 from evaluation.runs import Run, read_runs
@@ -77,9 +76,7 @@ def run(args: argparse.Namespace) -> int:
     source = Path(args.file or SHIPPED)
     found = read_runs([source], args.limit + 1)
     runs = found[: args.limit]
-    total = sum(run.invocations for run in runs) * len(cases)
-    with progress("Replaying model calls", total) as advance:
-        scores = replay_runs(runs, cases, None, advance)
+    scores = replay_runs(runs, cases, None)
     out = console()
     histories = compacted(runs[0]) if source == SHIPPED else found
     if any(run.continues for run in histories):

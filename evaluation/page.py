@@ -160,7 +160,7 @@ def _differences(differences: Iterable[Difference]) -> list[str]:
         parts.append(_heading(f"{case} less {other}"))
         rows = []
         for each in group:
-            verdict = {True: "better", False: "worse", None: ""}[each.better]
+            verdict = each.verdict
             rows.append(
                 [
                     escape(each.figure.title),

@@ -11,9 +11,9 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from engine.parameters import AUTO, budget_name
+from engine.parameters import AUTO
 from evaluation.bootstrap import Bootstrap, Estimate
-from evaluation.cases import Case
+from evaluation.cases import Case, size_of
 from evaluation.figures import AGES, BY_NAME
 from evaluation.scores import RunScore
 
@@ -113,7 +113,7 @@ class Plotter:
             axes.set_xlabel("age of the result, in turns")
             _shares(axes, "result recall, %")
 
-        caption = f"Result recall by age, budget {_named(budget)}"
+        caption = f"Result recall by age, budget {size_of(budget)}"
         return _plot(caption, draw)
 
     def _by_budget(self) -> Plot:
@@ -157,10 +157,6 @@ class Plotter:
             label=case.name,
             **self._looks[case.name],
         )
-
-
-def _named(budget: int) -> str:
-    return f"{budget:,}" if budget else str(budget_name(budget))
 
 
 def _plot(caption: str, draw: Callable[[Axes], None]) -> Plot:

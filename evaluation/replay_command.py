@@ -11,7 +11,6 @@ A policy may have parameters or a budget of its own, as in
 
 import argparse
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 
 from contextrender_bridge.base.errors import CommandError
@@ -20,13 +19,11 @@ from contextrender_bridge.base.installing import how_to_install
 from engine.call.settings import DEFAULT_BUDGET
 from evaluation import export, report
 from evaluation.bootstrap import Bootstrap, differences, pairs_of
-from evaluation.cases import Case, cases_of
+from evaluation.cases import cases_of
 from evaluation.compactions import measure_runs
 from evaluation.prices import DEFAULTS, RulePrices, rule_of
-from evaluation.progress import progress
-from evaluation.runs import Run, read_runs
+from evaluation.runs import read_runs
 from evaluation.score_cache import ScoreCache
-from evaluation.scores import RunScore
 from evaluation.verdict import lengths_of, verdict_on
 from evaluation.workers import replay_runs
 
@@ -98,7 +95,9 @@ def run(args: argparse.Namespace) -> int:
     cases = list(dict.fromkeys([*cases, *(case for pair in pairs for case in pair)]))
     prices = RulePrices.parsed(args.price)
     runs = read_runs(args.files, args.limit)
-    scores = _scores(args, runs, cases)
+    loop: bool = args.closed_loop
+    kept = ScoreCache(args.resume, closed_loop=loop) if args.resume else None
+    scores = replay_runs(runs, cases, args.workers, kept=kept, closed_loop=loop)
     bootstrap = Bootstrap(scores, prices=prices)
     compared = list(differences(bootstrap, cases, pairs))
     rule = rule_of(run.model for run in runs)
@@ -140,11 +139,3 @@ def needs_plots() -> None:
         import matplotlib  # noqa: F401
     except ImportError:
         raise CommandError(f"plots need matplotlib: {how_to_install('eval')}.") from None
-
-
-def _scores(args: argparse.Namespace, runs: Sequence[Run], cases: Sequence[Case]) -> list[RunScore]:
-    total = sum(run.invocations for run in runs) * len(cases)
-    loop: bool = args.closed_loop
-    kept = ScoreCache(args.resume, closed_loop=loop) if args.resume else None
-    with progress("Replaying model calls", total) as advance:
-        return replay_runs(runs, cases, args.workers, advance, kept, closed_loop=loop)

@@ -195,13 +195,12 @@ def _figures_table(
 
 def _difference_table(title: str, found: Sequence[Difference]) -> Table:
     made = table(title, "figure", "difference", "", "", left=1)
-    verdicts = {True: "better", False: "worse", None: ""}
     for each in found:
         made.add_row(
             each.figure.title,
             shown(each.figure, each.estimate.value, signed=True),
             interval(each.figure, each.estimate, signed=True),
-            verdicts[each.better],
+            each.verdict,
         )
     return made
 

@@ -19,9 +19,9 @@ from bench.peers.driving import PeerScore, drive, replay_ours
 from evaluation import report
 from evaluation.bootstrap import Bootstrap
 from evaluation.cases import cases_of
-from evaluation.progress import progress
 from evaluation.replay_command import count
 from evaluation.runs import Run, read_runs
+from evaluation.workers import progress
 
 CACHE = Path("~/.cache/contextrender-bench")
 OURS = "contextrender,contextrender_plus,contextrender_frozen"

@@ -8,9 +8,8 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli import main
 
 from evaluation.cases import Case
-from evaluation.compacted import compactions_of
 from evaluation.compactions import CompactionScore, measure
-from evaluation.runs import Run
+from evaluation.runs import Run, compactions_of
 
 FROZEN = [Case("contextrender_frozen", size, live=True) for size in (400, 24_000)]
 

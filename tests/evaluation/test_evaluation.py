@@ -105,7 +105,7 @@ def test_differences_are_paired() -> None:
     assert ours is not None
     assert full is not None
     assert lost.estimate.value == pytest.approx(ours - full)
-    assert (lost.better, saved.better) == (False, True)
+    assert (lost.verdict, saved.verdict) == ("worse", "better")
     # Full history's recall is 1 in every sample, so the difference varies as the policy does.
     assert lost.estimate.low == pytest.approx(
         (bootstrap.estimates(0)["result_recall"].low or 0) - 1

@@ -5,17 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from contextrender_bridge.audit.recorded import Recorded
 from contextrender_bridge.base.errors import ContextRenderError
 from engine.text.transcript import check_messages
 from evaluation.advice import BUDGETS, POLICIES, advise, first_calls
-from evaluation.cases import Case, cases_of
+from evaluation.cases import cases_of
 from evaluation.compactions import CompactionScore, measure_runs
 from evaluation.prices import RulePrices
-from evaluation.progress import progress
 from evaluation.runs import Run
-from evaluation.scores import RunScore
 from evaluation.verdict import Verdict
 from evaluation.workers import replay_runs
 
@@ -53,12 +52,7 @@ def replay(found: Sequence[Recorded], most: int, workers: int | None) -> Replaye
     lost = _lost(found, workers)
     if not runs:
         return Replayed(None, 0, 0, 0, lost)
-
-    def replayed(runs: Sequence[Run], cases: Sequence[Case]) -> list[RunScore]:
-        total = sum(run.invocations for run in runs) * len(cases)
-        with progress("Replaying model calls", total) as advance:
-            return replay_runs(runs, cases, workers, advance, closed_loop=True)
-
+    replayed = partial(replay_runs, workers=workers, closed_loop=True)
     verdict = advise(runs, cases_of(POLICIES, BUDGETS), RulePrices(), replayed)
     left_out = sum(run.invocations for run in useful) - (most - left)
     return Replayed(verdict, len(runs), most - left, left_out, lost)
