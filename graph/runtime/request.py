@@ -34,7 +34,8 @@ TELL: ContextVar[Tell | None] = ContextVar("tell", default=None)
 
 
 class Hold:
-    """The lock of the caller's session, and its `state`, which is kept in process afterwards.
+    """The lock of the caller's session of that id; what of it was `known` in this process, and its
+    `state`, which is kept in process afterwards.
 
     A walk goes through many abilities, so no block can hold the lock: the request does, and gives
     it back once it has written, or failed. A state that is ahead of the database is forgotten.
@@ -43,13 +44,16 @@ class Hold:
     def __init__(self, key: str) -> None:
         """Waits for the session of that key."""
         self.place: Key = (str(caller_root()), key)
+        self.id = session_id(key)
+        self.known: SessionState | None = None
         self.state: SessionState | None = None
         self._memory = CURRENT.get()
         self._locks = ExitStack()
         self._released = False
         self._memory.held.enter_context(self)
         # Whatever the request writes, it writes to the session that it read.
-        self._memory.fence(session_id(key))
+        self._memory.fence(self.id)
+        self.known = WORKING_SET.get(self.place)
 
     def release(self) -> None:
         """Give the session back already: nothing of it was changed."""

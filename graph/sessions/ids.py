@@ -7,7 +7,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
-from itertools import islice
 from operator import itemgetter
 from typing import Final
 from uuid import UUID, uuid5
@@ -111,12 +110,12 @@ def earlier_call_ids(
     answer, and before what a user said instead; and of a rewritten past that goes on from a call
     which its parent's own answer followed, too, that call's."""
     roles, first_events = history.roles, history.first_events
-    spoken = (
-        first_events[position]
-        for position in range(min(messages, len(roles)) - 1, 0, -1)
-        if roles[position] in ("assistant", "user")
-    )
-    events = list(islice(spoken, LOOKED_BACK))
+    events: list[int] = []
+    position = min(messages, len(roles)) - 1
+    while position > 0 and len(events) < LOOKED_BACK:
+        if roles[position] in ("assistant", "user"):
+            events.append(first_events[position])
+        position -= 1
     found = []
     for owner, number in zip(owners(branches, branch, events), events, strict=True):
         found.append(call_id(session, owner, number))
@@ -124,6 +123,23 @@ def earlier_call_ids(
         if info.parent != ROOT and info.fork_events == number:
             found.append(call_id(session, info.parent, number))
     return found
+
+
+def newest_ids(
+    session: UUID, branches: Sequence[BranchInfo], branch: int, history: History, messages: int
+) -> list[UUID]:
+    """What the next call goes on from after so many messages of a line: the ids of the last
+    message's events, of the last calls and of what they passed on."""
+    if not messages:
+        return []
+    stop = history.events_before(messages)
+    last = range(history.first_events[messages - 1], stop)
+    return [
+        *event_ids(session, branches, branch, last),
+        *call_ids(session, branches, branch, [stop]),
+        *earlier_call_ids(session, branches, branch, history, messages),
+        continuation_id(session, branch),
+    ]
 
 
 def continuation_id(session: UUID, branch: int) -> UUID:
