@@ -16,6 +16,12 @@ from graph.store import rows
 from graph.store.base import Place
 
 
+def set_ids(nodes: Iterable[object], identities: Iterable[UUID]) -> None:
+    """Gives nodes that are not connected yet their ids."""
+    for node, identity in zip(nodes, identities, strict=True):
+        cast(Any, node).__jac__.id = identity
+
+
 def set_id(node: object, identity: UUID) -> None:
     """Gives a node that is not connected yet its id."""
     cast(Any, node).__jac__.id = identity
@@ -26,12 +32,6 @@ def node_id(node: object) -> UUID:
     return cast(UUID, cast(Any, node).__jac__.id)
 
 
-def owned_node(identity: UUID) -> object | None:
-    """The node of that id, if there is one and it belongs to the caller."""
-    anchor = CURRENT.get().get(identity)
-    return None if anchor is None else cast(object, anchor.archetype)
-
-
 def joined(source: object, kind: type, target: object) -> bool:
     """Whether an edge of a type joins them: an id finds a node, that proves where it belongs.
 
@@ -40,16 +40,6 @@ def joined(source: object, kind: type, target: object) -> bool:
     start = node_id(source)
     edges = cast(Any, target).__jac__.edges
     return any(edge.source.id == start and type(edge.archetype) is kind for edge in edges)
-
-
-def nodes_at(identities: Iterable[UUID]) -> list[object]:
-    """Those of these nodes of the caller's that are there, loaded in one read."""
-    return CURRENT.get().nodes(identities)
-
-
-def load_ahead(identities: Iterable[UUID], hubs: Iterable[UUID]) -> None:
-    """Loads nodes, and of `hubs` the edges too: all in one read."""
-    CURRENT.get().load(list(identities), list(hubs))
 
 
 def nodes_before(identities: Iterable[UUID], kind: type) -> list[UUID]:

@@ -8,7 +8,7 @@ from jaclang.jac0core.runtime import JacRuntime
 from jaclang.jac0core.runtime import JacRuntimeInterface as Jac
 from jaclang.runtimelib.builtin import printgraph
 
-from graph.runtime.anchors import owned_node
+from graph.runtime.memory import owned_node
 from graph.sessions.ids import session_id
 
 MOST_NODES: Final = 10_000

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, partial
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import UUID
 
 from jaclang.jac0core.archetype import (
@@ -318,6 +318,22 @@ def edge_id(source: UUID, kind: type, target: UUID) -> UUID:
 
 CURRENT: Final[ContextVar[RequestMemory]] = ContextVar("request_memory")
 """The current request's. The runtime's own way to it asks its plugins first, at each of 40 uses."""
+
+
+def owned_node(identity: UUID) -> object | None:
+    """The node of that id, if there is one and it belongs to the caller."""
+    anchor = CURRENT.get().get(identity)
+    return None if anchor is None else cast(object, anchor.archetype)
+
+
+def nodes_at(identities: Iterable[UUID]) -> list[object]:
+    """Those of these nodes of the caller's that are there, loaded in one read."""
+    return CURRENT.get().nodes(identities)
+
+
+def load_ahead(identities: Iterable[UUID], hubs: Iterable[UUID]) -> None:
+    """Loads nodes, and of `hubs` the edges too: all in one read."""
+    CURRENT.get().load(list(identities), list(hubs))
 
 
 @lru_cache(1_000)

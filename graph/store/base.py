@@ -116,12 +116,16 @@ class Store(ABC):
     def run(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> int:
         """Runs a statement with `?` for each of these rows of values; how many rows it changed."""
 
-    @abstractmethod
+    has_arrays = False
+    """Whether several ids can be one value."""
+    ids_at_once = 500
+    """How many ids a statement takes."""
+
     def among(self, column: str, ids: Sequence[UUID]) -> tuple[str, Sequence[Any]]:
         """That a column has one of these ids: a condition with `?`, and its values."""
-
-    ids_at_once = 500
-    """How many of them a statement takes."""
+        if self.has_arrays:
+            return f"{column} = ANY(?)", (list(ids),)
+        return f"{column} IN ({','.join('?' * len(ids))})", ids
 
     @staticmethod
     @abstractmethod

@@ -100,10 +100,7 @@ class PostgresStore(Store):
         cursor.executemany(_with_percents(query), rows)
         return cursor.rowcount
 
-    @override
-    def among(self, column: str, ids: Sequence[UUID]) -> tuple[str, Sequence[Any]]:
-        return f"{column} = ANY(?)", (list(ids),)
-
+    has_arrays = True
     ids_at_once = 5_000
 
     @staticmethod

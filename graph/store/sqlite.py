@@ -88,10 +88,6 @@ class SqliteStore(Store):
         cursor.executemany(_by_target(query), [_plain(row) for row in rows])
         return cursor.rowcount
 
-    @override
-    def among(self, column: str, ids: Sequence[UUID]) -> tuple[str, Sequence[Any]]:
-        return f"{column} IN ({','.join('?' * len(ids))})", ids
-
     uuid = staticmethod(partial(UUID, None))  # its second argument are the bytes
 
     @override
