@@ -8,12 +8,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.plan.choice import Choice
+from engine.plan.choice import Choice, gone_from
 from engine.plan.density import Density
 from engine.plan.marking import GAP, mark_tokens
 from engine.plan.moment import Ints
 from engine.plan.ranking import Floats
-from engine.plan.text_cap import gone_from
 from engine.text.tokens import MESSAGE_OVERHEAD
 
 HEAD_SHARE: Final = 0.25

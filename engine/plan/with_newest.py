@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 from engine.history.frozen import KeptText, Replacement
-from engine.plan.choice import Choice
+from engine.plan.choice import NEWEST_SHARE, Choice, retained_with, text_at
 from engine.plan.density import density_of
 from engine.plan.filling import small_excerpt, take_newest, take_pinned
 from engine.plan.moment import Moment, present
 from engine.plan.plan import Plan, Retained
-from engine.plan.text_cap import NEWEST_SHARE, retained_with, text_at
 from engine.plan.view import View
 from engine.text.tokens import MESSAGE_OVERHEAD
 

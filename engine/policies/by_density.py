@@ -2,12 +2,11 @@
 
 import math
 
-from engine.plan.choice import Choice
+from engine.plan.choice import Choice, retained_with, text_at
 from engine.plan.density import Density, density_of
 from engine.plan.filling import select_in_parts, take_newest, take_pinned
 from engine.plan.moment import present
 from engine.plan.plan import Plan, ScoreTable
-from engine.plan.text_cap import retained_with, text_at
 from engine.plan.view import View
 
 

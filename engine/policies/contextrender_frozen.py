@@ -11,13 +11,12 @@ import numpy as np
 from engine.history.frozen import Frozen, FrozenTrail, Replacement, frozen_key
 from engine.history.history import History
 from engine.plan.appending import appended
-from engine.plan.choice import Choice
+from engine.plan.choice import Choice, retained_with, sizes_of, text_at
 from engine.plan.density import density_of
 from engine.plan.late import Selected, select_few, selected_late
 from engine.plan.moment import Moment, present, tracker
 from engine.plan.plan import Plan
 from engine.plan.sizing import sized
-from engine.plan.text_cap import retained_with, sizes_of, text_at
 from engine.plan.view import View, everything
 from engine.policies.by_density import IN_PART
 
