@@ -11,8 +11,8 @@ from engine.history.growing import Vectors, VectorTable
 from engine.history.history import History
 from engine.lookback import pause
 from engine.models.embeddings import Embedder, RememberingEmbedder
-from engine.models.summaries import SummariesInMemory, SummaryStore, summaries_for
-from engine.text.tokens import TokenCounter, content_text, counter_for
+from engine.models.summaries import SummariesInMemory, summaries_for
+from engine.text.tokens import content_text, counter_for
 from evaluation.billing import Prompts
 from evaluation.cases import Case, summary_model
 from evaluation.closed_loop import replay_in_closed_loop
@@ -40,19 +40,16 @@ def replay_run(
     prompts = Prompts(counter, run.tools)
     history = History()
     scorers = [Scorer(run, case, prompts) for case in cases]
-    kept = [(VectorTable(), SummariesInMemory()) for _ in cases]
+    renderers = [Renderer(case, run.model, remembering, history) for case in cases]
     recording = 0.0
     for turn in turns_of(run):
         start = time.perf_counter()
         read = slice(len(history), turn.position)
         history.extend(run.messages[read], counter, run.times[read])
         recording += time.perf_counter() - start
-        for scorer, (vectors, summaries) in zip(scorers, kept, strict=True):
+        for scorer, render in zip(scorers, renderers, strict=True):
             pause()
-            history.vectors = vectors
-            prompt = _prompt(
-                run.messages, history, scorer.score.case, counter, remembering, summaries, run.model
-            )
+            prompt = render(run.messages[: turn.position], ())
             scorer.add(turn, prompt)
             if watch is not None:
                 watch(scorer.score.case, turn, prompt)
@@ -65,70 +62,56 @@ def replay_run(
 
 
 class Renderer:
-    """Renders a history of its own, which grows from call to call, under one case."""
+    """Renders a history that grows from call to call, under one case."""
 
-    def __init__(self, case: Case, model: str, embedder: Embedder) -> None:
-        """Starts with nothing recorded, for a model that counts tokens its own way."""
+    def __init__(
+        self, case: Case, model: str, embedder: Embedder, history: History | None = None
+    ) -> None:
+        """Of a history of its own, unless others render it too; vectors and summaries are its own.
+
+        `model` tells how tokens are counted.
+        """
         self._case = case
         self._model = model
         self._counter = counter_for(model or None)
         self._embedder = embedder if isinstance(embedder, _Timed) else _Timed(embedder)
-        self._history = History()
-        self._summaries = SummariesInMemory()
+        self._history = History() if history is None else history
+        self._vectors, self._summaries = VectorTable(), SummariesInMemory()
 
     def __call__(self, messages: Sequence[Json], times: Sequence[float]) -> Prompt:
         """The prompt before the next call, after all of these."""
-        history = self._history
+        history, embedder, case = self._history, self._embedder, self._case
         new = slice(len(history), None)
         history.extend(messages[new], self._counter, times[new])
-        return _prompt(
-            messages,
+        history.vectors = self._vectors
+        start, embedding = time.perf_counter(), embedder.seconds
+        rendered = render_call(
             history,
-            self._case,
-            self._counter,
-            self._embedder,
-            self._summaries,
-            self._model,
+            budget=case.budget,
+            policy=case.policy,
+            parameters=case.parameters,
+            counter=self._counter,
+            embedder=embedder,
+            text_of=lambda message: content_text(messages[message].get("content")),
+            summaries=summaries_for(case.policy, self._summaries, summary_model()),
+            live=case.live,
+            model_window=window_of(self._model),
         )
-
-
-def _prompt(
-    recorded: Sequence[Json],
-    history: History,
-    case: Case,
-    counter: TokenCounter,
-    embedder: "_Timed",
-    summaries: SummaryStore,
-    model: str,
-) -> Prompt:
-    start, embedding = time.perf_counter(), embedder.seconds
-    rendered = render_call(
-        history,
-        budget=case.budget,
-        policy=case.policy,
-        parameters=case.parameters,
-        counter=counter,
-        embedder=embedder,
-        text_of=lambda message: content_text(recorded[message].get("content")),
-        summaries=summaries_for(case.policy, summaries, summary_model()),
-        live=case.live,
-        model_window=window_of(model),
-    )
-    messages = [assemble(recorded[item.message], item) for item in rendered.items]
-    shown = (item.message for item in rendered.items)
-    return Prompt(
-        rendered.tokens_before,
-        rendered.tokens_after,
-        rendered.plan.retained.outside_tokens,
-        frozenset(rendered.visible),
-        messages,
-        rendered.usage,
-        bool(rendered.warnings),
-        time.perf_counter() - start - (embedder.seconds - embedding),
-        frozenset(position for position in shown if history.result_at(position) >= 0),
-        [item.message for item in rendered.items],
-        rendered.budget,
-    )
+        made = [assemble(messages[item.message], item) for item in rendered.items]
+        shown = (item.message for item in rendered.items)
+        return Prompt(
+            rendered.tokens_before,
+            rendered.tokens_after,
+            rendered.plan.retained.outside_tokens,
+            frozenset(rendered.visible),
+            made,
+            rendered.usage,
+            bool(rendered.warnings),
+            time.perf_counter() - start - (embedder.seconds - embedding),
+            frozenset(position for position in shown if history.result_at(position) >= 0),
+            [item.message for item in rendered.items],
+            rendered.budget,
+        )
 
 
 class _Timed(RememberingEmbedder):
