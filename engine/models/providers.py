@@ -119,12 +119,12 @@ class Waiting(BaseException):
             return Answer(failure=failure)
 
 
+@dataclass(eq=False)
 class Answers:
     """Those that came for one request; `used`: since that was last set, one was made use of."""
 
-    def __init__(self) -> None:
-        self.used = False
-        self._come: dict[Hashable, Answer] = {}
+    used: bool = False
+    _come: dict[Hashable, Answer] = field(default_factory=dict, init=False)
 
     def put(self, waiting: Waiting, answer: Answer) -> None:
         """What is waited for has come."""
