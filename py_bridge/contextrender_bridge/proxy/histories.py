@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Coroutine, Hashable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -47,24 +48,30 @@ class Histories:
         self, path: str, headers: Headers, read: Body, dialect: str, asked: Controls
     ) -> Call:
         """The call as it should go to the provider. Never raises for what the service does."""
-        session, conversation, count, body = "", Conversation(), 0, read.fields
+        body = read.fields
+        call = Call("", Fitted(body), Conversation(), asked)
         try:
             transcript = read.read(dialect_of(dialect, body))
-            session = session_of(path, headers, body, transcript.messages)
-            asked = asked.for_request(session, compacts=is_compaction(dialect, body))
+            call = replace(call, session=session_of(path, headers, body, transcript.messages))
+            asked = asked.for_request(call.session, compacts=is_compaction(dialect, body))
+            call = replace(call, asked=asked, fit=Fitted(body, transcript=transcript))
             if not transcript.messages or _is_kept_elsewhere(body):
-                return Call(session, Fitted(body, transcript=transcript), conversation, asked)
+                return call
             if not asked.identified:
-                return self._unasked("token_missing", session, body, conversation, asked)
-            name = line_of(transcript.messages)
-            conversation = self._conversation((asked.token, session, name), transcript)
+                return self._failed(call, "token_missing")
+            line = line_of(transcript.messages)
+            conversation = self._conversation((asked.token, call.session, line), transcript)
+            call = replace(call, conversation=conversation)
             if self._pause.on:
-                return self._unasked("paused", session, body, conversation, asked)
-            count = len(transcript.messages)
-            client = client_of(headers)
-            work = self._fit(session, name, conversation, dialect, body, transcript, asked, client)
+                return self._failed(call, "paused")
+            call = replace(call, messages=len(transcript.messages))
+            work = self._fit(call, transcript, line, cache_minutes(dialect, body), headers)
             recorded = partial(
-                self.client.recorded, session, transcript.messages, token=asked.token, line=name
+                self.client.recorded,
+                call.session,
+                transcript.messages,
+                token=asked.token,
+                line=line,
             )
             budget, size = conversation.within(asked.budget), conversation.size
             if asked.mode == "observe" or (
@@ -73,13 +80,10 @@ class Histories:
                 later = asyncio.ensure_future(self._outcome(work, body, LATER_SECONDS))
                 self._recording.add(later)
                 later.add_done_callback(self._recording.discard)
-                fit = Fitted(body, transcript=transcript)
-                return Call(session, fit, conversation, asked, later, count)
-            fit = await self._outcome(work, body, self.deadline)
+                return replace(call, later=later)
+            return replace(call, fit=await self._outcome(work, body, self.deadline))
         except Exception as failure:
-            self.failures.add(reason_of(failure))
-            fit = Fitted(body, failure=reason_of(failure))
-        return Call(session, fit, conversation, asked, messages=count)
+            return self._failed(call, reason_of(failure))
 
     async def settle(self) -> None:
         """Waits a while for what is being recorded, and told of calls that have ended."""
@@ -100,35 +104,21 @@ class Histories:
         self._pause.note(failed=False)
         return fit
 
-    def _unasked(
-        self,
-        reason: str,
-        session: str,
-        body: Mapping[str, Any],
-        conversation: Conversation,
-        asked: Controls,
-    ) -> Call:
-        """A call that the service is not asked about."""
+    def _failed(self, call: Call, reason: str) -> Call:
+        """A call that goes as it came, and of which the service knows nothing."""
         self.failures.add(reason)
-        return Call(session, Fitted(body, failure=reason), conversation, asked)
+        return replace(call, fit=Fitted(call.fit.body, failure=reason))
 
     async def _fit(
-        self,
-        session: str,
-        name: str,
-        conversation: Conversation,
-        dialect: str,
-        body: Mapping[str, Any],
-        transcript: Transcript,
-        asked: Controls,
-        client: str,
+        self, call: Call, transcript: Transcript, line: str, minutes: float, headers: Headers
     ) -> Fitted:
-        model, minutes = body.get("model"), cache_minutes(dialect, body)
+        asked, conversation, body = call.asked, call.conversation, call.fit.body
+        model = body.get("model")
 
         async def render(budget: int | str | None) -> RenderView:
             used = conversation.used
             reply = await self.client.render(
-                session,
+                call.session,
                 transcript.messages,
                 budget=budget,
                 policy=asked.policy,
@@ -140,9 +130,9 @@ class Histories:
                 early=True,
                 live=True,
                 token=asked.token,
-                line=name,
+                line=line,
                 sent=asked.sent,
-                client=client,
+                client=client_of(headers),
                 used=used,
             )
             if conversation.used is used:
