@@ -387,7 +387,8 @@ export interface ReuseView {
 
 /**
  * A branch's results, and the operations that drew on them. `calls` has the event of the call that each
- * result answers, -1 for none: the operation that brought it.
+ * result answers, -1 for none: the operation that brought it; `files` are those that calls name, and `file_of`
+ * has the number of each result's, -1 for none.
  */
 export interface GraphView {
   session: string;
@@ -395,6 +396,8 @@ export interface GraphView {
   last: number;
   results: ResultColumns;
   calls: number[];
+  files: string[];
+  file_of: number[];
   operations: OperationView[];
   edges: ReuseView[];
 }

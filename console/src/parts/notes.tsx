@@ -27,10 +27,15 @@ export function Loading({ what }: { what: string }) {
   );
 }
 
-/** A figure with its name, in a row of several. */
+/** What is counted, told in the same words wherever it is. */
+export const TURNS = "How often the model answered";
+export const RESULTS = "Tool results recorded, each with the call it answers";
+export const IN_VIEW = "Share of the results that answers drew on which stood complete in the prompt";
+
+/** A figure with its name, in a row of several. Its hint is read with the mouse or with the keyboard. */
 export function Figure({ name, value, hint }: { name: string; value: ComponentChildren; hint?: string }) {
   return (
-    <div class="figure" title={hint}>
+    <div class="figure" title={hint} tabIndex={hint ? 0 : undefined}>
       <dt>{name}</dt>
       <dd>{value}</dd>
     </div>

@@ -49,7 +49,7 @@ export function Table({ label, columns, kind, foot, children }: Props) {
         <thead>
           <tr>
             {columns.map((column, place) => (
-              <th key={place} scope="col" class={column.num ? "num" : undefined} title={column.hint} aria-sort={column.sorted}>
+              <th key={place} scope="col" class={column.num ? "num" : undefined} title={column.hint} tabIndex={column.hint && !column.sorted ? 0 : undefined} aria-sort={column.sorted}>
                 {column.name}
               </th>
             ))}

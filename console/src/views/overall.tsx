@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { number, percent, plural, short } from "../format";
 import { useAsk } from "../parts/load";
-import { Empty, Failure, Figure, Loading } from "../parts/notes";
+import { Empty, Failure, Figure, IN_VIEW, Loading } from "../parts/notes";
 import { COUNTED, OwnPrices, useOwnPrices } from "../parts/prices";
 import { Cost, Signed } from "../parts/signed";
 import { num, Table, text } from "../parts/table";
@@ -52,7 +52,7 @@ export function Overall() {
             hint="The provider’s own counts, beside what the whole history would have been, about"
           />
         )}
-        <Figure name="In view, so far" value={all.drawn ? percent(all.seen / all.drawn) : "–"} hint={`${number(all.seen)} of ${number(all.drawn)} results that answers drew on`} />
+        <Figure name="In view, so far" value={all.drawn ? percent(all.seen / all.drawn) : "–"} hint={`${IN_VIEW}: ${number(all.seen)} of ${number(all.drawn)}`} />
       </dl>
       <p class="hint">
         Counted when the calls of {counted === sessions ? plural(sessions, "session") : `${number(counted)} of ${number(sessions)} sessions`} were made.
@@ -120,6 +120,6 @@ const TERMS: [string, string][] = [
     "Billed",
     "By the provider’s own counts, for calls through the proxy. What the whole history would have been is an estimate: the same count and the tokens left out, cached as far as the whole prompt before was.",
   ],
-  ["In view", "Results that answers used and that were shown complete. A running session may still use what it was not shown."],
+  ["In view", `${IN_VIEW}. A running session may still use what it was not shown.`],
   ["Red", "It cost more than the whole history would have."],
 ];

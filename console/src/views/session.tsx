@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, visited } from "../api";
 import { ago, budgetOf, date, number, percent, plural, short } from "../format";
 import { useAsk, useInterval } from "../parts/load";
-import { Empty, Failure, Figure, Loading } from "../parts/notes";
+import { Empty, Failure, Figure, IN_VIEW, Loading, RESULTS, TURNS } from "../parts/notes";
 import { Signed } from "../parts/signed";
 import { stateOf } from "../parts/state";
 import { address, go, searchAddress, type Place, type View } from "../route";
@@ -106,8 +106,8 @@ export function Session({ place }: { place: Place }) {
         </div>
       )}
       <dl class="figures">
-        <Figure name="Turns" value={line ? number(line.turns) : "…"} />
-        <Figure name="Results" value={line ? number(line.results) : "…"} />
+        <Figure name="Turns" value={line ? number(line.turns) : "…"} hint={`${TURNS}, in this branch`} />
+        <Figure name="Results" value={line ? number(line.results) : "…"} hint={`${RESULTS}, in this branch`} />
         <Figure name="Tokens" value={line ? short(line.tokens) : "…"} hint={line ? `${number(line.tokens)} tokens` : ""} />
         <Figure name="Uses" value={about.value ? number(about.value.uses) : "…"} hint="Texts and calls that used an earlier result" />
         <Figure name="Budget" value={data.budget ? budgetOf(data.budget) : "…"} hint="The session’s own setting, in tokens" />
@@ -144,7 +144,7 @@ export function Session({ place }: { place: Place }) {
           <Figure
             name="In view"
             value={percent(counted.seen / counted.drawn)}
-            hint={`${number(counted.seen)} of ${number(counted.drawn)} results that answers drew on stood complete in what was shown; Misses has the others`}
+            hint={`${IN_VIEW}: ${number(counted.seen)} of ${number(counted.drawn)}; Misses has the others`}
           />
         )}
         {about.value ? (

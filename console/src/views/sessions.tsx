@@ -5,7 +5,7 @@ import { ago, date, dollars, number, percent, plural, short } from "../format";
 import { Icon } from "../parts/icon";
 import { Importing } from "../parts/importing";
 import { useAsk, useInterval } from "../parts/load";
-import { Empty, Failure, Loading } from "../parts/notes";
+import { Empty, Failure, IN_VIEW, Loading, RESULTS, TURNS } from "../parts/notes";
 import { COUNTED, useOwnPrices } from "../parts/prices";
 import { type Column, num, type Sorted, sortable, Table, text, unseen } from "../parts/table";
 import { address, go } from "../route";
@@ -115,12 +115,12 @@ export function Sessions() {
 /** Each with what the server sorts by. */
 const COLUMNS: [string, Column][] = [
   ["", text("Session")],
-  ["turns", num("Turns")],
-  ["", num("Results")],
+  ["turns", num("Turns", TURNS)],
+  ["", num("Results", RESULTS)],
   ["tokens", num("Size")],
   ["saved", num("Tokens saved", "Prompt tokens left out so far, of those of the whole history, as counted when calls were made")],
   ["cost", num("Cost, counted", COUNTED)],
-  ["", num("In view", "Share of the results that answers used which were shown complete")],
+  ["", num("In view", IN_VIEW)],
   ["tools", num("Tools", "Which tool it called most, and how many others; in order of how often it called those searched for, or any")],
   ["last", text("Last activity")],
   ["", unseen("Actions")],

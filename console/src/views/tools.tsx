@@ -1,6 +1,7 @@
 // What each tool's results weigh, and what became of them: from the calls as far as they are loaded.
 import { useMemo, useState } from "preact/hooks";
 import { number, percent, plural, short } from "../format";
+import { RESULTS } from "../parts/notes";
 import { type Sorted, sortable, Table } from "../parts/table";
 import { address } from "../route";
 import type { ToolView } from "../types";
@@ -9,7 +10,7 @@ import { KEYS, type Key, orderBy, type Tool, toolsOf } from "./tools/figures";
 
 const HEADS: Record<Key, [string, string]> = {
   name: ["Tool", ""],
-  results: ["Results", ""],
+  results: ["Results", RESULTS],
   tokens: ["Tokens", "Of its results, complete"],
   share: ["Share", "Of the tokens of all results"],
   largest: ["Largest", "Its largest result, in tokens"],

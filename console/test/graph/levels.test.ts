@@ -101,3 +101,20 @@ test.each(GROUPINGS)("without any room, all stand in one place, grouped by %s", 
   const camera = fittedScene(scenes, { width: 0, height: 0, left: 84, top: 24 });
   expect(scenes.at(camera.across).groups.length).toBeLessThan(30);
 });
+
+test("groups by tool and file stand file beside file, and open to single results", () => {
+  const files = Array.from({ length: 40 }, (_, index) => `src/${String.fromCharCode(97 + (index % 5))}/file_${index}.py`);
+  const made: [number, number][] = Array.from({ length: 1200 }, (_, index) => [index + 1, index % 3]);
+  const graph = madeGraph(made, [], [], files);
+  const scenes = scenesOf(graph, { ...wanted, grouping: "tool and file" });
+  const whole = scenes.at(0.6);
+  expect(members(whole).length).toBe(1200);
+  expect(whole.groups.length).toBeLessThan(200);
+  expect(new Set(whole.files)).toEqual(new Set(files));
+  expect([...new Set(whole.files)]).toEqual([...files].sort());
+  const finest = scenes.at(60);
+  expect(finest.groups.length).toBe(1200);
+  for (const { x, members: [node] } of finest.groups) expect(finest.files[Math.floor(x)]).toBe(node.file);
+  const [one] = scenes.at(24 / 8).groups.filter(({ members }) => new Set(members.map(({ file }) => file)).size === 1 && members.length > 1);
+  expect(one.label).toContain(one.members[0].file);
+});

@@ -10,6 +10,7 @@ from engine.text.finding import (
     LONGEST_FOUND,
     MOST_COUNTED,
     Wanted,
+    file_named,
     opening_of,
     tells_failure,
 )
@@ -111,3 +112,17 @@ def test_the_folder_and_the_first_words(messages: list[dict[str, Any]], told: st
 
 def test_it_is_short() -> None:
     assert len(opening_of([said("user", "word " * 10_000)])) == LONGEST
+
+
+@pytest.mark.parametrize(
+    ("arguments", "file"),
+    [
+        ('{"limit": 3, "file_path": "/repo/a b.py"}', "/repo/a b.py"),
+        (r'{"path": "C:\\a\\b.txt"}', r"C:\a\b.txt"),
+        ('{"command": "sed -n 1,9p src/app/main.py | head"}', "src/app/main.py"),
+        ('{"url": "https://example.com/a/b.html"}', ""),
+        ('{"order_id": "ORD-1.2"}', ""),
+    ],
+)
+def test_the_file_that_a_call_names(arguments: str, file: str) -> None:
+    assert file_named(arguments) == file

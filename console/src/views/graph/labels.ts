@@ -105,7 +105,7 @@ function rows({ ctx, camera, window, panel, text }: Paper, scene: Scene): void {
 }
 
 /** The turns, above. */
-function axis({ ctx, camera, window, panel, muted, line }: Paper, { turns }: Scene): void {
+function axis({ ctx, camera, window, panel, muted, line }: Paper, { turns, files }: Scene): void {
   if (!turns.length) return;
   ctx.fillStyle = panel;
   ctx.fillRect(0, 0, window.width, window.top);
@@ -113,11 +113,21 @@ function axis({ ctx, camera, window, panel, muted, line }: Paper, { turns }: Sce
   ctx.fillRect(0, window.top - 1, window.width, 1);
   ctx.fillStyle = muted;
   ctx.textAlign = "left";
-  ctx.fillText("turn", 8, window.top / 2);
+  ctx.fillText(files.length ? "file" : "turn", 8, window.top / 2);
+  let free = Math.max(window.left, 40) + 8;
+  let named = "";
+  files.forEach((file, slot) => {
+    const [x] = at(camera, { x: slot, y: 0 });
+    if (file === named || x < free || x > window.width - 40) return;
+    named = file;
+    const short = fittedName(ctx, file.split("/").slice(-1)[0], 160);
+    ctx.fillText(short, x, window.top / 2);
+    free = x + ctx.measureText(short).width + 14;
+  });
+  if (files.length) return;
   ctx.textAlign = "center";
   const gapless = turns.length === turns[turns.length - 1] - turns[0] + 1;
   const step = STEPS.find((one) => one * camera.across >= 36) ?? STEPS[STEPS.length - 1];
-  let free = Math.max(window.left, 40) + 8;
   turns.forEach((turn, slot) => {
     const [x] = at(camera, { x: slot + 0.5, y: 0 });
     if ((gapless && slot && turn % step) || x < free || x > window.width - 10) return;

@@ -1,5 +1,5 @@
 // Levels of detail: what would stand too close together is one group, which opens when zoomed into.
-import { plural } from "../../format";
+import { number, plural } from "../../format";
 import { type Graph, type Link, type Node, TEXT } from "./model";
 import { busiest, type Lane, OTHERS, type Places } from "./places";
 
@@ -36,6 +36,8 @@ export interface Scene {
   height: number;
   /** Which turn a slot is; empty where the picture has no time. */
   turns: number[];
+  /** Which file a slot is, where it is one. */
+  files: string[];
   /** What rows are, where they are tools. */
   lanes: Lane[];
 }
@@ -52,21 +54,21 @@ export function widthFor(slotPixels: number, room: number = ROOM): number {
 }
 
 /** Groups of one tool and `width` slots. */
-export function byToolAndTurn({ nodes, links, lanes, turns, x, row }: Places, width: number): Scene {
+export function byToolAndTurn({ nodes, links, lanes, turns, files, x, row }: Places, width: number): Scene {
   const found = collect(nodes, (node) => `${bin(x.get(node)!, width)}.${row.get(node)}`);
   const groups = [...found].map(([key, members]) => {
     const [at, lane] = key.split(".").map(Number);
     const id = members.length === 1 ? members[0].id : `g${width}.${key}`;
     return group(id, (at + 0.5) * width, lane + 0.5, width, members);
   });
-  return { groups, bundles: bundled(links, groups), width: whole(turns.length, width), height: lanes.length, turns, lanes };
+  return { groups, bundles: bundled(links, groups), width: whole(turns.length, width), height: lanes.length, turns, files, lanes };
 }
 
 /** Groups of `width` turns, of whatever tool: a single row. */
 export function byTurn({ nodes, links, turns, x }: Places, width: number): Scene {
   const found = collect(nodes, (node) => bin(x.get(node)!, width));
   const groups = [...found].map(([at, members]) => group(`t${width}.${at}`, (at + 0.5) * width, ROWS_OF_ARCS + 0.5, width, members));
-  return { groups, bundles: bundled(links, groups), width: whole(turns.length, width), height: ROWS_OF_ARCS + 1, turns, lanes: [] };
+  return { groups, bundles: bundled(links, groups), width: whole(turns.length, width), height: ROWS_OF_ARCS + 1, turns, files: [], lanes: [] };
 }
 
 /** Tools drawn on at the left, those that drew on them at the right, the busiest first; many of little in one. */
@@ -83,7 +85,7 @@ export function byTool(graph: Graph): Scene {
   const height = Math.max(sources.length, targets.length);
   for (const some of [sources, targets]) for (const one of some) one.y += (height - some.length) / 2;
   const bundles = bundled(graph.links, sources, targets);
-  return { groups: [...sources, ...targets], bundles, width: 2, height, turns: [], lanes: [] };
+  return { groups: [...sources, ...targets], bundles, width: 2, height, turns: [], files: [], lanes: [] };
 }
 
 const whole = (slots: number, width: number): number => Math.ceil(slots / width) * width;
@@ -116,7 +118,9 @@ function told(members: Node[], tool: number | null): string {
   const what = [results && plural(results, "result"), others && plural(others, "text")].filter(Boolean).join(", ");
   const [first, last] = [members[0].turn, members[members.length - 1].turn];
   const of = tool === null || tool === TEXT ? "" : ` of ${members[0].name || "a tool"}`;
-  return `${what}${of}, ${first === last ? `turn ${first}` : `turns ${first} to ${last}`}`;
+  const files = [...new Set(members.map((node) => node.file).filter(Boolean))];
+  const where = files.length > 1 ? `, ${number(files.length)} files` : files.length ? `, ${files[0]}` : "";
+  return `${what}${of}${where}, ${first === last ? `turn ${first}` : `turns ${first} to ${last}`}`;
 }
 
 function bundled(links: Link[], sources: Group[], targets: Group[] = sources): Bundle[] {

@@ -15,6 +15,8 @@ export interface Node {
   tool: number;
   name: string;
   label: string;
+  /** The file that its call names; empty for none. */
+  file: string;
   tokens: number;
   /** How many operations drew on it. */
   uses: number;
@@ -55,11 +57,11 @@ export function graphOf(view: GraphView, toolId: ToolId): Graph {
   return { nodes: [...nodes, ...others].sort((a, b) => a.turn - b.turn), links };
 }
 
-function resultNode({ results }: GraphView, number: number, toolId: ToolId): Node {
+function resultNode({ results, files, file_of }: GraphView, number: number, toolId: ToolId): Node {
   const [name, position] = [results.tools[results.names[number]], results.positions[number]];
   return {
     id: `r${number}`, result: number, position, operation: null, turn: results.turns[number], tool: toolId(name), name,
-    label: `#${position} ${name}`, tokens: results.tokens[number], uses: 0,
+    label: `#${position} ${name}`, file: files[file_of[number]] ?? "", tokens: results.tokens[number], uses: 0,
   };
 }
 
@@ -67,7 +69,7 @@ function operationNode(operation: OperationView, toolId: ToolId): Node {
   const { event, position, turn, name } = operation;
   return {
     id: `o${event}`, result: -1, position, operation, turn, tool: name ? toolId(name) : TEXT, name,
-    label: name ? `call of ${name}` : `text of turn ${turn}`, tokens: 0, uses: 0,
+    label: name ? `call of ${name}` : `text of turn ${turn}`, file: "", tokens: 0, uses: 0,
   };
 }
 

@@ -16,6 +16,8 @@ export interface Places {
   lanes: Lane[];
   /** The turn of each slot. */
   turns: number[];
+  /** The file of each slot, where slots are files. */
+  files: string[];
   /** In slots; nodes of one turn and lane share a slot. */
   x: Map<Node, number>;
   row: Map<Node, number>;
@@ -28,9 +30,6 @@ export function placed(graph: Graph, close: boolean): Places {
   const { nodes, links } = graph;
   const turns = turnsOf(nodes, close);
   const slot = new Map(turns.map((turn, index) => [turn, index]));
-  const lanes = lanesOf(nodes);
-  const rowOf = new Map(lanes.map((lane, index) => [lane.tool, index]));
-  const row = new Map(nodes.map((node) => [node, rowOf.get(node.tool) ?? rowOf.get(OTHERS)!]));
   const together = new Map<string, Node[]>();
   for (const node of nodes) {
     const key = `${node.turn} ${node.tool}`;
@@ -39,7 +38,31 @@ export function placed(graph: Graph, close: boolean): Places {
   const x = new Map<Node, number>();
   for (const some of together.values())
     some.forEach((node, index) => x.set(node, slot.get(node.turn)! + (index + 0.5) / some.length));
-  return { lanes, turns, x, row, nodes, links };
+  return { ...rowsOf(nodes), turns, files: [], x, nodes, links };
+}
+
+/** With files to the right in the order of their names, those of a folder together; what names none is last. */
+export function placedByFile({ nodes, links }: Graph): Places {
+  const rows = rowsOf(nodes);
+  const [x, files] = [new Map<Node, number>(), [] as string[]];
+  const found = new Map<string, Node[]>();
+  for (const node of nodes) found.set(node.file, [...(found.get(node.file) ?? []), node]);
+  for (const file of [...found.keys()].sort((a, b) => Number(!a) - Number(!b) || (a < b ? -1 : 1))) {
+    const [first, counts] = [files.length, new Map<number, number>()];
+    for (const node of found.get(file)!) {
+      const place = counts.get(rows.row.get(node)!) ?? 0;
+      counts.set(rows.row.get(node)!, place + 1);
+      x.set(node, first + place + 0.5);
+    }
+    for (let slot = 0; slot < Math.max(...counts.values()); slot++) files.push(file || "no file");
+  }
+  return { ...rows, turns: files.map((_, slot) => slot), files, x, nodes, links };
+}
+
+function rowsOf(nodes: Node[]): Pick<Places, "lanes" | "row"> {
+  const lanes = lanesOf(nodes);
+  const rowOf = new Map(lanes.map((lane, index) => [lane.tool, index]));
+  return { lanes, row: new Map(nodes.map((node) => [node, rowOf.get(node.tool) ?? rowOf.get(OTHERS)!])) };
 }
 
 function turnsOf(nodes: Node[], close: boolean): number[] {

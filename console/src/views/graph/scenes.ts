@@ -3,10 +3,10 @@ import { type Camera, fitted, WIDEST, type Window } from "./camera";
 import { byTool, byToolAndTurn, byTurn, type Scene, widthFor } from "./levels";
 import { lineage } from "./lineage";
 import { filtered, type Graph } from "./model";
-import { placed } from "./places";
+import { placed, placedByFile } from "./places";
 
 /** What nodes are grouped by where they would stand too close. */
-export const GROUPINGS = ["tool and turn", "tool", "turn"] as const;
+export const GROUPINGS = ["tool and turn", "tool and file", "tool", "turn"] as const;
 export type Grouping = (typeof GROUPINGS)[number];
 
 export interface Wanted {
@@ -33,7 +33,7 @@ export function scenesOf(whole: Graph, { grouping, tool, unused, focus, steps }:
     const scene = byTool(graph);
     return { graph, at: () => scene };
   }
-  const places = placed(graph, focus !== "");
+  const places = grouping === "tool and file" ? placedByFile(graph) : placed(graph, focus !== "");
   const known = new Map<number, Scene>();
   const widest = 2 ** Math.ceil(Math.log2(Math.max(1, places.turns.length)));
   const at = (across: number) => {
