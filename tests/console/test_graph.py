@@ -1,5 +1,6 @@
 """The reuse graph: levels of detail, groups, one result's lineage."""
 
+import json
 import re
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from tests.console.conftest import LARGE, ORDERS, PATIENCE_MS, Console, Service
 from tests.console.looking import choice, drawn
+from tests.console.transcripts import make_run
 
 pytestmark = pytest.mark.slow
 
@@ -76,6 +78,31 @@ def test_a_large_graph_is_groups_that_open(console: Console, service: Service) -
     canvas.press("Enter")
     expect(console.page.locator(READY)).not_to_have_attribute("data-drawn", str(fitted))
     assert nodes(console) > fitted
+
+
+def test_groups_by_tool_and_file_open(console: Console, service: Service) -> None:
+    run = make_run(1000, 9)
+    calls = [call["function"] for message in run for call in message.get("tool_calls", ())]
+    for number, call in enumerate(calls):
+        named = {"file_path": f"src/part_{number % 7}.py"}
+        call["arguments"] = json.dumps(json.loads(call["arguments"]) | named)
+    service.record("coding", run)
+    graph = service("reuse_graph", session="coding")
+    assert graph["files"] == [f"src/part_{number}.py" for number in range(7)]
+    assert graph["file_of"] == [number % 7 for number in range(1000)]
+    console.open("coding", "graph")
+    choice(console, "Groups by").select_option("tool and file")
+    console.page.locator(READY).wait_for()
+    fitted = nodes(console)
+    canvas = console.page.locator(CANVAS)
+    canvas.focus()
+    canvas.press("n")
+    group = console.page.locator("aside section h2")
+    expect(group).to_contain_text(re.compile(r"^\d+ results of \w+, src/part_0.py, turns"))
+    canvas.press("Enter")
+    expect(console.page.locator(READY)).not_to_have_attribute("data-drawn", str(fitted))
+    assert nodes(console) > fitted
+    service("delete_session", session="coding")
 
 
 def test_one_results_lineage_is_shown_alone(console: Console, service: Service) -> None:

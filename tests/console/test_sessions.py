@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,29 @@ def test_it_shows_every_figure_of_a_session(console: Console, service: Service) 
     most, *others = sorted(listed["tools"], key=lambda name: -listed["tools"][name])
     expect(cells.nth(6)).to_have_text(f"{most} +{len(others)}")
     expect(cells.nth(7)).to_have_text(re.compile("just now|min ago"))
+
+
+def test_a_count_says_what_it_counts_to_the_keyboard_too(console: Console) -> None:
+    """The same words at the head of the list and in a session."""
+    head = console.page.get_by_role("columnheader", name="Results", exact=True)
+    said = "element => getComputedStyle(element, '::after').content"
+    head.focus()
+    told = head.get_attribute("title")
+    console.page.keyboard.press("Shift+Tab")
+    console.page.keyboard.press("Tab")
+    expect(head).to_be_focused()
+    assert head.evaluate(said) == f'"{told}"'
+    console.open(ORDERS)
+    figure = console.page.locator(".figure", has_text="Results")
+    expect(figure).to_have_attribute("title", f"{told}, in this branch")
+    assert figure.get_attribute("tabindex") == "0"
+
+
+def test_it_fits_a_phone(visit: Callable[..., Console]) -> None:
+    page = visit(viewport={"width": 390, "height": 844}).enter().page
+    page.locator("table.sessions tbody tr").first.wait_for()
+    for wide in ("document.documentElement", "document.querySelector('.scroll')"):
+        assert page.evaluate(f"{wide}.scrollWidth <= {wide}.clientWidth")
 
 
 def test_it_is_ordered_by_the_server(console: Console, service: Service) -> None:
