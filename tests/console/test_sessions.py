@@ -53,7 +53,7 @@ def test_a_count_says_what_it_counts_to_the_keyboard_too(console: Console) -> No
     console.page.keyboard.press("Shift+Tab")
     console.page.keyboard.press("Tab")
     expect(head).to_be_focused()
-    assert head.evaluate(said) == f'"{told}"'
+    assert head.evaluate(said).startswith(f'"{told}"')
     console.open(ORDERS)
     figure = console.page.locator(".figure", has_text="Results")
     expect(figure).to_have_attribute("title", f"{told}, in this branch")
