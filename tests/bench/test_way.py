@@ -1,0 +1,16 @@
+"""A request's way through the files is no longer than it was."""
+
+import subprocess
+import sys
+
+import pytest
+
+from bench.way import ROOT
+
+
+@pytest.mark.slow
+def test_no_way_is_longer_than_it_was() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "bench.way"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
