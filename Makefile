@@ -118,6 +118,8 @@ fix: .venv/ready
 .venv/ready: .venv/locked py_bridge/pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--no-deps --no-build-isolation --editable py_bridge
+	@echo "Compiling Jac" && $(BIN)/python -c "from contextrender_bridge.base.paths import app_dir; \
+		from contextrender_bridge.server.runtime import load_app; load_app(app_dir())"
 	@touch $@
 
 .venv/locked: requirements/lock.txt

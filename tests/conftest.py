@@ -5,8 +5,10 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
+import httpx
 import hypothesis
 import pytest
 from contextrender_bridge import Credentials
@@ -47,6 +49,8 @@ if "TMPDIR" not in os.environ and MEMORY.is_dir():
 # Several test processes at once: each's services would choose the same processor.
 os.environ["CONTEXTRENDER_ONE_PROCESSOR"] = "off"
 settings._read_once = settings.read_settings  # type: ignore[assignment]
+# Each client would read the machine's certificates anew, which takes longer than many a test.
+httpx._transports.default.create_ssl_context = lru_cache(httpx.create_ssl_context)  # type: ignore[attr-defined]
 
 
 LONGEST_SECONDS = int(os.environ.get("LONGEST_TEST_SECONDS", "420"))
