@@ -13,13 +13,11 @@ from tests.support.scripted_model import (
     Asked,
     Model,
     Reply,
+    answer_messages,
+    answer_responses,
     call,
     chat,
     chat_events,
-    response,
-    response_events,
-    said,
-    said_events,
     stream,
     whole,
 )
@@ -132,7 +130,7 @@ def _responses(step: Step, name: str, streams: bool, _: int) -> Reply:
         kind = {"type": "function_call", "call_id": name, "name": step.name}
         kind["arguments"] = json.dumps(step.arguments)
     items = [{"id": f"item_{name}", "status": "completed", **kind}]
-    return stream(response_events(items), named=True) if streams else whole(response(items))
+    return answer_responses(streams, items)
 
 
 def _messages(step: Step, name: str, streams: bool, _: int) -> Reply:
@@ -142,9 +140,7 @@ def _messages(step: Step, name: str, streams: bool, _: int) -> Reply:
     else:
         block = {"type": "tool_use", "id": name, "name": step.name, "input": step.arguments}
         reason = "tool_use"
-    if streams:
-        return stream(said_events([block], reason, f"msg_{name}"), named=True)
-    return whole(said([block], reason, f"msg_{name}"))
+    return answer_messages(streams, [block], reason, f"msg_{name}")
 
 
 _SPEAKERS = {"/chat/completions": _chat, "/responses": _responses, "/messages": _messages}

@@ -1,23 +1,19 @@
 """Labelled doubles: agents that keep their whole history and send it with every model call."""
 
 import json
-from typing import Any
+from typing import Any, Self
 
+import httpx
 from contextrender_bridge.base.wire import Json
 
 from tests.proxy.conftest import Setup
 from tests.support.scripted_model import (
     Asked,
     Reply,
+    answer_chat,
+    answer_messages,
+    answer_responses,
     call,
-    chat,
-    chat_events,
-    response,
-    response_events,
-    said,
-    said_events,
-    stream,
-    whole,
 )
 
 FILLER = "All is well here and nothing else is to be told. " * 12
@@ -47,10 +43,7 @@ class Agent:
     def begin(self) -> None:
         raise NotImplementedError
 
-    def reply(self, number: int, quoted: int) -> Json:
-        raise NotImplementedError
-
-    def events(self, number: int, quoted: int) -> Reply:
+    def reply(self, number: int, quoted: int) -> Reply:
         raise NotImplementedError
 
     def take(self, number: int, quoted: int) -> None:
@@ -66,15 +59,29 @@ class Agent:
         return sent
 
     def step(self, number: int, host: int) -> Json:
-        reply = self.events(number, host) if self.streams else whole(self.reply(number, host))
+        reply = self.reply(number, host)
         self.setup.model.script = [reply]
-        body = {"model": "m", **self.extra, self.key: self.items, "stream": self.streams}
-        self.got = self.setup.post(self.prefix + self.path, body, **self.headers)
+        self.got = self.post()
         assert self.got.content == reply.body
         self.take(number, host)
         asked: Asked = self.setup.model.asked[-1]
         result: Json = asked.json
         return result
+
+    def grown(self, turns: int) -> Self:
+        """With so many turns more, of which nobody has heard."""
+        done = sum(1 for _ in self.results(self.items))
+        for number in range(done, done + turns):
+            self.take(number, number)
+        return self
+
+    @property
+    def body(self) -> Json:
+        """A request for the next call."""
+        return {"model": "m", **self.extra, self.key: self.items, "stream": self.streams}
+
+    def post(self, **headers: str) -> httpx.Response:
+        return self.setup.post(self.prefix + self.path, self.body, **self.headers, **headers)
 
     def results(self, items: list[Any]) -> list[str]:
         """The texts of the results among items."""
@@ -93,11 +100,8 @@ class ChatAgent(Agent):
     def _call(self, number: int, host: int) -> Json:
         return call(f"c{number}", "look", at=f"host_{host}_X")
 
-    def reply(self, number: int, quoted: int) -> Json:
-        return chat(None, [self._call(number, quoted)])
-
-    def events(self, number: int, quoted: int) -> Reply:
-        return stream(chat_events("", [self._call(number, quoted)]))
+    def reply(self, number: int, quoted: int) -> Reply:
+        return answer_chat(self.streams, None, [self._call(number, quoted)])
 
     def take(self, number: int, quoted: int) -> None:
         asked = [self._call(number, quoted)]
@@ -124,11 +128,8 @@ class MessagesAgent(Agent):
             {"type": "tool_use", "id": f"t{number}", "name": "look", "input": given},
         ]
 
-    def reply(self, number: int, quoted: int) -> Json:
-        return said(self._blocks(number, quoted), "tool_use")
-
-    def events(self, number: int, quoted: int) -> Reply:
-        return stream(said_events(self._blocks(number, quoted), "tool_use"), named=True)
+    def reply(self, number: int, quoted: int) -> Reply:
+        return answer_messages(self.streams, self._blocks(number, quoted), "tool_use")
 
     def take(self, number: int, quoted: int) -> None:
         for item in self.items:
@@ -171,11 +172,8 @@ class ResponsesAgent(Agent):
             },
         ]
 
-    def reply(self, number: int, quoted: int) -> Json:
-        return response(self._items(number, quoted))
-
-    def events(self, number: int, quoted: int) -> Reply:
-        return stream(response_events(self._items(number, quoted)), named=True)
+    def reply(self, number: int, quoted: int) -> Reply:
+        return answer_responses(self.streams, self._items(number, quoted))
 
     def take(self, number: int, quoted: int) -> None:
         output = {"type": "function_call_output", "call_id": f"k{number}"}
@@ -191,17 +189,16 @@ class TextAgent(Agent):
     def begin(self) -> None:
         self.items = [{"role": "user", "content": TASK}]
 
-    def reply(self, number: int, quoted: int) -> Json:
-        return chat(f"Thought: on.\nAction: look at host_{quoted}_X")
+    def _said(self, host: int) -> str:
+        return f"Thought: on.\nAction: look at host_{host}_X"
 
-    def events(self, number: int, quoted: int) -> Reply:
-        return stream(chat_events(f"Thought: on.\nAction: look at host_{quoted}_X"))
+    def reply(self, number: int, quoted: int) -> Reply:
+        return answer_chat(self.streams, self._said(quoted))
 
     def take(self, number: int, quoted: int) -> None:
-        text = f"Thought: on.\nAction: look at host_{quoted}_X"
         output = f"[OUTPUT OF STEP {number}] Observation:\n***\n{finding(number)}\n***"
         self.items += [
-            {"role": "assistant", "content": text},
+            {"role": "assistant", "content": self._said(quoted)},
             {"role": "user", "content": output},
         ]
 

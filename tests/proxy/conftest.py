@@ -1,7 +1,5 @@
 """A real service, a scripted model, and the proxy between them, all on loopback."""
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.guarding import OwnHosts
 from contextrender_bridge.proxy.app import Proxy, Standalone
 
+from tests.support.command import contextrender
 from tests.support.scripted_model import Model, serving
 
 
@@ -104,7 +103,6 @@ def data_of(credentials: Credentials) -> Path:
 
 
 def add_user(data: Path, user: str) -> str:
-    code = "import sys; from contextrender_bridge.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", code, "user", "add", user, "--data", str(data)]
-    made = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    made = contextrender("user", "add", user, "--data", data)
+    assert made.returncode == 0, made.stderr
     return made.stdout.strip()

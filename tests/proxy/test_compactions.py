@@ -1,6 +1,5 @@
 """An agent's own compaction sees all of its history, and recall finds what it left behind."""
 
-import json
 import uuid
 
 import pytest
@@ -40,25 +39,24 @@ ASKS: list[tuple[type[Agent], Json, Reply]] = [
 def test_it_is_sent_whole_as_it_came(
     setup: Setup, kind: type[Agent], item: Json, reply: Reply, recall: str
 ) -> None:
-    agent = kind(setup, uuid.uuid4().hex)
-    agent.run(8)
+    agent = kind(setup, uuid.uuid4().hex).grown(7)
+    agent.run(1)
     assert finding(0) not in agent.results(setup.model.asked[-1].json[agent.key])
     setup.model.script = [reply]
-    body = {"model": "m", **agent.extra, agent.key: [*agent.items, item]}
-    got = setup.post(agent.prefix + agent.path, body, x_contextrender_recall=recall)
+    agent.items.append(item)
+    got = agent.post(x_contextrender_recall=recall)
     assert got.content == reply.body
     assert got.headers["x-contextrender-whole"] == "compaction"
-    assert json.loads(setup.model.asked[-1].body) == body
+    assert setup.model.asked[-1].json == agent.body
     assert setup.service.inspect_session(agent.prefix[3:])["session"]["results"] == 8
 
 
 def test_others_say_so_by_header(setup: Setup) -> None:
-    agent = ChatAgent(setup, uuid.uuid4().hex)
-    agent.run(8)
+    agent = ChatAgent(setup, uuid.uuid4().hex).grown(8)
     setup.model.script = [whole(chat("Summary."))]
-    body = {"model": "m", "messages": [*agent.items, user("Summarise all of it.")]}
-    setup.post(agent.prefix + agent.path, body, x_contextrender_compaction="on")
-    assert setup.model.asked[-1].json == body
+    agent.items.append(user("Summarise all of it."))
+    agent.post(x_contextrender_compaction="on")
+    assert setup.model.asked[-1].json == agent.body
 
 
 def test_what_is_no_compaction() -> None:
@@ -75,8 +73,8 @@ def test_what_is_no_compaction() -> None:
 
 @pytest.mark.parametrize("kind", [ChatAgent, MessagesAgent, ResponsesAgent])
 def test_recall_finds_what_came_before(setup: Setup, kind: type[Agent]) -> None:
-    agent = kind(setup, uuid.uuid4().hex)
-    agent.run(8)
+    agent = kind(setup, uuid.uuid4().hex).grown(7)
+    agent.run(1)
     agent.items = [user("The session goes on. Summary: hosts were looked at.")]
     agent.run(9)
     assert setup.service.inspect_session(agent.prefix[3:])["session"]["branches"] == 2

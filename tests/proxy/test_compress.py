@@ -9,15 +9,11 @@ from contextrender_bridge.base.wire import Json
 
 from tests.proxy.agents import ChatAgent, MessagesAgent, finding
 from tests.proxy.conftest import Setup, Start
-from tests.support.scripted_model import Model
 from tests.support.waiting import until
 
 
 def history(setup: Setup, kind: Any = ChatAgent, turns: int = 9) -> list[Json]:
-    agent = kind(setup)
-    for number in range(turns):
-        agent.take(number, number)
-    items: list[Json] = agent.items
+    items: list[Json] = kind(setup).grown(turns).items
     return items
 
 
@@ -93,7 +89,6 @@ def test_refusals(setup: Setup, method: str, path: str, body: bytes, status: int
     got = setup.http.request(method, path, content=body)
     assert got.status_code == status
     assert got.json()["error"]["message"]
-    assert isinstance(setup.model, Model)
 
 
 @pytest.mark.parametrize(
@@ -116,14 +111,12 @@ def test_what_is_malformed_comes_back_as_it_came(setup: Setup, message: Any, bud
 
 
 def test_a_gateway_is_told_up_to_where_the_cache_has_the_prompt(setup: Setup) -> None:
-    agent = ChatAgent(setup)
-    for number in range(9):
-        agent.take(number, number)
+    agent = ChatAgent(setup).grown(9)
     fields = {"model": "gpt-4o", "budget": 6000}
     name = {"x_contextrender_session": uuid.uuid4().hex}
     first = setup.post("/v1/compress", {"messages": agent.items, **fields}, **name).json()
     assert first["unchanged"] == 0
-    agent.take(9, 9)
+    agent.grown(1)
     second = setup.post("/v1/compress", {"messages": agent.items, **fields}, **name).json()
     same = second["unchanged"]
     assert same == len(first["messages"])

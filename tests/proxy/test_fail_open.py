@@ -9,7 +9,15 @@ import pytest
 
 from tests.proxy.agents import ChatAgent
 from tests.proxy.conftest import Setup, Start
-from tests.support.scripted_model import Reply, chat, chat_events, serving, stream, whole
+from tests.support.scripted_model import (
+    Reply,
+    answer_chat,
+    chat,
+    chat_events,
+    serving,
+    stream,
+    whole,
+)
 
 SECRET = "hunter2-in-the-history"
 BODY = {
@@ -135,16 +143,15 @@ def test_callers_without_a_token_where_they_need_one(start: Start) -> None:
 def test_a_shortened_history_that_the_provider_refuses(start: Start, streams: bool) -> None:
     setup = start()
     agent = ChatAgent(setup, f"refused-{streams}", streams=streams)
-    agent.run(6)
+    agent.grown(6)
     refused = whole({"error": {"message": "not in that place"}}, 400)
-    answered = stream(chat_events("hello")) if streams else whole(chat("hello"))
+    answered = answer_chat(streams, "hello")
     setup.model.script = [refused, answered]
-    body = {"model": "m", **agent.extra, "messages": agent.items, "stream": streams}
-    got = setup.post(agent.prefix + agent.path, body)
+    got = agent.post()
     assert (got.status_code, got.content) == (200, answered.body)
     shortened, original = (asked.json for asked in setup.model.asked[-2:])
     assert len(shortened["messages"]) < len(original["messages"])
-    assert original == body
+    assert original == agent.body
     assert got.headers["x-contextrender-fail-open"] == "refused"
     assert got.headers["x-contextrender-session"] == f"refused-{streams}"
     assert setup.proxy.histories.failures.counts() == {"refused": 1}
@@ -152,16 +159,14 @@ def test_a_shortened_history_that_the_provider_refuses(start: Start, streams: bo
 
 def test_a_refusal_costs_one_extra_call_not_one_each_time(start: Start) -> None:
     setup = start()
-    agent = ChatAgent(setup, "refused-once")
-    agent.run(6)
+    agent = ChatAgent(setup, "refused-once").grown(6)
     refusal = whole({"error": {"message": "not in that place"}}, 400)
-    body = {"model": "m", "messages": agent.items}
 
     def ask(*replies: Reply) -> list[bool]:
         """Which of the requests held the whole history."""
         setup.model.asked.clear()
         setup.model.script = list(replies)
-        setup.post(agent.prefix + agent.path, body)
+        agent.post()
         return [asked.json["messages"] == agent.items for asked in setup.model.asked]
 
     assert ask(refusal, whole(chat("hello"))) == [False, True]

@@ -165,8 +165,7 @@ def test_the_model_recalls_results_that_are_text(setup: Setup, session: str) -> 
     agent.run(10)
     asked = call("r1", "contextrender_recall", query="host_1_X")
     setup.model.script = [whole(chat(None, [asked])), whole(chat("It was 0ms."))]
-    body = {"model": "m", "messages": agent.items}
-    got = setup.post(agent.prefix + agent.path, body, x_contextrender_recall="on")
+    got = agent.post(x_contextrender_recall="on")
     assert got.json()["choices"] == chat("It was 0ms.")["choices"]
     assert finding(0) in setup.model.asked[-1].json["messages"][-1]["content"]
 

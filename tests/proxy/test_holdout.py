@@ -1,6 +1,5 @@
 """A share of sessions goes through whole, to compare the others with."""
 
-import time
 import uuid
 from typing import Any
 
@@ -13,6 +12,7 @@ from rich.console import Console
 from tests.proxy.agents import AGENTS, ChatAgent
 from tests.proxy.conftest import Setup, Start, add_user, data_of
 from tests.support.scripted_model import Asked, Reply, call, chat, whole
+from tests.support.waiting import until
 
 
 def named(*, held: bool) -> str:
@@ -43,9 +43,7 @@ def test_about_the_share_is_held_out() -> None:
 
 def test_gateways_get_it_whole(start: Start) -> None:
     setup = start(holdout=0.1)
-    agent = ChatAgent(setup)
-    for number in range(10):
-        agent.take(number, number)
+    agent = ChatAgent(setup).grown(10)
     body = {"messages": agent.items, "model": "gpt-4o"}
     made = setup.post("/v1/compress", body, x_contextrender_session=named(held=True)).json()
     assert (made["messages"], made["tokens_saved"]) == (agent.items, 0)
@@ -64,13 +62,10 @@ def billing(asked: Asked) -> Reply:
 
 
 def run(setup: Setup, token: str, session: str, turns: int) -> None:
-    agent = ChatAgent(setup)
-    for number in range(8, 8 + turns):
-        while len(agent.items) < 2 * number + 2:
-            agent.take(len(agent.items) // 2 - 1, len(agent.items) // 2 - 1)
-        named = {"x-contextrender-token": token, "x-contextrender-session": session}
-        body = {"model": "m", "messages": agent.items}
-        assert setup.post("/v1/chat/completions", body, **named).status_code == 200
+    agent = ChatAgent(setup).grown(7)
+    agent.headers = {"x-contextrender-token": token, "x-contextrender-session": session}
+    for _ in range(turns):
+        assert agent.grown(1).post().status_code == 200
 
 
 def comparison(user: ContextRender, groups: tuple[int, int]) -> Any:
@@ -78,14 +73,14 @@ def comparison(user: ContextRender, groups: tuple[int, int]) -> Any:
 
     A session's last call is noted when no other comes for a while.
     """
-    until = time.monotonic() + 120
-    while True:
+
+    def noted() -> Any:
         found = user.call("holdout", {})
         calls = next(row for row in found["measures"] if row["measure"] == "calls")
-        whole = (found["rendered"], found["held_out"]) == groups
-        if (whole and calls["rendered"] == calls["held_out"]) or time.monotonic() > until:
-            return found
-        time.sleep(0.1)
+        all_of_them = (found["rendered"], found["held_out"]) == groups
+        return found if all_of_them and calls["rendered"] == calls["held_out"] else None
+
+    return until(noted)
 
 
 @pytest.mark.slow

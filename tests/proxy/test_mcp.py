@@ -1,14 +1,10 @@
 """The MCP server, spoken to by the official client over stdio and HTTP."""
 
 import asyncio
-import contextlib
 import os
-import socket
-import subprocess
-import sys
-import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,19 +12,19 @@ import pytest
 from contextrender_bridge import ContextRender, Credentials
 
 from tests.proxy.agents import TASK, finding
-
-RUN = "import sys; from contextrender_bridge.cli import main; sys.exit(main())"
+from tests.support.command import PROCESS
+from tests.support.programs import free_port, serving_program
+from tests.support.scripted_model import call
 
 
 @pytest.fixture(scope="module")
 def session(credentials: Credentials) -> str:
     name = uuid.uuid4().hex
-    messages: list[dict[str, Any]] = [{"role": "user", "content": TASK}]
+    messages: list[Any] = [{"role": "user", "content": TASK}]
     for number in range(5):
-        function = {"name": "look", "arguments": "{}"}
-        call = {"id": f"c{number}", "type": "function", "function": function}
+        asked = call(f"c{number}", "look")
         messages += [
-            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "assistant", "content": None, "tool_calls": [asked]},
             {"role": "tool", "tool_call_id": f"c{number}", "content": finding(number)},
         ]
     with ContextRender(credentials.url, credentials.token) as client:
@@ -61,7 +57,7 @@ async def talk(client: Any, session: str) -> None:
 def test_over_stdio(credentials: Credentials, session: str) -> None:
     mcp = pytest.importorskip("mcp")
     server = mcp.StdioServerParameters(
-        command=sys.executable, args=["-c", RUN, "mcp"], env=environment(credentials)
+        command=PROCESS[0], args=[*PROCESS[1:], "mcp"], env=environment(credentials)
     )
 
     async def main() -> None:
@@ -72,23 +68,12 @@ def test_over_stdio(credentials: Credentials, session: str) -> None:
 
 
 @pytest.fixture
-def address(credentials: Credentials) -> Iterator[str]:
-    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        port = str(listener.getsockname()[1])
-    command = [sys.executable, "-c", RUN, "mcp", "--http", "--port", port]
-    process = subprocess.Popen(command, env=environment(credentials), stdout=subprocess.DEVNULL)
+def address(credentials: Credentials, tmp_path: Path) -> Iterator[str]:
+    port = free_port()
     url = f"http://127.0.0.1:{port}/mcp"
-    until = time.monotonic() + 120
-    while True:
-        try:
-            httpx.get(url)
-            break
-        except httpx.TransportError:
-            assert process.poll() is None and time.monotonic() < until
-            time.sleep(0.1)
-    yield url
-    process.terminate()
-    process.wait()
+    command = [*PROCESS, "mcp", "--http", "--port", port]
+    with serving_program(command, environment(credentials), url, tmp_path):
+        yield url
 
 
 @pytest.mark.slow

@@ -8,15 +8,17 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from contextrender_bridge.base.wire import Json
 
 from tests.proxy.conftest import Setup, Start
 from tests.support.scripted_model import (
     Reply,
+    answer_chat,
+    answer_messages,
+    answer_responses,
     call,
     chat,
     chat_events,
-    response_events,
-    said_events,
     slowly,
     stream,
     whole,
@@ -24,45 +26,23 @@ from tests.support.scripted_model import (
 from tests.support.waiting import until
 
 HELLO = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
-SAID = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hello"}]}
+SAID = {**HELLO, "max_tokens": 9}
 ASKED = {"model": "m", "input": "hello"}
+BLOCKS: list[Json] = [
+    {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
+    {"type": "text", "text": "Hello there."},
+    {"type": "tool_use", "id": "t1", "name": "look", "input": {"at": "host_A1"}},
+]
+CALL = {"id": "fc_1", "call_id": "c1", "name": "look", "arguments": '{"at": "host_A1"}'}
+ITEMS: list[Json] = [
+    {"type": "reasoning", "id": "rs_1", "summary": []},
+    {"type": "function_call", **CALL},
+]
 STREAMS = [
-    ("/v1/chat/completions", HELLO, stream(chat_events("", [call("c1", "look", at="host_A1")]))),
-    ("/v1/chat/completions", HELLO, stream(chat_events("Hello, there you are."))),
-    (
-        "/v1/messages?beta=true",
-        SAID,
-        stream(
-            said_events(
-                [
-                    {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
-                    {"type": "text", "text": "Hello there."},
-                    {"type": "tool_use", "id": "t1", "name": "look", "input": {"at": "host_A1"}},
-                ],
-                "tool_use",
-            ),
-            named=True,
-        ),
-    ),
-    (
-        "/v1/responses",
-        ASKED,
-        stream(
-            response_events(
-                [
-                    {"type": "reasoning", "id": "rs_1", "summary": []},
-                    {
-                        "type": "function_call",
-                        "id": "fc_1",
-                        "call_id": "c1",
-                        "name": "look",
-                        "arguments": '{"at": "host_A1"}',
-                    },
-                ]
-            ),
-            named=True,
-        ),
-    ),
+    ("/v1/chat/completions", HELLO, answer_chat(True, "", [call("c1", "look", at="host_A1")])),
+    ("/v1/chat/completions", HELLO, answer_chat(True, "Hello, there you are.")),
+    ("/v1/messages?beta=true", SAID, answer_messages(True, BLOCKS, "tool_use")),
+    ("/v1/responses", ASKED, answer_responses(True, ITEMS)),
 ]
 
 
@@ -132,10 +112,8 @@ def test_headers_of_a_connection_and_of_ours_stay_here(setup: Setup) -> None:
 
 def test_other_paths_are_forwarded(setup: Setup) -> None:
     setup.model.answer = lambda asked: whole({"path": asked.path, "method": asked.method})
-    assert setup.http.get("/v1/models?limit=2").json() == {
-        "path": "/v1/models?limit=2",
-        "method": "GET",
-    }
+    models = "/v1/models?limit=2"
+    assert setup.http.get(models).json() == {"path": models, "method": "GET"}
     assert setup.http.delete("/s/a/v1/files/f%2F1").json()["path"] == "/v1/files/f%2F1"
     assert setup.post("/v1/embeddings", {"input": "x"}).json()["path"] == "/v1/embeddings"
     assert setup.http.get("/api/hello?x=1").json()["path"] == "/api/hello?x=1"

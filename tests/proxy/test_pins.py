@@ -26,16 +26,13 @@ def test_results_of_the_calls_named_stay(setup: Setup, kind: Any, id: str) -> No
 
 def test_by_setting_and_by_session(start: Start) -> None:
     setup = start(keep_tools=frozenset({"Skill"}), budget=1200)
-    agent = ChatAgent(setup, session := uuid.uuid4().hex)
-    for number in range(10):
-        agent.take(number, number)
+    agent = ChatAgent(setup, session := uuid.uuid4().hex).grown(10)
     first = next(item for item in agent.items if item.get("tool_calls"))
     first["tool_calls"][0]["function"]["name"] = "Skill"
-    body = {"model": "m", "messages": agent.items}
 
     def shown() -> list[str]:
         setup.model.script = [whole(chat("done"))]
-        setup.post(f"/s/{session}/v1/chat/completions", body)
+        agent.post()
         return agent.results(setup.model.asked[-1].json["messages"])
 
     assert finding(0) in shown()
@@ -71,23 +68,19 @@ def test_all_results_of_bypassed_tools_stay(setup: Setup, kind: Any) -> None:
 
 def test_results_of_tools_that_are_not_bypassed_leave(start: Start) -> None:
     setup = start(bypass_tools=frozenset({"Skill"}))
-    agent = ChatAgent(setup)
-    for number in range(10):
-        agent.take(number, number)
+    agent = ChatAgent(setup).grown(10)
     skills = [item for item in agent.items if item.get("tool_calls")][:3]
     for item in skills:
         item["tool_calls"][0]["function"]["name"] = "Skill"
     setup.model.script = [whole(chat("done"))]
-    setup.post("/v1/chat/completions", {"model": "m", "messages": agent.items})
+    agent.post()
     shown = agent.results(setup.model.asked[-1].json["messages"])
     assert shown[:3] == [finding(number) for number in range(3)]
     assert len(shown) < 8
 
 
 def test_gateways_get_bypassed_results_whole(setup: Setup) -> None:
-    agent = ChatAgent(setup)
-    for number in range(10):
-        agent.take(number, number)
+    agent = ChatAgent(setup).grown(10)
     body = {"messages": agent.items, "model": "gpt-4o"}
     made = setup.post("/v1/compress", body, x_contextrender_bypass_tools="look").json()
     assert made["messages"] == agent.items

@@ -14,14 +14,10 @@ from tests.proxy.agents import Agent, ChatAgent, MessagesAgent, ResponsesAgent, 
 from tests.proxy.conftest import Setup
 from tests.support.scripted_model import (
     Reply,
+    answer_chat,
+    answer_messages,
+    answer_responses,
     call,
-    chat,
-    chat_events,
-    response,
-    response_events,
-    said,
-    said_events,
-    stream,
     whole,
 )
 
@@ -36,9 +32,7 @@ class Chat:
     def reply(self, parts: list[Part], streams: bool) -> Reply:
         text = "".join(value for kind, value in parts if kind == "text")
         calls = [call(*value[:2], **value[2]) for kind, value in parts if kind == "call"]
-        if streams:
-            return stream(chat_events(text, calls))
-        return whole(chat(text or None, calls))
+        return answer_chat(streams, text or None, calls)
 
     def read(self, got: bytes, streams: bool) -> list[Part]:
         if not streams:
@@ -83,9 +77,7 @@ class Messages:
                 name = {"id": value[0], "name": value[1], "input": value[2]}
                 blocks.append({"type": "tool_use", **name})
         reason = "tool_use" if any(kind == "call" for kind, _ in parts) else "end_turn"
-        if streams:
-            return stream(said_events(blocks, reason), named=True)
-        return whole(said(blocks, reason))
+        return answer_messages(streams, blocks, reason)
 
     def read(self, got: bytes, streams: bool) -> list[Part]:
         blocks = [] if streams else json.loads(got)["content"]
@@ -137,7 +129,7 @@ class Responses:
             else:
                 head = {"type": "function_call", "call_id": value[0], "name": value[1]}
                 items.append({**head, "id": f"fc_{value[0]}", "arguments": json.dumps(value[2])})
-        return stream(response_events(items), named=True) if streams else whole(response(items))
+        return answer_responses(streams, items)
 
     def read(self, got: bytes, streams: bool) -> list[Part]:
         if streams:
@@ -202,9 +194,7 @@ pytestmark = [
 
 @pytest.fixture
 def agent(setup: Setup, kind: Any, streams: bool) -> Agent:
-    made: Agent = kind.agent(setup, uuid.uuid4().hex, streams=streams)
-    made.run(7)
-    assert finding(0) not in made.results(setup.model.asked[-1].json[made.key])
+    made: Agent = kind.agent(setup, uuid.uuid4().hex, streams=streams).grown(7)
     made.headers = {"x-contextrender-recall": "on"}
     return made
 
@@ -213,12 +203,10 @@ def ask(agent: Agent, replies: list[Reply]) -> bytes:
     """One model call, answered by these replies."""
     agent.setup.model.asked.clear()
     agent.setup.model.script = list(replies)
-    body = {"model": "m", **agent.extra, agent.key: agent.items, "stream": agent.streams}
-    got = agent.setup.post(agent.prefix + agent.path, body, **agent.headers)
-    assert got.status_code == 200
+    agent.got = agent.post()
+    assert agent.got.status_code == 200
     assert not agent.setup.model.script
-    agent.got = got
-    return got.content
+    return agent.got.content
 
 
 def test_only_recalling_is_not_seen(agent: Agent, kind: Any, streams: bool) -> None:
@@ -229,6 +217,7 @@ def test_only_recalling_is_not_seen(agent: Agent, kind: Any, streams: bool) -> N
     first, second = [asked.json for asked in agent.setup.model.asked]
     assert NAME in str(first["tools"][-1])
     assert kind.recalled(first) == []
+    assert finding(0) not in agent.results(first[agent.key])
     (told,) = kind.recalled(second)
     assert finding(0) in told
     assert second[agent.key][: len(first[agent.key])] == first[agent.key]
@@ -241,20 +230,6 @@ def test_what_hidden_calls_used_is_added_up(agent: Agent, kind: Any, streams: bo
     for hidden in (1, 2):
         got = ask(agent, [*[kind.reply([RECALL], streams)] * hidden, final])
         assert used(got) == {name: (hidden + 1) * count for name, count in once.items()}
-
-
-def test_a_stream_with_a_length_comes_whole(agent: Agent, kind: Any, streams: bool) -> None:
-    """Some providers and caches announce a stream's length; with recall it is another one."""
-    replies = [
-        kind.reply([("text", "Let me see. "), RECALL], streams),
-        kind.reply([("text", "It was 0ms."), OTHER], streams),
-    ]
-    for reply in replies:
-        length = (b"content-length", str(len(reply.body)).encode())
-        reply.headers = [reply.headers[0], length]
-    got = kind.read(ask(agent, replies), streams)
-    assert ("call", OTHER[1]) in got
-    assert "It was 0ms." in "".join(value for what, value in got if what == "text")
 
 
 @pytest.mark.parametrize("rounds", [0, 1])
@@ -278,12 +253,11 @@ def test_a_reply_that_breaks_off_with_recall_breaks_off(
     broken.chunks = broken.chunks[:4] if streams else [broken.body[:40]]
     broken.breaks = True
     agent.setup.model.script = [broken]
-    body = {"model": "m", **agent.extra, agent.key: agent.items, "stream": streams}
     if streams:
         with pytest.raises(httpx.RemoteProtocolError):
-            agent.setup.post(agent.prefix + agent.path, body, **agent.headers)
+            agent.post()
     else:
-        got = agent.setup.post(agent.prefix + agent.path, body, **agent.headers)
+        got = agent.post()
         assert (got.status_code, got.json()["error"]["code"]) == (502, "upstream_unavailable")
 
 
@@ -296,9 +270,18 @@ def test_what_was_recalled_stays_for_a_while(agent: Agent, kind: Any, streams: b
     assert int(agent.got.headers["x-contextrender-tokens-after"]) <= 600
 
 
-def test_text_before_recalling_is_seen_once(agent: Agent, kind: Any, streams: bool) -> None:
-    replies = [kind.reply([("text", "Let me see. "), RECALL], streams)]
-    replies.append(kind.reply([("text", "It was 0ms."), OTHER], streams))
+@pytest.mark.parametrize("told", [False, True])
+def test_text_before_recalling_is_seen_once(
+    agent: Agent, kind: Any, streams: bool, told: bool
+) -> None:
+    """Where a stream's length is `told`, as some providers and caches do, it is another one."""
+    replies = [
+        kind.reply([("text", "Let me see. "), RECALL], streams),
+        kind.reply([("text", "It was 0ms."), OTHER], streams),
+    ]
+    for reply in replies if told else []:
+        length = (b"content-length", str(len(reply.body)).encode())
+        reply.headers = [reply.headers[0], length]
     got = kind.read(ask(agent, replies), streams)
     texts = "".join(value for what, value in got if what == "text")
     assert texts == ("Let me see. " if streams else "") + "It was 0ms."

@@ -6,14 +6,10 @@ import pytest
 
 from tests.proxy.conftest import Setup
 from tests.support.scripted_model import (
+    answer_chat,
+    answer_messages,
+    answer_responses,
     call,
-    chat,
-    chat_events,
-    response,
-    response_events,
-    said,
-    said_events,
-    stream,
     whole,
 )
 
@@ -31,10 +27,10 @@ def test_openai_chat(setup: Setup) -> None:
     openai = pytest.importorskip("openai")
     with openai.OpenAI(base_url=f"{setup.url}/s/{uuid.uuid4().hex}/v1", api_key="sk-x") as client:
         messages = [{"role": "user", "content": "hello"}]
-        setup.model.script = [whole(chat("It is fine."))]
+        setup.model.script = [answer_chat(False, "It is fine.")]
         made = client.chat.completions.create(model="m", messages=messages)
         assert made.choices[0].message.content == "It is fine."
-        setup.model.script = [stream(chat_events("", [call("c1", "look", at="host_A1")]))]
+        setup.model.script = [answer_chat(True, "", [call("c1", "look", at="host_A1")])]
         text = ""
         for event in client.chat.completions.create(model="m", messages=messages, stream=True):
             for choice in event.choices:
@@ -49,9 +45,9 @@ def test_openai_chat(setup: Setup) -> None:
 def test_openai_responses(setup: Setup) -> None:
     openai = pytest.importorskip("openai")
     with openai.OpenAI(base_url=f"{setup.url}/v1", api_key="sk-x") as client:
-        setup.model.script = [whole(response([MESSAGE]))]
+        setup.model.script = [answer_responses(False, [MESSAGE])]
         assert client.responses.create(model="m", input="hello").output_text == "It is fine."
-        setup.model.script = [stream(response_events([MESSAGE]), named=True)]
+        setup.model.script = [answer_responses(True, [MESSAGE])]
         events = list(client.responses.create(model="m", input="hello", stream=True))
         assert events[-1].type == "response.completed"
         assert events[-1].response.output_text == "It is fine."
@@ -65,9 +61,9 @@ def test_anthropic(setup: Setup) -> None:
             "max_tokens": 9,
             "messages": [{"role": "user", "content": "hello"}],
         }
-        setup.model.script = [whole(said([{"type": "text", "text": "It is fine."}]))]
+        setup.model.script = [answer_messages(False, [{"type": "text", "text": "It is fine."}])]
         assert client.messages.create(**asked).content[0].text == "It is fine."
-        setup.model.script = [stream(said_events([TOOL], "tool_use"), named=True)]
+        setup.model.script = [answer_messages(True, [TOOL], "tool_use")]
         with client.messages.stream(**asked) as got:
             made = got.get_final_message()
         assert made.content[0].input == {"at": "host_A1"}

@@ -3,7 +3,6 @@
 import json
 import re
 import uuid
-from typing import Any
 
 import pytest
 from contextrender_bridge.base.wire import Json
@@ -46,15 +45,9 @@ class Refusing:
 
 def grown(kind: type[Agent], setup: Setup, turns: int) -> Agent:
     """An agent whose history has some turns, of which the service has not heard."""
-    agent = kind(setup, uuid.uuid4().hex)
-    for number in range(turns):
-        agent.take(number, number)
+    agent = kind(setup, uuid.uuid4().hex).grown(turns)
+    agent.extra["model"] = "own-model"
     return agent
-
-
-def ask(agent: Agent, setup: Setup, **headers: str) -> Any:
-    body = {"model": "own-model", **agent.extra, agent.key: agent.items}
-    return setup.post(agent.prefix + agent.path, body, **headers)
 
 
 @pytest.fixture
@@ -74,7 +67,7 @@ def test_without_the_service_what_is_too_long_is_shortened(
     all_of_it = agent.results(agent.items)
     model = Refusing(away, says)
     assert len(json.dumps(agent.items)) // BYTES > 1.5 * WINDOW
-    got = ask(agent, away)
+    got = agent.post()
     assert got.status_code == 200, got.text
     assert "x-contextrender-window" in got.headers
     shown = agent.results(model.taken[-1][agent.key])
@@ -84,7 +77,7 @@ def test_without_the_service_what_is_too_long_is_shortened(
     check_pairs(model.taken[-1])
     # The refusal is remembered.
     refused = model.refused
-    assert ask(agent, away).status_code == 200
+    assert agent.post().status_code == 200
     assert model.refused == refused
     sizes = [len(json.dumps(body)) for body in model.taken]
     assert "{count}" not in says or sizes[-1] >= 0.95 * sizes[0]
@@ -105,7 +98,7 @@ def test_a_compaction_gets_the_largest_history_that_fits(
     setup = start()
     agent = grown(kind, setup, 60)
     model = Refusing(setup, SAYS[0])
-    got = ask(agent, setup, x_contextrender_compaction="on")
+    got = agent.post(x_contextrender_compaction="on")
     assert got.status_code == 200, got.text
     assert got.headers["x-contextrender-whole"] == "compaction"
     assert len(json.dumps(model.taken[-1])) // BYTES > 0.75 * WINDOW
@@ -114,7 +107,7 @@ def test_a_compaction_gets_the_largest_history_that_fits(
 def test_what_is_refused_for_another_reason_is_told(away: Setup) -> None:
     agent = grown(AGENTS[0], away, 3)
     away.model.script = [whole({"error": {"message": "no such model"}}, 400)]
-    got = ask(agent, away)
+    got = agent.post()
     assert (got.status_code, got.json()["error"]["message"]) == (400, "no such model")
     assert len(away.model.asked) == 1
     assert away.model.asked[0].json[agent.key] == agent.items
@@ -123,7 +116,7 @@ def test_what_is_refused_for_another_reason_is_told(away: Setup) -> None:
 def test_an_observed_history_is_never_shortened(away: Setup) -> None:
     agent = grown(AGENTS[0], away, 60)
     Refusing(away, SAYS[0])
-    assert ask(agent, away, x_contextrender_mode="observe").status_code == 400
+    assert agent.post(x_contextrender_mode="observe").status_code == 400
 
 
 def test_a_result_that_does_not_fit_alone_is_cut(
@@ -132,7 +125,7 @@ def test_a_result_that_does_not_fit_alone_is_cut(
     monkeypatch.setattr(agents, "FILLER", FILLER * 200)
     agent = grown(AGENTS[0], away, 2)
     model = Refusing(away, SAYS[0])
-    assert ask(agent, away).status_code == 200
+    assert agent.post().status_code == 200
     (shown,) = agent.results(model.taken[-1][agent.key])
     assert "cut to fit" in shown
 
@@ -144,7 +137,7 @@ def test_what_the_user_says_is_cut_where_it_alone_does_not_fit(
     monkeypatch.setattr(agents, "TASK", f"{agents.TASK} {'A long log. ' * 5_000}So much for that.")
     agent = grown(kind, away, 3)
     model = Refusing(away, SAYS[0])
-    assert ask(agent, away).status_code == 200
+    assert agent.post().status_code == 200
     sent = json.dumps(model.taken[-1])
     assert "Find out which hosts are slow" in sent and "So much for that." in sent
     assert "cut to fit" in sent
@@ -158,10 +151,10 @@ def test_what_was_rendered_for_too_large_a_window_is_rendered_for_a_smaller_one(
     setup = start(budget=2 * WINDOW, policy="contextrender_frozen")
     agent = grown(AGENTS[0], setup, 60)
     model = Refusing(setup, SAYS[0])
-    first = ask(agent, setup)
+    first = agent.post()
     assert (first.status_code, model.refused > 0) == (200, True)
     refused = model.refused
-    second = ask(agent, setup)
+    second = agent.post()
     assert (second.status_code, model.refused) == (200, refused)
     assert "x-contextrender-window" not in second.headers
     assert int(second.headers["x-contextrender-tokens-after"]) > WINDOW / 3

@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,12 +15,12 @@ from contextrender_bridge import Credentials
 
 from tests.proxy.agents import AGENTS, finding
 from tests.proxy.conftest import Setup
+from tests.support.command import PROCESS
 from tests.support.scripted_model import Model, serving
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 
-RUN = "import sys; from contextrender_bridge.cli import main; sys.exit(main())"
 OPTIONS = ["--port", "0", "--workers", "2", "--budget", "600", "--policy", "contextrender"]
 PATIENCE = 120.0
 
@@ -54,7 +53,7 @@ def proxy(credentials: Credentials) -> Iterator[Running]:
         upstreams = [f"--upstream={upstream}/v1", f"--anthropic-upstream={upstream}/v1"]
         process = running.enter_context(
             subprocess.Popen(
-                [sys.executable, "-c", RUN, "proxy", *OPTIONS, *upstreams],
+                [*PROCESS, "proxy", *OPTIONS, *upstreams],
                 env=environment,
                 stdout=subprocess.PIPE,
                 text=True,

@@ -12,6 +12,12 @@ import pytest
 from contextrender_bridge.base import settings
 from contextrender_bridge.cli import main
 
+PROCESS = [
+    *(sys.executable, "-c"),
+    "import sys; from contextrender_bridge.cli import main; sys.exit(main())",
+]
+"""The command as a process of its own."""
+
 
 def contextrender(
     *words: str | Path, input: str = "", environment: Mapping[str, str] | None = None

@@ -270,6 +270,19 @@ def response_events(items: list[Json]) -> list[Json]:
     return [{**event, "sequence_number": number} for number, event in enumerate(events)]
 
 
+def answer_chat(streams: bool, text: str | None = None, calls: list[Json] | None = None) -> Reply:
+    return stream(chat_events(text or "", calls)) if streams else whole(chat(text, calls))
+
+
+def answer_messages(streams: bool, blocks: list[Json], *more: str) -> Reply:
+    events = said_events(blocks, *more)
+    return stream(events, named=True) if streams else whole(said(blocks, *more))
+
+
+def answer_responses(streams: bool, items: list[Json]) -> Reply:
+    return stream(response_events(items), named=True) if streams else whole(response(items))
+
+
 def _opened(block: Json) -> tuple[Json, list[Json]]:
     if block["type"] == "text":
         deltas = [{"type": "text_delta", "text": piece} for piece in _pieces(block["text"])]
