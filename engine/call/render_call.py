@@ -1,7 +1,7 @@
 """Renders one model call: a policy's plan for a history, with the texts that replace results."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
@@ -153,7 +153,7 @@ def render_call(
         history, most, parameters, counter, text_of, relevance, originals, summaries, pins, start
     )
     plan = plan_for(view, policy_named(policy), live)
-    rendered = Rendered(view, plan, shown_items(history, plan), fresh_vectors=relevance.fresh)
+    rendered = Rendered(view, plan, [], fresh_vectors=relevance.fresh)
     rendered.embedded = relevance.embedded
     rendered.embedded_tokens = relevance.embedded_tokens
     if relevance.warning:
@@ -173,10 +173,7 @@ def render_call(
     texts_at = {positions[result]: text for result, text in rendered.texts.items()}
     for result, made_behind in plan.added.items():
         texts_at[positions[result]] = text_of(positions[result]) + made_behind.text
-    rendered.items = [
-        replace(item, text=texts_at[item.message]) if item.result >= 0 else item
-        for item in rendered.items
-    ]
+    rendered.items = shown_items(history, plan, texts_at)
     return rendered
 
 

@@ -6,6 +6,7 @@ turns leave first, never the first user message nor the last turn (`docs/method.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
 
@@ -148,43 +149,37 @@ class Plan:
         return self.order or [*self.taken, *self.replaced]
 
 
-@dataclass(slots=True, frozen=True)
-class Shown:
+class Shown(NamedTuple):
     """One message of the rendering: which of its calls stay, and the text put in place of its own.
 
-    `result` is the result's number when it is a result whose text is replaced or added to, else -1.
     `arguments` are put in place of those of the calls they are given for, in order.
     """
 
     message: int
     calls: tuple[int, ...] = ()
     text: str | None = None
-    result: int = -1
     arguments: tuple[tuple[int, str], ...] = ()
 
 
-def shown_items(history: History, plan: Plan) -> list[Shown]:
-    """The messages of a plan's rendering in transcript order; replacement texts not yet filled."""
-    results = history.results
-    visible = {*plan.taken, *plan.replaced}
+def shown_items(history: History, plan: Plan, instead: Mapping[int, str]) -> list[Shown]:
+    """The messages of a plan's rendering in transcript order.
+
+    `instead` are the texts in place of results' own, by position.
+    """
+    positions = history.results.message
     left, texts = plan.retained.left_messages, plan.retained.excerpts
-    calls: dict[int, list[int]] = {}
-    arguments: dict[int, list[tuple[int, str]]] = {}
+    visible = {*plan.taken, *plan.replaced}
+    calls: dict[int, tuple[int, ...]] = {}
+    arguments: dict[int, tuple[tuple[int, str], ...]] = {}
     for result, (message, call) in zip(visible, history.calls_of(visible), strict=True):
-        calls.setdefault(message, []).append(call)
+        calls[message] = (*calls.get(message, ()), call)
         if result in plan.calls:
-            arguments.setdefault(message, []).append((call, plan.calls[result].text))
-
-    def spoken(message: int) -> Shown:
+            cut = (call, plan.calls[result].text)
+            arguments[message] = (*arguments.get(message, ()), cut)
+    items = [Shown(at, (), instead.get(at)) for at in (positions[result] for result in visible)]
+    silent = {message for message, text in texts.items() if text == ""} | left
+    for message in set(history.spoken) - silent | calls.keys():
         text = "" if message in left else texts.get(message)
-        shortened = tuple(sorted(arguments.get(message, ())))
-        return Shown(message, tuple(sorted(calls.get(message, ()))), text, -1, shortened)
-
-    texts_instead = {*plan.replaced, *plan.added}
-    standing = {m for m in history.spoken if m not in left and texts.get(m) != ""}
-    items = [spoken(message) for message in standing | calls.keys()]
-    items += [
-        Shown(results.message[result], result=result if result in texts_instead else -1)
-        for result in visible
-    ]
-    return sorted(items, key=lambda item: item.message)
+        stay = tuple(sorted(calls.get(message, ())))
+        items.append(Shown(message, stay, text, tuple(sorted(arguments.get(message, ())))))
+    return sorted(items)

@@ -228,14 +228,13 @@ def test_an_oversized_result_is_shown_as_a_marked_excerpt_within_its_limit(
 ) -> None:
     rendered, shown = render(messages, budget)
     texts = reader(messages)
-    for item, message in zip(rendered.items, shown, strict=True):
-        if item.result < 0:
-            continue
-        position, text = item.message, message["content"]
+    contents = {item.message: message for item, message in zip(rendered.items, shown, strict=True)}
+    for result, limit in rendered.plan.replaced.items():
+        position = rendered.view.history.results.message[result]
+        message, text = contents[position], contents[position]["content"]
         assert messages[position]["role"] == "tool"
-        assert rendered.kinds[item.result] == "excerpt"
-        assert rendered.texts[item.result] == text != texts(position)
-        limit = rendered.plan.replaced[item.result]
+        assert rendered.kinds[result] == "excerpt"
+        assert rendered.texts[result] == text != texts(position)
         assert COUNTER.message(message) <= limit <= max(100, budget // 8)
         assert text.startswith(
             f"[Excerpt of a tool result of {COUNTER.message(messages[position])} tokens"

@@ -95,8 +95,9 @@ def test_a_summary_is_one_marked_tool_result_whose_call_stays(policy: str) -> No
     assert orphans(shown) == []
     assert shown[:2] == messages[:2]
     assert tokens_inside(shown) == rendered.tokens_after <= 1000
-    (position,) = [i.message for i in rendered.items if i.result >= 0]
-    assert [rendered.kinds[r] for r in rendered.plan.replaced] == ["summary"]
+    ((result, kind),) = rendered.kinds.items()
+    assert kind == "summary" and [*rendered.plan.replaced] == [result]
+    position = rendered.view.history.results.message[result]
     rows = {row.position: row.verdict for row in explain_results(rendered)}
     assert rows[position].shown == "summary"
     assert rows[3].shown == "omitted"
