@@ -21,9 +21,10 @@ import httpx
 from playwright.sync_api import expect
 
 from tests.console.browser import running_browser
-from tests.console.conftest import COMMAND, Console, Service
+from tests.console.conftest import Console, Service
 from tests.console.transcripts import make_run
 from tests.server.servers import Server, running
+from tests.support.command import PROCESS
 
 expect.set_options(timeout=120_000)
 SESSION, OTHER = "bench", "another"
@@ -58,7 +59,7 @@ def main() -> None:
     results = int(sys.argv[1]) if len(sys.argv) > 1 else 5000
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data"
-        command = [*COMMAND, "serve", "--port", "0", "--data", str(data)]
+        command = [*PROCESS, "serve", "--port", "0", "--data", str(data)]
         with running(command, data) as server, server.client() as http:
             said = Said(record(service_of(server, http, data), results))
         for look_at in (in_terminal, all_misses, in_browser):
@@ -91,7 +92,7 @@ def record(service: Service, results: int) -> float:
 
 def in_terminal(service: Service, said: Said) -> None:
     environment = {**os.environ, "CONTEXTRENDER_DATA": str(service.server.data)}
-    show = partial(subprocess.run, [*COMMAND, "show", SESSION], env=environment, check=True)
+    show = partial(subprocess.run, [*PROCESS, "show", SESSION], env=environment, check=True)
     said("contextrender show", timed(lambda: show(stdout=subprocess.DEVNULL)))
 
 

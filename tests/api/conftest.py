@@ -16,7 +16,6 @@ from contextrender_bridge.server.accounts.users import Accounts
 
 from tests.api.client import Api
 from tests.api.graph import Graph
-from tests.api.servers import Servers, started
 from tests.support.postgres import cluster, missing
 from tests.support.scripted_model import serving
 
@@ -110,10 +109,3 @@ def bob(service: Service) -> User:
 @pytest.fixture
 def api(alice: User) -> Api:
     return alice.api
-
-
-@pytest.fixture(scope="session")
-def servers(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """Server processes, over a data folder of their own or that of `service`."""
-    with started(tmp_path_factory.mktemp("servers")) as starter:
-        yield starter

@@ -2,7 +2,7 @@
 
 from evaluation.advice import advise_on_session, first_calls
 from tests.api.client import Api
-from tests.api.transcripts import agent_run
+from tests.support.transcripts import agent_run
 
 RUN = agent_run(30, lines=60)
 

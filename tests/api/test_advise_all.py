@@ -12,7 +12,7 @@ from evaluation.in_process import replay_run
 from evaluation.prices import RulePrices
 from evaluation.runs import Run
 from tests.api.client import Api
-from tests.api.transcripts import agent_run, user
+from tests.support.transcripts import agent_run, user
 
 CALLS = 8
 RUNS = {"one": agent_run(10, lines=40), "two": agent_run(6, lines=40)}

@@ -9,7 +9,7 @@ from contextrender_bridge.base.wire import Json
 from tests.api.client import error_of
 from tests.api.conftest import Service, User
 from tests.api.endpoints import endpoints, example
-from tests.api.transcripts import agent_run, assistant, call, result, user
+from tests.support.transcripts import agent_run, assistant, call, result, user
 
 RUN = agent_run(3)
 CANARY = "CANARY_5512"

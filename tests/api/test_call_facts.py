@@ -1,7 +1,6 @@
 """What each model call was shown is a node, joined to its answer and to results, over HTTP."""
 
 import re
-from collections.abc import Callable
 from typing import Any
 from unittest.mock import Mock
 
@@ -16,39 +15,11 @@ from engine.text.tokens import call_parts, content_text
 from engine.text.values import extract_values
 from tests.api.checks import rebuilt
 from tests.api.conftest import User
-from tests.api.transcripts import agent_run
 from tests.console.transcripts import make_run
 from tests.support import slow_rules
+from tests.support.transcripts import agent_run, called
 
 MOST_BYTES = 200
-
-
-def called(
-    user: User,
-    session: str,
-    run: list[Json],
-    before: Callable[[], object] = lambda: None,
-    **fields: Any,
-) -> list[Json]:
-    """Renders before every answer, as an agent does, something done `before`; replies by turn."""
-    replies, offset, prefix = [], 0, ""
-    for position, message in enumerate(run):
-        if message["role"] != "assistant":
-            continue
-        before()
-        view = user.api(
-            "render",
-            session=session,
-            messages=run[offset:position],
-            offset=offset,
-            prefix=prefix,
-            want="plan",
-            **fields,
-        )
-        offset, prefix = view["offset"], view["digest"]
-        replies.append(view)
-    user.api("sync", session=session, messages=run)
-    return replies
 
 
 def facts(user: User) -> dict[int, Json]:
@@ -75,7 +46,7 @@ def spent(user: User) -> list[list[Any]]:
 
 def test_each_answer_keeps_what_its_call_was_shown(alice: User) -> None:
     run = agent_run(12)
-    replies = called(alice, "run", run, budget=700, model="gpt-5.1", client="tester")
+    replies = called(alice.api, "run", run, budget=700, model="gpt-5.1", client="tester")
     stored = facts(alice)
     answers = [p for p, message in enumerate(run) if message["role"] == "assistant"]
     assert sorted(stored) == answers
@@ -109,7 +80,7 @@ def unpacked(packed: list[int]) -> list[int]:
 def test_edges_tell_what_came_into_view_and_what_left(alice: User, policy: str) -> None:
     """From call to call they lead to what each was shown."""
     run = agent_run(30)
-    replies = called(alice, "run", run, budget=900, policy=policy)
+    replies = called(alice.api, "run", run, budget=900, policy=policy)
     graph = alice.graph()
     graph.check()
     calls = sorted(graph.of("ModelCall"), key=lambda call: call.fields["turn"])
@@ -131,7 +102,7 @@ def test_edges_tell_what_came_into_view_and_what_left(alice: User, policy: str) 
 
 def test_an_answer_made_again_has_its_own_fact(alice: User) -> None:
     run = agent_run(8)
-    called(alice, "run", run, budget=700)
+    called(alice.api, "run", run, budget=700)
     at = [p for p, message in enumerate(run) if message["role"] == "assistant"][3]
     alice.api("render", session="run", messages=run[:at], budget=900)
     other = {**run[at], "content": "Another way to say it."}
@@ -186,7 +157,7 @@ def test_an_upgraded_policy_does_not_rewrite_the_past(
 ) -> None:
     """Another rule stands in for a later version's."""
     run = agent_run(12)
-    replies = called(alice, "run", run, budget=700)
+    replies = called(alice.api, "run", run, budget=700)
     before = alice.api("explain", session="run", turn=9)
     assert before["noted"] and before["warnings"] == []
     monkeypatch.setattr(policies, "POLICIES", {**POLICIES, "contextrender": POLICIES["relevance"]})
@@ -216,8 +187,8 @@ def test_calls_without_facts_are_recomputed_and_marked(alice: User) -> None:
 def whole_and_rendered(alice: User, sent: str) -> tuple[list[Any], list[Any]]:
     """The notes of calls sent whole, and those of the same calls under a budget for everything."""
     run = agent_run(12, lines=5)
-    called(alice, "whole", run, budget=700, sent=sent)
-    called(alice, "all", run, budget=90_000)
+    called(alice.api, "whole", run, budget=700, sent=sent)
+    called(alice.api, "all", run, budget=90_000)
     return tuple(
         [call for branch in told["branches"] for call in branch["calls"]]
         for told in (alice.api("export_session", session=name) for name in ("whole", "all"))
@@ -231,7 +202,7 @@ def test_misses_under_the_live_default_are_what_the_prompts_lacked(
     rendered = Mock(side_effect=render_call)
     monkeypatch.setattr("engine.lookback.past.render_call", rendered)
     run = make_run(60, 5)
-    replies = called(alice, "run", run, policy="contextrender_frozen", budget=1_500)
+    replies = called(alice.api, "run", run, policy="contextrender_frozen", budget=1_500)
     positions = alice.api("timeline", session="run")["results"]["positions"]
     found = pages(alice, "misses", "misses")
     lacking = {(miss["turn"], value) for miss in found for value in miss["values"]}

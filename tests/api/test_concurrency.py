@@ -9,20 +9,26 @@ from contextrender_bridge.base.wire import Json
 
 from tests.api.client import Api
 from tests.api.conftest import Service, User
-from tests.api.servers import Servers
-from tests.api.transcripts import agent_run, assistant, call, result
+from tests.api.servers import another
+from tests.server.servers import Server
+from tests.support.transcripts import agent_run, assistant, call, result
 
 START = agent_run(2)
 WRITERS = 8
 STEPS = 3
 
 
+@pytest.fixture(scope="module")
+def other(service: Service) -> Iterator[Server]:
+    with another(service.data) as server:
+        yield server
+
+
 @pytest.fixture
-def writers(service: Service, alice: User, servers: Servers) -> Iterator[list[Api]]:
+def writers(other: Server, alice: User) -> Iterator[list[Api]]:
     """One user's connections, half of them to another process over the same data."""
     with ExitStack() as stack:
-        server = stack.enter_context(servers.running(service.data))
-        there = [stack.enter_context(server.api(alice.api.token)) for _ in range(WRITERS // 2)]
+        there = [stack.enter_context(other.api(alice.api.token)) for _ in range(WRITERS // 2)]
         yield [*there, *[alice.api] * (WRITERS // 2)]
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from tests.api.conftest import User
-from tests.api.test_call_facts import called
-from tests.api.transcripts import agent_run, assistant, call, result, user
+from tests.support.transcripts import agent_run, assistant, call, called, result, user
 
 RUN = [
     *agent_run(14),
@@ -17,7 +16,7 @@ RUN = [
 @pytest.mark.parametrize("waiting", [False, True])
 def test_every_view_counts_alike(alice: User, waiting: bool) -> None:
     run = [*RUN, assistant("ORD-1003 it is."), *([user("And ORD-1004?")] * waiting)]
-    called(alice, "s", run, budget=700)
+    called(alice.api, "s", run, budget=700)
     answers = sum(message["role"] == "assistant" for message in run)
     results = sum(message["role"] == "tool" for message in run)
     (listed,) = alice.api("list_sessions")["sessions"]

@@ -25,8 +25,8 @@ from tests.api.client import Api
 from tests.api.conftest import Service, User
 from tests.api.graph import Graph, reading
 from tests.api.test_links import opened
-from tests.api.transcripts import agent_run, assistant, user
 from tests.support.command import contextrender
+from tests.support.transcripts import agent_run, assistant, user
 
 RUN = agent_run(8, lines=5)
 OTHER = [*RUN[:9], assistant("Let me start over with ORD-1001."), user("Do.")]

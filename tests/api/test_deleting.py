@@ -17,8 +17,8 @@ from graph.store.base import Store
 from graph.store.opening import open_store
 from graph.store.writes import StoreUnavailable, Unit
 from tests.api.conftest import Service, User
-from tests.api.servers import Servers
-from tests.api.transcripts import agent_run
+from tests.api.servers import another
+from tests.support.transcripts import agent_run
 
 RUN = agent_run(30, lines=3)
 
@@ -112,21 +112,21 @@ def test_a_session_of_the_same_name_begins_where_nothing_is_left(
 
 
 @pytest.mark.slow
-def test_killed_while_it_deletes_the_rest_goes_later(service: Service, servers: Servers) -> None:
+def test_killed_while_it_deletes_the_rest_goes_later(service: Service) -> None:
     alice = service.new_user()
     long = agent_run(500, lines=1)
     alice.api("sync", session="s", messages=long)
     with (
-        servers.running(service.data) as server,
+        another(service.data) as server,
         server.api(alice.api.token) as api,
         ThreadPoolExecutor(1) as threads,
     ):
         deleting = threads.submit(lambda: api.post("delete_session", session="s"))
         while "Session" in alice.graph().counts:
-            assert server.alive()
+            assert server.process.poll() is None
         server.stop(signal.SIGKILL)
         assert deleting.exception() is not None or deleting.result().status_code == 200
-    with servers.running(service.data) as server, server.api(alice.api.token) as api:
+    with another(service.data) as server, server.api(alice.api.token) as api:
         assert api.post("delete_session", session="s").status_code in (200, 404)
     assert alice.graph().counts == {}
 

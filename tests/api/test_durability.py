@@ -13,8 +13,8 @@ from contextrender_bridge.base.wire import Json
 
 from tests.api.client import Conversation
 from tests.api.conftest import Service, User
-from tests.api.servers import Servers
-from tests.api.transcripts import agent_run, assistant, user
+from tests.api.servers import another
+from tests.support.transcripts import agent_run, assistant, user
 
 RUN = agent_run(20, lines=5)
 LOCKS_THE_STORE = """
@@ -49,9 +49,9 @@ NewUser = Callable[[], User]
 
 
 @pytest.fixture(scope="module")
-def impatient(service: Service, servers: Servers) -> Iterator[NewUser]:
+def impatient(service: Service) -> Iterator[NewUser]:
     """Makes users of a server that waits for the store a tenth of a second, not five."""
-    with servers.running(service.data, store_patience=0.1) as server, ExitStack() as stack:
+    with another(service.data, patient=False) as server, ExitStack() as stack:
 
         def new_user() -> User:
             made = service.new_user()
@@ -61,11 +61,11 @@ def impatient(service: Service, servers: Servers) -> Iterator[NewUser]:
 
 
 @pytest.mark.slow
-def test_killed_right_after_each_reply_nothing_is_lost(service: Service, servers: Servers) -> None:
+def test_killed_right_after_each_reply_nothing_is_lost(service: Service) -> None:
     alice = service.new_user()
     talk = Conversation(alice.api, "s")
     for number in range(3):
-        with servers.running(service.data) as server, server.api(alice.api.token) as api:
+        with another(service.data) as server, server.api(alice.api.token) as api:
             talk.api = api
             reply = talk.send("sync" if number % 2 else "render", RUN[: 3 + 2 * number])
             server.stop(signal.SIGKILL)

@@ -11,8 +11,8 @@ from engine.history.growing import decode_vector
 from graph.sessions.caches import WORKING_SET
 from tests.api.client import Api
 from tests.api.conftest import User
-from tests.api.transcripts import agent_run
 from tests.support.provider_double import ProviderDouble, embedding_reply, provider
+from tests.support.transcripts import agent_run
 
 RUN = agent_run(10, lines=5)
 POSITIONS = [place for place, message in enumerate(RUN) if message["role"] == "tool"]
@@ -31,8 +31,8 @@ def provided(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProviderDouble]:
         return 200, embedding_reply([axis_of(text) for text in body["input"]])
 
     with provider(answer) as double:
-        monkeypatch.setenv("OPENAI_API_BASE", double.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "scripted")
+        for name, value in double.environment().items():
+            monkeypatch.setenv(name, value)
         yield double
 
 

@@ -12,7 +12,7 @@ from engine.call.render_call import render_call
 from engine.lookback import past
 from tests.api.client import Api
 from tests.api.conftest import User
-from tests.api.transcripts import agent_run, assistant, call, result, user
+from tests.support.transcripts import agent_run, assistant, call, result, user
 
 FLOW = [
     user("Find the order of Ann."),

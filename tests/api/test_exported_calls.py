@@ -6,8 +6,7 @@ import pytest
 from contextrender_bridge.base.wire import Json
 
 from tests.api.conftest import User
-from tests.api.test_call_facts import called
-from tests.api.transcripts import agent_run, assistant, user
+from tests.support.transcripts import agent_run, assistant, called, user
 
 RUN = agent_run(12)
 BILL = [100, 20, 30, 0, 5]
@@ -16,7 +15,7 @@ BILL = [100, 20, 30, 0, 5]
 @pytest.fixture
 def export(alice: User) -> Json:
     """Of a session whose calls were billed, before their answers and after, with a branch."""
-    called(alice, "s", RUN, budget=700, model="gpt-5.1", client="c")
+    called(alice.api, "s", RUN, budget=700, model="gpt-5.1", client="c")
     answers = [at for at, message in enumerate(RUN) if message["role"] == "assistant"]
     for at in answers[:5]:
         alice.api("note_usage", session="s", used={"messages": at, "tokens": BILL})
@@ -45,8 +44,8 @@ def test_a_round_trip_keeps_every_fact_and_every_sum(alice: User, bob: User, exp
 
 
 def test_branches_have_the_calls_of_their_own(alice: User, bob: User) -> None:
-    called(alice, "s", RUN, budget=700)
-    called(alice, "s", [*RUN[:8], user("Else?"), assistant("ORD-1001 then.")], budget=700)
+    called(alice.api, "s", RUN, budget=700)
+    called(alice.api, "s", [*RUN[:8], user("Else?"), assistant("ORD-1001 then.")], budget=700)
     export = alice.api("export_session", session="s")
     assert [len(branch["calls"]) for branch in export["branches"]] == [12, 1]
     assert imported(bob, export) == export

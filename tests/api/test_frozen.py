@@ -11,7 +11,7 @@ from contextrender_bridge.base.wire import Json
 from tests.api.client import Api, Conversation
 from tests.api.conftest import Service, User
 from tests.api.graph import count_rows
-from tests.api.transcripts import agent_run, assistant, user
+from tests.support.transcripts import agent_run, assistant, user
 
 RUN = agent_run(40, lines=5)
 CALLS = [at for at, message in enumerate(RUN) if message["role"] == "assistant"]

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from tests.api.client import error_of
 from tests.api.conftest import Service, User
 from tests.api.endpoints import endpoints, example
-from tests.api.transcripts import agent_run
 from tests.support.fuzzing import EXTRAS, HELD, JSON, TEXTS, fuzz, messages, raw, spoilt
+from tests.support.transcripts import agent_run
 
 RUN = agent_run(3)
 WALKERS = sorted(path.stem for path in Path("walkers").glob("*.jac"))

@@ -4,7 +4,7 @@ import importlib
 from typing import Any
 
 from tests.api.conftest import User
-from tests.api.transcripts import assistant, call, result, user
+from tests.support.transcripts import assistant, call, result, user
 
 CANARY = "CANARY_5512"
 FLOW = [

@@ -10,7 +10,7 @@ from contextrender_bridge.base.wire import Json
 from tests.api.client import Api, error_of
 from tests.api.conftest import Service, User
 from tests.api.endpoints import endpoints, example
-from tests.api.transcripts import agent_run, user
+from tests.support.transcripts import agent_run, user
 
 RUN = agent_run(6, lines=5)
 NAME = "run 1/é"

@@ -7,10 +7,10 @@ from contextrender_bridge.base.wire import Json
 
 from tests.api.conftest import Service
 from tests.api.endpoints import LOOKS_AT_A_SESSION, example
-from tests.api.servers import Servers
+from tests.api.servers import another
 from tests.api.test_durability import store_locked
-from tests.api.transcripts import UNUSUAL, assistant, call, result, user
 from tests.support.provider_double import provider
+from tests.support.transcripts import UNUSUAL, assistant, call, result, user
 
 CANARY = "CANARY_5512"
 RUN: list[Json] = [
@@ -23,17 +23,13 @@ RUN: list[Json] = [
 
 
 @pytest.mark.slow
-def test_nothing_sent_is_printed_whatever_goes_wrong(service: Service, servers: Servers) -> None:
+def test_nothing_sent_is_printed_whatever_goes_wrong(service: Service) -> None:
     alice = service.new_user()
     with ExitStack() as stack:
         quoting = stack.enter_context(provider(lambda body: (401, {"error": body})))
-        environment = {
-            "CONTEXTRENDER_MODEL": "openai/refusing-compactor",
-            "CONTEXTRENDER_EMBED_MODEL": "openai/refusing-embedder",
-            "OPENAI_API_BASE": quoting.url,
-            "OPENAI_API_KEY": CANARY,
-        }
-        server = stack.enter_context(servers.running(service.data, environment, store_patience=0.1))
+        environment = quoting.environment(model="openai/refusing", embed_model="openai/refusing")
+        environment["OPENAI_API_KEY"] = CANARY
+        server = stack.enter_context(another(service.data, environment, patient=False))
         with server.api(alice.api.token) as api:
             session = {"session": CANARY}
             reply = api("render", **session, messages=RUN, budget=2000)
@@ -61,7 +57,7 @@ def test_nothing_sent_is_printed_whatever_goes_wrong(service: Service, servers: 
                     assert api.post(walker, **fields).status_code == 503
             api("delete_session", **session)
         server.stop()
-    assert server.out.read_text().count("\n") == 1
-    printed = server.err.read_text()
+    assert server.out.count("\n") == 1
+    printed = server.err
     assert "walker delete_session failed: " in printed
-    assert CANARY not in server.out.read_text() + printed
+    assert CANARY not in server.out + printed

@@ -13,23 +13,15 @@ from graph.sessions.caches import WORKING_SET
 from tests.api.checks import orphans, rebuilt, tokens_inside
 from tests.api.client import Api
 from tests.api.conftest import Service, User
-from tests.api.servers import Servers
-from tests.api.transcripts import agent_run
+from tests.api.servers import another
 from tests.support.provider_double import ProviderDouble, chat_reply, failure, provider
+from tests.support.transcripts import agent_run
 from tests.support.waiting import until
 
 MODEL = "openai/scripted-summariser"
 POLICIES = ("compact", "recency_summary", "acon")
 RUN = agent_run(12)
 BUDGET = 900
-
-
-def environment(double: ProviderDouble) -> dict[str, str]:
-    return {
-        "CONTEXTRENDER_MODEL": MODEL,
-        "OPENAI_API_BASE": double.url,
-        "OPENAI_API_KEY": "scripted",
-    }
 
 
 def notes(number: int) -> Json:
@@ -53,7 +45,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProviderDouble]:
         return 200, reply | {"usage": {"prompt_tokens": 50, "completion_tokens": 5}}
 
     with provider(answer) as double:
-        for name, value in environment(double).items():
+        for name, value in double.environment(model=MODEL).items():
             monkeypatch.setenv(name, value)
         yield double
 
@@ -71,7 +63,7 @@ def summary(reply: Json) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_summary_is_made_once_and_survives_a_restart(
-    alice: User, servers: Servers, model: ProviderDouble, policy: str
+    alice: User, model: ProviderDouble, policy: str
 ) -> None:
     fields = {"session": policy, "messages": RUN, "budget": BUDGET, "policy": policy}
     first = alice.api.report("render", **fields)
@@ -92,7 +84,7 @@ def test_a_summary_is_made_once_and_survives_a_restart(
     WORKING_SET.clear()
     assert alice.api("render", **fields) == again
     with (
-        servers.running(alice.data, environment(model)) as server,
+        another(alice.data, model.environment(model=MODEL)) as server,
         server.api(alice.api.token) as other,
     ):
         assert other("render", **fields) == again

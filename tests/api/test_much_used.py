@@ -3,16 +3,15 @@
 from typing import Any
 
 from tests.api.conftest import User
-from tests.api.transcripts import assistant, call, result, user
+from tests.support.transcripts import step, user
 
 USES = 12
 
 
 def history(uses: int) -> list[dict[str, Any]]:
-    made = [user("Who is it?"), assistant(None, call("c", "find", "{}")), result("c", "user_4711")]
+    made = [user("Who is it?"), *step("c", "find", "{}", "user_4711")]
     for number in range(uses):
-        id = f"c{number}"
-        made += [assistant(None, call(id, "look", '{"at": "user_4711"}')), result(id, "nothing")]
+        made += step(f"c{number}", "look", '{"at": "user_4711"}', "nothing")
     return made
 
 

@@ -5,7 +5,7 @@ import pytest
 from tests.api.client import Api, error_of
 from tests.api.conftest import Service, User
 from tests.api.endpoints import LOOKS_AT_A_SESSION, endpoints, example
-from tests.api.transcripts import agent_run, assistant, user
+from tests.support.transcripts import agent_run, assistant, user
 
 RUN = agent_run(6, lines=5)
 

@@ -6,7 +6,7 @@ from contextrender_bridge.base.wire import Json
 from engine.call.page import COLUMNS
 from tests.api.client import Api
 from tests.api.conftest import Service
-from tests.api.transcripts import agent_run
+from tests.support.transcripts import agent_run
 
 RUN = agent_run(30, lines=6)
 REST = ("count", "complete", "replaced", "whole_tokens", "call_tokens", "tokens", "warnings")

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.api.client import Api
-from tests.api.transcripts import agent_run, assistant, call, result
+from tests.support.transcripts import agent_run, assistant, call, result
 
 SKILL = "\n".join(f"rule {number}: say what you did" for number in range(40))
 RUN = agent_run(40, lines=5)

@@ -13,8 +13,8 @@ from engine.models import embeddings
 from engine.models.litellm_embedder import LiteLLMEmbedder
 from tests.api.conftest import User
 from tests.api.test_oversized import RUN as OVERSIZED
-from tests.api.transcripts import agent_run, assistant, call, result, user
 from tests.support.provider_double import chat_reply, embedding_reply, provider
+from tests.support.transcripts import agent_run, assistant, call, result, user
 
 RUN = agent_run(10, lines=5)
 EMBEDDER = "openai/scripted-embedder"

@@ -6,8 +6,8 @@ import pytest
 
 from tests.api.client import Api
 from tests.api.conftest import User
-from tests.api.transcripts import UNUSUAL, agent_run, assistant, result, user
 from tests.engine.plan.test_sizing import reading
+from tests.support.transcripts import UNUSUAL, agent_run, assistant, result, user
 
 RUN = agent_run(14, lines=5)
 

@@ -9,8 +9,8 @@ from graph.sessions.caches import WORKING_SET
 from tests.api.client import Api, Conversation
 from tests.api.conftest import Service, User
 from tests.api.graph import count_rows
-from tests.api.transcripts import agent_run, assistant, user
 from tests.support.strategies import transcripts
+from tests.support.transcripts import agent_run, assistant, user
 
 RUN = agent_run(6)
 SPLITS = [1, 2, 5, 6, 11, len(RUN)]

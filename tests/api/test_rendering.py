@@ -7,7 +7,7 @@ from engine.models.summaries import MODEL_POLICIES
 from engine.policies import POLICIES as ALL_POLICIES
 from tests.api.checks import orphans, rebuilt, tokens_inside
 from tests.api.client import Api
-from tests.api.transcripts import UNUSUAL, agent_run, assistant, call, user
+from tests.support.transcripts import UNUSUAL, agent_run, assistant, call, user
 
 RUN = agent_run(14, lines=5)
 MIXED = [*UNUSUAL, *RUN[1:], assistant(None, call("late", "wait")), user("Still there?")]

@@ -9,8 +9,8 @@ import pytest
 from graph.sessions.caches import WORKING_SET
 from tests.api.client import Api
 from tests.api.conftest import Service
-from tests.api.servers import Servers
-from tests.api.transcripts import agent_run, assistant, user
+from tests.api.servers import another
+from tests.support.transcripts import agent_run, assistant, user
 
 RUN = agent_run(14, lines=5)
 REWRITTEN = [*RUN[:12], user("Leave ORD-1005 alone."), *RUN[14:22]]
@@ -100,11 +100,9 @@ def test_with_a_working_set_lost_before_every_call(service: Service, day: Day) -
 
 
 @pytest.mark.slow
-def test_with_another_process_taking_every_other_call(
-    service: Service, servers: Servers, day: Day
-) -> None:
+def test_with_another_process_taking_every_other_call(service: Service, day: Day) -> None:
     here = service.new_user().api
-    with servers.running(service.data) as server, server.api(here.token) as there:
+    with another(service.data) as server, server.api(here.token) as there:
         assert a_days_work(day.policy, lambda call: (here, there)[call % 2]) == day.replies
         other = service.new_user()
         with server.api(other.api.token) as there:
@@ -113,12 +111,10 @@ def test_with_another_process_taking_every_other_call(
             assert a_days_work(day.policy, lambda call: takes[call % 13]) == day.replies
 
 
-def test_a_session_that_another_process_made_anew_is_not_remembered(
-    service: Service, servers: Servers
-) -> None:
+def test_a_session_that_another_process_made_anew_is_not_remembered(service: Service) -> None:
     here = service.new_user().api
     other = [user("Something else."), *RUN[2:]]
-    with servers.running(service.data) as server, server.api(here.token) as there:
+    with another(service.data) as server, server.api(here.token) as there:
         made = here("render", session="s", messages=RUN, budget=700)
         there("delete_session", session="s")
         here.refused("explain", 404, "not_found", session="s")

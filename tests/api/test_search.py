@@ -9,7 +9,7 @@ from contextrender_bridge.base.wire import Json
 
 from tests.api.client import Api
 from tests.api.conftest import User
-from tests.api.transcripts import agent_run, assistant, call, result, user
+from tests.support.transcripts import agent_run, assistant, call, result, user
 
 RUN = agent_run(6, lines=3)
 

@@ -10,7 +10,7 @@ from graph.sessions.caches import WORKING_SET
 from tests.api.client import Api
 from tests.api.conftest import Service, User
 from tests.api.graph import count_rows
-from tests.api.transcripts import UNUSUAL, agent_run, assistant, result, user
+from tests.support.transcripts import UNUSUAL, agent_run, assistant, result, user
 
 RUN = agent_run(8, lines=5)
 REWRITTEN = [*RUN[:6], assistant("Another way."), user("Which?"), *RUN[6:10]]

@@ -5,7 +5,7 @@ from math import fsum
 from graph.sessions.caches import WORKING_SET
 from tests.api.conftest import User
 from tests.api.graph import drop_edges
-from tests.api.transcripts import agent_run
+from tests.support.transcripts import agent_run
 
 RUN = agent_run(12)
 VALUE = "ORD-1001"

@@ -10,8 +10,7 @@ from contextrender_bridge.server.watching import metrics
 from rich.console import Console
 
 from tests.api.conftest import Service, User
-from tests.api.test_call_facts import called
-from tests.api.transcripts import agent_run, assistant, call, result, user
+from tests.support.transcripts import agent_run, assistant, call, called, result, user
 
 OWN = ["gpt-5.1:input=2,cached=1,output=10", "*:input=1,output=1"]
 
@@ -22,7 +21,7 @@ def sums(rows: list[dict[str, Any]], name: str) -> Any:
 
 def test_every_one_of_many_sessions_counts(alice: User) -> None:
     """Small ones after a large one, which they once pushed out of the sum."""
-    replies = called(alice, "large", agent_run(12), budget=700, model="gpt-5.1")
+    replies = called(alice.api, "large", agent_run(12), budget=700, model="gpt-5.1")
     for number in range(8):
         messages = [user(f"Task {number}?"), assistant("Done.")]
         first = alice.api("render", session=f"small-{number}", messages=messages[:1], want="plan")
@@ -44,8 +43,8 @@ def test_every_one_of_many_sessions_counts(alice: User) -> None:
 
 def test_rows_are_by_day_client_model_policy_and_what_was_sent(alice: User) -> None:
     run = agent_run(6)
-    called(alice, "one", run, budget=700, model="gpt-5.1", client="c", policy="prune")
-    called(alice, "two", run, budget=700, model="gpt-5.1", sent="held_out")
+    called(alice.api, "one", run, budget=700, model="gpt-5.1", client="c", policy="prune")
+    called(alice.api, "two", run, budget=700, model="gpt-5.1", sent="held_out")
     alice.api("sync", session="three", messages=run)
     view = alice.api("total_savings")
     assert (view["sessions"], view["counted"]) == (3, 2)
@@ -60,7 +59,7 @@ def test_rows_are_by_day_client_model_policy_and_what_was_sent(alice: User) -> N
 
 def test_a_loss_is_told_and_own_prices_count(alice: User) -> None:
     """Under prices that make a cached prefix cheap, what changes each time costs more."""
-    called(alice, "run", agent_run(12), budget=900, model="gpt-5.1")
+    called(alice.api, "run", agent_run(12), budget=900, model="gpt-5.1")
     (row,) = alice.api("total_savings", prices=OWN)["rows"]
     fresh, cached = row["prompt"] - row["cached"], row["cached"]
     assert row["cost"] == pytest.approx((2 * fresh + cached + 10 * row["output"]) / 1e6)
@@ -74,7 +73,7 @@ def test_a_loss_is_told_and_own_prices_count(alice: User) -> None:
 
 def test_the_baseline_is_capped_at_the_models_window(alice: User) -> None:
     run = agent_run(8, lines=400)
-    called(alice, "run", run, budget=700, model="gpt-4")
+    called(alice.api, "run", run, budget=700, model="gpt-4")
     (row,) = alice.api("total_savings")["rows"]
     assert row["capped"] <= 8_192 * row["calls"] < row["full"]
 
@@ -83,8 +82,8 @@ def test_metrics_tell_it_by_model_and_policy(
     alice: User, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metrics, "COUNTED_SECONDS", -1.0)
-    called(alice, "run", agent_run(6), budget=700, model="o3-mini")
-    called(alice, "made up", agent_run(3), model="secret-in-a-name")
+    called(alice.api, "run", agent_run(6), budget=700, model="o3-mini")
+    called(alice.api, "made up", agent_run(3), model="secret-in-a-name")
     told = service.http.get("/metrics").text
     names = 'model="o3-mini",policy="contextrender",sent="rendered"'
     assert f"contextrender_stored_calls{{{names}}} 6.0" in told
@@ -133,7 +132,7 @@ def test_calls_without_a_price_are_counted_once_and_have_no_dollars() -> None:
 
 
 def test_a_list_of_sessions_tells_what_each_one_counted(alice: User) -> None:
-    called(alice, "one", agent_run(12), budget=700)
+    called(alice.api, "one", agent_run(12), budget=700)
     alice.api("sync", session="two", messages=agent_run(3))
     two, one = (row["counted"] for row in alice.api("list_sessions")["sessions"])
     assert two == dict.fromkeys(("calls", "full", "prompt", "drawn", "seen"), 0) | {
@@ -156,8 +155,8 @@ def test_since_takes_days_and_refuses_the_rest() -> None:
 
 
 def test_sessions_are_ordered_and_filtered_by_what_they_counted(alice: User) -> None:
-    called(alice, "small", agent_run(6), budget=700, model="gpt-4o")
-    called(alice, "large", agent_run(20), budget=700, model="claude-sonnet-4-5")
+    called(alice.api, "small", agent_run(6), budget=700, model="gpt-4o")
+    called(alice.api, "large", agent_run(20), budget=700, model="claude-sonnet-4-5")
     alice.api("sync", session="recorded", messages=agent_run(3))
 
     def names(**asked: Any) -> list[str]:

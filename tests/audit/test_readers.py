@@ -14,6 +14,8 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
 
+from tests.support.transcripts import assistant, step, user
+
 
 def write(path: Path, *lines: object) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -139,18 +141,7 @@ def test_text_and_calls_of_one_answer_of_codexs_are_one_call(tmp_path: Path) -> 
     assert run.calls == 2
 
 
-CHAT = [
-    {"role": "user", "content": "Look."},
-    {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [
-            {"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-        ],
-    },
-    {"role": "tool", "tool_call_id": "a", "content": "seen a"},
-    {"role": "assistant", "content": "Done."},
-]
+CHAT = [user("Look."), *step("a", "look", "{}", "seen a"), assistant("Done.")]
 BLOCKS = [
     {"role": "user", "content": "Look."},
     {"role": "assistant", "content": [use("a")]},

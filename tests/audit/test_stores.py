@@ -18,6 +18,8 @@ from contextrender_bridge.audit.recorded import Found
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
 
+from tests.support.transcripts import call
+
 HERMES = """
 create table sessions (id text, model text, parent_session_id text);
 create table messages (id integer primary key, session_id text, role text, content text,
@@ -32,7 +34,7 @@ insert into session_model_usage values ('s', 'm', 'title', 1, 5, 0, 0, 1);
 OPENCLAW = """
 create table transcript_events (session_id text, seq integer, event_json text, event_zstd blob);
 """
-CALL = [{"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
+CALL = [call("a", "look")]
 
 
 def hermes(home: Path, *rows: tuple[object, ...]) -> Found:

@@ -6,6 +6,8 @@ import pytest
 from contextrender_bridge import Credentials
 from contextrender_bridge.base.wire import Json
 
+from tests.support.transcripts import step, user
+
 
 @pytest.fixture(scope="session")
 def service(credentials: Credentials) -> Credentials:
@@ -18,13 +20,9 @@ def session(request: pytest.FixtureRequest) -> str:
 
 
 def history(results: int = 3) -> list[Json]:
-    messages: list[Json] = [{"role": "user", "content": "Which hosts are slow?"}]
+    messages = [user("Which hosts are slow?")]
     for number in range(results):
-        body = {"name": "get_host", "arguments": json.dumps({"host": f"host_{number}_A"})}
-        call = {"id": f"c{number}", "type": "function", "function": body}
         text = f"host_{number + 1}_A is next. " + "All is well here. " * 60
-        messages += [
-            {"role": "assistant", "content": None, "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": f"c{number}", "content": text},
-        ]
+        arguments = json.dumps({"host": f"host_{number}_A"})
+        messages += step(f"c{number}", "get_host", arguments, text)
     return messages

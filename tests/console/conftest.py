@@ -1,8 +1,6 @@
 """A server with sessions of every kind, and pages of it in a browser."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,11 +13,9 @@ from contextrender_bridge.base.wire import Json
 from tests.console.browser import running_browser
 from tests.console.transcripts import make_run
 from tests.server.servers import Server, running
+from tests.support.command import PROCESS
+from tests.support.transcripts import called
 
-COMMAND = [
-    *(sys.executable, "-c"),
-    "import sys; from contextrender_bridge.cli import main; sys.exit(main())",
-]
 PASSWORD = "correct horse battery"
 ORDERS = "orders-2026-q1"
 PATIENCE_MS = 120_000
@@ -55,20 +51,7 @@ class Service:
     def render(self, session: str, messages: list[Json], **settings: Any) -> None:
         """As an agent would: a rendering before every model call."""
         self.runs[session] = messages
-        offset, digest = 0, ""
-        for position, message in enumerate(messages):
-            if message["role"] == "assistant":
-                view = self(
-                    "render",
-                    session=session,
-                    messages=messages[offset:position],
-                    offset=offset,
-                    prefix=digest,
-                    want="plan",
-                    **settings,
-                )
-                offset, digest = view["offset"], view["digest"]
-        self("sync", session=session, messages=messages[offset:], offset=offset, prefix=digest)
+        called(self, session, messages, **settings)
 
     def complete(self, walker: str, **fields: Any) -> Any:
         """The report, once it is complete."""
@@ -102,7 +85,7 @@ def service(
 ) -> Iterator[Service]:
     """A run rendered as an agent does; before it, for the slow tests, many others recorded."""
     data = tmp_path_factory.mktemp("console") / "data"
-    command = [*COMMAND, "serve", "--port", "0", "--data", str(data)]
+    command = [*PROCESS, "serve", "--port", "0", "--data", str(data)]
     with running(command, data) as server, server.client() as http:
         stored = json.loads((data / "credentials.json").read_text())
         service = Service(server, stored["token"], http)
@@ -118,15 +101,7 @@ def service(
 @pytest.fixture(scope="session")
 def other(service: Service) -> str:
     """The token of another user, who has a password and one session."""
-    made = subprocess.run(
-        [*COMMAND, "user", "add", "other", "--password-stdin", "--data", service.server.data],
-        input=PASSWORD,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    token = made.stdout.strip()
+    token = service.server.add_user("other", password=PASSWORD)
     service("sync", token, session="not yours", messages=make_run(2))
     return token
 

@@ -1,9 +1,16 @@
 """What a test sees of a page."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
-from tests.console.conftest import Console
+import pytest
+
+from tests.console.conftest import PATIENCE_MS, Console
+
+Visit = Callable[..., Console]
+expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
+expect.set_options(timeout=PATIENCE_MS)
 
 
 def drawn(console: Console, selector: str, colours: int) -> bool:

@@ -3,18 +3,15 @@
 import base64
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.console.conftest import ORDERS, PATIENCE_MS, Console
+from tests.console.conftest import ORDERS, Console
+from tests.console.looking import Visit, expect
 
 pytestmark = pytest.mark.slow
-
-expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
-expect.set_options(timeout=PATIENCE_MS)
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "images"
 VIEWS: dict[str, tuple[str, int | None, str]] = {
@@ -30,7 +27,6 @@ KEPT = {
     *("sessions-light", "timeline-light", "call-light", "graph-light", "result-light"),
     *("savings-light", "timeline-dark", "graph-dark"),
 }
-Visit = Callable[..., Console]
 
 
 def arrive(console: Console, view: str) -> None:

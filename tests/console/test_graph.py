@@ -6,14 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.console.conftest import LARGE, ORDERS, PATIENCE_MS, Console, Service
-from tests.console.looking import choice, drawn
+from tests.console.conftest import LARGE, ORDERS, Console, Service
+from tests.console.looking import choice, drawn, expect
 from tests.console.transcripts import make_run
 
 pytestmark = pytest.mark.slow
-
-expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
-expect.set_options(timeout=PATIENCE_MS)
 
 CANVAS = ".picture canvas"
 READY = "canvas[data-drawn]"

@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.console.conftest import ORDERS, PATIENCE_MS, Console, Service
+from tests.console.conftest import ORDERS, Console, Service
+from tests.console.looking import expect
 
 pytestmark = pytest.mark.slow
-
-expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
-expect.set_options(timeout=PATIENCE_MS)
 
 
 def look(service: Service, **fields: Any) -> Any:

@@ -4,20 +4,16 @@ import json
 import os
 import pty
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.console.conftest import COMMAND, LARGE, ORDERS, PATIENCE_MS, Console, Service
+from tests.console.conftest import LARGE, ORDERS, Service
+from tests.console.looking import Visit, expect
 from tests.console.test_terminal import run
+from tests.support.command import PROCESS
 
 pytestmark = pytest.mark.slow
-
-expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
-expect.set_options(timeout=PATIENCE_MS)
-
-Visit = Callable[..., Console]
 
 
 def link(service: Service, *arguments: str) -> str:
@@ -83,7 +79,7 @@ def test_a_terminal_with_a_browser_opens_it(service: Service, tmp_path: Path) ->
         "CONTEXTRENDER_DATA": str(service.server.data),
         "BROWSER": f"{browser} %s",
     }
-    command = [*COMMAND, "console", ORDERS]
+    command = [*PROCESS, "console", ORDERS]
     piped = subprocess.run(
         command, env=environment, capture_output=True, text=True, check=True, timeout=60
     )

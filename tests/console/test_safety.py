@@ -1,20 +1,15 @@
 """Who gets in, whose sessions are seen, and that contents stay data."""
 
 import re
-from collections.abc import Callable
 from urllib.parse import quote
 
 import httpx
 import pytest
 
-from tests.console.conftest import HOSTILE, ORDERS, PASSWORD, PATIENCE_MS, Console, Service
+from tests.console.conftest import HOSTILE, ORDERS, PASSWORD, Console, Service
+from tests.console.looking import Visit, expect
 
 pytestmark = pytest.mark.slow
-
-expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
-expect.set_options(timeout=PATIENCE_MS)
-
-Visit = Callable[..., Console]
 
 
 def test_the_printed_link_leaves_no_token_in_the_address(console: Console) -> None:

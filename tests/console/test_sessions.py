@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 from contextrender_bridge.base.wire import Json
 
-from tests.console.conftest import LARGE, ORDERS, PATIENCE_MS, Console, Service
+from tests.console.conftest import LARGE, ORDERS, Console, Service
+from tests.console.looking import expect
 from tests.console.transcripts import make_run
 
 pytestmark = pytest.mark.slow
-
-expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
-expect.set_options(timeout=PATIENCE_MS)
 
 
 SEARCH = "Search sessions by name, model, client, tool or folder"

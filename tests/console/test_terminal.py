@@ -14,8 +14,10 @@ from unittest.mock import patch
 import pytest
 from contextrender_bridge.cli import main
 
-from tests.console.conftest import COMMAND, HOSTILE, LARGE, ORDERS, Console, Service
+from tests.console.conftest import HOSTILE, LARGE, ORDERS, Console, Service
 from tests.console.transcripts import make_run
+from tests.support.command import PROCESS
+from tests.support.transcripts import step, user
 
 
 def run(service: Service, *arguments: str, status: int = 0, columns: int = 140) -> str:
@@ -120,15 +122,8 @@ def test_the_graph_is_drawn(service: Service) -> None:
 
 def test_control_characters_do_not_reach_the_terminal(service: Service) -> None:
     evil = "\x1b[2J\x1b]0;owned\x07"
-    call = {"id": "c", "type": "function", "function": {"name": f"t{evil}", "arguments": evil}}
-    service.record(
-        "[red]escapes[/red]",
-        [
-            {"role": "user", "content": evil},
-            {"role": "assistant", "content": evil, "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": "c", "content": evil},
-        ],
-    )
+    read = step("c", f"t{evil}", evil, evil, evil)
+    service.record("[red]escapes[/red]", [user(evil), *read])
     for command in ("show", "explain", "graph"):
         assert "\x1b" not in run(service, command, "[red]escapes[/red]")
     assert "\x1b" not in run(service, "show", "[red]escapes[/red]", "--turn", "2")
@@ -157,7 +152,7 @@ def test_the_unique_beginning_of_a_name_will_do(service: Service) -> None:
 
 def test_it_is_followed_until_interrupted(service: Service) -> None:
     environment = {**os.environ, "CONTEXTRENDER_DATA": str(service.server.data), "COLUMNS": "140"}
-    command = [*COMMAND, "graph", ORDERS, "--json", "--watch"]
+    command = [*PROCESS, "graph", ORDERS, "--json", "--watch"]
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "{\n"
     assert process.poll() is None

@@ -5,15 +5,13 @@ from typing import Any
 
 import pytest
 
-from tests.console.conftest import BUDGET, LARGE, ORDERS, PATIENCE_MS, Console, Service
-from tests.console.looking import choice, drawn
+from tests.console.conftest import BUDGET, LARGE, ORDERS, Console, Service
+from tests.console.looking import choice, drawn, expect
 from tests.console.transcripts import make_run
+from tests.support.transcripts import step, user
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
-
-expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
-expect.set_options(timeout=PATIENCE_MS)
 
 
 def point_at(console: Console, turn: int, row: int, turns: int, rows: int) -> None:
@@ -248,15 +246,8 @@ def test_a_result_is_laid_out_with_its_used_values_marked(
 
 def test_a_large_result_is_read_in_parts(console: Console, service: Service) -> None:
     text = "\n".join(f"line {number} of a très long résult 🙂" for number in range(12_000))
-    call = {"id": "c1", "type": "function", "function": {"name": "read_log", "arguments": "{}"}}
-    service.record(
-        "large-result",
-        [
-            {"role": "user", "content": "Read the log."},
-            {"role": "assistant", "content": None, "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": "c1", "content": text},
-        ],
-    )
+    read = step("c1", "read_log", "{}", text)
+    service.record("large-result", [user("Read the log."), *read])
     console.open("large-result", "result", 2)
     more = console.page.get_by_role("button", name=re.compile("Load more"))
     # Text that comes in above it as one reads on does not move it from under the pointer.

@@ -7,6 +7,7 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, MessagePlan
 
 from tests.dialects.bodies import body_with_users_call
+from tests.support.transcripts import step
 
 
 def said(*blocks: Json) -> Json:
@@ -106,16 +107,8 @@ def test_a_shortened_text_has_its_document_once() -> None:
     assert left["content"] == [text("Read: long [shortened]")]
 
 
-def call(number: int) -> Json:
-    function = {"name": "look", "arguments": "{}"}
-    return {"id": f"c{number}", "type": "function", "function": function}
-
-
 def chat(number: int) -> list[Json]:
-    return [
-        {"role": "assistant", "content": f"Step {number}.", "tool_calls": [call(number)]},
-        {"role": "tool", "tool_call_id": f"c{number}", "content": "x"},
-    ]
+    return step(f"c{number}", "look", "{}", "x", f"Step {number}.")
 
 
 def blocks(number: int) -> list[Json]:
@@ -124,9 +117,9 @@ def blocks(number: int) -> list[Json]:
     return [said(text(f"Step {number}."), used), {"role": "user", "content": [result]}]
 
 
-@pytest.mark.parametrize(("dialect", "step"), [("chat", chat), ("messages", blocks)])
-def test_messages_that_come_to_stand_side_by_side_are_one(dialect: str, step: Any) -> None:
-    items = [{"role": "user", "content": "Go."}, *step(0), *step(1), *step(2)]
+@pytest.mark.parametrize(("dialect", "made"), [("chat", chat), ("messages", blocks)])
+def test_messages_that_come_to_stand_side_by_side_are_one(dialect: str, made: Any) -> None:
+    items = [{"role": "user", "content": "Go."}, *made(0), *made(1), *made(2)]
     transcript = DIALECTS[dialect].read({"messages": items})
     left = transcript.apply(plan_without(transcript.messages, 2, 4))["messages"]
     assert [item["role"] for item in left] == ["user", "assistant", items[-1]["role"]]

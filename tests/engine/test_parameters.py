@@ -13,22 +13,15 @@ from engine.policies import POLICIES
 from engine.text.transcript import Json
 from tests.engine.policies.test_policies import agent_run, turns_of
 from tests.support.strategies import COUNTER, modest, render, transcripts
+from tests.support.transcripts import step
 
 SKILL = Pins(keep_tools=("load_*",))
 
 
 def loaded(number: int, words: int) -> list[Json]:
     """A call of another tool than the rest of a run, whose result nothing draws on."""
-    body = {"name": "load_skill", "arguments": json.dumps({"name": f"skill {number}"})}
     text = f"skill {number}: " + "always say what you did. " * (words // 5)
-    return [
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": f"s{number}", "type": "function", "function": body}],
-        },
-        {"role": "tool", "tool_call_id": f"s{number}", "content": text},
-    ]
+    return step(f"s{number}", "load_skill", json.dumps({"name": f"skill {number}"}), text)
 
 
 def run(*sizes: int, turns: int = 40) -> list[Json]:

@@ -17,21 +17,21 @@ from evaluation.runs import Run
 from evaluation.score_cache import ScoreCache
 from evaluation.scores import LoopScore, Prompt
 from evaluation.workers import replay_runs
-from tests.evaluation.test_replay import call, result, said
+from tests.support.transcripts import assistant, call, result, step, user
 
 COUNTER = counter_for(None)
 
 
-TASK = {"role": "user", "content": "Find the owner and the badge."}
+TASK = user("Find the owner and the badge.")
 OWNER = result("a", "owner_id OWNER_A")
 BADGE = result("b", "badge_no BADGE_7")
 MESSAGES = [
     TASK,
-    said("", call("a", '{"of": "owner"}')),
+    assistant("", call("a", "look", '{"of": "owner"}')),
     OWNER,
-    said("", call("b", '{"of": "badge"}')),
+    assistant("", call("b", "look", '{"of": "badge"}')),
     BADGE,
-    said("It is BADGE_7 of OWNER_A."),
+    assistant("It is BADGE_7 of OWNER_A."),
 ]
 RUN = Run("run", "", "", MESSAGES)
 
@@ -77,7 +77,7 @@ def test_a_value_out_of_view_is_fetched_again_before_the_step() -> None:
     # copy, in view from then on, serves the last step too.
     assert (score.steps, score.refetched, score.without) == (3, 1, 0)
     again, copy = blind.asked[-1][3:5]
-    assert again["tool_calls"][0]["function"] == call("", '{"of": "owner"}')["function"]
+    assert again["tool_calls"][0]["function"] == call("", "look", '{"of": "owner"}')["function"]
     assert copy["content"] == OWNER["content"]
     assert copy["tool_call_id"] == again["tool_calls"][0]["id"] not in ("a", "b")
     assert [len(history) for history in blind.asked] == [1, 3, 5, 7]
@@ -104,7 +104,7 @@ def test_each_result_is_fetched_at_most_once_a_step_and_then_the_step_goes_on() 
 
 
 def test_calls_that_are_needed_together_are_issued_together() -> None:
-    both = said("", call("a"), call("b"))
+    both = assistant("", call("a", "look"), call("b", "look"))
     run = Run("both", "", "", [TASK, both, OWNER, BADGE, *MESSAGES[5:]])
     blind = Blind(2, 3)
     score = loop(blind, run)
@@ -117,9 +117,9 @@ def long_run(name: str) -> Run:
     """A run whose last step draws on its first result, long after."""
     messages: list[Json] = [TASK]
     for turn in range(6):
-        messages.append(said("", call(f"c{turn}", f'{{"turn": {turn}}}')))
-        messages.append(result(f"c{turn}", f"SERIAL_{turn} " + "filler " * 60))
-    return Run(name, "", "", [*messages, said("It is SERIAL_0.")])
+        text = f"SERIAL_{turn} " + "filler " * 60
+        messages += step(f"c{turn}", "look", f'{{"turn": {turn}}}', text, "")
+    return Run(name, "", "", [*messages, assistant("It is SERIAL_0.")])
 
 
 def test_a_policy_that_hides_what_is_needed_pays_for_it() -> None:

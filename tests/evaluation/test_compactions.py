@@ -10,45 +10,29 @@ from contextrender_bridge.cli import main
 from evaluation.cases import Case
 from evaluation.compactions import CompactionScore, measure
 from evaluation.runs import Run, compactions_of
+from tests.support.transcripts import assistant, step, user
 
 FROZEN = [Case("contextrender_frozen", size, live=True) for size in (400, 24_000)]
 
 
-def asks(id: str, text: str = "", **arguments: str) -> Json:
-    words = ", ".join(f'"{name}": "{value}"' for name, value in arguments.items())
-    call = {"id": id, "type": "function", "function": {"name": "read", "arguments": f"{{{words}}}"}}
-    return {"role": "assistant", "content": text, "tool_calls": [call]}
-
-
-def result(id: str, text: str) -> Json:
-    return {"role": "tool", "tool_call_id": id, "content": text}
-
-
-def user(text: str) -> Json:
-    return {"role": "user", "content": text}
-
-
-def says(text: str) -> Json:
-    return {"role": "assistant", "content": text}
+def reads(id: str, path: str, text: str) -> list[Json]:
+    return step(id, "read", f'{{"path": "{path}"}}', f"{FILLER} {text} {FILLER}", "")
 
 
 FILLER = " ".join(f"plain words and OTHER_{n}" for n in range(300))
 BEFORE = [
     user("Fix the build."),
-    asks("1", path="a"),
-    result("1", FILLER + " TOKEN_ALPHA and TOKEN_BETA. " + FILLER),
-    asks("2", path="b"),
-    result("2", FILLER + " TOKEN_GAMMA. " + FILLER),
-    says("Half done."),
+    *reads("1", "a", "TOKEN_ALPHA and TOKEN_BETA."),
+    *reads("2", "b", "TOKEN_GAMMA."),
+    assistant("Half done."),
 ]
 AFTER = [
     user("Summary: TOKEN_ALPHA matters."),
-    says("I set TOKEN_ALPHA."),
-    asks("3", path="b"),
-    result("3", FILLER + " TOKEN_GAMMA. " + FILLER),
-    says("Now TOKEN_GAMMA."),
-    says("TOKEN_BETA too."),
-    says("Done."),
+    assistant("I set TOKEN_ALPHA."),
+    *reads("3", "b", "TOKEN_GAMMA."),
+    assistant("Now TOKEN_GAMMA."),
+    assistant("TOKEN_BETA too."),
+    assistant("Done."),
 ]
 
 
@@ -69,7 +53,7 @@ def test_steps_are_those_that_drew_on_results_from_before() -> None:
 
 
 def test_a_second_compaction_loses_of_both_parts_before() -> None:
-    third = [user("Summary: nothing."), says("TOKEN_ALPHA again, TOKEN_GAMMA again.")]
+    third = [user("Summary: nothing."), assistant("TOKEN_ALPHA again, TOKEN_GAMMA again.")]
     parts = [
         Run("s#1", "", "", BEFORE),
         Run("s#2", "", "", AFTER, continues="s#1"),

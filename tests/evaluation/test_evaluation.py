@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli import main
 
 from evaluation import score_cache, workers
@@ -22,22 +21,19 @@ from evaluation.runs import Run, read_runs
 from evaluation.score_cache import ScoreCache
 from evaluation.scores import RunScore
 from evaluation.workers import replay_runs
+from tests.support.transcripts import assistant, step, user
 
 CASES = cases_of("prune,recency,full", "120,240")
 
 
 def a_run(number: int) -> Run:
     """A run that draws on some of its results, other ones for every number."""
-    messages: list[Json] = [{"role": "user", "content": "Find the owner."}]
+    messages = [user("Find the owner.")]
     for turn in range(6):
-        about = f"OWNER_{number}_{max(0, turn - 1 - number % 3)}"
-        arguments = json.dumps({"id": about})
-        call: Json = {"id": f"c{turn}", "type": "function"}
-        call |= {"function": {"name": "look", "arguments": arguments}}
-        messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+        arguments = json.dumps({"id": f"OWNER_{number}_{max(0, turn - 1 - number % 3)}"})
         text = f"OWNER_{number}_{turn} " + "filler " * (20 + 9 * number)
-        messages.append({"role": "tool", "tool_call_id": f"c{turn}", "content": text})
-    messages.append({"role": "assistant", "content": f"It is OWNER_{number}_2."})
+        messages += step(f"c{turn}", "look", arguments, text, "")
+    messages.append(assistant(f"It is OWNER_{number}_2."))
     return Run(f"agent_task-{number // 2}", "made", "agent", messages)
 
 

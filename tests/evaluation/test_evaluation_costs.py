@@ -18,7 +18,7 @@ from evaluation.runs import Run
 from evaluation.score_cache import ScoreCache
 from evaluation.scores import CaseScore, RunScore
 from evaluation.workers import replay_runs
-from tests.evaluation.test_replay import call, result, said
+from tests.support.transcripts import assistant, call, result, step, user
 
 
 def score_of(
@@ -86,19 +86,26 @@ def test_provider_bills_by_hand() -> None:
     assert price.read == price.fresh / 2
 
 
-TASK = {"role": "user", "content": "Find the owner."}
+TASK = user("Find the owner.")
 
 
 def test_cached_is_what_a_prompt_repeats_of_the_one_before() -> None:
     counter = counter_for(None)
     prompts = Prompts(counter)
-    first = [TASK, said("I look.", call("a"), call("b")), result("a", "one"), result("b", "two")]
+    first = [
+        TASK,
+        assistant("I look.", call("a", "look"), call("b", "look")),
+        result("a", "one"),
+        result("b", "two"),
+    ]
     units, sent = prompts.send([], first)
     assert (sent.tokens, sent.cached) == (sum(map(counter.message, first)), 0)
-    _, again = prompts.send(units, [*first, said("Done.")])
+    _, again = prompts.send(units, [*first, assistant("Done.")])
     assert again.cached == sent.tokens
     # Without the second call the message's text still matches, its calls and all after do not.
-    _, less = prompts.send(units, [TASK, said("I look.", call("a")), result("a", "one")])
+    _, less = prompts.send(
+        units, [TASK, assistant("I look.", call("a", "look")), result("a", "one")]
+    )
     text = counter.message(TASK) + counter.message({"role": "assistant", "content": "I look."})
     assert less.cached == text
     # An excerpt at the same place is another text.
@@ -112,11 +119,9 @@ RUN = Run(
     "claude",
     [
         TASK,
-        said("", call("a")),
-        result("a", "owner_id OWNER_A " + "filler " * 60),
-        said("Now the badge.", call("b")),
-        result("b", "badge_no BADGE_7 " + "filler " * 60),
-        said("It is BADGE_7 of OWNER_A."),
+        *step("a", "look", "{}", "owner_id OWNER_A " + "filler " * 60, ""),
+        *step("b", "look", "{}", "badge_no BADGE_7 " + "filler " * 60, "Now the badge."),
+        assistant("It is BADGE_7 of OWNER_A."),
     ],
 )
 

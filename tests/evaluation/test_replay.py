@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +23,8 @@ from evaluation.in_process import replay_run
 from evaluation.runs import Run, read_runs
 from evaluation.scores import Prompt, RunScore, Turn, turns_of
 from evaluation.workers import replay_runs
+from tests.support.command import PROCESS
+from tests.support.transcripts import assistant, step, user
 
 Write = Callable[..., Path]
 
@@ -31,32 +32,10 @@ CASES = [
     Case(policy, budget) for policy in ("contextrender", "prune", "full") for budget in (6000,)
 ]
 LINE = {"id": "one", "source": "here", "model": "gpt-4o", "messages": []}
-COMMAND = [
-    sys.executable,
-    "-c",
-    "import sys; from contextrender_bridge.cli import main; sys.exit(main())",
-    "replay",
-]
 
 
 def run_of(*messages: Json, id: str = "run") -> Run:
     return Run(id, "test", "", list(messages))
-
-
-def said(text: str, *calls: Json) -> Json:
-    return {"role": "assistant", "content": text, "tool_calls": list(calls)}
-
-
-def call(id: str, arguments: str = "{}") -> Json:
-    return {"id": id, "type": "function", "function": {"name": "look", "arguments": arguments}}
-
-
-def result(id: str, text: str) -> Json:
-    return {"role": "tool", "tool_call_id": id, "content": text}
-
-
-def user(text: str) -> Json:
-    return {"role": "user", "content": text}
 
 
 def figures_of(scores: list[RunScore]) -> Json:
@@ -66,11 +45,9 @@ def figures_of(scores: list[RunScore]) -> Json:
 SMALL = run_of(
     {"role": "system", "content": "Be brief."},
     user("Find the owner."),
-    said("", call("a")),
-    result("a", "owner_id OWNER_A " + "filler " * 40),
-    said("", call("b", '{"id": "OWNER_A"}')),
-    result("b", "badge_no BADGE_7 " + "filler " * 40),
-    said("It is BADGE_7 of OWNER_A."),
+    *step("a", "look", "{}", "owner_id OWNER_A " + "filler " * 40),
+    *step("b", "look", '{"id": "OWNER_A"}', "badge_no BADGE_7 " + "filler " * 40),
+    assistant("It is BADGE_7 of OWNER_A."),
 )
 
 
@@ -222,7 +199,7 @@ def test_a_wrong_option_is_a_sentence(
 @pytest.mark.slow
 def test_ctrl_c_ends_it_amid_the_runs_and_quietly(write: Write, shipped: Run) -> None:
     path = write(*({"id": f"r{n}", "messages": shipped.messages} for n in range(200)))
-    command = [*COMMAND, str(path), "--workers", "2"]
+    command = [*PROCESS, "replay", str(path), "--workers", "2"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli import main
 
 from engine.parameters import AUTO
@@ -15,6 +14,7 @@ from evaluation.cases import Case, cases_of
 from evaluation.prices import RulePrices, rule_of
 from evaluation.runs import Run
 from evaluation.verdict import RunLength, Verdict, verdict_on
+from tests.support.transcripts import assistant, step, user
 
 
 def figures(
@@ -121,14 +121,12 @@ def test_the_sentence_says_all_of_it() -> None:
 
 def a_run(task: int) -> Run:
     """A run with 40 results of some 1,000 tokens, of which each step repeats the newest's value."""
-    messages: list[Json] = [{"role": "user", "content": "Follow the links."}]
+    messages = [user("Follow the links.")]
     for turn in range(40):
-        function = {"name": "look", "arguments": json.dumps({"at": f"LINK_{task}_{turn - 1}"})}
-        call = {"id": f"c{turn}", "type": "function", "function": function}
-        messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+        arguments = json.dumps({"at": f"LINK_{task}_{turn - 1}"})
         text = f"LINK_{task}_{turn} " + f"word{task} " * 500
-        messages.append({"role": "tool", "tool_call_id": f"c{turn}", "content": text})
-    return Run(f"run-{task}", "", "gpt-5.1", [*messages, {"role": "assistant", "content": "Done."}])
+        messages += step(f"c{turn}", "look", arguments, text, "")
+    return Run(f"run-{task}", "", "gpt-5.1", [*messages, assistant("Done.")])
 
 
 @pytest.mark.slow

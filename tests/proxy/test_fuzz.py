@@ -30,6 +30,7 @@ from tests.support.scripted_model import (
     stream,
     whole,
 )
+from tests.support.transcripts import step, user
 
 ASKS = {"name": "look", "arguments": "{}"}
 USES = {"type": "tool_use", "id": "c1", "name": "look", "input": {"at": "host_A1"}}
@@ -37,15 +38,7 @@ GIVES = {"type": "tool_result", "tool_use_id": "c1", "content": finding(1)}
 DIALECTS: dict[str, Any] = {
     "/v1/chat/completions": {
         "model": "m",
-        "messages": [
-            {"role": "user", "content": TASK},
-            {
-                "role": "assistant",
-                "content": None,
-                "tool_calls": [{"id": "c1", "type": "function", "function": ASKS}],
-            },
-            {"role": "tool", "tool_call_id": "c1", "content": finding(1)},
-        ],
+        "messages": [user(TASK), *step("c1", "look", "{}", finding(1))],
     },
     "/v1/messages": {
         "model": "m",

@@ -14,19 +14,15 @@ from contextrender_bridge import ContextRender, Credentials
 from tests.proxy.agents import TASK, finding
 from tests.support.command import PROCESS
 from tests.support.programs import free_port, serving_program
-from tests.support.scripted_model import call
+from tests.support.transcripts import step, user
 
 
 @pytest.fixture(scope="module")
 def session(credentials: Credentials) -> str:
     name = uuid.uuid4().hex
-    messages: list[Any] = [{"role": "user", "content": TASK}]
+    messages = [user(TASK)]
     for number in range(5):
-        asked = call(f"c{number}", "look")
-        messages += [
-            {"role": "assistant", "content": None, "tool_calls": [asked]},
-            {"role": "tool", "tool_call_id": f"c{number}", "content": finding(number)},
-        ]
+        messages += step(f"c{number}", "look", "{}", finding(number))
     with ContextRender(credentials.url, credentials.token) as client:
         client.sync(name, messages)
     return name

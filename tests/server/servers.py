@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 from contextrender_bridge.client.credentials import load_credentials
 
+from tests.api.client import Api
 from tests.support.command import contextrender
 from tests.support.waiting import until
 
@@ -46,6 +48,12 @@ class Server:
             base_url=self.url, headers={"authorization": f"Bearer {token}"}, timeout=300
         )
 
+    @contextmanager
+    def api(self, token: str) -> Iterator[Api]:
+        """Its endpoints for the bearer of a token."""
+        with self.client(token) as http:
+            yield Api(http, token)
+
     def add_user(self, name: str, *, password: str | None = None) -> str:
         """The token of a new user."""
         more = [] if password is None else ["--password-stdin"]
@@ -65,14 +73,14 @@ class Server:
 
 @contextmanager
 def running(
-    command: list[str], data: Path, *, cwd: Path = REPOSITORY, **environment: str
+    command: list[str], data: Path, *, cwd: Path = REPOSITORY, **environment: Any
 ) -> Iterator[Server]:
     """`command` until the block ends, from the moment it says that it is ready.
 
     Its store is SQLite unless the `environment` names a database.
     """
     inherited = {key: one for key, one in os.environ.items() if key != DATABASE}
-    known = {**inherited, **environment}
+    known: dict[str, str] = {**inherited, **environment}
     data.parent.mkdir(parents=True, exist_ok=True)
     with (data.parent / "out").open("wb") as out, (data.parent / "err").open("wb") as err:
         process = subprocess.Popen(command, cwd=cwd, env=known, stdout=out, stderr=err)

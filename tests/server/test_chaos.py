@@ -7,23 +7,22 @@ import os
 import random
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 import httpx
 import pytest
-from contextrender_bridge.client.credentials import load_credentials
 
-from tests.api import servers
 from tests.api.graph import Graph, reading
+from tests.api.servers import another
 from tests.api.test_concurrency import lines_of
 from tests.api.test_durability import store_locked
-from tests.server.servers import BIN, running
+from tests.server.servers import Server
 from tests.support.chaos_agents import Agent, States
 from tests.support.plain_graph import check_graph
 
@@ -34,32 +33,6 @@ ROUNDS_A_STORE = 25
 SEED = int(os.environ.get("CHAOS_SEED", "0")) or random.SystemRandom().randrange(2**32)
 FAKETIME = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
 PATIENCE_SECONDS = 120
-
-
-class Killable(Protocol):
-    data: Path
-
-    def client(self) -> httpx.Client:
-        """One of the local user's."""
-
-    def stop(self, number: signal.Signals) -> object:
-        """Signals it and waits for its end."""
-
-
-@dataclass
-class Forked:
-    """A server forked from a process that has loaded the app: it is there in a second, not five."""
-
-    process: servers.Server
-    data: Path
-
-    def client(self) -> httpx.Client:
-        url = self.process.url  # once it is ready
-        token = {"authorization": f"Bearer {load_credentials(self.data).token}"}
-        return httpx.Client(base_url=url, headers=token, timeout=PATIENCE_SECONDS)
-
-    def stop(self, number: signal.Signals) -> None:
-        self.process.stop(number)
 
 
 class Load:
@@ -77,7 +50,7 @@ class Load:
         self._working: list[Future[None]] = []
 
     @contextmanager
-    def on(self, server: Killable) -> Iterator[None]:
+    def on(self, server: Server) -> Iterator[None]:
         """The agents work for the block, which may kill the server; their errors are raised."""
         ended = threading.Event()
         with ExitStack() as stack:
@@ -124,7 +97,7 @@ class Load:
         with self._changed:
             self._changed.notify_all()
 
-    def settle(self, server: Killable) -> None:
+    def settle(self, server: Server) -> None:
         """What is stored is what was acknowledged: by the API, and in the database."""
         with server.client() as http:
             for agent in self.agents:
@@ -164,39 +137,28 @@ def local_graph(data: Path) -> Graph:
     return Graph.read(data, str(UUID(bytes=root)))
 
 
-@pytest.fixture
-def serve(data: Path) -> Callable[..., Any]:
-    """Starts `contextrender serve` over the test's folder."""
-    command = [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data)]
-    return lambda **environment: running(command, data, **environment)
-
-
 @pytest.mark.parametrize(
-    ("kills", "calls"), [(2, 30), pytest.param(ROUNDS, 100, marks=pytest.mark.slow)]
+    ("kills", "calls"), [(1, 30), pytest.param(ROUNDS, 100, marks=pytest.mark.slow)]
 )
 def test_killed_under_load_nothing_acknowledged_is_lost(
     tmp_path: Path, kills: int, calls: int
 ) -> None:
-    with servers.started(tmp_path) as forking:
-        for first in range(0, kills, ROUNDS_A_STORE):
-            data, rounds = tmp_path / f"data-{first}", min(kills - first, ROUNDS_A_STORE)
-            kill_under_load(forking, data, Load(SEED + first), rounds, calls)
+    for first in range(0, kills, ROUNDS_A_STORE):
+        rounds = min(kills - first, ROUNDS_A_STORE)
+        kill_under_load(tmp_path / f"data-{first}", Load(SEED + first), rounds, calls)
 
 
-def kill_under_load(
-    forking: servers.Servers, data: Path, load: Load, rounds: int, calls: int
-) -> None:
+def kill_under_load(data: Path, load: Load, rounds: int, calls: int) -> None:
     """One store's life: killed so many times, and whole each time and in the end."""
     for _ in range(rounds):
-        with forking.running(data) as process:
-            server = Forked(process, data)
+        with another(data) as server:
             if load.acknowledged:
                 load.settle(server)
             with load.on(server):
                 load.wait(load.random.randrange(5, calls))
                 server.stop(signal.SIGKILL)
-    with forking.running(data) as process:
-        load.settle(Forked(process, data))
+    with another(data) as server:
+        load.settle(server)
         notices_every_loss(local_graph(data), load.stored)
     assert not load.busy
 
@@ -221,9 +183,9 @@ def notices_every_loss(graph: Graph, sessions: States) -> None:
 
 
 @pytest.mark.slow
-def test_a_locked_database_refuses_and_loses_nothing(serve: Callable[..., Any], data: Path) -> None:
+def test_a_locked_database_refuses_and_loses_nothing(data: Path) -> None:
     load = Load()
-    with serve() as server, load.on(server):
+    with another(data) as server, load.on(server):
         load.wait(30)
         with store_locked(data):
             load.wait(1)
@@ -233,13 +195,13 @@ def test_a_locked_database_refuses_and_loses_nothing(serve: Callable[..., Any], 
         with store_locked(data):
             server.stop(signal.SIGKILL)
     assert load.busy
-    with serve() as server:
+    with another(data) as server:
         load.settle(server)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not FAKETIME, reason="libfaketime is not installed (Debian: faketime)")
-def test_the_clock_jumps_and_nothing_is_lost(serve: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_clock_jumps_and_nothing_is_lost(data: Path, tmp_path: Path) -> None:
     clock = tmp_path / "clock"
     clock.write_text("+0")
     load = Load()
@@ -249,11 +211,11 @@ def test_the_clock_jumps_and_nothing_is_lost(serve: Callable[..., Any], tmp_path
         "FAKETIME_NO_CACHE": "1",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
-    with serve(**environment) as server, load.on(server):
+    with another(data, environment) as server, load.on(server):
         for offset in ("-50", "+3600", "+0", "-50"):
             load.wait(10)
             clock.write_text(offset)
         load.wait(10)
         server.stop(signal.SIGKILL)
-    with serve() as server:
+    with another(data) as server:
         load.settle(server)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.api.client import Api
-from tests.api.transcripts import agent_run
 from tests.server.servers import BIN, REPOSITORY, Server, running
+from tests.support.transcripts import agent_run
 
 pytestmark = pytest.mark.slow
 

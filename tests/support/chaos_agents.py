@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 from contextrender_bridge.base.wire import Json
 
-from tests.api.transcripts import assistant, call, result, user
+from tests.support.transcripts import assistant, call, result, user
 
 Lines = list[list[Json]]
 """A session's branches by number, each from its beginning."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.support.scripted_model import Asked, Model, Reply, serving, whole
+from tests.support.scripted_model import Asked, Model, Reply, chat, serving, whole
 
 Answer = Callable[[dict[str, Any]], tuple[int, Any]]
 
@@ -18,6 +18,11 @@ class ProviderDouble:
         self.answer = answer
         self.requests: list[dict[str, Any]] = []
         self.url = ""
+
+    def environment(self, **models: str) -> dict[str, str]:
+        """What makes it a service's provider: of its `model`, its `embed_model`, or both."""
+        known = {"OPENAI_API_BASE": self.url, "OPENAI_API_KEY": "scripted"}
+        return known | {f"CONTEXTRENDER_{kind.upper()}": model for kind, model in models.items()}
 
     def reply(self, asked: Asked) -> Reply:
         body = asked.json
@@ -39,20 +44,8 @@ def provider(answer: Answer) -> Iterator[ProviderDouble]:
 def chat_reply(content: object) -> dict[str, Any]:
     """A chat completion whose message is `content`, as JSON text unless it is text."""
     text = content if isinstance(content, str) else json.dumps(content)
-    return {
-        "id": "scripted",
-        "object": "chat.completion",
-        "created": 0,
-        "model": "scripted",
-        "choices": [
-            {
-                "index": 0,
-                "finish_reason": "stop",
-                "message": {"role": "assistant", "content": text},
-            }
-        ],
-        "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-    }
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    return chat(text) | {"usage": usage}
 
 
 def embedding_reply(vectors: list[list[float]]) -> dict[str, Any]:

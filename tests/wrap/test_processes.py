@@ -21,9 +21,11 @@ from contextrender_bridge.leases import any_alive, held, started_at
 from tests.server.servers import BIN, running
 from tests.support.provider_double import chat_reply
 from tests.support.scripted_model import Asked, Model, Reply, serving, whole
+from tests.support.transcripts import assistant, call
 from tests.support.waiting import until
 
 WAIT = 90.0
+WRAP = [str(BIN / "contextrender"), "wrap", "--base-url-env", "OPENAI_BASE_URL", "--"]
 AGENT = """
 import os, signal, sys, time, pathlib
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
@@ -52,14 +54,7 @@ def wrap(tmp_path: Path, environment: dict[str, str]) -> Iterator[Callable[..., 
 
     def start(name: str) -> tuple[subprocess.Popen[bytes], Path]:
         there = tmp_path / name
-        command: list[str | Path] = [
-            BIN / "contextrender",
-            "wrap",
-            "--base-url-env",
-            "OPENAI_BASE_URL",
-            "--",
-        ]
-        command += [sys.executable, "-c", AGENT, str(there)]
+        command = [*WRAP, sys.executable, "-c", AGENT, str(there)]
         with (tmp_path / f"{name}.err").open("wb") as errors:
             process = subprocess.Popen(command, env=environment, stderr=errors)
         started.append(process)
@@ -100,8 +95,7 @@ def test_two_share_one_service_which_ends_after_both(
 def test_a_terminal_is_told_what_stands_between_and_gets_a_link_that_works_once(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    command: list[str | Path] = [BIN / "contextrender", "wrap", "--base-url-env"]
-    command += ["OPENAI_BASE_URL", "--", "true"]
+    command = [*WRAP, "true"]
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 80))
     process = subprocess.Popen(command, env=environment, stderr=theirs, stdin=subprocess.DEVNULL)
@@ -206,10 +200,8 @@ def answered(asked: Asked) -> Reply:
         return whole({}, 404)
     body: dict[str, Any] = asked.json
     reply, turn = chat_reply(""), sum(one["role"] == "tool" for one in body["messages"])
-    function = {"name": "look", "arguments": json.dumps({"turn": turn})}
-    call = {"id": f"c{turn}", "type": "function", "function": function}
-    said = {"role": "assistant", "content": None, "tool_calls": [call]}
-    reply["choices"][0]["message"] = said if turn < 4 else {"role": "assistant", "content": "Done."}
+    said = assistant(None, call(f"c{turn}", "look", json.dumps({"turn": turn})))
+    reply["choices"][0]["message"] = said if turn < 4 else assistant("Done.")
     tokens = len(asked.body) // 4 + 300
     reply["model"] = body["model"]
     reply["usage"] = {"prompt_tokens": tokens, "completion_tokens": 9, "total_tokens": tokens + 9}

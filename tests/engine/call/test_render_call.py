@@ -25,6 +25,7 @@ from tests.support.strategies import (
     render,
     transcripts,
 )
+from tests.support.transcripts import assistant, call, result, user
 
 policies = st.sampled_from(METHOD_POLICIES)
 PARAMETERS = st.sampled_from(
@@ -87,12 +88,12 @@ def test_what_is_shown_is_the_original_in_its_order(
         if item.message not in replaced:
             assert message.get("content") == original.get("content")
         asked, shortened = original.get("tool_calls") or [], dict(item.arguments)
-        for place, call in zip(item.calls, message.get("tool_calls") or [], strict=True):
+        for place, made in zip(item.calls, message.get("tool_calls") or [], strict=True):
             if place in shortened:
-                assert call["id"] == asked[place]["id"]
-                assert call_parts(call)[0] == call_parts(asked[place])[0]
+                assert made["id"] == asked[place]["id"]
+                assert call_parts(made)[0] == call_parts(asked[place])[0]
             else:
-                assert call == asked[place]
+                assert made == asked[place]
     complete = {p for p in positions if messages[p]["role"] == "tool"} - replaced
     assert rendered.visible == sorted(complete)
     results = {p for p, message in enumerate(messages) if message["role"] == "tool"}
@@ -204,17 +205,13 @@ def test_texts_that_may_not_leave_are_cut_the_longest_first() -> None:
     assert 60 < rendered.tokens_after <= 100
 
 
-def call(call_id: str, arguments: Any = "{}") -> Json:
-    return {"id": call_id, "type": "function", "function": {"name": "f", "arguments": arguments}}
-
-
 def oversized(content: Any, later: str = "") -> list[Json]:
     return [
-        {"role": "user", "content": "find the total"},
-        {"role": "assistant", "content": "", "tool_calls": [call("a"), call("b")]},
-        {"role": "tool", "tool_call_id": "b", "content": "small"},
-        {"role": "tool", "tool_call_id": "a", "content": content},
-        {"role": "user", "content": "and now? " + later},
+        user("find the total"),
+        assistant("", call("a", "f"), call("b", "f")),
+        result("b", "small"),
+        result("a", content),
+        user("and now? " + later),
     ]
 
 

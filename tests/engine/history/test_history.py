@@ -28,16 +28,6 @@ from tests.support.strategies import (
     transcripts,
 )
 
-CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-
-
-def assistant(*ids: str) -> Json:
-    return {"role": "assistant", "content": None, "tool_calls": [{**CALL, "id": i} for i in ids]}
-
-
-def result(call_id: str) -> Json:
-    return {"role": "tool", "tool_call_id": call_id, "content": "x"}
-
 
 @given(transcripts())
 @modest

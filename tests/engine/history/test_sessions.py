@@ -14,18 +14,9 @@ from engine.text.transcript import Json, digest_after, split
 from graph.sessions.ids import owners
 from tests.support import slow_rules
 from tests.support.strategies import COUNTER, code_of, modest
+from tests.support.transcripts import assistant, call, user
 
-
-def said(text: str) -> Json:
-    return {"role": "user", "content": text}
-
-
-def called(text: str) -> Json:
-    call = {"type": "function", "function": {"name": "f", "arguments": text}}
-    return {"role": "assistant", "content": text, "tool_calls": [{**call, "id": i} for i in "xy"]}
-
-
-ALPHABET = [said("a"), said("b"), called("a")]
+A, B, C = user("a"), user("b"), assistant("a", *(call(id, "f", "a") for id in "xy"))
 
 
 class Recorder:
@@ -114,7 +105,7 @@ def check_place(recorder: Recorder, whole: list[Json], found: Place) -> None:
 def test_every_transcript_resolves_to_the_longest_common_prefix(data: st.DataObject) -> None:
     recorder = Recorder()
     replies: list[list[Json]] = [[]]
-    suffixes = st.lists(st.sampled_from(ALPHABET), min_size=1, max_size=3)
+    suffixes = st.lists(st.sampled_from([A, B, C]), min_size=1, max_size=3)
     for _ in range(data.draw(st.integers(1, 9), label="calls")):
         known = data.draw(st.sampled_from(replies), label="goes on from")
         kept = data.draw(st.integers(0, len(known)), label="of which")
@@ -146,9 +137,6 @@ def events_of(
     numbers = range(start, end)
     line = zip(owners(recorder.branches, branch, numbers), numbers, strict=True)
     return [recorder.events[pair] for pair in line]
-
-
-A, B, C = said("a"), said("b"), called("a")
 
 
 @pytest.mark.parametrize(("offset", "prefix"), [(1, "b"), (2, "a"), (9, "a"), (3, "longer")])

@@ -5,14 +5,11 @@ import json
 from engine.parameters import Parameters
 from engine.text.transcript import Json
 from tests.support.strategies import render
+from tests.support.transcripts import step
 
 
 def listing(call: str, rows: list[str]) -> list[Json]:
-    asked = {"id": call, "type": "function", "function": {"name": "list", "arguments": "{}"}}
-    return [
-        {"role": "assistant", "content": "", "tool_calls": [asked]},
-        {"role": "tool", "tool_call_id": call, "content": "\n".join(rows)},
-    ]
+    return step(call, "list", "{}", "\n".join(rows), "")
 
 
 def rows(batch: int, count: int) -> list[str]:
@@ -23,16 +20,7 @@ def rows(batch: int, count: int) -> list[str]:
 
 
 def opened(account: str, number: int) -> list[Json]:
-    body = {"name": "open", "arguments": json.dumps({"account": account})}
-    call = f"open{number}"
-    return [
-        {
-            "role": "assistant",
-            "content": "",
-            "tool_calls": [{"id": call, "type": "function", "function": body}],
-        },
-        {"role": "tool", "tool_call_id": call, "content": "done"},
-    ]
+    return step(f"open{number}", "open", json.dumps({"account": account}), "done", "")
 
 
 def accounts_shown(used: str) -> float:

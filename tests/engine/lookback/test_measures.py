@@ -12,21 +12,10 @@ from engine.lookback.measures import (
     recall_events,
 )
 from tests.support.golden import golden
+from tests.support.transcripts import assistant, call, result, user
 
 GOLDEN = golden("reuse")
 WORDS = ["Alpha_1", "beta_two", "GAMMA9", "plainword", "short_", "Tiny1", "nameA_1"]
-
-
-def call(name: str, arguments: object, id: str = "c") -> dict[str, Any]:
-    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-def assistant(text: str, *calls: dict[str, Any]) -> dict[str, Any]:
-    return {"role": "assistant", "content": text, "tool_calls": list(calls)}
-
-
-def result(text: str, id: str = "c") -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": id, "content": text}
 
 
 def pairs(messages: list[dict[str, Any]]) -> list[tuple[int, int, int]]:
@@ -41,9 +30,9 @@ def test_the_worked_case() -> None:
 texts = st.lists(st.sampled_from(WORDS), max_size=4).map(lambda words: r"\n".join(words))
 messages_lists = st.lists(
     st.one_of(
-        st.builds(lambda text: {"role": "user", "content": text}, texts),
-        st.builds(lambda text, arguments: assistant(text, call("f", arguments)), texts, texts),
-        st.builds(result, texts),
+        st.builds(user, texts),
+        st.builds(lambda text, given: assistant(text, call("c", "f", given)), texts, texts),
+        st.builds(result, st.just("c"), texts),
     ),
     max_size=14,
 )

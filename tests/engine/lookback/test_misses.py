@@ -14,20 +14,13 @@ from engine.text.values import extract_values
 from tests.console.transcripts import make_run
 from tests.engine.lookback.test_past import FOREVER, past_of
 from tests.support import slow_rules
+from tests.support.transcripts import assistant, call, step, user
 
 TIGHT = RenderSettings(budget=400, policy="prune")
 
 
-def call(key: str, name: str, arguments: str) -> Json:
-    function = {"name": name, "arguments": arguments}
-    return {"id": key, "type": "function", "function": function}
-
-
 def lookup(key: str, name: str, answer: str) -> list[Json]:
-    return [
-        {"role": "assistant", "content": "", "tool_calls": [call(key, name, "{}")]},
-        {"role": "tool", "tool_call_id": key, "content": answer},
-    ]
+    return step(key, name, "{}", answer, "")
 
 
 def filler(count: int) -> list[Json]:
@@ -37,8 +30,9 @@ def filler(count: int) -> list[Json]:
     return made
 
 
+REFUND = assistant("", call("r", "refund", "ORD_77412"))
 ORDER = [
-    {"role": "user", "content": "Refund the customer."},
+    user("Refund the customer."),
     *lookup("a", "find_order", "the order is ORD_77412 " + "of a customer " * 60),
     *filler(8),
 ]
@@ -58,34 +52,30 @@ def reasons(messages: list[Json]) -> Any:
 
 
 def test_a_value_used_out_of_view_is_a_miss() -> None:
-    refund = {"role": "assistant", "content": "", "tool_calls": [call("r", "refund", "ORD_77412")]}
-    ((turn, miss),) = missed([*ORDER, refund])
+    ((turn, miss),) = missed([*ORDER, REFUND])
     assert (turn, miss.result, miss.values, miss.again) == (10, 0, ("ORD_77412",), False)
-    why = reasons([*ORDER, refund])
+    why = reasons([*ORDER, REFUND])
     assert why.lack == miss
     assert why.shown == "omitted" and why.left is not None and why.cost > why.left
 
 
 def test_a_value_cut_from_a_call_is_not_in_view() -> None:
     long = f"{'so it goes ' * 600}ORD_77412{' and so on' * 600}"
-    write = {"role": "assistant", "content": "", "tool_calls": [call("w", "write_file", long)]}
-    written = {"role": "tool", "tool_call_id": "w", "content": "ok"}
-    refund = {"role": "assistant", "content": "", "tool_calls": [call("r", "refund", "ORD_77412")]}
+    written = step("w", "write_file", long, "ok", "")
     settings = RenderSettings(budget=400, policy="prune", live=True)
-    found = missed([*ORDER, write, written, refund], settings)
+    found = missed([*ORDER, *written, REFUND], settings)
     assert ("ORD_77412",) in [miss.values for turn, miss in found if turn == 11]
 
 
 def test_a_call_made_again_is_a_miss_unless_its_result_is_in_view() -> None:
-    again = {"role": "assistant", "content": "", "tool_calls": [call("b", "find_order", "{}")]}
+    again = assistant("", call("b", "find_order"))
     ((turn, miss),) = missed([*ORDER, again])
     assert (turn, miss.result, miss.values, miss.again) == (10, 0, (), True)
     assert missed([*ORDER[:3], again]) == []
 
 
 def test_remedies_are_the_smallest_budget_and_policies_that_help() -> None:
-    refund = {"role": "assistant", "content": "", "tool_calls": [call("r", "refund", "ORD_77412")]}
-    past = past_of([*ORDER, refund])
+    past = past_of([*ORDER, REFUND])
     (steps,) = past.steps.up_to([SettingsByTurn(TIGHT)], past.turns, FOREVER)
     (miss,) = steps[9].missed
     policies = ["prune", "contextrender", "recency"]
@@ -112,38 +102,37 @@ def test_misses_are_what_no_prompt_text_holds(policy: str) -> None:
     for event, position, values in slow_rules.uses(messages):
         turn = spoken.index(at[event]) + 1
         used.setdefault(turn, {}).setdefault(numbers.index(position), set()).update(values)
-    for step in steps:
-        before = past.messages_before(step.turn)
+    for one in steps:
+        before = past.messages_before(one.turn)
         assert before is not None
         rendered = past.render(past.history_before(before), settings)
         prompt = [assemble(messages[item.message], item) for item in rendered.items]
         seen: set[str] = set()
         for message in prompt:
             seen |= extract_values(content_text(message.get("content")))
-            for one in message.get("tool_calls") or ():
-                function = one["function"]
+            for made in message.get("tool_calls") or ():
+                function = made["function"]
                 seen |= extract_values(f"{function['name']}\n{function['arguments']}")
         lacking = {
             (result, value)
-            for result, values in used.get(step.turn, {}).items()
+            for result, values in used.get(one.turn, {}).items()
             for value in values
             if result not in rendered.plan.taken and value not in seen
         }
-        assert {(m.result, v) for m in step.missed for v in m.values} == lacking
+        assert {(m.result, v) for m in one.missed for v in m.values} == lacking
 
 
 def test_names_of_fields_and_tools_are_told_apart() -> None:
     """An agent knows them without the result; what stands as a value anywhere counts."""
     record = '{"order_id": "ORD_77412", "page_limit": 50}' + " and a customer" * 60
     past = [
-        {"role": "user", "content": "Refund the customer."},
+        user("Refund the customer."),
         *lookup("a", "find_order", record + " find_invoice"),
         *filler(8),
     ]
 
     def lacked(said: str) -> list[tuple[tuple[str, ...], bool]]:
-        answer = {"role": "assistant", "content": said}
-        return [(lack.values, lack.names_only) for _, lack in missed([*past, answer])]
+        return [(lack.values, lack.names_only) for _, lack in missed([*past, assistant(said)])]
 
     assert lacked("I set page_limit and order_id.") == [(("order_id", "page_limit"), True)]
     assert lacked("order_id is ORD_77412.") == [(("ORD_77412", "order_id"), False)]

@@ -13,17 +13,14 @@ from engine.policies import POLICIES
 from engine.text.transcript import Json
 from tests.engine.policies.test_policies import IN_PARTS, agent_run, turns_of
 from tests.support.strategies import COUNTER, modest, render, transcripts
+from tests.support.transcripts import step
 
 
 def write(words: int, answer: str = "written") -> list[Json]:
     """A call that carries a whole file, and its short answer."""
     text = " ".join(f"line_{n}" for n in range(words // 3))
     arguments = json.dumps({"path": "src/App_1.py", "content": text})
-    call = {"id": "w", "type": "function", "function": {"name": "write", "arguments": arguments}}
-    return [
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "w", "content": answer},
-    ]
+    return step("w", "write", arguments, answer)
 
 
 def newest_of(rendered: Rendered) -> set[int]:

@@ -4,8 +4,8 @@ import pytest
 
 from engine.plan.marking import left_out
 from engine.text.transcript import Json
-from tests.api.transcripts import assistant, call, result
 from tests.support.strategies import render
+from tests.support.transcripts import assistant, call, result
 
 PLAIN = "".join(f"word {n}\n" for n in range(1, 101))
 CLAUDE = "".join(f"{n:6}→word {n}\n" for n in range(201, 301))

@@ -15,8 +15,8 @@ from engine.parameters import AUTO, limits_of
 from engine.plan import sizing
 from engine.policies.contextrender_frozen import contextrender_frozen
 from engine.text.transcript import Json
-from tests.api.transcripts import assistant, call, result
 from tests.support.strategies import COUNTER, render
+from tests.support.transcripts import assistant, call, result
 
 POLICY = "contextrender_frozen"
 STEP_DOWN = 1 - sizing.GROWTH * sizing.RATE / (1 - sizing.RATE)

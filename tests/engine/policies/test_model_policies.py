@@ -20,7 +20,6 @@ from engine.models.summaries import (
 )
 from engine.text.transcript import Json, check_messages
 from tests.api.checks import orphans, tokens_inside
-from tests.api.transcripts import assistant, call, result, user
 from tests.support import slow_rules
 from tests.support.strategies import (
     BUDGETS,
@@ -30,6 +29,7 @@ from tests.support.strategies import (
     transcripts,
 )
 from tests.support.summary_doubles import Script, filling, scripted
+from tests.support.transcripts import assistant, call, result, user
 
 NAMES = sorted(MODEL_POLICIES)
 each_policy = pytest.mark.parametrize("policy", NAMES)

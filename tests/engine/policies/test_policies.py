@@ -20,6 +20,7 @@ from tests.support.strategies import (
     render,
     transcripts,
 )
+from tests.support.transcripts import assistant, call, result
 
 OURS = ("semantic_retrieval", "reuse_density", "contextrender_plus", "contextrender_frozen")
 IN_PARTS = ("reuse_density", "contextrender_plus", "contextrender_frozen")
@@ -61,26 +62,18 @@ def agent_run(turns: int, seed: int = 0) -> list[Json]:
     messages: list[Json] = [{"role": "user", "content": "Find the Ledger of Order_1 and audit it."}]
     for turn in range(turns):
         calls = [
-            {
-                "id": f"c{turn}_{place}",
-                "type": "function",
-                "function": {
-                    "name": "read",
-                    "arguments": f'{{"id": "Order_{dice.randint(0, turn)}"}}',
-                },
-            }
+            call(f"c{turn}_{place}", "read", f'{{"id": "Order_{dice.randint(0, turn)}"}}')
             for place in range(dice.choice([1, 1, 1, 2, 3]))
         ]
         said = f"I look at Order_{turn}." if dice.random() < 0.4 else None
-        messages.append({"role": "assistant", "content": said, "tool_calls": calls})
-        for call in calls:
+        messages.append(assistant(said, *calls))
+        for asked in calls:
             lines = dice.choice([2, 5, 10, 30, 120])
             rows = [
                 f"Order_{dice.randint(0, 3 * turn + 3)} row {row} hub_{dice.randint(0, 99)} moved"
                 for row in range(lines)
             ]
-            answer = {"role": "tool", "tool_call_id": call["id"], "content": "\n".join(rows)}
-            messages.append(answer)
+            messages.append(result(asked["id"], "\n".join(rows)))
         if dice.random() < 0.1:
             messages.append({"role": "user", "content": f"What about Order_{turn // 2}?"})
     return messages
@@ -157,9 +150,9 @@ def test_a_result_too_large_is_an_excerpt_of_head_and_what_is_new(policy: str) -
     rows = [f"line {n} of the log" for n in range(900)]
     rows[455] = "line 455 says Invoice_77 is due"
     messages = [*agent_run(3), *agent_run(1, seed=5)[1:2]]
-    call = messages[-1]["tool_calls"][0]["id"]
-    messages[-1]["tool_calls"] = messages[-1]["tool_calls"][:1]
-    messages.append({"role": "tool", "tool_call_id": call, "content": "\n".join(rows)})
+    (first, *_) = messages[-1]["tool_calls"]
+    messages[-1]["tool_calls"] = [first]
+    messages.append(result(first["id"], "\n".join(rows)))
     rendered, shown = render(messages, 1_500, policy)
     text = shown[-1]["content"]
     assert rendered.kinds[len(rendered.view.costs) - 1] == "excerpt"

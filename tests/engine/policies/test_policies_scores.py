@@ -16,6 +16,7 @@ from engine.text.values import extract_values
 from tests.engine.policies.test_policies import agent_run, turns_of
 from tests.support import slow_rules
 from tests.support.strategies import BUDGETS, COUNTER, modest, render, transcripts
+from tests.support.transcripts import step
 
 WORD = re.compile(r"[A-Za-z0-9_]{2,}")
 
@@ -131,11 +132,7 @@ def greedy_alone(messages: list[Json], budget: int) -> Any:
 def talk(*, task: str = "the task", said: str = "word " * 100, turns: int = 12) -> list[Json]:
     messages: list[Json] = [{"role": "user", "content": task}]
     for turn in range(turns):
-        call = {"id": f"c{turn}", "function": {"name": "f", "arguments": "{}"}}
-        messages += [
-            {"role": "assistant", "content": said, "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": f"c{turn}", "content": f"Item_{turn} " + "row " * 120},
-        ]
+        messages += step(f"c{turn}", "f", "{}", f"Item_{turn} " + "row " * 120, said)
     return [*messages, {"role": "user", "content": "go on"}]
 
 

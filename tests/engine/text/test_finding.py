@@ -14,6 +14,7 @@ from engine.text.finding import (
     opening_of,
     tells_failure,
 )
+from tests.support.transcripts import assistant, system, user
 
 
 def test_it_is_found_as_it_is_written_in_capitals_or_not() -> None:
@@ -80,30 +81,26 @@ def test_a_mark_is_enough() -> None:
     assert tells_failure("no", '{"role": "tool", "is_error": true}')
 
 
-def said(role: str, content: object) -> dict[str, Any]:
-    return {"role": role, "content": content}
-
-
 @pytest.mark.parametrize(
     ("messages", "told"),
     [
-        ([said("user", "Why is\n checkout slow?")], "Why is checkout slow?"),
+        ([user("Why is\n checkout slow?")], "Why is checkout slow?"),
         (
             [
-                said("system", "<env>\nWorking directory: /home/me/shop\nIs git: yes\n</env>"),
-                said("user", [{"type": "text", "text": "Mend it."}]),
+                system("<env>\nWorking directory: /home/me/shop\nIs git: yes\n</env>"),
+                user([{"type": "text", "text": "Mend it."}]),
             ],
             "shop: Mend it.",
         ),
         (
             [
-                said("user", "<environment_context><cwd>/srv/api</cwd></environment_context>"),
-                said("user", "<system-reminder>Be brief.</system-reminder>Add a test."),
+                user("<environment_context><cwd>/srv/api</cwd></environment_context>"),
+                user("<system-reminder>Be brief.</system-reminder>Add a test."),
             ],
             "api: Add a test.",
         ),
-        ([said("assistant", "Hello."), said("user", "Later.")], ""),
-        ([said("user", None)], ""),
+        ([assistant("Hello."), user("Later.")], ""),
+        ([user(None)], ""),
     ],
 )
 def test_the_folder_and_the_first_words(messages: list[dict[str, Any]], told: str) -> None:
@@ -111,7 +108,7 @@ def test_the_folder_and_the_first_words(messages: list[dict[str, Any]], told: st
 
 
 def test_it_is_short() -> None:
-    assert len(opening_of([said("user", "word " * 10_000)])) == LONGEST
+    assert len(opening_of([user("word " * 10_000)])) == LONGEST
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from graph.store import rows
 from graph.store.sqlite import SqliteStore
 from tests.server.servers import BIN, Server, running
+from tests.support.transcripts import step
 
 KEY = "sk-canary7731canary7731canary"
 TICKET = "TICKET-99120"
@@ -26,11 +27,8 @@ def history(turns: int) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = [{"role": "user", "content": f"Log in with {KEY}."}]
     for turn in range(turns):
         arguments = json.dumps({"key": KEY, "for": TICKET, "turn": turn})
-        function = {"name": "login", "arguments": arguments}
-        call = {"id": f"c{turn}", "type": "function", "function": function}
-        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
         parts = [{"type": "text", "text": f"in as item_{turn}: {KEY} {TICKET}"}]
-        messages.append({"role": "tool", "tool_call_id": f"c{turn}", "content": parts})
+        messages += step(f"c{turn}", "login", arguments, parts)
     return messages
 
 

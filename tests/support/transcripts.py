@@ -1,6 +1,7 @@
 """Transcripts to record, as agent runtimes write them."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from contextrender_bridge.base.wire import Json
@@ -8,6 +9,10 @@ from contextrender_bridge.base.wire import Json
 
 def user(content: Any) -> Json:
     return {"role": "user", "content": content}
+
+
+def system(content: Any) -> Json:
+    return {"role": "system", "content": content}
 
 
 def assistant(content: Any, *calls: Json) -> Json:
@@ -21,6 +26,11 @@ def call(call_id: str, name: str, arguments: Any = "{}") -> Json:
 
 def result(call_id: str, content: Any) -> Json:
     return {"role": "tool", "tool_call_id": call_id, "content": content}
+
+
+def step(call_id: str, name: str, arguments: Any, content: Any, said: Any = None) -> list[Json]:
+    """A call and its result."""
+    return [assistant(said, call(call_id, name, arguments)), result(call_id, content)]
 
 
 def agent_run(turns: int, *, lines: int = 12) -> list[Json]:
@@ -37,13 +47,25 @@ def agent_run(turns: int, *, lines: int = 12) -> list[Json]:
             for row in range(lines)
         ]
         found = f"order {asked} precedes ORD-{1001 + turn}, clerk_{turn}@example.com\n"
-        messages += [
-            assistant(f"I look up {asked}.", call(f"call_{turn}", "get_order", arguments)),
-            result(f"call_{turn}", found + "\n".join(rows)),
-        ]
+        text = found + "\n".join(rows)
+        messages += step(f"call_{turn}", "get_order", arguments, text, f"I look up {asked}.")
         if turn % 5 == 4:
             messages.append(user(f"What about clerk_{turn - 2}@example.com?"))
     return messages
+
+
+def called(api: Callable[..., Any], session: str, run: list[Json], **fields: Any) -> list[Json]:
+    """Renders before every answer, as an agent does, and records the last; replies by turn."""
+    replies: list[Json] = []
+    new: Json = {"offset": 0, "prefix": ""}
+    for position, message in enumerate(run):
+        if message["role"] == "assistant":
+            new["messages"] = run[new["offset"] : position]
+            view = api("render", session=session, want="plan", **new, **fields)
+            new = {"offset": view["offset"], "prefix": view["digest"]}
+            replies.append(view)
+    api("sync", session=session, messages=run[new["offset"] :], **new)
+    return replies
 
 
 UNUSUAL: list[Json] = [
