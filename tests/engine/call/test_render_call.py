@@ -226,12 +226,12 @@ def test_an_oversized_result_is_shown_as_a_marked_excerpt_within_its_limit(
     rendered, shown = render(messages, budget)
     texts = reader(messages)
     contents = {item.message: message for item, message in zip(rendered.items, shown, strict=True)}
-    for result, limit in rendered.plan.replaced.items():
-        position = rendered.view.history.results.message[result]
+    for number, limit in rendered.plan.replaced.items():
+        position = rendered.view.history.results.message[number]
         message, text = contents[position], contents[position]["content"]
         assert messages[position]["role"] == "tool"
-        assert rendered.kinds[result] == "excerpt"
-        assert rendered.texts[result] == text != texts(position)
+        assert rendered.kinds[number] == "excerpt"
+        assert rendered.texts[number] == text != texts(position)
         assert COUNTER.message(message) <= limit <= max(100, budget // 8)
         assert text.startswith(
             f"[Excerpt of a tool result of {COUNTER.message(messages[position])} tokens"
