@@ -193,7 +193,7 @@ OTHERWISE: Final = "so it was when the call was made; today"
 SENT_WHOLE: Final = "the whole history was sent; rendered,"
 
 
-def as_noted(
+def as_shown_then(
     numbers: Sequence[int], rows: Sequence[Row], noted: Standing, today: Standing, *, whole: bool
 ) -> list[Row]:
     """The rows of these results with what was noted in place of what is recomputed.

@@ -34,7 +34,7 @@ class SteppedPast(Past):
         self._misses: dict[int, tuple[Miss, ...]] = {}
         self._alone: dict[tuple[int, RenderSettings], Step] = {}
 
-    def call_before(self, turn: int, called: SettingsByTurn, deadline: float) -> Step | None:
+    def call_before(self, turn: int, by_turn: SettingsByTurn, deadline: float) -> Step | None:
         """A call as it was noted when it was made, or else as its settings would have it.
 
         None if the deadline (`time.monotonic()`) comes before that is recomputed.
@@ -42,21 +42,21 @@ class SteppedPast(Past):
         if (known := self._noted.get(turn)) is not None:
             return known
         if (record := self.record_at(turn)) is None:
-            (steps,) = self.steps.up_to([called], turn, deadline)
+            (steps,) = self.steps.up_to([by_turn], turn, deadline)
             return steps[turn - 1] if len(steps) >= turn else None
         step = noted_step(self, self._stated, turn, record)
         if turn <= len(self.invocations):
             self._noted[turn] = step
         return step
 
-    def call_alone(self, turn: int, called: SettingsByTurn, deadline: float) -> Step | None:
+    def call_alone(self, turn: int, by_turn: SettingsByTurn, deadline: float) -> Step | None:
         """As `call_before`, without the calls before it where its policy keeps nothing of texts.
 
         What such a call and full history used is not told.
         """
-        settings = called.at(turn)
+        settings = by_turn.at(turn)
         if self.record_at(turn) is not None or tracks_texts(settings.policy):
-            return self.call_before(turn, called, deadline)
+            return self.call_before(turn, by_turn, deadline)
         messages = self.messages_before(turn)
         assert messages is not None
         if (known := self._alone.get((turn, settings))) is not None and known.messages == messages:
@@ -68,14 +68,14 @@ class SteppedPast(Past):
             self._alone[turn, settings] = step
         return step
 
-    def misses_at(self, step: Step, called: SettingsByTurn) -> tuple[Miss, ...]:
+    def misses_at(self, step: Step, by_turn: SettingsByTurn) -> tuple[Miss, ...]:
         """What a call lacked, with the reasons that its rendering gives."""
         if step.missed and step.turn not in self._misses:
             record = self.record_at(step.turn)
             if record and sizes_itself(record.settings.policy):
                 self._misses[step.turn] = self._misses_noted(step, record)
             else:
-                settings = record.settings if record else called.at(step.turn)
+                settings = record.settings if record else by_turn.at(step.turn)
                 rendered = self.render(self.history_before(step.messages), settings)
                 self._misses[step.turn] = misses_of(rendered, step.missed)
         return self._misses.get(step.turn, ())

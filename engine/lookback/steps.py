@@ -58,7 +58,7 @@ class Step:
 class Trail:
     """The calls of a branch, called in one way, as far as they have been recomputed."""
 
-    called: SettingsByTurn
+    by_turn: SettingsByTurn
     steps: list[Step] = field(default_factory=list)
     prompt: list[tuple[Shown, int]] = field(default_factory=list)
     embedded: int = 0
@@ -87,15 +87,13 @@ class Steps:
         steps = sum(len(trail.steps) for group in groups for trail in group.trails)
         return STEP_BYTES * steps + sum(group.history.nbytes for group in groups)
 
-    def up_to(
-        self, called: Sequence[SettingsByTurn], last: int, deadline: float
-    ) -> list[list[Step]]:
+    def up_to(self, ways: Sequence[SettingsByTurn], last: int, deadline: float) -> list[list[Step]]:
         """The calls up to `last` called in each of these ways.
 
         Fewer, if the deadline (`time.monotonic()`) comes first.
         """
-        group = self._trails.setdefault(tuple(called), Trails([Trail(one) for one in called]))
-        self._trails.move_to_end(tuple(called))
+        group = self._trails.setdefault(tuple(ways), Trails([Trail(one) for one in ways]))
+        self._trails.move_to_end(tuple(ways))
         while len(self._trails) > MOST_TRAILS:
             self._trails.popitem(last=False)
         first = group.trails[0]
@@ -128,7 +126,7 @@ class Steps:
         pause()
         done = turn <= len(self._past.invocations)
         history = group.history
-        rendered = self._past.render(history, trail.called.at(turn))
+        rendered = self._past.render(history, trail.by_turn.at(turn))
         prompt = [(item, self._tokens(rendered, item)) for item in rendered.items]
         output = sum(row["tokens"] for row in self._past.fields_of(len(history))) if done else 0
         retained = rendered.plan.retained

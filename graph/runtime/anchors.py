@@ -16,15 +16,15 @@ from graph.store import rows
 from graph.store.base import Place
 
 
-def set_ids(nodes: Iterable[object], identities: Iterable[UUID]) -> None:
+def set_ids(nodes: Iterable[object], ids: Iterable[UUID]) -> None:
     """Gives nodes that are not connected yet their ids."""
-    for node, identity in zip(nodes, identities, strict=True):
-        cast(Any, node).__jac__.id = identity
+    for node, id in zip(nodes, ids, strict=True):
+        cast(Any, node).__jac__.id = id
 
 
-def set_id(node: object, identity: UUID) -> None:
+def set_id(node: object, id: UUID) -> None:
     """Gives a node that is not connected yet its id."""
-    cast(Any, node).__jac__.id = identity
+    cast(Any, node).__jac__.id = id
 
 
 def node_id(node: object) -> UUID:
@@ -42,11 +42,11 @@ def joined(source: object, kind: type, target: object) -> bool:
     return any(edge.source.id == start and type(edge.archetype) is kind for edge in edges)
 
 
-def nodes_before(identities: Iterable[UUID], kind: type) -> list[UUID]:
+def nodes_before(ids: Iterable[UUID], kind: type) -> list[UUID]:
     """The ids of the nodes that an edge of a type leads from to one of these of the caller's."""
     memory = CURRENT.get()
     number = memory.number(kind)
-    return list(memory.store.sources(caller_root(), identities, number))
+    return list(memory.store.sources(caller_root(), ids, number))
 
 
 def list_nodes(kind: type, before: Place | None, limit: int) -> list[object]:

@@ -320,20 +320,20 @@ CURRENT: Final[ContextVar[RequestMemory]] = ContextVar("request_memory")
 """The current request's. The runtime's own way to it asks its plugins first, at each of 40 uses."""
 
 
-def owned_node(identity: UUID) -> object | None:
+def owned_node(id: UUID) -> object | None:
     """The node of that id, if there is one and it belongs to the caller."""
-    anchor = CURRENT.get().get(identity)
+    anchor = CURRENT.get().get(id)
     return None if anchor is None else cast(object, anchor.archetype)
 
 
-def nodes_at(identities: Iterable[UUID]) -> list[object]:
+def nodes_at(ids: Iterable[UUID]) -> list[object]:
     """Those of these nodes of the caller's that are there, loaded in one read."""
-    return CURRENT.get().nodes(identities)
+    return CURRENT.get().nodes(ids)
 
 
-def load_ahead(identities: Iterable[UUID], hubs: Iterable[UUID]) -> None:
+def load_ahead(ids: Iterable[UUID], hubs: Iterable[UUID]) -> None:
     """Loads nodes, and of `hubs` the edges too: all in one read."""
-    CURRENT.get().load(list(identities), list(hubs))
+    CURRENT.get().load(list(ids), list(hubs))
 
 
 @lru_cache(1_000)
