@@ -8,6 +8,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import httpx
 
+from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.client.connection import (
     RETRIES,
     TIMEOUT,
@@ -106,6 +107,8 @@ class AsyncContextRender:
                     answer = await self._take(step)
                 except (TimeoutError, httpx.TransportError) as error:
                     step = flow.throw(lost(self.url, step, error))
+                except InvalidRequest as error:
+                    step = flow.throw(error)
                 else:
                     step = flow.send(answer)
         except StopIteration as end:
@@ -124,4 +127,4 @@ class AsyncContextRender:
         got = await self._http.post(
             f"{self.url}{step.path}", content=step.body, headers=step.headers
         )
-        return Answer(got.status_code, got.content)
+        return Answer.read(got.status_code, got.content)

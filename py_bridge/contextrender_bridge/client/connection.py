@@ -2,7 +2,7 @@
 
 They are flows, generators of steps, as httpx has for auth: a flow yields what is to be done next
 and gets back what came of it; nothing in it is I/O. A driver answers an `Exchange` with an
-`Answer`, or throws `Unreachable` into the flow, and waits for as long as a `Wait` says.
+`Answer`, or throws what went wrong into the flow, and waits for as long as a `Wait` says.
 """
 
 from __future__ import annotations
@@ -47,25 +47,32 @@ PASSING = frozenset({0, 502, 503, 504})
 
 @dataclass(frozen=True)
 class Exchange:
-    """A JSON body to POST. `seconds`: the longest it may take, None for the driver's own limit.
-
-    `session` is for a balancer, and for a service of several processes: which has it in memory.
-    """
+    """Fields to POST. `seconds`: the longest it may take, None for the driver's own limit."""
 
     path: str
-    body: bytes = field(repr=False)
+    fields: Mapping[str, Any] = field(repr=False)
     token: str | None = field(default=None, repr=False)
     seconds: float | None = None
-    session: str = ""
+
+    @property
+    def body(self) -> bytes:
+        """The fields as JSON. Raises InvalidRequest."""
+        try:
+            return wire.dumps(self.fields)
+        except (TypeError, ValueError) as error:
+            sentence = f"This cannot be sent as JSON: {error}."
+            raise InvalidRequest(sentence, code="invalid_json", status=0) from error
 
     @property
     def headers(self) -> dict[str, str]:
-        """The request's headers."""
+        """The request's headers. The session is for a balancer, and for a service of several
+        processes: which has it in memory.
+        """
         headers = {"content-type": "application/json"}
         if self.token:
             headers["authorization"] = f"Bearer {self.token}"
-        if self.session:
-            headers["x-contextrender-session"] = quote(self.session, safe="", errors="replace")
+        if session := str(self.fields.get("session") or ""):
+            headers["x-contextrender-session"] = quote(session, safe="", errors="replace")
         return headers
 
 
@@ -77,10 +84,18 @@ class Wait:
 
 
 class Answer(NamedTuple):
-    """What an exchange ended in."""
+    """What an exchange ended in: the value of its body, None where that is no JSON."""
 
     status: int = 0
-    body: bytes = b""
+    value: Any = None
+
+    @classmethod
+    def read(cls, status: int, body: bytes) -> Answer:
+        """An answer that came as text."""
+        try:
+            return cls(status, wire.loads(body))
+        except ValueError:
+            return cls(status)
 
 
 Flow = Generator["Exchange | Wait", Answer, T]
@@ -153,13 +168,12 @@ class Connection:
         """
         if not self.url:
             self._find_service()
-        body = _encoded({name: value for name, value in fields.items() if value is not None})
-        session = str(fields.get("session") or "")
+        told = {name: value for name, value in fields.items() if value is not None}
         pause = FIRST_PAUSE
         left = 0 if walker in NOT_REPEATABLE else self._retries
         while True:
             try:
-                return (yield from self._report(f"/walker/{walker}", body, token, until, session))
+                return (yield from self._report(f"/walker/{walker}", told, token, until))
             except (Unreachable, ServerError) as error:
                 if isinstance(error, Unreachable) and self._has_moved():
                     continue
@@ -170,17 +184,15 @@ class Connection:
             yield Wait(pause)
             pause *= 2
 
-    def _report(
-        self, path: str, body: bytes, token: str | None, until: float, session: str
-    ) -> Flow[Json]:
+    def _report(self, path: str, fields: Json, token: str | None, until: float) -> Flow[Json]:
         """The report; with a fresh token if the client's own is no longer good."""
         used = token or self.token
         try:
-            answer = yield from self._post(path, body, used, until, session)
+            answer = yield from self._post(path, fields, used, until)
         except Unauthorized:
             if token is not None or not (yield from self._refresh(used, until)):
                 raise
-            answer = yield from self._post(path, body, self.token, until, session)
+            answer = yield from self._post(path, fields, self.token, until)
         if not answer.get("reports"):
             raise error_of(200, answer)
         return cast(Json, answer["reports"][0])
@@ -202,8 +214,8 @@ class Connection:
         """Whether there is another token to try; another call may have got it already."""
         if self.token == used and self._login is not None:
             name, password = self._login
-            body = _encoded({"username": name, "password": password})
-            self.token = str((yield from self._post("/user/login", body, None, until))["token"])
+            given = {"username": name, "password": password}
+            self.token = str((yield from self._post("/user/login", given, None, until))["token"])
         elif self.token == used and not self._token_given:
             try:
                 self.token = resolve_credentials(self.url, None).token
@@ -211,27 +223,10 @@ class Connection:
                 return False
         return self.token != used
 
-    def _post(
-        self, path: str, body: bytes, token: str | None, until: float, session: str = ""
-    ) -> Flow[Json]:
-        """The JSON object that answers. Raises a ContextRenderError."""
+    def _post(self, path: str, fields: Json, token: str | None, until: float) -> Flow[Json]:
+        """The object that answers. Raises a ContextRenderError."""
         seconds = None if until == inf else max(0.001, until - time.monotonic())
-        return _decoded((yield Exchange(path, body, token, seconds, session)))
-
-
-def _encoded(fields: Mapping[str, Any]) -> bytes:
-    try:
-        return wire.dumps(fields)
-    except (TypeError, ValueError) as error:
-        sentence = f"This cannot be sent as JSON: {error}."
-        raise InvalidRequest(sentence, code="invalid_json", status=0) from error
-
-
-def _decoded(answer: Answer) -> Json:
-    try:
-        body = wire.loads(answer.body)
-    except ValueError:
-        body = None
-    if not (200 <= answer.status < 300 and isinstance(body, dict)):
-        raise error_of(answer.status, body)
-    return body
+        status, value = yield Exchange(path, fields, token, seconds)
+        if not (200 <= status < 300 and isinstance(value, dict)):
+            raise error_of(status, value)
+        return value

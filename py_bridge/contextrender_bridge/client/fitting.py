@@ -30,8 +30,8 @@ from contextrender_bridge.dialects.observations import has_observations
 
 Body = Mapping[str, Any]
 
-_RECALL = re.compile(r"(?<=; )recall result \d+ for all of it(?=:?\]\n)")
-_AGAIN = "call its tool again for all of it"
+_RECALL = re.compile(r"; recall result \d+ for all of it(?=:?\]\n)")
+_AGAIN = "; call its tool again for all of it"
 """What the line above an excerpt or a compaction says (`engine.plan.marking`)."""
 
 log = logging.getLogger("contextrender")

@@ -9,6 +9,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import httpx
 from httpx import USE_CLIENT_DEFAULT
 
+from contextrender_bridge.base.errors import InvalidRequest
 from contextrender_bridge.client.connection import (
     RETRIES,
     TIMEOUT,
@@ -108,6 +109,8 @@ class ContextRender:
                     answer = self._take(step)
                 except httpx.TransportError as error:
                     step = flow.throw(lost(self.url, step, error))
+                except InvalidRequest as error:
+                    step = flow.throw(error)
                 else:
                     step = flow.send(answer)
         except StopIteration as end:
@@ -124,4 +127,4 @@ class ContextRender:
         got = self._http.post(
             f"{self.url}{step.path}", content=step.body, headers=step.headers, timeout=limit
         )
-        return Answer(got.status_code, got.content)
+        return Answer.read(got.status_code, got.content)

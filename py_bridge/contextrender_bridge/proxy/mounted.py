@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -11,13 +11,14 @@ from starlette.routing import BaseRoute, Route
 from contextrender_bridge.base.errors import ContextRenderError
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client import AsyncContextRender
-from contextrender_bridge.client.connection import Answer, Exchange
+from contextrender_bridge.client.connection import Answer, Exchange, Wait
+from contextrender_bridge.client.core import Core
 from contextrender_bridge.proxy.app import Proxy, Scope
 from contextrender_bridge.proxy.routing import Target, bearer, first, is_compression
 from contextrender_bridge.proxy.upstream import Receive, Send, send_error
 
 URL = "http://contextrender.mounted"
-Walk = Callable[[str, bytes, Any], Awaitable[Any]]
+Walk = Callable[[str, Mapping[str, Any], Any], Awaitable[Answer]]
 _USER: ContextVar[Any] = ContextVar("user")
 """The user whose request it is: whatever is done for it is done for that one."""
 PATHS = ("/v1/{path:path}", "/s/{session}/{path:path}")
@@ -33,7 +34,7 @@ class MountedProxy:
         walk: Walk,
     ) -> None:
         """`user_of` gives a good token's user, who has a `name`, or raises a ContextRenderError;
-        `walk` answers a walker's name, a body and a user with a reply's `status_code` and `body`.
+        `walk` answers a walker's name, its fields and a user.
         """
         self._user_of = user_of
         self._proxy = Proxy(settings, _Inside(walk), own_token=False)
@@ -71,12 +72,16 @@ class MountedProxy:
 
 
 class _Inside(AsyncContextRender):
-    """Asks the walkers of this process, for the user whose request it is, without HTTP."""
+    """Asks the walkers of this process, for the user whose request it is, without HTTP or JSON."""
 
     def __init__(self, walk: Walk) -> None:
-        super().__init__(URL, "none", retries=0)
+        self._core = Core(URL, "none", retries=0)
+        self.failures = self._core.failures
         self._walk = walk
 
-    async def _post(self, step: Exchange) -> Answer:
-        reply = await self._walk(step.path.rpartition("/")[2], step.body, _USER.get())
-        return Answer(reply.status_code, reply.body)
+    async def close(self) -> None:
+        """Has no connections."""
+
+    async def _take(self, step: Exchange | Wait) -> Answer:
+        assert isinstance(step, Exchange), "nothing is tried again"
+        return await self._walk(step.path.rpartition("/")[2], step.fields, _USER.get())

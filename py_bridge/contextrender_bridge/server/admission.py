@@ -18,7 +18,7 @@ from contextrender_bridge.guarding import OwnHosts
 from contextrender_bridge.server.accounts.callers import Caller
 from contextrender_bridge.server.accounts.sign_in import SMALL, Question, SignIn
 from contextrender_bridge.server.accounts.users import LOCAL_USER, Accounts
-from contextrender_bridge.server.http.bodies import bearer_of, error_response
+from contextrender_bridge.server.http.bodies import Given, bearer_of, encode, error_response
 from contextrender_bridge.server.limits.counting import Quotas
 from contextrender_bridge.server.watching.logs import ASKED
 from graph.store.writes import StoreUnavailable
@@ -104,9 +104,10 @@ class Admission:
             return False
         return caller is not None and caller.name == LOCAL_USER
 
-    def check_write(self, caller: Caller, fields: Mapping[str, Any], size: int) -> None:
-        """Raises InvalidRequest (429) where a body of that size has no room."""
+    def check_write(self, caller: Caller, fields: Mapping[str, Any], given: Given) -> None:
+        """Raises InvalidRequest (429) where what is given has no room."""
         if self._quotas:
+            size = len(given if isinstance(given, bytes) else encode(given))
             self._quotas.check_write(caller, fields, size)
 
     def _counted(self, question: Question) -> Caller:

@@ -12,16 +12,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from contextrender_bridge.base.errors import NotFound
+from contextrender_bridge.base.errors import ContextRenderError, NotFound
 from contextrender_bridge.base.paths import app_dir, make_private
 from contextrender_bridge.base.settings import Settings, current_settings
 from contextrender_bridge.base.spans import use_opentelemetry
+from contextrender_bridge.client.connection import Answer
 from contextrender_bridge.proxy.mounted import MountedProxy
 from contextrender_bridge.server.accounts.callers import Caller
 from contextrender_bridge.server.accounts.sign_in import check_shared
 from contextrender_bridge.server.accounts.users import Accounts
 from contextrender_bridge.server.admission import Admission
-from contextrender_bridge.server.http.bodies import REFUSALS, Fields
+from contextrender_bridge.server.http.bodies import (
+    REFUSALS,
+    Fields,
+    Given,
+    encode,
+    error_of,
+    json_value,
+    response_of,
+)
 from contextrender_bridge.server.http.pages import console_routes, graph_routes
 from contextrender_bridge.server.limits.counting import Quotas
 from contextrender_bridge.server.limits.redaction import Redaction
@@ -36,7 +45,7 @@ from contextrender_bridge.server.process.threads import Threads
 from contextrender_bridge.server.runtime import Runtime, Walk
 from contextrender_bridge.server.watching.metrics import Metrics
 from contextrender_bridge.server.watching.readiness import Readiness, WatchingRoutes
-from engine.models.providers import Answers, Waiting
+from engine.models.providers import Answers
 from graph.runtime.request import SIGNER, Tell
 
 SMALL_BYTES: Final = 65_536
@@ -83,17 +92,20 @@ class Service:
         question, name = self.admission.question(request), request.path_params["name"]
         if _is_small(request):
             body = await request.body()
-            return await self._run_walker(name, body, lambda: self.admission.admit(question))
+            return await self._respond(name, body, lambda: self.admission.admit(question))
         caller = await self.admission.admitted(question)
-        return await self._run_walker(name, await request.body(), lambda: caller)
+        return await self._respond(name, await request.body(), lambda: caller)
 
     async def _look_at_node(self, request: Request, body: bytes) -> Response:
         question = self.admission.question(request)
-        return await self._run_walker("look_at_node", body, lambda: self.admission.admit(question))
+        return await self._respond("look_at_node", body, lambda: self.admission.admit(question))
 
-    async def call_inside(self, name: str, body: bytes, caller: Caller) -> Response:
+    async def call_inside(self, name: str, fields: Mapping[str, Any], caller: Caller) -> Answer:
         """A walker's reply to the mounted proxy, which has counted the call already."""
-        return await self._run_walker(name, body, lambda: caller)
+        made = await self._run_walker(name, fields, lambda: caller)
+        if isinstance(made, ContextRenderError):
+            return Answer(made.status, json_value(error_of(made)))
+        return Answer(200, made)
 
     def close(self) -> None:
         """Finish running walkers and close the store."""
@@ -103,39 +115,41 @@ class Service:
         self.accounts.close()
         self.runtime.close()
 
-    async def _run_walker(self, name: str, body: bytes, admit: Callable[[], Caller]) -> Response:
-        def work(caller: Caller, answers: Answers, tell: Tell) -> bytes | Waiting:
-            return self._work(name, body, caller, answers, tell)
+    async def _respond(self, name: str, body: bytes, admit: Callable[[], Caller]) -> Response:
+        return response_of(await self._run_walker(name, body, admit))
+
+    async def _run_walker(self, name: str, given: Given, admit: Callable[[], Caller]) -> Any:
+        def work(caller: Caller, answers: Answers, tell: Tell) -> Any:
+            return self._work(name, given, caller, answers, tell)
 
         looks = getattr(self.runtime.walkers.get(name), "looks", False)
         return await self._threads.answer(f"walker {name}", admit, work, looks=looks)
 
-    def _work(
-        self, name: str, body: bytes, caller: Caller, answers: Answers, tell: Tell
-    ) -> bytes | Waiting:
+    def _work(self, name: str, given: Given, caller: Caller, answers: Answers, tell: Tell) -> Any:
         if (fields := self._fields.get(name)) is None:
             raise NotFound("There is no such walker.", code="unknown_walker")
 
         walker = self.runtime.walkers[name]
-        sent = fields.parse(body)
+        form = encode if isinstance(given, bytes) else json_value
+        sent = fields.parse(given)
         if caller.only is not None:
             check_shared(walker, sent, caller.only)
-        given = self._redacted(sent)
-        self.admission.check_write(caller, given, len(body))
-        parsed = [given]
+        first = self._redacted(sent)
+        self.admission.check_write(caller, first, given)
+        parsed = [first]
 
         def anew() -> Mapping[str, Any]:
-            return parsed.pop() if parsed else self._redacted(fields.parse(body))
+            return parsed.pop() if parsed else self._redacted(fields.parse(given))
 
         def told(report: object) -> None:
             self.metrics.requests.told(name, report)
-            tell(report)
+            tell(form({"reports": [report]}))
 
         SIGNER.set(self.accounts.signer(caller))
-        walk = Walk(name, anew, caller.root, answers, told, keep=caller.only is None)
+        walk = Walk(name, anew, caller.root, answers, told, form, caller.only is None)
         reply = self.runtime.run(walk)
         if event := getattr(walker, "logged", ""):
-            self.accounts.audit.note(event, caller.name, session=given.get("session", ""))
+            self.accounts.audit.note(event, caller.name, session=first.get("session", ""))
         return reply
 
     def _redacted(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:

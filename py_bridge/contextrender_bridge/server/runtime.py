@@ -50,8 +50,9 @@ type Fields = Callable[[], Mapping[str, Any]]
 class Walk:
     """A walker to be run at a user's root.
 
-    `fields` makes them anew for each attempt. What it answers early goes to `tell`, once an
-    attempt. Changes are written if it is to `keep` them, and never of what only reads.
+    `fields` makes them anew for each attempt; the reply is in that `form`. What it answers early
+    goes to `tell`, once an attempt, and is its reply then. Changes are written if it is to `keep`
+    them, and never of what only reads.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Walk:
     root: str
     answers: Answers = field(default_factory=Answers)
     tell: Tell | None = None
+    form: Callable[[Any], Any] = encode
     keep: bool = True
 
 
@@ -104,14 +106,16 @@ class Runtime:
         self._system_root = _system_root()
 
     def call(self, name: str, fields: Fields, root: str) -> bytes:
-        """As `run`; models and embedders are waited for in this thread, without the session."""
+        """The reports as JSON; models and embedders are waited for in this thread, without the
+        session.
+        """
         walk = Walk(name, fields, root)
         while isinstance(made := self.run(walk), Waiting):
             walk.answers.put(made, made.answer())
-        return made
+        return bytes(made)
 
-    def run(self, walk: Walk) -> bytes | Waiting:
-        """The walker's reports as JSON, once its changes are on disk.
+    def run(self, walk: Walk) -> Any:
+        """The walker's reports, once its changes are on disk; nothing if it told them before.
 
         Or what it waits for: run it again with that among the `answers`. Raises whatever the walker
         raises; then nothing is written.
@@ -121,8 +125,8 @@ class Runtime:
             return self._run(walk)
         return self._run(walk)
 
-    def _run(self, walk: Walk) -> bytes | Waiting:
-        def attempt(given: Mapping[str, Any]) -> bytes | Waiting:
+    def _run(self, walk: Walk) -> Any:
+        def attempt(given: Mapping[str, Any]) -> Any:
             try:
                 return contextvars.copy_context().run(self._attempt, walk, given)
             except Waiting as waiting:
@@ -172,10 +176,16 @@ class Runtime:
         self.store.close()
         self._locks.unshare()
 
-    def _attempt(self, walk: Walk, fields: Mapping[str, Any]) -> bytes | Waiting:
+    def _attempt(self, walk: Walk, fields: Mapping[str, Any]) -> Any:
         """Raises Waiting where nothing is written: what is not in the answers, it does again."""
         name, answers, made = walk.name, walk.answers, self.walkers[walk.name]
-        TELL.set(walk.tell)
+        told: list[object] = []
+
+        def tell(report: object) -> None:
+            told.append(report)
+            walk.tell and walk.tell(report)
+
+        TELL.set(walk.tell and tell)
         ANSWERS.set(answers)
         answers.used = False
         with span(f"walker {name}"), self.unit_of_work(walk.root) as memory:
@@ -192,7 +202,7 @@ class Runtime:
                         raise
                     memory.flush()
                     return waiting
-                reply = encode({"reports": walker.reports})
+                reply = None if told else walk.form({"reports": walker.reports})
                 memory.flush()
                 Jac.get_context().run_pending_effects()
                 self.on_reports(name, walker.reports)

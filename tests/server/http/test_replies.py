@@ -1,9 +1,15 @@
 """What a client is told: one shape for reports, one for errors, and nothing it did not ask for."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
+from contextrender_bridge.server.http.bodies import encode, json_value
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic_core import from_json
 
 from tests.server.servers import Server
 
@@ -98,3 +104,35 @@ def test_nothing_sent_or_reported_is_printed(client: httpx.Client, server: Serve
     client.post("/walker/" + CANARY)
     assert server.out.count("\n") == 1
     assert CANARY not in server.out + server.err
+
+
+@dataclass
+class View:
+    """As a walker reports one."""
+
+    named: Any
+    told: Any = None
+
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+REPORTS = st.recursive(
+    LEAVES | st.floats(width=32, allow_nan=False, allow_infinity=False).map(np.float32),
+    lambda held: (
+        st.lists(held)
+        | st.tuples(held)
+        | st.dictionaries(st.text() | st.integers(), held)
+        | st.builds(View, held, held)
+    ),
+)
+
+
+@given(REPORTS)
+def test_what_is_said_within_the_process_is_what_json_would_say(report: Any) -> None:
+    told = json_value({"reports": [report]})
+    assert told == from_json(encode({"reports": [report]}))
+
+
+def test_what_is_said_within_the_process_is_nobody_elses() -> None:
+    report = {"calls": [{"id": "a"}]}
+    json_value(report)["calls"][0]["id"] = "b"
+    assert report == {"calls": [{"id": "a"}]}

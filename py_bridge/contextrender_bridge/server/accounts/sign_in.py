@@ -26,6 +26,7 @@ from contextrender_bridge.server.http.bodies import (
     encode,
     json_response,
     parse_json,
+    response_of,
 )
 from contextrender_bridge.server.limits.counting import Attempts, network_of
 from contextrender_bridge.server.process.threads import in_thread
@@ -84,7 +85,7 @@ class SignIn:
             given = self._fields.parse(body)
             return encode({"token": self._token(given["username"], given["password"], address)})
 
-        return await in_thread(self._threads, "login", check)
+        return response_of(await in_thread(self._threads, "login", check))
 
     async def link(self, request: Request) -> Response:
         """A code for the bearer of a token; it follows `/console/#code=` in a link."""

@@ -9,7 +9,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, NotRequired, Required, TypedDict, cast, get_type_hints
 
 from contextrender_bridge.base.errors import (
@@ -31,8 +31,15 @@ from graph.store.writes import StoreUnavailable
 LOGIN_BYTES = 4096
 """Of a body that is read before anybody's token is."""
 
+_NAMES: Final = frozenset({str})
+_LEAVES: Final = frozenset({str, int, float, bool, type(None)})
+
 # Only such a number can overflow to infinity; it may also be part of a text.
 LARGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
+
+
+Given = bytes | Mapping[str, Any]
+"""What is sent to a walker: JSON, or within this process what JSON would say."""
 
 
 class Fields:
@@ -53,9 +60,9 @@ class Fields:
         self._names = sorted(declared)
         self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)
 
-    def parse(self, body: bytes) -> Mapping[str, Any]:
-        """The fields in `body`. Raises InvalidRequest: its sentence names the first wrong one."""
-        given = parse_json(body)
+    def parse(self, sent: Given) -> Mapping[str, Any]:
+        """The fields, as a copy. Raises InvalidRequest: its sentence names the first wrong one."""
+        given = parse_json(sent) if isinstance(sent, bytes) else json_value(sent)
         if isinstance(given, dict):
             self._check_counts(given)
         try:
@@ -135,6 +142,25 @@ encode: Final = partial(to_json, fallback=plain)
 """JSON of plain values and Jac objs (their fields alone); NaN becomes null."""
 
 
+def json_value(value: Any) -> Any:
+    """What JSON of it would say, none of its lists and objects another's: texts are not copied."""
+    kind: Any = type(value)
+    if kind in _LEAVES:
+        return value
+    if kind is list or kind is tuple:
+        return [each if type(each) in _LEAVES else json_value(each) for each in value]
+    if kind is dict and _NAMES.issuperset(map(type, value)):
+        return {n: each if type(each) in _LEAVES else json_value(each) for n, each in value.items()}
+    if hasattr(kind, "__dataclass_fields__"):
+        return {name: json_value(getattr(value, name)) for name in _names_of(kind)}
+    return from_json(encode(value))
+
+
+@cache
+def _names_of(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind))
+
+
 def json_response(
     body: bytes, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
@@ -143,12 +169,21 @@ def json_response(
 
 
 def error_response(error: ContextRenderError) -> Response:
-    """The reply that carries an error; what it has for details joins its code and message."""
-    body = {**error.details, "code": error.code, "message": error.message}
+    """The reply that carries an error."""
     headers = {"www-authenticate": "Bearer"} if error.status == 401 else {}
     if "retry_after" in error.details:
         headers["retry-after"] = str(error.details["retry_after"])
-    return json_response(encode({"error": body}), error.status, headers)
+    return json_response(encode(error_of(error)), error.status, headers)
+
+
+def response_of(made: bytes | ContextRenderError) -> Response:
+    """The reply with this JSON, or with this error."""
+    return json_response(made) if isinstance(made, bytes) else error_response(made)
+
+
+def error_of(error: ContextRenderError) -> dict[str, Any]:
+    """What the reply says that carries an error."""
+    return {"error": {**error.details, "code": error.code, "message": error.message}}
 
 
 def refusal(failure: BaseException, where: str) -> ContextRenderError:

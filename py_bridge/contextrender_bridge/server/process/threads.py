@@ -17,13 +17,12 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.server.accounts.callers import Caller
-from contextrender_bridge.server.http.bodies import encode, error_response, json_response, refusal
+from contextrender_bridge.server.http.bodies import refusal
 from contextrender_bridge.server.process.machine import OneProcessor
-from starlette.responses import Response
 
 from engine.lookback import pausing
 from engine.models.providers import Answer, Answers, Waiting
@@ -39,8 +38,8 @@ LONGEST_REST: Final = 2.0
 RECENT_SECONDS: Final = 0.05
 
 
-type Work = Callable[[Caller, Answers, Tell], bytes | Waiting]
-"""A reply, or what it waits for: it is done again with that among the answers."""
+type Work = Callable[[Caller, Answers, Tell], Any]
+"""A reply, or Waiting: what it waits for: it is done again with that among the answers."""
 
 
 class Threads:
@@ -61,14 +60,14 @@ class Threads:
 
     async def answer(
         self, what: str, admit: Callable[[], Caller], work: Work, *, looks: bool
-    ) -> Response:
+    ) -> Any:
         """What `work` makes for whom `admit` lets in, once; answers to its questions are kept for
         others until it has made use of them.
         """
         answers, callers = Answers(), list[Caller]()
         keys: list[Hashable] = []
 
-        def paced(tell: Tell) -> bytes | Waiting:
+        def paced(tell: Tell) -> Any:
             if not callers:
                 callers.append(admit())
             with self._pace.look() if looks else self._pace.agent():
@@ -181,17 +180,15 @@ def _failed(asked: Future[Answer]) -> bool:
     return asked.done() and (asked.cancelled() or asked.result().failure is not None)
 
 
-async def in_thread[Other](
-    threads: Executor, what: str, work: Callable[[Tell], bytes | Other]
-) -> Response | Other:
-    """A reply of what `work` gives, or tells before it ends; of bytes, anything else as it is."""
+async def in_thread(threads: Executor, what: str, work: Callable[[Tell], Any]) -> Any:
+    """What `work` gives, or tells before it ends; the error that refuses it where it fails."""
     loop = asyncio.get_running_loop()
-    answer: asyncio.Future[bytes | Other] = loop.create_future()
+    answer: asyncio.Future[Any] = loop.create_future()
 
-    def tell(report: object) -> None:
-        loop.call_soon_threadsafe(_settle, answer, encode({"reports": [report]}))
+    def tell(reply: object) -> None:
+        loop.call_soon_threadsafe(_settle, answer, reply)
 
-    def end(done: asyncio.Future[bytes | Other]) -> None:
+    def end(done: asyncio.Future[Any]) -> None:
         failure = done.exception()
         if failure is None:
             _settle(answer, done.result())
@@ -203,15 +200,14 @@ async def in_thread[Other](
     here = contextvars.copy_context()
     loop.run_in_executor(threads, here.run, work, tell).add_done_callback(end)
     try:
-        made = await answer
+        return await answer
     except Exception as failure:
         refused = refusal(failure, what)
         # Else what was parsed stays until the collector finds the circle of frame and exception.
         traceback.clear_frames(failure.__traceback__)
-        return error_response(refused)
-    return json_response(made) if isinstance(made, bytes) else made
+        return refused
 
 
-def _settle[T](answer: asyncio.Future[T], made: T) -> None:
+def _settle(answer: asyncio.Future[Any], made: object) -> None:
     if not answer.done():
         answer.set_result(made)
