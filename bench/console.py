@@ -23,7 +23,7 @@ from playwright.sync_api import expect
 from tests.console.browser import running_browser
 from tests.console.conftest import Console, Service
 from tests.console.transcripts import make_run
-from tests.server.servers import Server, running
+from tests.server.servers import Server, served
 from tests.support.command import PROCESS
 
 expect.set_options(timeout=120_000)
@@ -59,12 +59,11 @@ def main() -> None:
     results = int(sys.argv[1]) if len(sys.argv) > 1 else 5000
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data"
-        command = [*PROCESS, "serve", "--port", "0", "--data", str(data)]
-        with running(command, data) as server, server.client() as http:
+        with served(data) as server, server.client() as http:
             said = Said(record(service_of(server, http, data), results))
         for look_at in (in_terminal, all_misses, in_browser):
             # Each a server that has nothing of the session in memory.
-            with running(command, data) as server, server.client() as http:
+            with served(data) as server, server.client() as http:
                 service = service_of(server, http, data)
                 for look in ("inspect_session", "timeline", "show_call", "misses"):
                     service(look, session=OTHER)

@@ -27,7 +27,8 @@ from contextrender_bridge.base.wire import Json
 
 from bench.figures import Goal, Times, told
 from bench.sample import Sample
-from bench.services import RUN, Way, model, process, running
+from bench.services import Way, model, process, running
+from tests.support.command import PROCESS
 from tests.support.programs import free_port
 
 IN_SERVICE, BYPASS, IN_SERVICE_BYPASS = "in jac serve", "proxy, bypass", "in jac serve, bypass"
@@ -84,7 +85,7 @@ def ways() -> Iterator[list[Way]]:
         known = {"CONTEXTRENDER_URL": service.url, "CONTEXTRENDER_TOKEN": service.token}
         url = f"http://127.0.0.1:{free_port()}"
         port = url.rpartition(":")[2]
-        command = [sys.executable, "-c", RUN, "proxy", "--port", port]
+        command = [*PROCESS, "proxy", "--port", port]
         command += ["--upstream", f"{upstream}/v1"]
         proxy = started.enter_context(process(command, url, **known, **patient))
         found.append(Way("proxy", url, {}, (proxy, service.pid)))

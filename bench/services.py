@@ -15,8 +15,6 @@ from contextrender_bridge import load_credentials
 from tests.server import servers
 from tests.support.programs import free_port, serving_program
 
-RUN = "import sys; from contextrender_bridge.cli import main; sys.exit(main())"
-
 
 @dataclass(frozen=True)
 class Service:
@@ -56,9 +54,7 @@ def running(workers: int = 1, database: str = "", **environment: str) -> Iterato
         environment[servers.DATABASE] = database
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
         data = Path(folder) / "data"
-        command = [sys.executable, "-c", RUN, "serve", "--port", "0", "--data", str(data)]
-        command += ["--workers", str(workers)]
-        with servers.running(command, data, cwd=servers.REPOSITORY, **environment) as server:
+        with servers.served(data, "--workers", str(workers), **environment) as server:
             yield Service(server.process.pid, server.url, load_credentials(data).token, data)
             server.stop(signal.SIGTERM)
 

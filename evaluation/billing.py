@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final, NamedTuple, Protocol
 
-from contextrender_bridge.base.usage import NOTHING_USED, Usage
+from contextrender_bridge.base.usage import LIFETIME, NOTHING_USED, Usage
 
 from engine.text.tokens import TokenCounter, call_parts, json_text
 
@@ -101,8 +101,6 @@ BLOCK: Final = 128
 """Tokens in which OpenAI's cached beginnings grow."""
 LOOKBACK: Final = 20
 """Content blocks before a breakpoint in which Anthropic looks for a beginning it has cached."""
-LIFETIME: Final = 300.0
-"""Seconds without use after which both forget, where a run tells the time of its messages."""
 
 
 class Cache(Protocol):

@@ -10,7 +10,7 @@ from evaluation.billing import RULES
 from evaluation.bootstrap import Bootstrap, Difference, Estimate
 from evaluation.figures import AGES, BY_NAME, FIGURES
 from evaluation.plots import Plot
-from evaluation.report import interval, percent, shown
+from evaluation.report import differs, interval, sent, shown
 from evaluation.scores import RunScore, totals
 from evaluation.verdict import Verdict
 
@@ -139,18 +139,9 @@ def _sent(runs: Sequence[RunScore]) -> str:
     titles += ["prompt tokens", "of them cached", "output", "policy's own model", "embedded"]
     rows = []
     for total in totals(runs):
-        recall, sent, own = total.recall, total.sent, total.own
-        counts = (recall.invocations, recall.over_budget, recall.tokens_full)
-        more = (sent.prompt, sent.read, sent.output, own.prompt + own.output, own.embedded)
-        rows.append(
-            [
-                escape(total.case.name),
-                total.case.size,
-                *(f"{count:,}" for count in (*counts, recall.tokens_rendered)),
-                percent(total.share_saved),
-                *(f"{count:,}" for count in more),
-            ]
-        )
+        used, own = total.sent, total.own
+        more = (used.prompt, used.read, used.output, own.prompt + own.output, own.embedded)
+        rows.append([*map(escape, sent(total)), *(f"{count:,}" for count in more)])
     return _table(titles, rows)
 
 
@@ -160,15 +151,9 @@ def _differences(differences: Iterable[Difference]) -> list[str]:
         parts.append(_heading(f"{case} less {other}"))
         rows = []
         for each in group:
-            verdict = each.verdict
-            rows.append(
-                [
-                    escape(each.figure.title),
-                    shown(each.figure, each.estimate.value, signed=True),
-                    interval(each.figure, each.estimate, signed=True),
-                    f'<span class="{verdict}">{verdict}</span>' if verdict else "",
-                ]
-            )
+            title, *told, verdict = differs(each)
+            mark = f'<span class="{verdict}">{verdict}</span>' if verdict else ""
+            rows.append([escape(title), *told, mark])
         parts.append(_table(["figure", "difference", "95%", ""], rows))
     return parts
 

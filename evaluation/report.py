@@ -154,6 +154,14 @@ def notes(runs: Sequence[RunScore], bootstrap: Bootstrap) -> str:
     return "\n".join(lines)
 
 
+def sent(total: CaseScore) -> list[str]:
+    """A case's calls, and the tokens of its histories and prompts."""
+    recall = total.recall
+    counts = (recall.invocations, recall.over_budget, recall.tokens_full, recall.tokens_rendered)
+    own = [total.case.name, total.case.size]
+    return [*own, *(f"{count:,}" for count in counts), percent(total.share_saved)]
+
+
 def _sent_table(sums: Sequence[CaseScore]) -> Table:
     made = table(
         "What was sent",
@@ -162,19 +170,9 @@ def _sent_table(sums: Sequence[CaseScore]) -> Table:
         folds="policy",
     )
     for total in sums:
-        recall, own = total.recall, total.own
-        made.add_row(
-            total.case.name,
-            total.case.size,
-            f"{recall.invocations:,}",
-            f"{recall.over_budget:,}",
-            f"{recall.tokens_full:,}",
-            f"{recall.tokens_rendered:,}",
-            percent(total.share_saved),
-            f"{own.prompt + own.output:,}",
-            f"{own.embedded:,}",
-            f"{1000 * total.seconds / max(recall.invocations, 1):.1f}",
-        )
+        own, calls = total.own, max(total.recall.invocations, 1)
+        more = (f"{own.prompt + own.output:,}", f"{own.embedded:,}")
+        made.add_row(*sent(total), *more, f"{1000 * total.seconds / calls:.1f}")
     return made
 
 
@@ -196,13 +194,15 @@ def _figures_table(
 def _difference_table(title: str, found: Sequence[Difference]) -> Table:
     made = table(title, "figure", "difference", "", "", left=1)
     for each in found:
-        made.add_row(
-            each.figure.title,
-            shown(each.figure, each.estimate.value, signed=True),
-            interval(each.figure, each.estimate, signed=True),
-            each.verdict,
-        )
+        made.add_row(*differs(each))
     return made
+
+
+def differs(found: Difference) -> tuple[str, str, str, str]:
+    """A figure, by how much it differs, in what interval, and whether that is better or worse."""
+    figure, estimate = found.figure, found.estimate
+    by, within = shown(figure, estimate.value, True), interval(figure, estimate, True)
+    return figure.title, by, within, found.verdict
 
 
 def _cells(known: Estimates, names: Sequence[str], wide: Sequence[str]) -> list[str]:

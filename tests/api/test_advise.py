@@ -42,13 +42,3 @@ def test_other_policies_and_budgets_can_be_weighed(api: Api) -> None:
     for small, large in zip(report["options"][::2], report["options"][1::2], strict=True):
         assert small["dollars"] != large["dollars"]
         assert large["hidden"] in (0, None)
-
-
-def test_wrong_policies_and_budgets_are_refused(api: Api) -> None:
-    for wrong in (
-        {"policies": ["nothing"]},
-        {"policies": ["acon"]},
-        {"budgets": [3]},
-        {"budgets": list(range(1000, 1013))},
-    ):
-        api.refused("advise", 422, "invalid_request", session="s", **wrong)

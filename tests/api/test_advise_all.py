@@ -87,15 +87,3 @@ def test_nothing_to_weigh_is_complete(api: Api) -> None:
     told = api("advise_all")
     assert told["complete"]
     assert (told["sessions"], told["options"], told["best"]) == (0, [], None)
-
-
-def test_wrong_wishes_are_refused(api: Api) -> None:
-    for wrong in (
-        {"sessions": 0},
-        {"sessions": 101},
-        {"calls": 0},
-        {"calls": 401},
-        {"policies": ["acon"]},
-        {"budgets": [3]},
-    ):
-        api.refused("advise_all", 422, "invalid_request", **wrong)

@@ -101,6 +101,73 @@ def test_a_call_that_makes_no_sense_is_explained(alice: User, walker: str, case:
     assert not alice.graph().nodes
 
 
+WISHES: list[Json] = [{"policies": ["acon"]}, {"budgets": [3]}]
+PINS: list[Json] = [{"keep_tools": ["a["]}, {"keep_tools": [""]}, {"keep": ["x"] * 101}]
+REFUSED: dict[str, list[Json]] = {
+    "advise": [*WISHES, {"policies": ["nothing"]}, {"budgets": [*range(1000, 1013)]}],
+    "advise_all": [*WISHES, {"sessions": 0}, {"sessions": 101}, {"calls": 0}, {"calls": 401}],
+    "compare_policies": [{"policies": ["contextrender", "nothing"]}],
+    "glimpse": [{"limit": 0}, {"limit": 201}],
+    "glimpse_call": [{"window": 0}, {"window": 401}],
+    "list_sessions": [
+        *({"limit": limit} for limit in (0, 201, 10**40)),
+        *({"cursor": "x"}, {"cursor": "1"}, {"sort": "size"}, {"sort": "cost", "cursor": "x/y"}),
+    ],
+    "misses": [{"start": 0}],
+    "note_usage": [{"used": {"messages": 1, "tokens": "many"}}],
+    "read_message": [{"position": 1, "start": -1}, {"position": 1, "characters": 0}],
+    "recall": [
+        *({"query": "x", "limit": limit} for limit in (0, 51, 10**40)),
+        *({"results": [3], "query": "x"}, {"results": [3] * 51}, {}),
+    ],
+    "render": [
+        *({"sent": "by pigeon"}, {"client": "c" * 81}, {"used": {"messages": 1, "tokens": [1]}}),
+        *PINS,
+    ],
+    "savings": [{"policy": "nothing"}, {"budget": 3}],
+    "search": [
+        *({}, {"query": ""}, {"query": "x" * 1001}),
+        *({"query": "x", **page} for page in ({"limit": 0}, {"limit": 101}, {"cursor": "x"})),
+        {"query": "x", "cursor": "1/2/3/4"},
+    ],
+    "share_session": [
+        *({"days": days} for days in (0.0, -1.0, 366.0)),
+        *({"label": label} for label in ("x" * 101, "a\nb")),
+    ],
+    "show_call": [
+        *({"first": -1}, {"rows": -1}, {"sort": "colour"}, {"window": -1}, {"until": -2}),
+        {"parameters": {"weight_recency": -1}},
+    ],
+    "sync": [{"settings": pins} for pins in PINS],
+    "timeline": [{"start": -1001}, {"limit": 1001}],
+    "total_savings": [{"prices": ["cheap"]}],
+}
+NOT_THERE: dict[str, Json] = {
+    "read_message": {"position": 99_999},
+    "remedies": {"turn": 4, "position": 0},
+    "reuse_graph": {"turn": 0},
+    "show_call": {"turn": 99_999},
+    "timeline": {"branch": 9},
+    "trace_value": {"value": "NOT_THERE_1"},
+}
+OF_ALL = ("advise_all", "list_sessions", "total_savings")
+
+
+def test_what_no_endpoint_can_do_is_refused(alice: User) -> None:
+    alice.api("sync", session="s", messages=RUN)
+    needed = {"render": {"messages": RUN}, "sync": {"messages": RUN}}
+    for walker, cases in REFUSED.items():
+        own = {} if walker in OF_ALL else {"session": "s", **needed.get(walker, {})}
+        for case in cases:
+            alice.api.refused(walker, 422, "invalid_request", **own, **case)
+
+
+def test_what_is_not_there_is_told(alice: User) -> None:
+    alice.api("sync", session="s", messages=RUN)
+    for walker, fields in NOT_THERE.items():
+        alice.api.refused(walker, 404, "not_found", session="s", **fields)
+
+
 def test_a_bad_name_is_refused_by_every_endpoint(service: Service, alice: User) -> None:
     for walker, fields in endpoints(service).items():
         if "session" in fields and walker != "import_session":
@@ -143,7 +210,5 @@ def test_a_number_beyond_bounds_is_an_answer_not_a_failure(alice: User) -> None:
     assert api("explain", session="s", budget=huge)["budget"] == huge
     fields = {"session": "s", "messages": [], "offset": huge, "prefix": "x"}
     assert api.refused("sync", 409, "history_diverged", **fields)["recorded"] == len(RUN)
-    api.refused("recall", 422, "invalid_request", session="s", query="x", limit=huge)
-    api.refused("list_sessions", 422, "invalid_request", limit=huge)
     last = "ffffffff-ffff-ffff-ffff-ffffffffffff"
     assert api("list_sessions", cursor=f"{huge}/{last}")["sessions"]

@@ -139,19 +139,6 @@ def test_what_the_provider_said_is_noted_with_the_call(alice: User) -> None:
     assert by_sent["held_out"][5] == by_sent["held_out"][5 + 11] == 1
 
 
-def test_bad_facts_are_refused(alice: User) -> None:
-    run = agent_run(2)
-    for wrong in (
-        {"sent": "by pigeon"},
-        {"client": "c" * 81},
-        {"used": {"messages": 1, "tokens": [1]}},
-    ):
-        alice.api.refused("render", 422, "invalid_request", session="run", messages=run, **wrong)
-    alice.api("sync", session="run", messages=run)
-    refused = {"session": "run", "used": {"messages": 1, "tokens": "many"}}
-    alice.api.refused("note_usage", 422, "invalid_request", **refused)
-
-
 def test_an_upgraded_policy_does_not_rewrite_the_past(
     alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,10 +63,3 @@ def test_a_window_has_the_last_messages_and_the_last_shown(agent: Api) -> None:
         assert page["messages"] == [*earlier[-5:], *lines[stop - 5 : stop]]
         assert (page["before"], page["got"]) == (len(lines), len(seen))
     assert agent("show_call", session="s", window=0)["messages"] == []
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"first": -1}, {"rows": -1}, {"sort": "colour"}, {"window": -1}, {"until": -2}]
-)
-def test_wrong_pages_are_refused(agent: Api, wrong: Json) -> None:
-    agent.refused("show_call", 422, "invalid_request", session="s", **wrong)

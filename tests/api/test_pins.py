@@ -28,9 +28,3 @@ def test_a_pinned_result_is_shown_and_said(
     assert (own["kept"], own["messages"]) == (told["kept"], told["messages"])
     none = api("render", session="own", messages=RUN, keep_tools=[], keep=[])
     assert none["kept"] == []
-
-
-def test_what_cannot_be_a_pin_is_refused(api: Api) -> None:
-    for pins in ({"keep_tools": ["a["]}, {"keep_tools": [""]}, {"keep": ["x"] * 101}):
-        api.refused("render", 422, "invalid_request", session="s", messages=RUN, **pins)
-        api.refused("sync", 422, "invalid_request", session="s", messages=RUN, settings=pins)

@@ -99,19 +99,3 @@ def test_what_came_back_behind_another_names_the_result_to_recall(api: Api) -> N
 def test_a_position_without_a_result_is_said_so(recorded: User, position: int) -> None:
     error = recorded.api.refused("recall", 404, "not_found", session="s", results=[3, position])
     assert f"message {position} is not a tool result" in error["message"]
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {},
-        {"results": [3], "query": "x"},
-        {"query": "x", "limit": 0},
-        {"query": "x", "limit": 51},
-        {"results": [3] * 51},
-    ],
-)
-def test_one_of_positions_and_query_and_not_too_many(
-    recorded: User, fields: dict[str, object]
-) -> None:
-    recorded.api.refused("recall", 422, "invalid_request", session="s", **fields)

@@ -114,22 +114,6 @@ def test_however_little_time_there_is_it_comes_to_its_end(
     assert all_of(api, query="ord-", limit=100) == whole
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {},
-        {"query": ""},
-        {"query": "x", "limit": 0},
-        {"query": "x", "limit": 101},
-        {"query": "x" * 1001},
-        {"query": "x", "cursor": "x"},
-        {"query": "x", "cursor": "1/2/3/4"},
-    ],
-)
-def test_a_search_that_cannot_be_is_refused(api: Api, fields: Json) -> None:
-    api.refused("search", 422, "invalid_request", **fields)
-
-
 def test_a_cursor_is_for_its_session(api: Api) -> None:
     cursor = api("search", session="old", query="ord-", limit=1)["next"]
     api.refused("search", 422, "invalid_request", session="new", query="ord-", cursor=cursor)

@@ -68,7 +68,6 @@ def test_a_loss_is_told_and_own_prices_count(alice: User) -> None:
     assert row["full_cost"] == pytest.approx(expected)
     (free,) = alice.api("total_savings", prices=["gpt-5.1:input=2,cached=0,output=0"])["rows"]
     assert free["cost"] > free["full_cost"]
-    alice.api.refused("total_savings", 422, "invalid_request", prices=["cheap"])
 
 
 def test_the_baseline_is_capped_at_the_models_window(alice: User) -> None:
@@ -183,5 +182,3 @@ def test_sessions_are_ordered_and_filtered_by_what_they_counted(alice: User) -> 
     alice.api("sync", session="shipped", messages=[user("Ship it."), *shop, *more])
     assert names(query="ship", sort="tools") == ["shipped"]
     assert alice.api("list_sessions", limit=1)["sessions"][0]["tools"]["ship"] == 3
-    alice.api.refused("list_sessions", 422, "invalid_request", sort="size")
-    alice.api.refused("list_sessions", 422, "invalid_request", sort="cost", cursor="x/y")

@@ -39,6 +39,15 @@ def client(service: Credentials) -> Iterator[ContextRender]:
 
 
 @pytest.fixture
+def unset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty data folder, and nothing else that is known of a service."""
+    for name in ("CONTEXTRENDER_URL", "CONTEXTRENDER_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CONTEXTRENDER_DATA", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
 def bodies(client: ContextRender) -> list[Json]:
     """The bodies of the requests the client sends from now on."""
     seen: list[Json] = []
@@ -64,18 +73,6 @@ def test_only_new_messages_are_sent(
     ]
     assert again == second
     assert second["messages"] == messages
-
-
-def test_a_past_rewritten_in_place_is_sent_again(
-    client: ContextRender, bodies: list[Json], session: str
-) -> None:
-    messages = history()
-    client.render(session, messages)
-    messages[2]["content"] = "The tool was wrong."
-    reply = client.render(session, messages)
-    assert (bodies[-1]["offset"], len(bodies[-1]["messages"])) == (0, 7)
-    assert reply["branch"] == 1
-    assert reply["messages"] == messages
 
 
 def test_a_server_that_lost_the_session_gets_all_of_it(
@@ -157,14 +154,11 @@ def test_an_answer_of_something_else_is_an_error(
 
 
 def test_address_and_token_come_from_arguments_environment_or_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: Credentials
+    unset: Path, monkeypatch: pytest.MonkeyPatch, service: Credentials
 ) -> None:
-    for name in ("CONTEXTRENDER_URL", "CONTEXTRENDER_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("CONTEXTRENDER_DATA", str(tmp_path))
     with ContextRender() as client, pytest.raises(NoCredentials):
         client.list_sessions()
-    service.save(tmp_path)
+    service.save(unset)
     with ContextRender() as client:
         assert client.url == service.url
         client.list_sessions()
@@ -177,14 +171,8 @@ def test_address_and_token_come_from_arguments_environment_or_file(
 
 
 def test_without_a_service_fit_gives_the_history_back_and_says_so_once(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    service: Credentials,
-    caplog: pytest.LogCaptureFixture,
+    unset: Path, service: Credentials, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for name in ("CONTEXTRENDER_URL", "CONTEXTRENDER_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("CONTEXTRENDER_DATA", str(tmp_path))
     messages = [{"role": "user", "content": "hunter2"}]
     with ContextRender() as client:
         for _ in range(3):
@@ -194,10 +182,10 @@ def test_without_a_service_fit_gives_the_history_back_and_says_so_once(
         assert "contextrender serve" in caplog.text
 
         # It finds a service that starts later, and one that has gone on elsewhere.
-        Credentials("http://127.0.0.1:9", service.token).save(tmp_path)
+        Credentials("http://127.0.0.1:9", service.token).save(unset)
         assert client.fit("s", messages).failure == "unreachable"
         assert "No answer from http://127.0.0.1:9" in caplog.text
-        service.save(tmp_path)
+        service.save(unset)
         assert client.fit("s", messages).failure == ""
         assert client.url == service.url
 
@@ -221,13 +209,8 @@ def test_the_budget_of_the_environment_counts(
     assert given.reply["budget"] == 2000
 
 
-def test_the_local_token_goes_to_no_other_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service: Credentials
-) -> None:
-    for name in ("CONTEXTRENDER_URL", "CONTEXTRENDER_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("CONTEXTRENDER_DATA", str(tmp_path))
-    service.save(tmp_path)
+def test_the_local_token_goes_to_no_other_machine(unset: Path, service: Credentials) -> None:
+    service.save(unset)
     with pytest.raises(NoCredentials, match="not for"):
         ContextRender("https://elsewhere.example")
 

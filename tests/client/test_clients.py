@@ -29,6 +29,14 @@ def run(service: Credentials, talk: Talk, **options: Any) -> Any:
     return asyncio.run(main())
 
 
+def of_either(kind: str, service: Credentials, method: str, *given: Any, **named: Any) -> Any:
+    """What a method of the client of that kind gives."""
+    if kind == "async":
+        return run(service, lambda client: getattr(client, method)(*given, **named))
+    with ContextRender(service.url, service.token) as client:
+        return getattr(client, method)(*given, **named)
+
+
 class Watched(httpx.AsyncBaseTransport):
     """Keeps the bodies; answers as `first` says before it lets anything through."""
 
@@ -139,12 +147,8 @@ def test_a_login_gets_tokens_and_gets_them_again(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["async", "sync"])
 def test_fit_keeps_the_callers_own_messages(service: Credentials, session: str, kind: str) -> None:
     messages = history(12)
-    asked: dict[str, Any] = {"budget": 900, "policy": "contextrender"}
-    if kind == "async":
-        made = run(service, lambda client: client.fit(session, messages, **asked))
-    else:
-        with ContextRender(service.url, service.token) as client:
-            made = client.fit(session, messages, **asked)
+    asked = {"budget": 900, "policy": "contextrender"}
+    made = of_either(kind, service, "fit", session, messages, **asked)
     assert made.changed
     assert not made.failure
     assert len(made.messages) < len(messages)
@@ -186,12 +190,7 @@ def test_fit_lets_the_original_through(kind: str, caplog: pytest.LogCaptureFixtu
     messages = [{"role": "user", "content": "hunter2"}]
     nowhere = Credentials("http://127.0.0.1:9", "t")
     with caplog.at_level(logging.WARNING, "contextrender"):
-        if kind == "async":
-            made = run(nowhere, lambda client: client.fit("s", messages))
-        else:
-            with ContextRender(nowhere.url, nowhere.token) as client:
-                made = client.fit("s", messages)
-                assert client.failures.counts() == {"unreachable": 1}
+        made = of_either(kind, nowhere, "fit", "s", messages)
     assert made.messages == messages
     assert (made.failure, made.changed) == ("unreachable", False)
     assert "hunter2" not in caplog.text
@@ -231,9 +230,5 @@ def test_a_deadline_that_passes_is_late(kind: str) -> None:
     messages = [{"role": "user", "content": "hello"}]
     with socket.create_server(("127.0.0.1", 0)) as silent:
         mute = Credentials(f"http://127.0.0.1:{silent.getsockname()[1]}", "t")
-        if kind == "async":
-            made = run(mute, lambda client: client.fit("s", messages, deadline=0.2))
-        else:
-            with ContextRender(mute.url, mute.token) as client:
-                made = client.fit("s", messages, deadline=0.2)
+        made = of_either(kind, mute, "fit", "s", messages, deadline=0.2)
     assert (made.failure, made.messages) == ("late", messages)

@@ -12,8 +12,7 @@ from contextrender_bridge.base.wire import Json
 
 from tests.console.browser import running_browser
 from tests.console.transcripts import make_run
-from tests.server.servers import Server, running
-from tests.support.command import PROCESS
+from tests.server.servers import Server, served
 from tests.support.transcripts import called
 
 PASSWORD = "correct horse battery"
@@ -85,8 +84,7 @@ def service(
 ) -> Iterator[Service]:
     """A run rendered as an agent does; before it, for the slow tests, many others recorded."""
     data = tmp_path_factory.mktemp("console") / "data"
-    command = [*PROCESS, "serve", "--port", "0", "--data", str(data)]
-    with running(command, data) as server, server.client() as http:
+    with served(data) as server, server.client() as http:
         stored = json.loads((data / "credentials.json").read_text())
         service = Service(server, stored["token"], http)
         if any(item.get_closest_marker("slow") for item in request.session.items):

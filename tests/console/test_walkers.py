@@ -1,7 +1,5 @@
 """The walkers behind the console, as the page calls them."""
 
-from typing import Any
-
 import pytest
 
 from tests.console.conftest import LARGE, ORDERS, Service
@@ -42,40 +40,6 @@ def test_policies_are_compared_on_the_same_calls(service: Service) -> None:
     assert len({one["full"] for one in view["policies"]}) == 1
 
 
-@pytest.mark.parametrize(
-    ("walker", "fields"),
-    [
-        ("timeline", {"start": -1001}),
-        ("misses", {"start": 0}),
-        ("timeline", {"limit": 1001}),
-        ("read_message", {"position": 1, "start": -1}),
-        ("read_message", {"position": 1, "characters": 0}),
-        ("savings", {"policy": "nothing"}),
-        ("savings", {"budget": 3}),
-        ("compare_policies", {"policies": ["contextrender", "nothing"]}),
-        ("show_call", {"parameters": {"weight_recency": -1}}),
-    ],
-)
-def test_bad_input_is_refused(service: Service, walker: str, fields: dict[str, Any]) -> None:
-    reply = service.post(walker, session=ORDERS, **fields)
-    assert (reply.status_code, reply.json()["error"]["code"]) == (422, "invalid_request")
-
-
-@pytest.mark.parametrize(
-    ("walker", "fields"),
-    [
-        ("timeline", {"branch": 9}),
-        ("show_call", {"turn": 99_999}),
-        ("reuse_graph", {"turn": 0}),
-        ("read_message", {"position": 99_999}),
-        ("trace_value", {"value": "NOT_THERE_1"}),
-    ],
-)
-def test_what_is_not_there_is_told(service: Service, walker: str, fields: dict[str, Any]) -> None:
-    reply = service.post(walker, session=ORDERS, **fields)
-    assert (reply.status_code, reply.json()["error"]["code"]) == (404, "not_found")
-
-
 def test_a_miss_has_remedies(service: Service) -> None:
     miss = service.first_miss(LARGE)
     told = service("explain", session=LARGE, turn=miss["turn"])
@@ -89,5 +53,3 @@ def test_a_miss_has_remedies(service: Service) -> None:
     fixed = service("explain", session=LARGE, turn=miss["turn"], budget=found["tried"][-1])
     (row,) = [row for row in fixed["results"] if row["position"] == miss["position"]]
     assert row["shown"] == "complete"
-    refused = service.post("remedies", session=LARGE, turn=miss["turn"], position=0)
-    assert refused.status_code == 404

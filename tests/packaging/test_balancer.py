@@ -16,7 +16,7 @@ import pytest
 from contextrender_bridge import ContextRender
 from contextrender_bridge.client.credentials import load_credentials
 
-from tests.server.servers import BIN, REPOSITORY, Server, running
+from tests.server.servers import REPOSITORY, Server, served
 from tests.support import postgres
 from tests.support.waiting import until
 
@@ -53,10 +53,7 @@ def balanced(tmp_path: Path) -> Iterator[Balanced]:
         servers = []
         for name in ("server-1", "server-2"):
             data = tmp_path / name / "data"
-            command = [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data)]
-            server = running(
-                command, data, CONTEXTRENDER_DATABASE=database, CONTEXTRENDER_JWT_SECRET=SECRET
-            )
+            server = served(data, CONTEXTRENDER_DATABASE=database, CONTEXTRENDER_JWT_SECRET=SECRET)
             servers.append(stack.enter_context(server))
         url = stack.enter_context(_balancer(tmp_path / "nginx", servers))
         token = load_credentials(servers[0].data).token

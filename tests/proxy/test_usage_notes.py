@@ -14,7 +14,7 @@ from contextrender_bridge.proxy.heard import Heard, client_of
 
 from tests.proxy.agents import AGENTS, Agent, TextAgent
 from tests.proxy.conftest import Setup
-from tests.server.servers import BIN, running
+from tests.server.servers import served
 from tests.support.scripted_model import Model, chat, serving, whole
 
 Turns = Callable[[str], list[dict[str, Any]]]
@@ -87,8 +87,7 @@ def test_the_last_calls_usage_is_noted_when_the_service_stops(tmp_path: Path) ->
     session, data = uuid.uuid4().hex, tmp_path / "data"
     model = Model()
     with serving(model, lifespan="off") as url:
-        command = [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data)]
-        with running(command, data, CONTEXTRENDER_UPSTREAM=url) as server:
+        with served(data, CONTEXTRENDER_UPSTREAM=url) as server:
             known = load_credentials(data)
             used = {"prompt_tokens": 777, "completion_tokens": 3}
             model.script = [whole({**chat("Done."), "usage": used})]
@@ -97,7 +96,7 @@ def test_the_last_calls_usage_is_noted_when_the_service_stops(tmp_path: Path) ->
             got = httpx.post(f"{known.url}/v1/chat/completions", json=body, headers=headers)
             assert got.status_code == 200
             server.stop()
-        with running(command, data):
+        with served(data):
             known = load_credentials(data)
             with ContextRender(known.url, known.token) as client:
                 said = {"role": "assistant", "content": "Done."}

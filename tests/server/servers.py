@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,16 @@ class Server:
         """The exit code after that signal."""
         self.process.send_signal(number)
         return self.process.wait(timeout=300)
+
+
+def serve(data: Path, *options: str) -> list[str]:
+    """The command that serves a folder."""
+    return [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data), *options]
+
+
+def served(data: Path, *options: str, **environment: Any) -> AbstractContextManager[Server]:
+    """`contextrender serve` over a folder until the block ends."""
+    return running(serve(data, *options), data, **environment)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.api.client import Api
-from tests.server.servers import BIN, REPOSITORY, Server, running
+from tests.server.servers import BIN, REPOSITORY, Server, served
 from tests.support.transcripts import agent_run
 
 pytestmark = pytest.mark.slow
@@ -24,8 +24,7 @@ RUN = agent_run(12)
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     data = tmp_path_factory.mktemp("jac") / "data"
-    command = [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data)]
-    with running(command, data) as server:
+    with served(data) as server:
         yield server
 
 

@@ -12,7 +12,7 @@ from contextrender_bridge.base.errors import ServerError
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.credentials import load_credentials
 
-from tests.server.servers import BIN, Server, running
+from tests.server.servers import Server, served
 from tests.support.waiting import until
 
 AGENTS = 4
@@ -58,10 +58,9 @@ def agents_at_work(
     more messages acknowledged, or fails with `why`. At the end nothing that was acknowledged may be
     lost."""
     data = folder / "server" / "data"
-    command = [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data)]
     ended = threading.Event()
     with (
-        running(command, data, CONTEXTRENDER_DATABASE=address) as server,
+        served(data, CONTEXTRENDER_DATABASE=address) as server,
         ExitStack() as opened,
         ThreadPoolExecutor(AGENTS) as threads,
     ):

@@ -18,7 +18,8 @@ import pytest
 from contextrender_bridge.client.credentials import load_credentials
 from contextrender_bridge.leases import any_alive, held, started_at
 
-from tests.server.servers import BIN, running
+from tests.server.servers import BIN, serve, served
+from tests.support.command import contextrender
 from tests.support.provider_double import chat_reply
 from tests.support.scripted_model import Asked, Model, Reply, serving, whole
 from tests.support.transcripts import assistant, call
@@ -146,10 +147,9 @@ def test_a_lease_of_an_earlier_process_does_not_count(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_second_server_leaves_the_firsts_clients_alone(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    serve = [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data)]
-    with running(serve, data) as first:
+    with served(data) as first:
         with (tmp_path / "second").open("wb") as out:
-            second = subprocess.Popen(serve, stdout=out)
+            second = subprocess.Popen(serve(data), stdout=out)
         try:
             until(lambda: "ready" in (tmp_path / "second").read_text())
             assert load_credentials(data).url == first.url
@@ -168,8 +168,7 @@ def test_a_data_folder_that_cannot_be(tmp_path: Path, kind: str) -> None:
     data = place if kind == "file" else place / "data"
     if kind == "not ours":
         data = Path("/proc/nothing")
-    command: list[str | Path] = [BIN / "contextrender", "serve", "--port", "0", "--data", str(data)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = contextrender("serve", "--port", "0", "--data", data)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1 and str(data) in done.stderr
 
@@ -214,8 +213,7 @@ def test_one_run_has_one_figure_its_last_call_included(
     data = Path(environment["CONTEXTRENDER_DATA"])
     model = Model()
     model.answer = answered
-    serve = [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data)]
-    with serving(model, lifespan="off") as url, running(serve, data) as server:
+    with serving(model, lifespan="off") as url, served(data) as server:
         environment |= {"OPENAI_BASE_URL": f"{url}/v1", "CONTEXTRENDER_DEADLINE": "60"}
         words = ["wrap", "--json", "--budget", "3000", "--base-url-env", "OPENAI_BASE_URL", "--"]
         command = [str(BIN / "contextrender"), *words, sys.executable, "-c", CALLING]

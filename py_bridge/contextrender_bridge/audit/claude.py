@@ -18,37 +18,14 @@ from contextrender_bridge.base.wire import Json
 SOURCE = "Claude Code"
 SYNTHETIC = "<synthetic>"
 RESUME = "SessionStart:resume"
-SKIPPED = frozenset(
-    {
-        "agent-color",
-        "agent-name",
-        "ai-title",
-        "api-request",
-        "api-request-blob",
-        "api-request-shape",
-        "atis-latch",
-        "attachment",
-        "bridge-session",
-        "content-replacement",
-        "cost-state",
-        "custom-title",
-        "deferred-tools-delta",
-        "file-history-snapshot",
-        "invoked-skills",
-        "last-prompt",
-        "mode",
-        "permission-mode",
-        "pr-link",
-        "queue-operation",
-        "saved_hook_context",
-        "speculation-accept",
-        "summary",
-        "tag",
-        "task-summary",
-        "tools-used",
-        "worktree-state",
-    }
+BESIDE = (
+    "agent-color agent-name ai-title api-request api-request-blob api-request-shape atis-latch "
+    "attachment bridge-session content-replacement cost-state custom-title deferred-tools-delta "
+    "file-history-snapshot invoked-skills last-prompt mode permission-mode pr-link "
+    "queue-operation saved_hook_context speculation-accept summary tag task-summary tools-used "
+    "worktree-state"
 )
+SKIPPED = frozenset(BESIDE.split())
 
 
 @dataclass

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 
 from contextrender_bridge.audit.recorded import Recorded
 from contextrender_bridge.base.errors import ContextRenderError
@@ -70,15 +71,7 @@ def _run(one: Recorded) -> Run | None:
         check_messages(one.messages, 0)
     except ContextRenderError:
         return None
-    times = _never_back(one.times) if all(one.times) else []
+    times = list(accumulate(one.times, max)) if all(one.times) else []
     return Run(
         one.id, one.source, one.model, one.messages, one.task, times=times, continues=one.continues
     )
-
-
-def _never_back(times: Sequence[float]) -> list[float]:
-    reached, found = 0.0, []
-    for time in times:
-        reached = max(reached, time)
-        found.append(reached)
-    return found

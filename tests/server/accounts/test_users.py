@@ -16,7 +16,7 @@ from contextrender_bridge.client.credentials import load_credentials
 from tests.server.accounts.test_accounts import noop
 from tests.server.conftest import NewStore
 from tests.server.http.test_replies import error
-from tests.server.servers import BIN, DATABASE, Server, running
+from tests.server.servers import DATABASE, Server, served
 from tests.support.waiting import until
 
 MESSAGES = [{"role": "user", "content": "find the SECRET_of_alice"}]
@@ -25,8 +25,7 @@ MESSAGES = [{"role": "user", "content": "find the SECRET_of_alice"}]
 @pytest.fixture(scope="module")
 def service(new_store: NewStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     data = tmp_path_factory.mktemp("users") / "data"
-    command = [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data)]
-    with running(command, data, **new_store()) as service:
+    with served(data, **new_store()) as service:
         yield service
 
 

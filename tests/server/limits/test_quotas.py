@@ -13,7 +13,7 @@ from contextrender_bridge.server.limits.counting import Counts, Quotas
 
 from tests.server.conftest import NewStore
 from tests.server.http.test_replies import error
-from tests.server.servers import BIN, running
+from tests.server.servers import served
 
 
 def test_a_minute_has_so_many_calls_in_all_processes_of_a_folder(tmp_path: Path) -> None:
@@ -42,9 +42,7 @@ def test_sessions_bytes_and_calls_of_a_user_are_limited(
     tmp_path: Path, new_store: NewStore
 ) -> None:
     data = tmp_path / "data"
-    command = [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data)]
-    limited = running(
-        command,
+    limited = served(
         data,
         CONTEXTRENDER_USER_SESSIONS="2",
         CONTEXTRENDER_USER_MB="1",

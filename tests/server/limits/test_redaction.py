@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from graph.store import rows
 from graph.store.sqlite import SqliteStore
-from tests.server.servers import BIN, Server, running
+from tests.server.servers import Server, served
 from tests.support.transcripts import step
 
 KEY = "sk-canary7731canary7731canary"
 TICKET = "TICKET-99120"
-SERVE = [str(BIN / "contextrender"), "serve", "--port", "0", "--log-level", "debug", "--data"]
 
 
 def history(turns: int) -> list[dict[str, Any]]:
@@ -43,7 +42,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def redacting(place: Path) -> Iterator[Server]:
     data = place / "data"
     rules = f"keys, {place / 'Rules'}"
-    with running([*SERVE, str(data)], data, CONTEXTRENDER_REDACT=rules) as server:
+    with served(data, "--log-level", "debug", CONTEXTRENDER_REDACT=rules) as server:
         yield server
 
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.server.http.test_replies import error
-from tests.server.servers import BIN, Server, running
+from tests.server.servers import BIN, Server, served
 from tests.server.watching.test_metrics import figures
 from tests.support.waiting import until
 
@@ -25,8 +25,7 @@ PATIENCE_SECONDS = 60
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     data = tmp_path_factory.mktemp("workers") / "data"
-    command = [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data)]
-    with running([*command, "--workers", "2"], data, CONTEXTRENDER_USER_CALLS="6000") as server:
+    with served(data, "--workers", "2", CONTEXTRENDER_USER_CALLS="6000") as server:
         yield server
         assert server.stop(signal.SIGTERM) == 0
         assert not workers_of(server)

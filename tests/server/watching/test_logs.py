@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from contextrender_bridge.server.watching.logs import ContentFreeFormatter
 
-from tests.server.servers import BIN, Server, running
+from tests.server.servers import Server, served
 
 
 def line(name: str) -> str:
@@ -62,8 +62,7 @@ def talk(server: Server) -> None:
 def test_a_line_for_each_request_and_never_contents(tmp_path: Path, form: str) -> None:
     data = tmp_path / "data"
     options = ["--log-format", form, "--log-level", "debug"]
-    command = [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data), *options]
-    with running(command, data) as server:
+    with served(data, *options) as server:
         talk(server)
         server.stop()
         printed = server.err

@@ -9,7 +9,7 @@ import pytest
 from contextrender_bridge.client.credentials import load_credentials
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.server.servers import BIN, Server, running
+from tests.server.servers import Server, served
 
 
 def figures(client: httpx.Client) -> dict[tuple[str, ...], float]:
@@ -51,9 +51,8 @@ def test_elsewhere_figures_and_readiness_need_the_right(tmp_path: Path) -> None:
     if (address := own_address()) is None:
         pytest.skip("this machine has no address but loopback")
     data = tmp_path / "data"
-    serve = [str(BIN / "contextrender"), "serve", "--host", "0.0.0.0", "--port", "0"]
     never = str(10**9)
-    with running([*serve, "--data", str(data)], data, CONTEXTRENDER_MIN_FREE_MB=never) as server:
+    with served(data, "--host", "0.0.0.0", CONTEXTRENDER_MIN_FREE_MB=never) as server:
         url = f"http://{address}:{httpx.URL(server.url).port}"
         own = {"authorization": f"Bearer {load_credentials(data).token}"}
         other = {"authorization": f"Bearer {server.add_user('other')}"}

@@ -23,11 +23,10 @@ from starlette.applications import Starlette
 
 from graph.store.sqlite import SqliteStore
 from tests.api.client import error_of as error
-from tests.server.servers import BIN, Server, running
+from tests.server.servers import Server, serve, served
+from tests.support.command import contextrender
 from tests.support.disks import Disk, mounted
 from tests.support.waiting import until
-
-SERVE = [str(BIN / "contextrender"), "serve", "--port", "0", "--data"]
 
 
 @pytest.fixture
@@ -62,10 +61,9 @@ def sync(server: Server, session: str, text: str = "hello") -> httpx.Response:
 def unready(data: Path, **environment: str) -> Iterator[tuple[Server, str]]:
     """A server whose store cannot be opened, and the sentence it prints."""
     with (data.parent.parent / "err").open("w+b") as err:
-        command = [*SERVE, str(data)]
         out = (data.parent.parent / "out").open("wb")
         known = {**os.environ, "CONTEXTRENDER_MIN_FREE_MB": "1", **environment}
-        process = subprocess.Popen(command, env=known, stdout=out, stderr=err)
+        process = subprocess.Popen(serve(data), env=known, stdout=out, stderr=err)
         try:
             url = _listens(process)
             said = (data.parent.parent / "err").read_text
@@ -107,7 +105,7 @@ def test_a_healthy_server_is_live_and_ready(server: Server) -> None:
 @pytest.mark.slow
 def test_a_full_disk_is_a_503_and_passes(disk: Disk) -> None:
     data = disk.folder / "data"
-    with running([*SERVE, str(data)], data, CONTEXTRENDER_MIN_FREE_MB="1") as server:
+    with served(data, CONTEXTRENDER_MIN_FREE_MB="1") as server:
         assert sync(server, "before").status_code == 200
         disk.fill()
         error(sync(server, "during", "x" * 100_000), 503, "storage")
@@ -164,23 +162,12 @@ def test_a_damaged_file_at_the_start(tmp_path: Path, content: bytes) -> None:
         assert (data / "store.db").read_bytes() == content
         (data / "store.db").unlink()
         becomes(server, 200)
-    told = subprocess.run(
-        [str(BIN / "contextrender"), "user", "list", "--data", str(data)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert told.returncode == 0
+    assert contextrender("user", "list", "--data", data).returncode == 0
 
 
 def test_commands_over_a_damaged_file_say_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "store.db").write_bytes(b"no database at all " * 300)
-    told = subprocess.run(
-        [str(BIN / "contextrender"), "user", "list", "--data", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    told = contextrender("user", "list", "--data", tmp_path)
     assert (told.returncode, told.stderr.count("\n")) == (1, 1)
     assert "damaged" in told.stderr
 
@@ -198,7 +185,7 @@ def test_a_database_that_is_cut_or_overwritten_takes_no_write(tmp_path: Path, ho
     data, other = tmp_path / "data", tmp_path / "other"
     if how == "another's":
         SqliteStore(make_private(other) / "store.db").close()
-    with running([*SERVE, str(data)], data) as server:
+    with served(data) as server:
         file = data / "store.db"
         begun = folded(file)
         for number in range(20):
@@ -228,7 +215,7 @@ def test_a_database_that_is_cut_or_overwritten_takes_no_write(tmp_path: Path, ho
 @pytest.mark.slow
 def test_a_database_that_is_gone_takes_no_write(tmp_path: Path) -> None:
     data = tmp_path / "in" / "data"
-    with running([*SERVE, str(data)], data, CONTEXTRENDER_MIN_FREE_MB="1") as server:
+    with served(data, CONTEXTRENDER_MIN_FREE_MB="1") as server:
         assert sync(server, "s").status_code == 200
         (data / "store.db").rename(data / "aside.db")
         assert "nothing was written" in error(sync(server, "t"), 503, "storage")["message"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any, Literal
 
 from rich.cells import cell_len
@@ -157,6 +157,14 @@ def fitted(
         )
     for row in rows:
         table.add_row(*(row[at] for at in sorted(kept)))
+    return table
+
+
+def table_of(*columns: str, left: Container[str] = ()) -> Table:
+    """An empty table; its columns are of figures but for those in `left`."""
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for name in columns:
+        table.add_column(name, justify="left" if name in left else "right", no_wrap=True)
     return table
 
 

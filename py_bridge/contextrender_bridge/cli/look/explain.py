@@ -5,13 +5,19 @@ from __future__ import annotations
 import argparse
 
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from contextrender_bridge.base.setting_kinds import as_budget
 from contextrender_bridge.base.settings import checked
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.look.asking import Service, add_session, add_watch, plain, present
+from contextrender_bridge.cli.look.asking import (
+    Service,
+    add_session,
+    add_watch,
+    plain,
+    present,
+    table_of,
+)
 from contextrender_bridge.cli.look.misses import room
 from contextrender_bridge.printing import add_json
 
@@ -62,11 +68,10 @@ def draw(view: Json, args: argparse.Namespace) -> RenderableType:
         f"  turn {view['turn']}: {view['tokens']['after']} of {view['budget']} tokens"
         f" ({view['tokens']['before']} in all, {view['retained']} of text), {view['policy']}",
     )
-    table = Table(box=None, header_style="dim", pad_edge=False)
     wide = Console().width >= WIDE
     numbers = ("relevance", "usefulness", "score") if wide else ()
-    for name in ("#", "tool", "age", "c", *("s", "U", "score") * wide, "tokens", "taken"):
-        table.add_column(name, justify="left" if name == "tool" else "right", no_wrap=True)
+    heads = ("#", "tool", "age", "c", *("s", "U", "score") * wide, "tokens", "taken")
+    table = table_of(*heads, left=("tool",))
     table.add_column("", ratio=1)
     for row in view["results"]:
         table.add_row(

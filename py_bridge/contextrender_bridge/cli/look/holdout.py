@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.look.asking import Service, add_watch, present
+from contextrender_bridge.cli.look.asking import Service, add_watch, present, table_of
 from contextrender_bridge.printing import add_json
 
 NAMES = {
@@ -43,11 +42,9 @@ def run(args: argparse.Namespace) -> int:
 
 def draw(found: Json) -> RenderableType:
     """The sentence, and the means of both groups."""
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    table.add_column("a session, as billed")
+    first = "a session, as billed"
     heads = (f"rendered ({found['rendered']})", f"whole ({found['held_out']})", "ratio", "95%")
-    for head in heads:
-        table.add_column(head, justify="right", no_wrap=True)
+    table = table_of(first, *heads, left=(first,))
     for row in found["measures"]:
         span = "–" if row["low"] is None else f"{row['low']:.2f} to {row['high']:.2f}"
         ratio = "–" if row["ratio"] is None else f"{row['ratio']:.2f}"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.look.asking import Service, plain
+from contextrender_bridge.cli.look.asking import Service, plain, table_of
 
 VALUES = 4
 
@@ -27,9 +26,7 @@ def draw(view: Json, session: str) -> RenderableType:
         f"  {turns} of {view['last']} turns needed what was out of view ({len(misses)} results)",
         f"; not counted: {names} that held names of tools or fields alone" if names else "",
     )
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    table.add_column("turn", justify="right", no_wrap=True)
-    table.add_column("result", no_wrap=True)
+    table = table_of("turn", "result", left=("result",))
     table.add_column("needed", ratio=2)
     table.add_column("why it was out", ratio=3)
     for miss in misses:

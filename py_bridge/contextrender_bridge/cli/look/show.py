@@ -6,7 +6,6 @@ import argparse
 from bisect import bisect_right
 
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from contextrender_bridge.base.wire import Json
@@ -17,6 +16,7 @@ from contextrender_bridge.cli.look.asking import (
     add_watch,
     plain,
     present,
+    table_of,
     thousands,
 )
 from contextrender_bridge.printing import add_json, printable
@@ -109,10 +109,7 @@ def draw_call(view: Json, session: str) -> RenderableType:
         f"  turn {call['turn']} of {view['last']}: {call['tokens']['after']} of {call['budget']}"
         f" tokens ({call['tokens']['before']} in all), {call['policy']}",
     )
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for name in ("#", "turn", "tokens"):
-        table.add_column(name, justify="right")
-    table.add_column("", no_wrap=True)
+    table = table_of("#", "turn", "tokens", "", left=("",))
     table.add_column("message", ratio=1)
     told = 0
     for line in view["messages"]:
