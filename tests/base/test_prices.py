@@ -28,6 +28,8 @@ def _own_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("openai/gpt-5.99-codex", "gpt-5.3-codex"),
         ("gpt-99-mini", "gpt-5.4-mini"),
         ("o99-mini", "o4-mini"),
+        ("deepseek.v99", "deepseek.v3.2"),
+        ("deepseek-v99", None),
         ("somebody-s-own-7", None),
         ("claude", None),
         ("", None),

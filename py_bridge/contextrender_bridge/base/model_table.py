@@ -14,6 +14,8 @@ from contextrender_bridge.base.shipped import prices
 
 _DATED = re.compile(r"[-@]\d{4}-?\d{2}-?\d{2}$|\[\w+\]$")
 _NUMBERED = re.compile(r"([a-z]*)(\d{1,3})")
+_MAKER = re.compile(r"(?:[a-z]+\.)*(?=[a-z])")
+"""Before a name that Bedrock resells, at prices of its own: such are no family of their maker's."""
 _STAGES = frozenset({"beta", "exp", "latest", "preview"})
 
 Family = tuple[str, ...]
@@ -67,8 +69,10 @@ def _rank(best: tuple[Version, str] | None) -> tuple[Version, int]:
 
 
 def _parsed(name: str) -> tuple[Family, Version]:
-    words, numbers = [], []
-    for part in re.split(r"[-_.:@ ]", _DATED.sub("", _DATED.sub("", name.lower()))):
+    name = _DATED.sub("", _DATED.sub("", name.lower()))
+    maker = match[0] if (match := _MAKER.match(name)) else ""
+    words, numbers = [maker], []
+    for part in re.split(r"[-_.:@ ]", name[len(maker) :]):
         if numbered := _NUMBERED.fullmatch(part):
             numbers.append(int(numbered[2]))
             part = numbered[1]
