@@ -13,21 +13,6 @@ NEEDS: dict[str, dict[str, Any]] = {
     "search": {"query": "ORD-1001"},
     "trace_value": {"value": "ORD-1001"},
 }
-LOOKS_AT_A_SESSION = [
-    *("advise", "compare_policies", "explain", "export_session", "inspect_session", "misses"),
-    *("look_at_node", "list_links", "glimpse", "glimpse_call"),
-    *(
-        "read_message",
-        "recall",
-        "remedies",
-        "reuse_graph",
-        "savings",
-        "search",
-        "show_call",
-        "timeline",
-        "trace_value",
-    ),
-]
 
 
 def endpoints(service: Service) -> dict[str, list[str]]:
@@ -36,6 +21,13 @@ def endpoints(service: Service) -> dict[str, list[str]]:
         name: [field.name for field in fields(walker) if field.init and field.name[0] != "_"]
         for name, walker in service.walkers.items()
     }
+
+
+def of_a_session(service: Service) -> list[str]:
+    """Those that need a session that is there."""
+    begin_one = ("sync", "render", "import_session")
+    found = endpoints(service).items()
+    return [name for name, named in found if "session" in named and name not in begin_one]
 
 
 def example(walker: str, session: str) -> dict[str, Any]:

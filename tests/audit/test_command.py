@@ -2,21 +2,22 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import contextrender_bridge
 import pytest
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli import main
+
+from tests.support.command import printed
 
 SHIPPED = Path(contextrender_bridge.__file__).parent / "data" / "demo.jsonl"
 
 
-def test_a_recorded_run_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_recorded_run_is_replayed(tmp_path: Path) -> None:
     page = tmp_path / "audit.html"
-    words = ["audit", str(SHIPPED), "--workers", "1", "--html", str(page), "--json"]
-    assert main([*words, "--limit", "9"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    words = ["audit", SHIPPED, "--workers", "1", "--html", page, "--json", "--limit", "9"]
+    told = json.loads(printed(*words))
     calls = sum(
         message["role"] == "assistant"
         for line in SHIPPED.read_text().splitlines()
@@ -32,22 +33,31 @@ def test_a_recorded_run_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "<script" not in text and "What to use" in text
 
 
-def test_nothing_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = ("XDG_", "CLAUDE_", "CODEX_", "HERMES_", "OPENCLAW_")
     for name in [name for name in os.environ if name.startswith(own)]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert main(["audit"]) == 1
-    assert f"{tmp_path}/.claude" in capsys.readouterr().err
-    assert main(["audit", "--agent", "hermes"]) == 1
-    assert capsys.readouterr().err == f"contextrender: there are no runs in {tmp_path}/.hermes.\n"
+    assert f"{tmp_path}/.claude" in printed("audit", status=1)
+    said = printed("audit", "--agent", "hermes", status=1)
+    assert said == f"contextrender: there are no runs in {tmp_path}/.hermes.\n"
 
 
-def test_what_a_compaction_lost_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def claude_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[str]], Path]:
+    """Writes the lines of Claude Code's only session; where a page may be written."""
+
+    def write(lines: list[str]) -> Path:
+        session = tmp_path / "projects" / "p" / "s.jsonl"
+        session.parent.mkdir(parents=True)
+        session.write_text("\n".join(lines))
+        monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+        return tmp_path / "audit.html"
+
+    return write
+
+
+def test_what_a_compaction_lost_is_told(claude_left: Callable[[list[str]], Path]) -> None:
     """The first of two values is in the summary; the agent reads the second again."""
     use = {"type": "tool_use", "name": "read", "input": {"path": "a"}}
     told = "TOKEN_ALPHA TOKEN_BETA"
@@ -76,26 +86,18 @@ def test_what_a_compaction_lost_is_told(
         *call(7),
         line(9, "assistant", text("And TOKEN_BETA.")),
     ]
-    session = tmp_path / "projects" / "p" / "s.jsonl"
-    session.parent.mkdir(parents=True)
-    session.write_text("\n".join(lines))
-    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
-    page = tmp_path / "audit.html"
+    page = claude_left(lines)
     words = ["audit", "--agent", "claude", "--workers", "1"]
-    assert main([*words, "--json", "--html", str(page)]) == 0
-    lost = json.loads(capsys.readouterr().out)["compactions"]
+    lost = json.loads(printed(*words, "--json", "--html", page))["compactions"]
     assert (lost["count"], lost["steps"]) == (1, 2)
     assert (lost["summary_had_all"], lost["read_again"]) == (0.5, 1)
     assert set(lost["shown"].values()) == {1} and "24000" in lost["shown"]
     assert lost["read_again_calls"] == 1 and lost["read_again_tokens"] > 0
     assert "<meter" in page.read_text()
-    assert main(words) == 0
-    assert "held all that 50% of them needed" in capsys.readouterr().out.replace("\n", " ")
+    assert "held all that 50% of them needed" in printed(*words).replace("\n", " ")
 
 
-def test_what_pauses_cost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_pauses_cost(claude_left: Callable[[list[str]], Path]) -> None:
     """A cache is written anew after ten minutes, at a resume and after a compaction."""
 
     def answer(number: int, minute: int, read: int, written: int) -> str:
@@ -120,13 +122,8 @@ def test_what_pauses_cost(
         json.dumps({"type": "system", "subtype": "compact_boundary"}),
         answer(5, 23, 0, 4_000),
     ]
-    session = tmp_path / "projects" / "p" / "s.jsonl"
-    session.parent.mkdir(parents=True)
-    session.write_text("\n".join(lines))
-    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
-    page = tmp_path / "audit.html"
-    assert main(["audit", "--agent", "claude", "--json", "--html", str(page)]) == 0
-    told = json.loads(capsys.readouterr().out)
+    page = claude_left(lines)
+    told = json.loads(printed("audit", "--agent", "claude", "--json", "--html", page))
     (bill,) = told["bills"]
     written = 3.75e-6
     assert told["pauses"] == {
@@ -135,5 +132,4 @@ def test_what_pauses_cost(
         "compaction": pytest.approx(4_000 * written / bill["dollars"]),
     }
     assert page.read_text().count("<meter") == 3
-    assert main(["audit", "--agent", "claude"]) == 0
-    assert "was a cache written anew: " in capsys.readouterr().out
+    assert "was a cache written anew: " in printed("audit", "--agent", "claude")

@@ -8,7 +8,8 @@ import pytest
 from contextrender_bridge import embedded
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.installing import how_to_install, how_to_serve
-from contextrender_bridge.cli import main
+
+from tests.support.command import printed
 
 OLD = (3, 11, 2, "final", 0)
 Making = Callable[[str], None]
@@ -62,12 +63,9 @@ def client_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("client_alone")
-def test_what_needs_the_server_says_how_to_get_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_needs_the_server_says_how_to_get_it(tmp_path: Path) -> None:
     told = pytest.raises(CommandError, match=r"embedded\(\) needs the server: .*\[server\]")
     with told, embedded(tmp_path / "data"):
         pass
-    assert main(["serve"]) == 1
-    said = capsys.readouterr().err
+    said = printed("serve", status=1)
     assert said.startswith("contextrender: `contextrender serve` needs the server: `uv pip install")

@@ -6,7 +6,8 @@ import pytest
 from contextrender_bridge.base import settings
 from contextrender_bridge.base.model_table import known_as, window_of
 from contextrender_bridge.base.prices import Prices
-from contextrender_bridge.cli import main
+
+from tests.support.command import printed
 
 
 @pytest.fixture(autouse=True)
@@ -49,36 +50,29 @@ def test_a_price_says_where_it_is_from() -> None:
     assert prices.stands_as("claude-opus-4-1") == ""
 
 
-def test_a_command_shows_and_sets_a_models_price(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["price", "claude-opus-4-99"]) == 0
-    assert "claude-opus-4-6" in capsys.readouterr().out
-    assert main(["price", "claude-opus-4-99", "--set", "input=4,output=20"]) == 0
-    assert "your own" in capsys.readouterr().out
-    assert main(["price", "b", "--set", "input=1,output=2"]) == 0
+def test_a_command_shows_and_sets_a_models_price() -> None:
+    new = ("price", "claude-opus-4-99")
+    assert "claude-opus-4-6" in printed(*new)
+    assert "your own" in printed(*new, "--set", "input=4,output=20")
+    printed("price", "b", "--set", "input=1,output=2")
     own = Prices.of().of_model("claude-opus-4-99")
     assert own is not None
     assert own.fresh == pytest.approx(4e-6)
     assert settings.current_settings().threads == 4
     assert "# mine" in settings.config_file().read_text()
 
-    assert main(["price", "claude-opus-4-99", "--unset"]) == 0
-    assert "that of" in capsys.readouterr().out
-    assert main(["price", "b", "--set", "4"]) == 1
-    assert "input=2" in capsys.readouterr().err
-    assert main(["price", "nobody-s"]) == 1
+    assert "that of" in printed(*new, "--unset")
+    assert "input=2" in printed("price", "b", "--set", "4", status=1)
+    printed("price", "nobody-s", status=1)
 
 
-def test_without_a_model_the_lists_date_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["price"]) == 0
-    told = capsys.readouterr().out
+def test_without_a_model_the_lists_date_is_told() -> None:
+    told = printed("price")
     assert "models have a price in LiteLLM" in told
     assert all(len(line) <= 80 for line in told.splitlines() if "config.toml" not in line)
 
 
-def test_what_the_environment_sets_is_not_set_in_the_file(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_the_environment_sets_is_not_set_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONTEXTRENDER_PRICES", "x:input=1,output=2")
     settings.read_again()
-    assert main(["price", "x", "--unset"]) == 1
-    assert "CONTEXTRENDER_PRICES" in capsys.readouterr().err
+    assert "CONTEXTRENDER_PRICES" in printed("price", "x", "--unset", status=1)

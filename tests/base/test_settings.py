@@ -11,11 +11,11 @@ import pytest
 from contextrender_bridge.base import setting_kinds
 from contextrender_bridge.base.errors import CommandError, InvalidRequest
 from contextrender_bridge.base.settings import Settings, current_settings, in_force, variables
-from contextrender_bridge.cli import main
 
 import engine.policies
 from engine.models.providers import check_model
 from engine.parameters import check_budget
+from tests.support.command import printed
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = {row.name: row for row in fields(Settings)}
@@ -78,12 +78,11 @@ def test_a_file_that_is_named_must_be_there(
 
 
 def test_the_command_shows_what_is_in_force_without_secrets(
-    configure: Configure, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = configure("working_set_mb = 99")
     monkeypatch.setenv("CONTEXTRENDER_TOKEN", "hunter2")
-    assert main(["config"]) == 0
-    shown = capsys.readouterr().out
+    shown = printed("config")
     assert re.search(rf"^working_set_mb +99 +working_set_mb in {path}$", shown, re.M)
     assert re.search(r"^token +\(set\) +CONTEXTRENDER_TOKEN$", shown, re.M)
     assert re.search(r"^redact +- +default$", shown, re.M)
@@ -161,11 +160,8 @@ def test_the_policies_are_the_engines() -> None:
         (["proxy", "--budget", "9" * 5000], "--budget must be auto, or a whole number of tokens"),
     ],
 )
-def test_wrong_options_stop_a_start(
-    capsys: pytest.CaptureFixture[str], options: list[str], sentence: str
-) -> None:
-    assert main(options) == 1
-    assert sentence in capsys.readouterr().err
+def test_wrong_options_stop_a_start(options: list[str], sentence: str) -> None:
+    assert sentence in printed(*options, status=1)
 
 
 @pytest.mark.slow

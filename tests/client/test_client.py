@@ -165,9 +165,13 @@ def test_address_and_token_come_from_arguments_environment_or_file(
     with ContextRender("http://localhost:1/") as client:
         assert client.url == "http://localhost:1"
         assert client._core.token == service.token
+    monkeypatch.setenv("CONTEXTRENDER_URL", "https://elsewhere.example/")
+    with pytest.raises(NoCredentials, match="CONTEXTRENDER_TOKEN"):
+        ContextRender()
     monkeypatch.setenv("CONTEXTRENDER_TOKEN", "theirs")
-    with ContextRender("https://elsewhere.example") as client:
-        assert client._core.token == "theirs"
+    with ContextRender() as client:
+        assert (client.url, client._core.token) == ("https://elsewhere.example", "theirs")
+    assert "theirs" not in repr(Credentials("u", "theirs"))
 
 
 def test_without_a_service_fit_gives_the_history_back_and_says_so_once(

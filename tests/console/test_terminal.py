@@ -1,32 +1,27 @@
 """`contextrender sessions`, `show`, `explain` and `graph`; and what the page tells as they do."""
 
 import importlib
-import io
 import json
 import os
 import re
 import subprocess
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
-from contextrender_bridge.cli import main
 
 from tests.console.conftest import HOSTILE, LARGE, ORDERS, Console, Service
 from tests.console.transcripts import make_run
-from tests.support.command import PROCESS
+from tests.support.command import PROCESS, contextrender
 from tests.support.transcripts import step, user
 
 
 def run(service: Service, *arguments: str, status: int = 0, columns: int = 140) -> str:
     """What the command prints, so many columns wide."""
-    environment = {"CONTEXTRENDER_DATA": str(service.server.data), "COLUMNS": str(columns)}
-    printed = io.StringIO()
-    with patch.dict(os.environ, environment), redirect_stdout(printed), redirect_stderr(printed):
-        assert main(arguments) == status, printed.getvalue()
-    return printed.getvalue()
+    own = {"CONTEXTRENDER_DATA": str(service.server.data), "COLUMNS": str(columns)}
+    done = contextrender(*arguments, environment=os.environ | own)
+    assert done.returncode == status, done.stderr
+    return done.stdout + done.stderr
 
 
 @pytest.mark.slow

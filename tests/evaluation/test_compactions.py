@@ -3,13 +3,12 @@
 import json
 from pathlib import Path
 
-import pytest
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli import main
 
 from evaluation.cases import Case
 from evaluation.compactions import CompactionScore, measure
 from evaluation.runs import Run, compactions_of
+from tests.support.command import printed
 from tests.support.transcripts import assistant, step, user
 
 FROZEN = [Case("contextrender_frozen", size, live=True) for size in (400, 24_000)]
@@ -81,17 +80,23 @@ def test_a_copied_session_counts_once() -> None:
     assert len(compactions_of(parts)) == 1
 
 
-def test_replay_tells_of_sessions_with_compactions(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_replay_tells_of_sessions_with_compactions(tmp_path: Path) -> None:
     runs = [
         {"id": "s#1", "source": "", "model": "", "messages": BEFORE},
         {"id": "s#2", "source": "", "model": "", "messages": AFTER, "continues": "s#1"},
     ]
     file, figures = tmp_path / "runs.jsonl", tmp_path / "figures.json"
     file.write_text("".join(json.dumps(run) + "\n" for run in runs))
-    words = ["replay", str(file), "--policy", "prune", "--workers", "1", "--json", str(figures)]
-    assert main(words) == 0
-    assert "After 1 compaction by the agent: 3 steps" in capsys.readouterr().out
+    words: list[str | Path] = [
+        "replay",
+        file,
+        "--policy",
+        "prune",
+        "--workers",
+        "1",
+        "--json",
+        figures,
+    ]
+    assert "After 1 compaction by the agent: 3 steps" in printed(*words)
     told = json.loads(figures.read_text())["compactions"]
     assert told["summary_had_all"] == 1 / 3 and told["shown"]["24000"] == 1

@@ -1,18 +1,17 @@
 """`contextrender demo` and the run that is shipped with it."""
 
 import pytest
-from contextrender_bridge.cli import main
+
+from tests.support.command import contextrender, printed
 
 
 @pytest.mark.slow
-def test_it_replays_the_shipped_run_and_explains_a_call(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_replays_the_shipped_run_and_explains_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CTXGRAPH_MODEL", "must-not/be-called")
     monkeypatch.setenv("CONTEXTRENDER_URL", "http://127.0.0.1:9")
-    assert main(["demo"]) == 0
-    printed = capsys.readouterr()
-    assert "Replaying model calls: 192 of 192" in printed.err
+    done = contextrender("demo")
+    assert done.returncode == 0
+    assert "Replaying model calls: 192 of 192" in done.stderr
     for words in (
         "checkout-latency",
         "contextrender_frozen is for live agents",
@@ -24,9 +23,9 @@ def test_it_replays_the_shipped_run_and_explains_a_call(
         "After 1 compaction by the agent",
         "shown within 24,000 tokens",
     ):
-        assert words in printed.out
+        assert words in done.stdout
 
 
-def test_a_missing_file_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "no-such-file.jsonl"]) == 1
-    assert capsys.readouterr().err.startswith("contextrender: cannot read no-such-file.jsonl")
+def test_a_missing_file_is_a_sentence() -> None:
+    said = printed("demo", "no-such-file.jsonl", status=1)
+    assert said.startswith("contextrender: cannot read no-such-file.jsonl")

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.cli import main
 
 from evaluation import score_cache, workers
 from evaluation.bootstrap import Bootstrap, differences, pairs_of
@@ -21,6 +20,7 @@ from evaluation.runs import Run, read_runs
 from evaluation.score_cache import ScoreCache
 from evaluation.scores import RunScore
 from evaluation.workers import replay_runs
+from tests.support.command import printed
 from tests.support.transcripts import assistant, step, user
 
 CASES = cases_of("prune,recency,full", "120,240")
@@ -159,18 +159,15 @@ def test_a_replay_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.slow
-def test_the_command_writes_everything(
-    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_everything(file: Path, tmp_path: Path) -> None:
     arguments = ["--policy", "prune,full", "--budget", "120,240"]
     out = {name: tmp_path / name for name in ("figures.json", "figures.csv", "page.html")}
     arguments += ["--compare", "recency@120", "prune@240", "--resume", str(tmp_path / "scores")]
     arguments += ["--json", str(out["figures.json"]), "--csv", str(out["figures.csv"])]
     arguments += ["--report", str(out["page.html"])]
-    assert main(["replay", str(file), *arguments]) == 0
-    printed = capsys.readouterr().out
-    assert "recency@120 less prune@240, paired by task" in printed
-    assert "Runs: 6. Tasks: 3." in printed
+    told = printed("replay", file, *arguments)
+    assert "recency@120 less prune@240, paired by task" in told
+    assert "Runs: 6. Tasks: 3." in told
     written = json.loads(out["figures.json"].read_text())
     assert [case["policy"] for case in written["cases"]] == ["prune"] * 2 + ["full"] * 2 + [
         "recency"
@@ -223,12 +220,9 @@ def _check_page(html: str) -> None:
     assert "best for these runs" in html[verdict:curve] or "would save" in html[verdict:curve]
 
 
-def test_a_missing_extra_is_named(
-    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_extra_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    assert main(["replay", str(file), "--report", "anywhere"]) == 1
-    assert "[eval]'`" in capsys.readouterr().err
+    assert "[eval]'`" in printed("replay", file, "--report", "anywhere", status=1)
 
 
 @pytest.mark.parametrize(
@@ -240,8 +234,6 @@ def test_a_missing_extra_is_named(
         (["--resume", "/proc/none"], "cannot make /proc/none"),
     ],
 )
-def test_a_wrong_option_is_a_sentence(
-    file: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
-) -> None:
-    assert main(["replay", str(file), "--policy", "prune", *arguments]) == 1
-    assert f"contextrender: {sentence}" in capsys.readouterr().err
+def test_a_wrong_option_is_a_sentence(file: Path, arguments: list[str], sentence: str) -> None:
+    said = printed("replay", file, "--policy", "prune", *arguments, status=1)
+    assert f"contextrender: {sentence}" in said

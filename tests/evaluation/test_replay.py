@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli import main
 
 from engine.models.embeddings import NoEmbedder
 from engine.text.tokens import counter_for
@@ -23,7 +22,7 @@ from evaluation.in_process import replay_run
 from evaluation.runs import Run, read_runs
 from evaluation.scores import Prompt, RunScore, Turn, turns_of
 from evaluation.workers import replay_runs
-from tests.support.command import PROCESS
+from tests.support.command import PROCESS, contextrender, printed
 from tests.support.transcripts import assistant, step, user
 
 Write = Callable[..., Path]
@@ -153,17 +152,15 @@ def test_the_figures_do_not_depend_on_the_number_of_workers(shipped: Run) -> Non
     assert sum(done) == 2 * len(CASES) * sum(run.invocations for run in runs)
 
 
-def test_the_command_prints_tables_and_writes_json(
-    tmp_path: Path, write: Write, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_tables_and_writes_json(tmp_path: Path, write: Write) -> None:
     path = write(*({"id": id, "messages": SMALL.messages} for id in ("a", "b", "c")))
     out = tmp_path / "out.json"
     arguments = ["--policy", "prune,full,prune", "--budget", "90,300", "--limit", "2"]
-    assert main(["replay", str(path), *arguments, "--json", str(out)]) == 0
-    printed = capsys.readouterr()
-    assert "Replaying model calls: 24 of 24" in printed.err
-    assert "Later-Used Recall" in printed.out
-    assert "Runs: 2." in printed.out
+    done = contextrender("replay", path, *arguments, "--json", out)
+    assert done.returncode == 0
+    assert "Replaying model calls: 24 of 24" in done.stderr
+    assert "Later-Used Recall" in done.stdout
+    assert "Runs: 2." in done.stdout
     written = json.loads(out.read_text())
     assert [(case["policy"], case["budget"]) for case in written["cases"]] == [
         ("prune", 90),
@@ -188,12 +185,9 @@ def test_the_command_prints_tables_and_writes_json(
         (["--json", "/nowhere/out.json"], "cannot write /nowhere/out.json"),
     ],
 )
-def test_a_wrong_option_is_a_sentence(
-    write: Write, capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
-) -> None:
+def test_a_wrong_option_is_a_sentence(write: Write, arguments: list[str], sentence: str) -> None:
     path = write({"id": "a", "messages": SMALL.messages})
-    assert main(["replay", str(path), *arguments]) == 1
-    assert f"contextrender: {sentence}" in capsys.readouterr().err
+    assert f"contextrender: {sentence}" in printed("replay", path, *arguments, status=1)
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from contextrender_bridge.cli import main
 
 from engine.parameters import AUTO
 from evaluation import scores
@@ -14,6 +13,7 @@ from evaluation.cases import Case, cases_of
 from evaluation.prices import RulePrices, rule_of
 from evaluation.runs import Run
 from evaluation.verdict import RunLength, Verdict, verdict_on
+from tests.support.command import printed
 from tests.support.transcripts import assistant, step, user
 
 
@@ -130,33 +130,28 @@ def a_run(task: int) -> Run:
 
 
 @pytest.mark.slow
-def test_a_session_is_advised_on_as_a_file_of_that_session_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_session_is_advised_on_as_a_file_of_that_session_is(tmp_path: Path) -> None:
     run = a_run(1)
     path = tmp_path / "run.jsonl"
     path.write_text(json.dumps({"id": run.id, "model": run.model, "messages": run.messages}))
-    assert main(["advise", str(path), "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert printed == advise_on_session(run.messages, run.model).to_json()
-    assert [option["budget"] for option in printed["options"]] == [
+    told = json.loads(printed("advise", path, "--json"))
+    assert told == advise_on_session(run.messages, run.model).to_json()
+    assert [option["budget"] for option in told["options"]] == [
         int(budget) if budget.isdecimal() else budget for budget in BUDGETS.split(",")
     ]
-    assert printed["best"] is not None
-    assert printed["best"]["cost"]["low"] is None
-    assert "one task does not show how sure that is" in printed["sentence"]
+    assert told["best"] is not None
+    assert told["best"]["cost"]["low"] is None
+    assert "one task does not show how sure that is" in told["sentence"]
 
 
 @pytest.mark.slow
-def test_advise_prints_the_verdict_and_what_it_was_chosen_from(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_advise_prints_the_verdict_and_what_it_was_chosen_from(tmp_path: Path) -> None:
     runs = [a_run(number) for number in range(3)]
     path = tmp_path / "runs.jsonl"
     lines = [{"id": r.id, "model": r.model, "messages": r.messages} for r in runs]
     path.write_text("\n".join(map(json.dumps, lines)))
-    assert main(["advise", str(path), "--budget", "4000,8000", "--workers", "1"]) == 0
-    sentence, table = capsys.readouterr().out.split("\n", 1)
+    told = printed("advise", path, "--budget", "4000,8000", "--workers", "1")
+    sentence, table = told.split("\n", 1)
     found = advise(runs, cases_of("contextrender_frozen", "4000,8000"), RulePrices())
     assert sentence == found.sentence
     assert found.best is not None

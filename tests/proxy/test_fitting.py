@@ -58,8 +58,8 @@ def test_results_are_omitted_and_come_back(
 def test_observing_changes_nothing(setup: Setup, session: str) -> None:
     agent = ChatAgent(setup, session)
     agent.headers = {"x-contextrender-mode": "observe"}
-    sent = agent.run(8)
-    assert len(agent.results(sent[-1]["messages"])) == 7
+    (sent,) = agent.grown(7).run(1)
+    assert len(agent.results(sent["messages"])) == 7
     headers = agent.got.headers
     # What would have been sent.
     before, after = (int(headers[f"x-contextrender-tokens-{n}"]) for n in ("before", "after"))
@@ -70,8 +70,8 @@ def test_observing_changes_nothing(setup: Setup, session: str) -> None:
 def test_bypassing_records_nothing(setup: Setup, session: str) -> None:
     agent = ChatAgent(setup, session)
     agent.headers = {"x-contextrender-mode": "bypass"}
-    sent = agent.run(8)
-    assert len(agent.results(sent[-1]["messages"])) == 7
+    (sent,) = agent.grown(7).run(1)
+    assert len(agent.results(sent["messages"])) == 7
     assert not any(name.startswith("x-contextrender") for name in agent.got.headers)
     assert all(s["session"] != session for s in setup.service.list_sessions()["sessions"])
 
@@ -79,7 +79,7 @@ def test_bypassing_records_nothing(setup: Setup, session: str) -> None:
 def test_budget_and_policy_are_the_requests(setup: Setup, session: str) -> None:
     agent = ChatAgent(setup, session)
     agent.headers = {"x-contextrender-budget": "100000"}
-    assert len(agent.results(agent.run(8)[-1]["messages"])) == 7
+    assert len(agent.results(agent.grown(7).run(1)[0]["messages"])) == 7
     agent.headers = {"x-contextrender-budget": "400", "x-contextrender-policy": "prune"}
     sent = agent.run(1)
     assert 0 < len(agent.results(sent[0]["messages"])) < 4
@@ -143,7 +143,7 @@ def test_images_and_files_survive_and_are_not_recorded(setup: Setup, session: st
     data = "data:image/png;base64," + "QUJD" * 1000
     image = {"type": "image_url", "image_url": {"url": data}}
     agent.items[1]["content"].append(image)
-    sent = agent.run(8)[-1]["messages"]
+    sent = agent.grown(7).run(1)[0]["messages"]
     assert image in sent[1]["content"]
     assert "QUJDQUJD" not in str(setup.service.export_session(session))
 
@@ -161,8 +161,7 @@ def test_a_history_kept_by_the_provider_is_left_alone(setup: Setup) -> None:
 
 
 def test_the_model_recalls_results_that_are_text(setup: Setup, session: str) -> None:
-    agent = TextAgent(setup, session)
-    agent.run(10)
+    agent = TextAgent(setup, session).grown(10)
     asked = call("r1", "contextrender_recall", query="host_1_X")
     setup.model.script = [whole(chat(None, [asked])), whole(chat("It was 0ms."))]
     got = agent.post(x_contextrender_recall="on")

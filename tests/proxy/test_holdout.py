@@ -22,13 +22,12 @@ def named(*, held: bool) -> str:
 @pytest.mark.parametrize("kind", AGENTS)
 def test_held_out_sessions_go_whole_and_are_recorded(start: Start, kind: Any) -> None:
     setup = start(holdout=0.1)
-    agent = kind(setup, held := named(held=True))
-    sent = agent.run(10)
-    assert agent.results(sent[-1][agent.key]) == agent.results(agent.items)[:9]
+    agent = kind(setup, held := named(held=True)).grown(9)
+    assert agent.results(agent.run(1)[0][agent.key]) == agent.results(agent.items)[:9]
     assert agent.got.headers["x-contextrender-whole"] == "holdout"
     assert setup.service.inspect_session(held)["session"]["results"] == 9
-    other = kind(setup, named(held=False))
-    shown = other.run(10)[-1][other.key]
+    other = kind(setup, named(held=False)).grown(9)
+    shown = other.run(1)[0][other.key]
     assert len(other.results(shown)) < 9
     assert "x-contextrender-whole" not in other.got.headers
 

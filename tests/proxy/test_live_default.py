@@ -25,11 +25,9 @@ def live(start: Start, monkeypatch: pytest.MonkeyPatch) -> Setup:
 
 @pytest.mark.parametrize("kind", AGENTS)
 def test_the_newest_result_is_complete_and_the_rest_fits(live: Setup, kind: type[Agent]) -> None:
-    agent = kind(live, uuid.uuid4().hex)
-    for sent in agent.run(TURNS):
-        newest = sum(1 for _ in agent.results(agent.items)) - 1
-        shown = agent.results(sent[agent.key])
-        assert len(shown) <= newest
+    agent = kind(live, uuid.uuid4().hex).grown(TURNS - 4)
+    shown = agent.results(agent.run(4)[-1][agent.key])
+    assert len(shown) < TURNS
     assert finding(TURNS - 2).strip() in shown[-1]
     headers = agent.got.headers
     before, after = (int(headers[f"x-contextrender-tokens-{n}"]) for n in ("before", "after"))
@@ -38,16 +36,16 @@ def test_the_newest_result_is_complete_and_the_rest_fits(live: Setup, kind: type
 
 
 def test_a_prompt_begins_as_the_last_one_but_where_something_leaves(live: Setup) -> None:
-    agent = MessagesAgent(live, uuid.uuid4().hex)
-    sent = [[unmarked(item) for item in body["messages"]] for body in agent.run(TURNS + 8)]
+    agent = MessagesAgent(live, uuid.uuid4().hex).grown(TURNS - 12)
+    sent = [[unmarked(item) for item in body["messages"]] for body in agent.run(20)]
     kept = [after[: len(before)] == before for before, after in pairwise(sent)]
     assert 1 <= kept.count(False) <= 4
 
 
 def test_a_shortened_prompt_is_marked_for_the_cache(live: Setup) -> None:
     agent = MessagesAgent(live, uuid.uuid4().hex)
-    agent.run(1)  # from now on the agent marks its last message
-    sent = [body["messages"] for body in agent.run(TURNS)]
+    agent.grown(TURNS - 12)  # from now on the agent marks its last message
+    sent = [body["messages"] for body in agent.run(12)]
     marks = [[n for n, item in enumerate(items) if MARK in json.dumps(item)] for items in sent]
     assert marks[0] == [len(sent[0]) - 1]
     assert marks[-1][-1] == len(sent[-1]) - 1
@@ -56,8 +54,8 @@ def test_a_shortened_prompt_is_marked_for_the_cache(live: Setup) -> None:
 
 
 def test_an_agent_that_marks_nothing_gets_no_marks(live: Setup) -> None:
-    agent = MessagesAgent(live, uuid.uuid4().hex)
-    for _ in range(TURNS):
+    agent = MessagesAgent(live, uuid.uuid4().hex).grown(TURNS - 3)
+    for _ in range(3):
         for item in agent.items:
             if isinstance(item["content"], list):
                 item["content"][-1].pop("cache_control", None)

@@ -48,9 +48,9 @@ def setup(mounted: tuple[Credentials, Model]) -> Iterator[Setup]:
 @pytest.mark.parametrize("kind", AGENTS)
 def test_histories_are_made_to_fit(setup: Setup, kind: type[Agent]) -> None:
     session = uuid.uuid4().hex
-    agent = kind(setup, session, streams=True)
-    sent = agent.run(9)
-    assert not any("host_1_X answers" in text for text in agent.results(sent[-1][agent.key]))
+    agent = kind(setup, session, streams=True).grown(8)
+    (sent,) = agent.run(1)
+    assert not any("host_1_X answers" in text for text in agent.results(sent[agent.key]))
     assert setup.service.inspect_session(session)["session"]["results"] == 8
     assert setup.model.asked[-1].header("x-contextrender-token") is None
 
@@ -90,7 +90,7 @@ def test_what_rules_find_reaches_the_model_and_never_the_store(
     session = uuid.uuid4().hex
     agent = ChatAgent(setup, session)
     agent.items[1] = {"role": "user", "content": f"{TASK} Log in with {KEY}."}
-    assert KEY in str(agent.run(9)[-1])
+    assert KEY in str(agent.grown(8).run(1)[0])
     assert "[redacted:keys]" in str(setup.service.export_session(session))
     store = SqliteStore(data_of(mounted[0]) / "store.db")
     held = [rows.unpack(data) for (data,) in store.read("SELECT data FROM nodes")]

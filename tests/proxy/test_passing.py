@@ -28,6 +28,7 @@ from tests.support.waiting import until
 HELLO = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 SAID = {**HELLO, "max_tokens": 9}
 ASKED = {"model": "m", "input": "hello"}
+LARGE = 30 * 2**20
 BLOCKS: list[Json] = [
     {"type": "thinking", "thinking": "Hm.", "signature": "sig"},
     {"type": "text", "text": "Hello there."},
@@ -217,3 +218,20 @@ def test_a_path_without_a_version_stays_below_the_providers_address(start: Start
     behind = start(upstream=f"{setup.model.url}/gateway/v1")
     behind.http.get("/files/a%20b/c.d..e?x=../y")
     assert setup.model.asked[-1].path.startswith("/gateway/files/a")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recall", ["off", "on"])
+def test_a_far_too_large_event_arrives_whole(setup: Setup, recall: str) -> None:
+    """In pieces as they come over a network."""
+    delta = {"index": 0, "delta": {"content": "a" * LARGE}, "finish_reason": None}
+    reply = stream([{"id": "c", "choices": [delta]}, "[DONE]"])
+    data = reply.body
+    reply.chunks = [data[at : at + 2**16] for at in range(0, len(data), 2**16)]
+    setup.model.script = [reply]
+    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+    body = {**HELLO, "stream": True, "tools": [tool]}
+    got = setup.post("/v1/chat/completions", body, x_contextrender_recall=recall)
+    assert got.status_code == 200
+    event = json.loads(got.content.partition(b"data: ")[2].partition(b"\n\n")[0])
+    assert len(event["choices"][0]["delta"]["content"]) == LARGE

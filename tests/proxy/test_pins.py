@@ -14,12 +14,10 @@ TOOL_AGENTS = [(ChatAgent, "c"), (MessagesAgent, "t"), (ResponsesAgent, "k")]
 
 @pytest.mark.parametrize(("kind", "id"), TOOL_AGENTS)
 def test_results_of_the_calls_named_stay(setup: Setup, kind: Any, id: str) -> None:
-    plain = kind(setup, uuid.uuid4().hex)
-    assert finding(1) not in plain.results(plain.run(10)[-1][plain.key])
-    agent = kind(setup, uuid.uuid4().hex)
+    plain, agent = (kind(setup, uuid.uuid4().hex).grown(9) for _ in range(2))
+    assert finding(1) not in plain.results(plain.run(1)[0][plain.key])
     agent.headers = {"x-contextrender-keep": f"{id}1, none"}
-    sent = agent.run(10)
-    assert finding(1) in agent.results(sent[-1][agent.key])
+    assert finding(1) in agent.results(agent.run(1)[0][agent.key])
     assert agent.got.headers["x-contextrender-kept"] == "1 complete"
     assert int(agent.got.headers["x-contextrender-tokens-after"]) <= 600
 
@@ -54,9 +52,9 @@ def test_pins_that_cannot_be_let_the_history_through(setup: Setup) -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind, _ in TOOL_AGENTS])
 def test_all_results_of_bypassed_tools_stay(setup: Setup, kind: Any) -> None:
-    agent = kind(setup, uuid.uuid4().hex)
+    agent = kind(setup, uuid.uuid4().hex).grown(9)
     agent.headers = {"x-contextrender-bypass-tools": "Skill, lo*"}
-    sent = agent.run(10)[-1]
+    sent = agent.run(1)[0]
     assert agent.results(sent[agent.key]) == agent.results(agent.items)[:9]
     assert agent.got.headers["x-contextrender-omitted"] == "0"
     assert "x-contextrender-tokens-after" not in agent.got.headers

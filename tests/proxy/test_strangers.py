@@ -106,8 +106,7 @@ def test_beyond_loopback_other_names_are_served() -> None:
 def test_another_users_programs_do_not_get_this_ones_token(
     setup: Setup, credentials: Credentials, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent = ChatAgent(setup, uuid.uuid4().hex)
-    agent.run(8)
+    agent = ChatAgent(setup, uuid.uuid4().hex).grown(8)
     compressed = setup.post("/v1/compress", {"model": "m", "messages": agent.items}).json()
     held = f"/v1/retrieve/{compressed['ccr_hashes'][0]}"
     assert setup.http.get(held).status_code == 200

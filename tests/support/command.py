@@ -38,3 +38,10 @@ def contextrender(
             status = end.code if isinstance(end.code, int) else 1
     settings.read_again()
     return subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())
+
+
+def printed(*words: str | Path, status: int = 0) -> str:
+    """What it prints; where it is to fail with that status, its errors."""
+    done = contextrender(*words)
+    assert done.returncode == status, done.stderr
+    return done.stderr if status else done.stdout

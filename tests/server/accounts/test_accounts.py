@@ -1,15 +1,11 @@
 """Who gets in."""
 
-import json
 import stat
 import time
-from pathlib import Path
 
 import httpx
 import jwt
-import pytest
-from contextrender_bridge.base.errors import NoCredentials
-from contextrender_bridge.client.credentials import Credentials, load_credentials
+from contextrender_bridge.client.credentials import load_credentials
 
 from tests.server.servers import DATABASE, Server
 
@@ -64,27 +60,3 @@ def test_an_added_user_can_log_in(server: Server) -> None:
         reply = httpx.post(server.url + "/user/login", json=form)
         assert reply.status_code == 401
         assert reply.json()["error"]["message"] == "The name or the password is wrong."
-
-
-def test_credentials_come_from_the_file_and_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("CONTEXTRENDER_URL", "CONTEXTRENDER_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("CONTEXTRENDER_DATA", str(tmp_path))
-    with pytest.raises(NoCredentials, match="contextrender serve"):
-        load_credentials()
-    Credentials("http://127.0.0.1:8000", "t").save(tmp_path)
-    assert json.loads((tmp_path / "credentials.json").read_text()) == {
-        "url": "http://127.0.0.1:8000",
-        "token": "t",
-    }
-    assert load_credentials() == Credentials("http://127.0.0.1:8000", "t")
-    monkeypatch.setenv("CONTEXTRENDER_URL", "http://localhost:9000/")
-    assert load_credentials() == Credentials("http://localhost:9000", "t")
-    monkeypatch.setenv("CONTEXTRENDER_URL", "https://far.example")
-    with pytest.raises(NoCredentials, match="CONTEXTRENDER_TOKEN"):
-        load_credentials()
-    monkeypatch.setenv("CONTEXTRENDER_TOKEN", "far")
-    assert load_credentials() == Credentials("https://far.example", "far")
-    assert "far" not in repr(Credentials("u", "far"))
