@@ -11,7 +11,7 @@ from engine.history.growing import decode_vector
 from graph.sessions.caches import WORKING_SET
 from tests.api.client import Api
 from tests.api.conftest import User
-from tests.support.provider_double import ProviderDouble, embedding_reply, provider
+from tests.support.provider_double import ProviderDouble, embedding_reply, provided
 from tests.support.transcripts import agent_run
 
 RUN = agent_run(10, lines=5)
@@ -24,15 +24,13 @@ def axis_of(text: str) -> list[float]:
 
 
 @pytest.fixture
-def provided(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProviderDouble]:
+def embedding() -> Iterator[ProviderDouble]:
     """An embedding provider that the service in this process can be told to use."""
 
     def answer(body: Json) -> tuple[int, Any]:
         return 200, embedding_reply([axis_of(text) for text in body["input"]])
 
-    with provider(answer) as double:
-        for name, value in double.environment().items():
-            monkeypatch.setenv(name, value)
+    with provided(answer) as double:
         yield double
 
 
@@ -67,29 +65,29 @@ def test_a_reply_says_what_the_call_itself_embedded(api: Api) -> None:
 
 
 def test_a_result_is_embedded_once(
-    alice: User, provided: ProviderDouble, monkeypatch: pytest.MonkeyPatch
+    alice: User, embedding: ProviderDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_EMBED_MODEL", SCRIPTED)
     fields = {"session": "s", "messages": RUN, "budget": 900}
     first = alice.api("render", **fields)
     assert first["warnings"] == []
-    sent = texts_sent(provided)
+    sent = texts_sent(embedding)
     assert sent == len(POSITIONS) + 2, "the results, the first and the latest text"
     assert alice.api("render", **fields) == first
-    assert texts_sent(provided) == sent + 1, "the latest text"
+    assert texts_sent(embedding) == sent + 1, "the latest text"
     WORKING_SET.clear()
     assert alice.api("render", **fields) == first
-    assert texts_sent(provided) == sent + 3, "the first and the latest text"
+    assert texts_sent(embedding) == sent + 3, "the first and the latest text"
 
 
 def test_another_model_makes_them_anew_when_they_are_needed(
-    alice: User, provided: ProviderDouble, monkeypatch: pytest.MonkeyPatch
+    alice: User, embedding: ProviderDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fields = {"session": "s", "messages": RUN, "budget": 900}
     offline = alice.api("render", **fields)
     monkeypatch.setenv("CTXGRAPH_EMBED_MODEL", SCRIPTED)
     alice.api("render", **fields | {"budget": 50_000})
-    assert provided.requests == []
+    assert embedding.requests == []
     assert models(alice) == ["wordllama"] * len(POSITIONS)
     alice.api("render", **fields)
     assert models(alice) == [SCRIPTED] * len(POSITIONS)

@@ -14,7 +14,7 @@ from tests.api.checks import orphans, rebuilt, tokens_inside
 from tests.api.client import Api
 from tests.api.conftest import Service, User
 from tests.api.servers import another
-from tests.support.provider_double import ProviderDouble, chat_reply, failure, provider
+from tests.support.provider_double import ProviderDouble, chat_reply, failure, provided
 from tests.support.transcripts import agent_run
 from tests.support.waiting import until
 
@@ -35,7 +35,7 @@ def notes(number: int) -> Json:
 
 
 @pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProviderDouble]:
+def model() -> Iterator[ProviderDouble]:
     """A model that summarises, set up for the service in this process."""
 
     def answer(body: dict[str, Any]) -> tuple[int, Any]:
@@ -44,9 +44,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProviderDouble]:
         reply = chat_reply(notes(number) if typed else f"State: note {number}.")
         return 200, reply | {"usage": {"prompt_tokens": 50, "completion_tokens": 5}}
 
-    with provider(answer) as double:
-        for name, value in double.environment(model=MODEL).items():
-            monkeypatch.setenv(name, value)
+    with provided(answer, model=MODEL) as double:
         yield double
 
 

@@ -10,7 +10,7 @@ from graph.sessions.caches import WORKING_SET
 from tests.api.checks import orphans, tokens_inside
 from tests.api.client import Api
 from tests.api.conftest import User
-from tests.support.provider_double import ProviderDouble, chat_reply, failure, provider
+from tests.support.provider_double import ProviderDouble, chat_reply, failure, provided
 from tests.support.transcripts import assistant, call, result, user
 
 MODEL = "openai/scripted-compactor"
@@ -26,12 +26,10 @@ RUN = [
 
 
 @pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProviderDouble]:
+def model() -> Iterator[ProviderDouble]:
     """A model that compacts, set up for the service in this process."""
     reply = chat_reply({"notes": "Disk full.", "quotes": ["FATAL disk_full on node-88.internal"]})
-    with provider(lambda _: (200, reply)) as double:
-        for name, value in double.environment(model=MODEL).items():
-            monkeypatch.setenv(name, value)
+    with provided(lambda _: (200, reply), model=MODEL) as double:
         yield double
 
 

@@ -13,7 +13,7 @@ from engine.models import embeddings
 from engine.models.litellm_embedder import LiteLLMEmbedder
 from tests.api.conftest import User
 from tests.api.test_oversized import RUN as OVERSIZED
-from tests.support.provider_double import chat_reply, embedding_reply, provider
+from tests.support.provider_double import chat_reply, embedding_reply, provided
 from tests.support.transcripts import agent_run, assistant, call, result, user
 
 RUN = agent_run(10, lines=5)
@@ -50,9 +50,7 @@ class Gate:
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     """The provider of the service in this process; it is opened at the end in any case."""
     made = Gate()
-    with provider(made.answer) as double:
-        monkeypatch.setenv("OPENAI_API_BASE", double.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "scripted")
+    with provided(made.answer):
         patient = LiteLLMEmbedder(EMBEDDER, timeout=PATIENCE)
         monkeypatch.setitem(embeddings._embedders, EMBEDDER, patient)
         made.opened.set()

@@ -16,8 +16,8 @@ SHIPPED = Path(contextrender_bridge.__file__).parent / "data" / "demo.jsonl"
 
 def test_a_recorded_run_is_replayed(tmp_path: Path) -> None:
     page = tmp_path / "audit.html"
-    words = ["audit", SHIPPED, "--workers", "1", "--html", page, "--json", "--limit", "9"]
-    told = json.loads(printed(*words))
+    few = ("--workers", "1", "--limit", "9")
+    told = json.loads(printed("audit", SHIPPED, "--html", page, "--json", *few))
     calls = sum(
         message["role"] == "assistant"
         for line in SHIPPED.read_text().splitlines()

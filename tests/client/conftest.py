@@ -1,9 +1,10 @@
 """A real service, and histories for it."""
 
 import json
+from collections.abc import Iterator
 
 import pytest
-from contextrender_bridge import Credentials
+from contextrender_bridge import ContextRender, Credentials
 from contextrender_bridge.base.wire import Json
 
 from tests.support.transcripts import step, user
@@ -17,6 +18,12 @@ def service(credentials: Credentials) -> Credentials:
 @pytest.fixture
 def session(request: pytest.FixtureRequest) -> str:
     return str(request.node.name)
+
+
+@pytest.fixture
+def client(service: Credentials) -> Iterator[ContextRender]:
+    with ContextRender(service.url, service.token) as client:
+        yield client
 
 
 def history(results: int = 3) -> list[Json]:

@@ -1,7 +1,6 @@
 """The Python client against a real server."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +29,6 @@ from contextrender_bridge.client.fitting import fitted
 from contextrender_bridge.dialects import DIALECTS
 
 from tests.client.conftest import history
-
-
-@pytest.fixture
-def client(service: Credentials) -> Iterator[ContextRender]:
-    with ContextRender(service.url, service.token) as client:
-        yield client
 
 
 @pytest.fixture

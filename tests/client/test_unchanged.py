@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from contextrender_bridge import ContextRender, Credentials
+from contextrender_bridge import ContextRender
 from contextrender_bridge.base.wire import Json, loads
 from contextrender_bridge.client.sent import Unchanged, held_by
 from hypothesis import given
@@ -26,12 +26,6 @@ CHANGES: dict[str, Change] = {
     "a message more": lambda messages: messages.insert(1, {"role": "user", "content": "And?"}),
     "another order": lambda messages: messages.__setitem__(slice(1, 5), messages[3:5] * 2),
 }
-
-
-@pytest.fixture
-def client(service: Credentials) -> Iterator[ContextRender]:
-    with ContextRender(service.url, service.token) as client:
-        yield client
 
 
 @pytest.fixture

@@ -87,16 +87,7 @@ def test_replay_tells_of_sessions_with_compactions(tmp_path: Path) -> None:
     ]
     file, figures = tmp_path / "runs.jsonl", tmp_path / "figures.json"
     file.write_text("".join(json.dumps(run) + "\n" for run in runs))
-    words: list[str | Path] = [
-        "replay",
-        file,
-        "--policy",
-        "prune",
-        "--workers",
-        "1",
-        "--json",
-        figures,
-    ]
-    assert "After 1 compaction by the agent: 3 steps" in printed(*words)
+    told = printed("replay", file, "--policy", "prune", "--workers", "1", "--json", figures)
+    assert "After 1 compaction by the agent: 3 steps" in told
     told = json.loads(figures.read_text())["compactions"]
     assert told["summary_had_all"] == 1 / 3 and told["shown"]["24000"] == 1

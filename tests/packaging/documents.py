@@ -30,11 +30,6 @@ def told() -> list[Told]:
     return [one for name, text in texts() for one in _commands(name, text)]
 
 
-def of_the_distribution() -> list[Told]:
-    """Those that are `contextrender ...`."""
-    return [one for one in told() if one.words[0] == "contextrender"]
-
-
 def scripts() -> list[tuple[str, str]]:
     """Blocks that only a shell can run, with their documents."""
     return [

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
 from tests.support.scripted_model import Asked, Model, Reply, chat, serving, whole
 
 Answer = Callable[[dict[str, Any]], tuple[int, Any]]
@@ -38,6 +40,15 @@ def provider(answer: Answer) -> Iterator[ProviderDouble]:
     model.answer = double.reply
     with serving(model, lifespan="off") as url:
         double.url = f"{url}/v1"
+        yield double
+
+
+@contextmanager
+def provided(answer: Answer, **models: str) -> Iterator[ProviderDouble]:
+    """The same as the provider of this process, whose environment names it and its models."""
+    with provider(answer) as double, pytest.MonkeyPatch.context() as patch:
+        for name, value in double.environment(**models).items():
+            patch.setenv(name, value)
         yield double
 
 

@@ -11,7 +11,7 @@ import pytest
 from contextrender_bridge.base.errors import ContextRenderError
 
 from engine.text.tokens import counter_for
-from tests.support.provider_double import ProviderDouble, chat_reply, failure, provider, stalled
+from tests.support.provider_double import ProviderDouble, chat_reply, failure, provided, stalled
 
 pytestmark = pytest.mark.slow
 
@@ -28,10 +28,8 @@ def compact_result(*given: Any, **limits: Any) -> str:
 
 
 @pytest.fixture
-def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProviderDouble]:
-    with provider(lambda _: (200, compaction())) as served:
-        monkeypatch.setenv("OPENAI_API_BASE", served.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "scripted")
+def double() -> Iterator[ProviderDouble]:
+    with provided(lambda _: (200, compaction())) as served:
         yield served
 
 

@@ -16,7 +16,7 @@ from tests.support.provider_double import (
     ProviderDouble,
     embedding_reply,
     failure,
-    provider,
+    provided,
     stalled,
 )
 
@@ -25,11 +25,9 @@ OFFLINE = load_embedder("wordllama")
 
 
 @pytest.fixture
-def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProviderDouble]:
+def double() -> Iterator[ProviderDouble]:
     """A provider that embeds a text as (its length, 1)."""
-    with provider(lengths) as served:
-        monkeypatch.setenv("OPENAI_API_BASE", served.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "scripted")
+    with provided(lengths) as served:
         yield served
 
 

@@ -11,7 +11,7 @@ from contextrender_bridge.base.usage import Usage
 
 from engine.models.summaries import SummaryFailed
 from engine.text.tokens import counter_for
-from tests.support.provider_double import ProviderDouble, chat_reply, failure, provider
+from tests.support.provider_double import ProviderDouble, chat_reply, failure, provided
 
 pytestmark = pytest.mark.slow
 
@@ -31,10 +31,8 @@ def summarise(*given: Any, **limits: Any) -> tuple[str, Usage]:
 
 
 @pytest.fixture
-def double(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProviderDouble]:
-    with provider(lambda _: (200, notes(key_observations=["port = 80"]))) as served:
-        monkeypatch.setenv("OPENAI_API_BASE", served.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "scripted")
+def double() -> Iterator[ProviderDouble]:
+    with provided(lambda _: (200, notes(key_observations=["port = 80"]))) as served:
         yield served
 
 

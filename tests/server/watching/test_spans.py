@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from engine.models.litellm_embedder import EmbeddingUnavailable, LiteLLMEmbedder
 from engine.models.providers import litellm
 from tests.api.test_oversized import RUN as OVERSIZED
-from tests.support.provider_double import chat_reply, provider
+from tests.support.provider_double import chat_reply, provided
 from tests.support.scripted_model import Model, chat, serving, whole
 
 CANARY = "CANARY_7731"
@@ -108,18 +108,15 @@ def test_provider_calls_tell_the_model_and_no_contents(
 
 @pytest.mark.slow
 def test_a_completion_is_inside_the_request_that_needs_it(
-    tmp_path: Path, told: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, told: InMemorySpanExporter
 ) -> None:
     """The model is a labelled double."""
     notes = {"notes": CANARY, "quotes": []}
-    with provider(lambda body: (200, chat_reply(notes))) as double:
-        monkeypatch.setenv("CONTEXTRENDER_MODEL", "openai/scripted-compactor")
-        monkeypatch.setenv("OPENAI_API_BASE", double.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "scripted")
-        with embedded(tmp_path / "data") as service:
-            fields = {"session": "s", "messages": OVERSIZED, "budget": 3000}
-            reply = asyncio.run(ask(service.app, service.token, "render", fields))
-        assert CANARY in reply.text
+    compactor = provided(lambda _: (200, chat_reply(notes)), model="openai/scripted-compactor")
+    with compactor as double, embedded(tmp_path / "data") as service:
+        fields = {"session": "s", "messages": OVERSIZED, "budget": 3000}
+        reply = asyncio.run(ask(service.app, service.token, "render", fields))
+    assert CANARY in reply.text
     made = told.get_finished_spans()
     (request,) = by_name(made, "POST render")
     asked = by_name(made, "provider completion")
