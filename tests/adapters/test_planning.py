@@ -8,11 +8,9 @@ from contextrender_bridge import ContextRender
 from contextrender_bridge.adapters.planning import Planner, Shown, Staying
 from contextrender_bridge.dialects import MessagePlan
 
-MESSAGES = [{"role": "user", "content": "Look."}]
-CALLS = [
-    {"id": f"c{number}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-    for number in range(2)
-]
+from tests.support.transcripts import assistant, call, result, user
+
+MESSAGES = [user("Look.")]
 
 
 @pytest.fixture
@@ -45,9 +43,9 @@ def test_what_cannot_be_read_goes_through_whole(
 def test_what_stays_of_a_message() -> None:
     messages: list[Any] = [
         *MESSAGES,
-        {"role": "assistant", "content": "Two at once.", "tool_calls": CALLS},
-        {"role": "tool", "tool_call_id": "c0", "content": "Fast."},
-        {"role": "tool", "tool_call_id": "c1", "content": "Slow."},
+        assistant("Two at once.", call("c0", "look"), call("c1", "look")),
+        result("c0", "Fast."),
+        result("c1", "Slow."),
     ]
     some: list[Any] = [{"message": 0, "calls": []}, {"message": 1, "calls": [1], "text": ""}]
     plan = MessagePlan(messages, [*some, {"message": 3, "calls": [], "text": "S…"}])

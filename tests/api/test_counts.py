@@ -2,6 +2,7 @@
 
 import pytest
 
+from engine.call.record import numbers_in
 from tests.api.conftest import User
 from tests.support.transcripts import agent_run, assistant, call, called, result, user
 
@@ -48,13 +49,8 @@ def test_every_view_counts_alike(alice: User, waiting: bool) -> None:
     assert len(uses) == saved["drawn"] == listed["counted"]["drawn"] < len(edges)
     assert sum(tool["reused"] for tool in inspected["tools"]) == len({used for _, used in uses})
 
-    whole = {turn["turn"]: runs(turn["complete"]) for turn in timeline["turns"]}
+    whole = {turn["turn"]: set(numbers_in(turn["complete"])) for turn in timeline["turns"]}
     seen = {(turn, used) for turn, used in uses if used in whole[turn]}
     assert len(seen) == saved["seen"] == listed["counted"]["seen"] < len(uses)
     missed = {(turn["turn"], one) for turn in timeline["turns"] for one in turn["missed"]}
     assert missed == {(miss["turn"], miss["result"]) for miss in misses["misses"]}
-
-
-def runs(told: list[int]) -> set[int]:
-    pairs = zip(told[::2], told[1::2], strict=True)
-    return {number for first, length in pairs for number in range(first, first + length)}

@@ -11,27 +11,22 @@ from contextrender_bridge.dialects import DIALECTS, MessagePlan
 from contextrender_bridge.dialects.observations import has_observations
 
 from engine.text.transcript import check_messages
+from tests.support.transcripts import assistant, call, result, system, user
 
 MARK = {"type": "ephemeral"}
 DOCUMENT = {"type": "document", "source": {"type": "text", "data": "d", "media_type": "text/plain"}}
+CUSTOM = {"id": "c2", "type": "custom", "custom": {"name": "b", "input": "x"}}
 CITED = {"type": "search_result_location", "search_result_index": 0}
 
 BODIES: dict[str, Json] = {
     "chat": {
         "messages": [
-            {"role": "system", "content": "Help."},
-            {"role": "user", "content": "Go.", "name": "ann", "tool_calls": []},
-            {"role": "user", "content": [{"type": "text", "text": "é"}, {"type": "image_url"}]},
-            {
-                "role": "assistant",
-                "content": None,
-                "tool_calls": [
-                    {"id": "c1", "type": "function", "function": {"name": "a", "arguments": "{}"}},
-                    {"id": "c2", "type": "custom", "custom": {"name": "b", "input": "x"}},
-                ],
-            },
-            {"role": "tool", "tool_call_id": "c1", "content": "found REQ-1"},
-            {"role": "tool", "tool_call_id": "c2", "content": [{"type": "text", "text": "é"}]},
+            system("Help."),
+            user("Go.") | {"name": "ann", "tool_calls": []},
+            user([{"type": "text", "text": "é"}, {"type": "image_url"}]),
+            assistant(None, call("c1", "a"), CUSTOM),
+            result("c1", "found REQ-1"),
+            result("c2", [{"type": "text", "text": "é"}]),
         ]
     },
     "messages": {
@@ -84,18 +79,8 @@ BODIES: dict[str, Json] = {
     },
 }
 ODD: list[Any] = [
-    [],
-    {},
-    None,
-    7,
-    True,
-    "",
-    "é\ud83d",
-    [[]],
-    [{}],
-    [None],
-    [{"type": []}],
-    {"a": 1},
+    *([], {}, None, 7, True, "", "é\ud83d"),
+    *([[]], [{}], [None], [{"type": []}], {"a": 1}),
 ]
 
 

@@ -1,4 +1,4 @@
-"""`contextrender replay`: reading runs, and measuring them."""
+"""`contextrender replay`: reading runs, and measuring them; as for a live agent, too."""
 
 import gzip
 import json
@@ -16,12 +16,15 @@ from engine.models.embeddings import NoEmbedder
 from engine.text.tokens import counter_for
 from evaluation import export
 from evaluation.bootstrap import Bootstrap
-from evaluation.cases import Case
+from evaluation.cases import Case, cases_of
 from evaluation.demo import SHIPPED
 from evaluation.in_process import replay_run
 from evaluation.runs import Run, read_runs
 from evaluation.scores import Prompt, RunScore, Turn, turns_of
 from evaluation.workers import replay_runs
+from tests.engine.plan.test_filling import write as large_write
+from tests.engine.policies.test_policies import IN_PARTS, agent_run
+from tests.engine.policies.test_policies import turns_of as sizes_of
 from tests.support.command import PROCESS, contextrender, printed
 from tests.support.transcripts import assistant, step, user
 
@@ -204,3 +207,42 @@ def test_ctrl_c_ends_it_amid_the_runs_and_quietly(write: Write, shipped: Run) ->
         assert process.wait() == 130
         assert process.stdout.read() == ""
     assert "Traceback" not in said
+
+
+WRITTEN = [*agent_run(8), *large_write(5_200), assistant("Done.")]
+
+
+def last_prompt(policy: str, messages: list[Json], times: list[float] | None = None) -> list[Json]:
+    """What a replay shows before the last recorded answer; of a closed loop, too."""
+    prompts: list[list[Json]] = []
+
+    def watch(_: Case, turn: Turn, prompt: Prompt) -> None:
+        prompts.append([dict(message) for message in prompt.messages])
+
+    run = Run("run", "", "", messages, times=times or [])
+    score = replay_run(run, cases_of(policy, "6000"), NoEmbedder(), watch, closed_loop=True)
+    assert score.cases[0].loop
+    return prompts[-1]
+
+
+def test_a_policy_that_hides_the_newest_step_shows_it_to_a_live_agent() -> None:
+    assert last_prompt("prune", WRITTEN)[-1] != WRITTEN[-2]
+    assert last_prompt("prune:live=1", WRITTEN)[-1] == WRITTEN[-2]
+
+
+@pytest.mark.parametrize("policy", IN_PARTS)
+def test_our_own_policies_show_it_to_anyone(policy: str) -> None:
+    assert last_prompt(policy, WRITTEN) == last_prompt(f"{policy}:live=1", WRITTEN)
+    assert last_prompt(policy, WRITTEN)[-1] == WRITTEN[-2]
+
+
+@pytest.mark.slow
+def test_after_a_pause_that_no_cache_outlives_all_is_selected_anew() -> None:
+    messages = agent_run(60)
+    size = sizes_of(messages)[-1]
+    messages = [*messages[:size], assistant("Done.")]
+    pauses = [
+        last_prompt("contextrender_frozen", messages, [0.0] * (size - 2) + 3 * [pause])
+        for pause in (0.0, 60.0, 7_200.0)
+    ]
+    assert pauses[0] == pauses[1] != pauses[2]

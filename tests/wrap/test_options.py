@@ -9,6 +9,8 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.settings import read_again
 from contextrender_bridge.wrap import command
 
+from tests.support.command import contextrender
+
 
 @pytest.fixture
 def settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
@@ -46,27 +48,18 @@ def test_an_option_that_cannot_be_is_a_sentence(settings: pytest.MonkeyPatch) ->
         told("--budget", "")
 
 
-def refused(*words: str) -> str:
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    with pytest.raises(CommandError) as wrong:
-        command.run(parser.parse_args(["--print", *words]))
-    return str(wrong.value)
-
-
 def test_an_option_behind_the_agents_name_is_told_where_it_goes() -> None:
     for words in (["--budget", "3000"], ["--budget=3000"], ["-p", "hi", "--observe"]):
-        assert "goes before the agent's name" in refused("claude", *words)
+        said = contextrender("wrap", "--print", "claude", *words).stderr
+        assert "goes before the agent's name" in said
 
 
-def test_an_unset_variable_is_told_and_not_guessed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unset_variable_is_told_and_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("MY_URL", "MY_OPENAI_URL"):
         monkeypatch.delenv(name, raising=False)
-    assert "MY_URL is not set" in refused("--base-url-env", "MY_URL", "--", "true")
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    words = ["--print", "--base-url-env", "MY_OPENAI_URL", "--", "true"]
-    assert command.run(parser.parse_args(words)) == 0
-    assert "MY_OPENAI_URL is not set: https://api.openai.com/v1 is taken" in capsys.readouterr().out
+    unknown, known = (
+        contextrender("wrap", "--print", "--base-url-env", name, "--", "true")
+        for name in ("MY_URL", "MY_OPENAI_URL")
+    )
+    assert unknown.returncode != 0 and "MY_URL is not set" in unknown.stderr
+    assert "MY_OPENAI_URL is not set: https://api.openai.com/v1 is taken" in known.stdout

@@ -8,6 +8,7 @@ from contextrender_bridge.base.model_table import window_of
 from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.usage import Usage
 
+from engine.call.record import numbers_in
 from engine.call.render_call import render_call
 from engine.call.settings import RenderSettings, SettingsByTurn
 from engine.history.history import History
@@ -44,11 +45,6 @@ def steps(past: SteppedPast, settings: RenderSettings = SETTINGS) -> list[Step]:
     return found
 
 
-def numbers(found: tuple[int, ...]) -> list[int]:
-    pairs = zip(found[::2], found[1::2], strict=True)
-    return [number for first, length in pairs for number in range(first, first + length)]
-
-
 def test_every_step_is_the_rendering_of_its_prefix() -> None:
     run = make_run(24, 4)[:-1]
     found = steps(past_of(run))
@@ -66,8 +62,8 @@ def test_every_step_is_the_rendering_of_its_prefix() -> None:
             embedder=load_embedder("wordllama"),
             text_of=lambda message: content_text(run[message].get("content")),
         )
-        assert numbers(step.complete) == sorted(rendered.plan.taken)
-        assert numbers(step.replaced) == sorted(rendered.plan.replaced)
+        assert list(numbers_in(step.complete)) == sorted(rendered.plan.taken)
+        assert list(numbers_in(step.replaced)) == sorted(rendered.plan.replaced)
         assert (step.before, step.after) == (rendered.tokens_before, rendered.tokens_after)
         assert step.messages == position and step.results == len(history.results)
         assert step.usage.read <= step.usage.prompt == step.after + step.outside

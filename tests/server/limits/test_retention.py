@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from contextrender_bridge.base.paths import app_dir
 from contextrender_bridge.base.settings import read_settings
-from contextrender_bridge.cli import main
 from contextrender_bridge.server.accounts.users import Accounts
 from contextrender_bridge.server.limits import retention as module
 from contextrender_bridge.server.limits.retention import Retention
 from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.server.watching.metrics import Metrics
+
+from tests.support.command import printed
 
 
 @dataclass
@@ -113,16 +114,13 @@ def test_what_is_in_use_stays_and_it_is_said(kit: Kit, caplog: pytest.LogCapture
 
 
 def test_the_command_says_what_would_go_and_what_went(
-    kit: Kit, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for session in ("a", "b", "c"):
         kit.sync(session)
     monkeypatch.setattr(module, "LIVE_SECONDS", 0.0)
     monkeypatch.setenv("CONTEXTRENDER_KEEP_SESSIONS", "2")
-    words = ["gc", "--data", str(kit.data)]
-    assert main([*words, "--dry-run"]) == 0
-    said = capsys.readouterr().out
+    said = printed("gc", "--data", kit.data, "--dry-run")
     assert "local  a  sessions" in said and "Sessions would go: 1" in said
-    assert main(words) == 0
-    assert "Sessions deleted: 1" in capsys.readouterr().out
+    assert "Sessions deleted: 1" in printed("gc", "--data", kit.data)
     assert kit.names() == {"b", "c"}
