@@ -13,7 +13,8 @@ from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.replies import SessionView
 from contextrender_bridge.local_service import temporary_service
-from contextrender_bridge.proxy.app import Proxy, Standalone
+from contextrender_bridge.proxy.app import Proxy
+from contextrender_bridge.proxy.standalone import Standalone
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 

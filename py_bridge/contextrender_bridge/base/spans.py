@@ -21,12 +21,15 @@ _NOTHING = nullcontext()
 _start: Start | None = None
 
 
-def span(name: str, parent: str = "", **attributes: str | int) -> AbstractContextManager[None]:
-    """A span for the block, inside the one that this is done in, or else after `parent`: a
-    `traceparent` header. Dots in attributes' names are written as two underscores.
+def span(
+    name: str, headers: Iterable[tuple[bytes, bytes]] = (), **attributes: str | int
+) -> AbstractContextManager[None]:
+    """A span for the block, inside the one that this is done in, or else that a request's `headers`
+    name (`traceparent`). Dots in attributes' names are written as two underscores.
     """
     if _start is None:
         return _NOTHING
+    parent = next((value.decode("latin-1") for key, value in headers if key == b"traceparent"), "")
     return _start(name, _named(attributes), parent)
 
 
@@ -52,11 +55,6 @@ def use_opentelemetry(provider: Any = None) -> None:
         _start = _starting(provider or _exporting())
     except ImportError:
         raise CommandError(f"otel needs {how_to_install('otel')}.") from None
-
-
-def traceparent(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """That header, which says what a request is a part of."""
-    return next((value.decode("latin-1") for key, value in headers if key == b"traceparent"), "")
 
 
 def _starting(provider: Any) -> Start:

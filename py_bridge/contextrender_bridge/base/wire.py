@@ -6,6 +6,7 @@ They are several times faster on long texts and agree on every value that JSON h
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
@@ -29,6 +30,11 @@ def loads(body: bytes | str) -> Any:
         return json.loads(body)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def digest_of(*values: Any) -> str:
+    """32 hexadecimal digits that tell JSON values apart."""
+    return hashlib.sha256(dumps(values)).hexdigest()[:32]
 
 
 def dumps(value: Any) -> bytes:

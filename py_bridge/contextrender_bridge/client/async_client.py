@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import httpx
@@ -117,11 +117,10 @@ class AsyncContextRender:
         finally:
             flow.close()
 
-    async def _take(self, step: Exchange | Wait) -> Answer:
+    def _take(self, step: Exchange | Wait) -> Awaitable[Answer]:
         if isinstance(step, Wait):
-            await asyncio.sleep(step.seconds)
-            return Answer()
-        return await asyncio.wait_for(self._post(step), step.seconds)
+            return asyncio.sleep(step.seconds, Answer())
+        return asyncio.wait_for(self._post(step), step.seconds)
 
     async def _post(self, step: Exchange) -> Answer:
         got = await self._http.post(

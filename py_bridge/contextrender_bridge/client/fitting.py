@@ -7,14 +7,12 @@ counter and one line in the log say so, never with contents.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from contextrender_bridge.base import wire
@@ -24,7 +22,7 @@ from contextrender_bridge.base.errors import (
     NoCredentials,
     Unreachable,
 )
-from contextrender_bridge.client.replies import RenderView
+from contextrender_bridge.client.replies import RenderView, ShownView
 from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, Dialect, MessagePlan, Transcript
 from contextrender_bridge.dialects.observations import has_observations
 
@@ -113,15 +111,15 @@ def fitted(
     Unless the model `recalls`, by a tool, excerpts say to call the result's own tool again.
     """
     shown, breakpoints = reply["plan"] or (), reply.get("breakpoints") or ()
-    plan = MessagePlan(transcript.messages, shown, breakpoints, transcript.pairs)
     if not recalls and not has_recall_tool(body):
-        positions = [replaced["position"] for replaced in reply["replaced"]]
-        plan.reword(positions, partial(_RECALL.sub, _AGAIN))
+        cut = {replaced["position"] for replaced in reply["replaced"]}
+        shown = [_without_recall(item) if item["message"] in cut else item for item in shown]
+    plan = MessagePlan(transcript.messages, shown, breakpoints, transcript.pairs)
     summaries = {shown["position"] for shown in reply["replaced"] if shown["kind"] == "summary"}
     for result in also:
         if result not in summaries:
             plan.show_result(result)
-    beyond = [result for result in plan.results_of(bypass) if not plan.shows_whole(result)]
+    beyond = [r for r in (plan.results_of(bypass) if bypass else ()) if not plan.shows_whole(r)]
     if summaries.intersection(beyond):
         return Fitted(body, failure="bypass_tools", transcript=transcript)
     for result in beyond:
@@ -130,6 +128,11 @@ def fitted(
         return Fitted(body, False, reply, "", transcript, plan)
     left = transcript.apply(plan)
     return Fitted(left, left != body, reply, "", transcript, plan, len(beyond))
+
+
+def _without_recall(shown: ShownView) -> ShownView:
+    text = shown["text"]
+    return {**shown, "text": _RECALL.sub(_AGAIN, text)} if text else shown
 
 
 def has_recall_tool(body: Body) -> bool:
@@ -172,7 +175,7 @@ def name_of(messages: Sequence[Body], caller: str = "") -> str:
 
     The same for every call of one history; `caller` keeps those of others apart.
     """
-    return f"auto-{digest_of(caller, _opening(messages))}"
+    return f"auto-{wire.digest_of(caller, _opening(messages))}"
 
 
 def name_of_body(reader: Dialect, body: Mapping[str, Any]) -> str:
@@ -186,11 +189,6 @@ def name_of_body(reader: Dialect, body: Mapping[str, Any]) -> str:
             break
     whole = reader.read(body).messages
     return name_of(whole) if whole else ""
-
-
-def digest_of(*values: Any) -> str:
-    """32 hexadecimal digits that tell JSON values apart."""
-    return hashlib.sha256(wire.dumps(values)).hexdigest()[:32]
 
 
 def _opening(messages: Sequence[Body]) -> list[Body]:

@@ -36,6 +36,8 @@ class Transcript(ABC):
         items = body.get(key)
         self._items: Sequence[Any] = items if isinstance(items, list) else []
         self._end = history_end(self._items)
+        self.settled = self._end
+        """How many items no later one changes the reading of."""
         self._pairs: Pairs | None = None
         self._pairs_before = before.pairs if before else None
         self.messages: list[Json] = list(before.messages) if before else []
@@ -78,11 +80,6 @@ class Transcript(ABC):
         return sorted(found - {NO_ITEM})
 
     @property
-    def settled(self) -> int:
-        """How many items no later one changes the reading of."""
-        return self._end
-
-    @property
     def pairs(self) -> Pairs:
         """Which call each result answers."""
         if self._pairs is None:
@@ -102,18 +99,15 @@ def usable(before: Transcript | None, kind: type[R], head: object = None) -> R |
 
 @dataclass(frozen=True)
 class Dialect:
-    """A request format: `key` is the body's field that has the items."""
+    """A request format: `key` is the body's field that has the items.
+
+    `read` gives the transcript of a request. It never raises: what is not understood is only kept.
+    Its second argument, if any, is this dialect's transcript of an earlier request, whose settled
+    items this one begins with: they are not read again, unless what comes before them differs.
+    """
 
     key: str
-    transcript: Callable[[Body, Transcript | None], Transcript]
-
-    def read(self, body: Body, before: Transcript | None = None) -> Transcript:
-        """The transcript of a request. Never raises: what is not understood is only kept.
-
-        `before` is this dialect's transcript of an earlier one, whose settled items this one begins
-        with: they are not read again, unless what comes before them differs.
-        """
-        return self.transcript(body, before)
+    read: Callable[..., Transcript]
 
 
 def merged(items: Iterable[Placed], join: Callable[[Json, Json], Json | None]) -> list[Any]:

@@ -45,10 +45,11 @@ class ChatTranscript(Transcript):
             canonical = canonical_message(item)
             if canonical is None:
                 self.places.append(None)
+                self._stays.append(index)
             else:
                 self.places.append(len(self.messages))
                 self.messages.append(canonical)
-            self._read_item(index, stays=canonical is None)
+                self._item_of.append(index)
         self.places += [None] * (len(self._items) - self._end)
 
     def apply(self, plan: MessagePlan) -> Json:

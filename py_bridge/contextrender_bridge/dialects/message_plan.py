@@ -6,7 +6,7 @@ provider may know the other half.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -46,10 +46,12 @@ class MessagePlan:
         for item in shown:
             position = item["message"]
             self._texts[position] = item.get("text")
-            self._calls.update((position, call) for call in item["calls"])
-            for call, text in zip(item["calls"], item.get("arguments") or (), strict=False):
-                if text is not None:
-                    self._arguments[position, call] = text
+            for call in item["calls"]:
+                self._calls.add((position, call))
+            if arguments := item.get("arguments"):
+                for call, text in zip(item["calls"], arguments, strict=False):
+                    if text is not None:
+                        self._arguments[position, call] = text
 
     @classmethod
     def everything(cls, messages: Sequence[Message]) -> MessagePlan:
@@ -79,12 +81,11 @@ class MessagePlan:
         stays, unanswered, arguments = self._calls, self._unanswered, self._arguments
         for message in messages:
             calls = self._messages[message].get("tool_calls") or ()
-            places = [(message, call) for call in range(len(calls))]
-            left = {
-                place[1]: arguments.get(place)
-                for place in places
-                if place in stays or place in unanswered
-            }
+            left: dict[int, str | None] = {}
+            for call in range(len(calls)):
+                place = message, call
+                if place in stays or place in unanswered:
+                    left[call] = arguments.get(place)
             shown = message in self._texts or self.shows(message)
             found[message] = shown, self._texts.get(message), len(calls), left
         return found
@@ -122,18 +123,12 @@ class MessagePlan:
         """Puts a text in place of a message's own."""
         self._texts[message] = text
 
-    def reword(self, messages: Iterable[int], change: Callable[[str], str]) -> None:
-        """Changes the texts in place of these messages' own."""
-        for message in messages:
-            if text := self._texts.get(message):
-                self._texts[message] = change(text)
-
     def results_of(self, tools: Iterable[str]) -> list[int]:
         """The results of calls of these tools (names, globs), by position."""
         patterns = list(tools)
         return sorted(
             result
-            for result, call in (self._calls_of.items() if patterns else ())
+            for result, call in self._calls_of.items()
             if any(fnmatchcase(self._tool(call), pattern) for pattern in patterns)
         )
 

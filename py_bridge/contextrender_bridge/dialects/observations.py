@@ -73,12 +73,9 @@ class ObservationTranscript(Transcript):
             self.messages.append(message)
             self._read_item(index, stays=False)
         self.places += [None] * (len(self._items) - self._end)
-        self._answered = speaker < len(self.messages) - 1
-
-    @property
-    def settled(self) -> int:
-        """None while the model's last words may get an observation, and so become a call."""
-        return self._end if self._answered else 0
+        if speaker == len(self.messages) - 1:
+            # The model's last words may get an observation, and so become a call.
+            self.settled = 0
 
     def apply(self, plan: MessagePlan) -> Json:
         """The body with only the messages that the plan shows."""

@@ -74,11 +74,9 @@ class ResponsesTranscript(Transcript):
             elif part.group >= 0:
                 self._led.add(part.group)
         self._parts += [_Part("other")] * (len(self._items) - self._end)
-
-    @property
-    def settled(self) -> int:
-        """None of them while the model's message may go on with the next item."""
-        return self._end if self._run is None else 0
+        if self._run is not None:
+            # The model's message may go on with the next item.
+            self.settled = 0
 
     def apply(self, plan: MessagePlan) -> Json:
         """The body with only the items that the plan shows."""

@@ -1,43 +1,41 @@
-"""The proxy as an ASGI application: a part of another, or on its own in front of a service."""
+"""The proxy as an ASGI application, in front of a service or as a part of one, where it reaches the
+walkers in process, for the token's user.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
 from contextrender_bridge.base import wire
+from contextrender_bridge.base.errors import ContextRenderError
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client import AsyncContextRender
-from contextrender_bridge.client.credentials import load_credentials
-from contextrender_bridge.guarding import App, OwnHosts
-from contextrender_bridge.listening import STATUS_PATH
+from contextrender_bridge.client.connection import Answer, Exchange, Wait
+from contextrender_bridge.client.core import Core
 from contextrender_bridge.proxy.compress import Compression, Refused
-from contextrender_bridge.proxy.connections import Connections
+from contextrender_bridge.proxy.connections import Connections, Unavailable
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.histories import Histories
-from contextrender_bridge.proxy.model_calls import Asked, ModelCalls
+from contextrender_bridge.proxy.model_calls import ModelCalls
 from contextrender_bridge.proxy.peers import is_same_user
 from contextrender_bridge.proxy.routing import (
     COMPRESS,
-    DIALECT_OF_PATH,
     RETRIEVE,
-    Headers,
+    Request,
     Target,
     bearer,
     first,
-    is_compression,
     json_body,
-    request_headers,
-    upstream_url,
 )
 from contextrender_bridge.proxy.upstream import (
     Gone,
     Receive,
     Send,
-    Unavailable,
     pass_on,
     read_body,
     send_error,
@@ -47,6 +45,11 @@ from contextrender_bridge.proxy.upstream import (
 )
 
 Scope = Any
+URL = "http://contextrender.mounted"
+Walk = Callable[[str, Mapping[str, Any], Any], Awaitable[Answer]]
+_USER: ContextVar[Any] = ContextVar("user")
+"""The user whose request it is: whatever is done for it is done for that one."""
+PATHS = ("/v1/{path:path}", "/s/{session}/{path:path}")
 
 
 class Proxy:
@@ -92,25 +95,21 @@ class Proxy:
         await self.histories.client.close()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers: Headers = scope["headers"]
-        raw = scope.get("raw_path") or scope["path"].encode()
-        target = Target.of(raw.decode("latin-1"))
-        if not target.is_below or b"#" in scope["query_string"]:
+        request = Request.of(scope, self.settings)
+        if not request.url:
             sentence = "A path has no `..`, `//` or `#`."
             await send_error(send, 400, "invalid_path", sentence, [])
             return
-        trusted = self._trusts(scope, target)
-        if is_compression(target.path):
-            await self._compress(target, scope["method"], headers, receive, send, trusted=trusted)
+        trusted = self._trusts(scope, request.target)
+        if request.compresses:
+            await self._compress(request, receive, send, trusted=trusted)
             return
-        dialect = DIALECT_OF_PATH.get(target.path, "") if scope["method"] == "POST" else ""
-        url = upstream_url(self.settings, target, headers, scope["query_string"])
-        if not dialect:
-            await self._forward(scope["method"], url, headers, receive, send)
+        if not request.dialect:
+            await self._forward(request, receive, send)
             return
         body = await read_body(receive)
-        asked = Asked(target, dialect, url, headers, body, trusted=trusted)
-        await while_connected(receive, self._calls.answer(asked, send))
+        work = self._calls.answer(request, body, send, trusted=trusted)
+        await while_connected(receive, work)
 
     def _trusts(self, scope: Scope, target: Target) -> bool:
         """Whether the proxy's own token is for this caller, too."""
@@ -121,22 +120,15 @@ class Proxy:
         return self._gated or is_same_user(scope)
 
     async def _compress(
-        self,
-        target: Target,
-        method: str,
-        headers: Headers,
-        receive: Receive,
-        send: Send,
-        *,
-        trusted: bool,
+        self, request: Request, receive: Receive, send: Send, *, trusted: bool
     ) -> None:
-        raw = await read_body(receive)
+        raw, target, headers = await read_body(receive), request.target, request.headers
         try:
             asked = Controls.of(headers, self.settings, trusted=trusted)
             if not asked.identified:
                 asked = replace(asked, token=bearer(headers))
             if target.path == COMPRESS:
-                if method != "POST":
+                if request.method != "POST":
                     raise Refused(405, "wrong_method", "Use POST here.")
                 body = json_body(headers, raw)
                 if body is None:
@@ -153,9 +145,7 @@ class Proxy:
         else:
             await send_whole(send, 200, [], wire.dumps(made))
 
-    async def _forward(
-        self, method: str, url: str, headers: Headers, receive: Receive, send: Send
-    ) -> None:
+    async def _forward(self, request: Request, receive: Receive, send: Send) -> None:
         """Passes on what is no model call, its body as it comes."""
         sent = asyncio.Event()
 
@@ -173,11 +163,11 @@ class Proxy:
             await sent.wait()
             return await receive()
 
-        onward = request_headers(headers)
-        length = first(headers, b"content-length")
+        method, url, onward = request.method, request.url, [*request.onward]
+        length = first(request.headers, b"content-length")
         if length:
             onward.append((b"content-length", length.encode()))
-        has_body = length not in ("", "0") or first(headers, b"transfer-encoding")
+        has_body = length not in ("", "0") or first(request.headers, b"transfer-encoding")
         if has_body:
             work = pass_on(self.http, method, url, onward, body(), send, [])
             await while_connected(left, work)
@@ -186,41 +176,60 @@ class Proxy:
             await while_connected(receive, pass_on(self.http, method, url, onward, b"", send, []))
 
 
-class Standalone:
-    """The proxy and its status page."""
+class MountedProxy:
+    """Serves those who bring a token of this service: it is no relay for strangers."""
 
-    def __init__(self, proxy: Proxy) -> None:
-        """Closes the proxy when the server ends."""
-        self.proxy = proxy
+    def __init__(
+        self,
+        settings: Settings,
+        user_of: Callable[[str], Awaitable[Any]],
+        walk: Walk,
+    ) -> None:
+        """`user_of` gives a good token's user, who has a `name`, or raises a ContextRenderError;
+        `walk` answers a walker's name, its fields and a user.
+        """
+        self._user_of = user_of
+        self._proxy = Proxy(settings, _Inside(walk), own_token=False)
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answers one request, or takes part in the server's start and end."""
-        if scope["type"] == "lifespan":
-            await self._live(receive, send)
-        elif scope["type"] != "http":
-            await send({"type": "websocket.close", "code": 1000})
-        elif scope["path"] == STATUS_PATH:
-            status = {"status": "ok", "fail_open": self.proxy.histories.failures.counts()}
-            await send_whole(send, 200, [], wire.dumps(status))
-        else:
-            await self.proxy(scope, receive, send)
+    def tell_failures(self, heard: Callable[[str], None]) -> None:
+        """Has `heard` told why, whenever a history goes through unchanged."""
+        self._proxy.histories.failures.heard = heard
 
-    async def _live(self, receive: Receive, send: Send) -> None:
-        while True:
-            event = (await receive())["type"]
-            if event == "lifespan.shutdown":
-                await self.proxy.close()
-            await send({"type": f"{event}.complete"})
-            if event == "lifespan.shutdown":
-                return
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        headers = scope["headers"]
+        token = first(headers, b"x-contextrender-token")
+        if not token and Target.of(scope["path"]).compresses:
+            token = bearer(headers) or ""
+        try:
+            user = await self._user_of(token)
+        except ContextRenderError as refused:
+            sentence = refused.message
+            if refused.status == 401:
+                sentence = "Send a token of this service: `x-contextrender-token: TOKEN`."
+            wait = refused.details.get("retry_after")
+            more = [(b"retry-after", str(wait).encode())] if wait else []
+            await send_error(send, refused.status, refused.code, sentence, more)
+            return
+        _USER.set(user)
+        await self._proxy(scope, receive, send)
+
+    async def close(self) -> None:
+        """Gives back the connections to providers."""
+        await self._proxy.close()
 
 
-def standalone_app(settings: Settings, *, own_token: bool = True, secret: str = "") -> App:
-    """The proxy over the service that the environment or the local file names, for its own hosts.
+class _Inside(AsyncContextRender):
+    """Asks the walkers of this process, for the user whose request it is, without HTTP or JSON."""
 
-    `own_token`: the service's token also serves this user's programs, and links with the `secret`.
-    Raises NoCredentials.
-    """
-    load_credentials()
-    proxy = Proxy(settings, AsyncContextRender(), own_token=own_token, secret=secret)
-    return OwnHosts(Standalone(proxy))
+    def __init__(self, walk: Walk) -> None:
+        self._core = Core(URL, "none", retries=0)
+        self.failures = self._core.failures
+        self._walk = walk
+
+    async def close(self) -> None:
+        """Has no connections."""
+
+    def _take(self, step: Exchange | Wait) -> Awaitable[Answer]:
+        assert isinstance(step, Exchange), "nothing is tried again"
+        return self._walk(step.path.rpartition("/")[2], step.fields, _USER.get())

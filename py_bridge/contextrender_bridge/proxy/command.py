@@ -80,8 +80,8 @@ def run(args: argparse.Namespace) -> int:
     except ImportError:
         raise CommandError(f"`contextrender proxy` needs {how_to_install('proxy')}.") from None
 
-    from contextrender_bridge.proxy.app import standalone_app
     from contextrender_bridge.proxy.peers import link_secret
+    from contextrender_bridge.proxy.standalone import standalone_app
     from contextrender_bridge.workers.supervisor import Supervisor
 
     given = {

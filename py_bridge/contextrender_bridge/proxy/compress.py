@@ -25,7 +25,6 @@ from contextrender_bridge.dialects.contents import plain_text
 from contextrender_bridge.proxy.bodies import Body
 from contextrender_bridge.proxy.controls import Controls
 from contextrender_bridge.proxy.conversations import Call
-from contextrender_bridge.proxy.heard import used_by
 from contextrender_bridge.proxy.histories import Histories
 from contextrender_bridge.proxy.placeholders import digest_of, has_blocks, texts_for, with_calls
 from contextrender_bridge.proxy.routing import Headers
@@ -105,7 +104,7 @@ class Compression:
         last = self._last.get((asked.token, session))
         if last is None:
             raise Refused(404, "not_found", "No messages of this session came through here.")
-        self._histories.notes.add(last.call, used_by(last.call, usage, last.call.asked.sent))
+        self._histories.notes.add(last.call, usage, last.call.asked.sent)
         return {"session": session, "noted": True}
 
     async def _compress(

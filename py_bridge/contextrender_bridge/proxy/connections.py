@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.request import getproxies, proxy_bypass
@@ -16,6 +17,7 @@ import aiohttp
 import httpx
 from yarl import URL
 
+from contextrender_bridge.base.spans import span
 from contextrender_bridge.client.credentials import LOOPBACK
 from contextrender_bridge.proxy.routing import Headers
 
@@ -33,6 +35,10 @@ Content = bytes | AsyncIterator[bytes]
 _NOT_ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
+class Unavailable(Exception):
+    """The provider gave no answer; `args` says how, and whether it was silent for too long."""
+
+
 class Connections:
     """Kept alive, and as many as there are calls, of the event loop that asks first."""
 
@@ -41,6 +47,21 @@ class Connections:
         self._silence = silence
         self._proxies = getproxies()
         self._session: aiohttp.ClientSession | None = None
+
+    @asynccontextmanager
+    async def answer(
+        self, method: str, url: str, headers: Headers, content: Content
+    ) -> AsyncIterator[httpx.Response]:
+        """The provider's reply, its body unread. Raises Unavailable."""
+        try:
+            with span("provider request", server__address=httpx.URL(url).host):
+                response = await self.ask(method, url, headers, content)
+        except httpx.HTTPError as error:
+            raise Unavailable(type(error).__name__, isinstance(error, httpx.ReadTimeout)) from error
+        try:
+            yield response
+        finally:
+            await response.aclose()
 
     async def ask(
         self, method: str, url: str, headers: Headers, content: Content

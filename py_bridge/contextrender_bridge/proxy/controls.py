@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice, takewhile
 from typing import Any
 
+from contextrender_bridge.base import wire
 from contextrender_bridge.base.setting_kinds import MODES, POLICIES, Unfit, as_patterns, budget_of
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.client.fitting import digest_of, name_of
+from contextrender_bridge.client.fitting import name_of
 from contextrender_bridge.dialects.contents import plain_text
 from contextrender_bridge.proxy.routing import Headers
 
@@ -45,8 +46,9 @@ class Controls:
     `trusted` callers are served with the proxy's token where they bring none. `whole`: the request
     is an agent's own compaction, which needs all of the history. `bypass_tools` are names and globs
     of tools whose results are never touched; those of the tools `keep_tools` and of the calls with
-    the ids `keep` stay while there is room. `holdout` is the share of sessions that go whole, and
-    `held_out` says that this is one.
+    the ids `keep` stay while there is room. `holdout` is the share of sessions that go whole.
+    `sent` is what goes to the model, as the service notes it of the call; `whole_for` is why it
+    goes whole though the proxy renders.
     """
 
     mode: str
@@ -60,26 +62,13 @@ class Controls:
     keep_tools: frozenset[str] = frozenset()
     keep: frozenset[str] = frozenset()
     holdout: float = 0.0
-    held_out: bool = False
+    sent: str = "rendered"
+    whole_for: str = ""
 
     @property
     def identified(self) -> bool:
         """Whether it is known in whose sessions to look."""
         return self.trusted or self.token is not None
-
-    @property
-    def sent(self) -> str:
-        """What goes to the model, as the service notes it of the call."""
-        if self.held_out:
-            return "held_out"
-        return "rendered" if self.mode == "render" else "whole"
-
-    @property
-    def whole_for(self) -> str:
-        """Why it goes whole though the proxy renders; empty where it does not."""
-        if self.held_out:
-            return "holdout"
-        return "compaction" if self.whole else ""
 
     @classmethod
     def of(cls, headers: Headers, settings: Settings, *, trusted: bool = False) -> Controls:
@@ -104,17 +93,23 @@ class Controls:
             keep_tools=_names(given, "keep-tools", settings.keep_tools),
             keep=_names(given, "keep", frozenset()),
             holdout=settings.holdout,
+            sent="rendered" if mode == "render" else "whole",
         )
 
-    def for_request(self, session: str, *, compacts: bool) -> Controls:
-        """These, or where the session is held out, or the agent `compacts`, those for a request
-        that goes through whole, and is recorded.
+    def for_request(self, session: str, dialect: str, body: Mapping[str, Any]) -> Controls:
+        """These, or where the session is held out, or the agent compacts, those for a request that
+        goes through whole, and is recorded.
         """
-        whole = self.mode == "render" and (self.whole or compacts)
-        held_out = self.mode == "render" and is_held_out(session, self.holdout)
-        if not (whole or held_out):
+        if self.mode != "render":
             return replace(self, whole=False)
-        return replace(self, mode="observe", recall=False, whole=whole, held_out=held_out)
+        whole = self.whole or is_compaction(dialect, body)
+        if is_held_out(session, self.holdout):
+            sent, reason = "held_out", "holdout"
+        elif whole:
+            sent, reason = "whole", "compaction"
+        else:
+            return self
+        return replace(self, mode="observe", recall=False, whole=whole, sent=sent, whole_for=reason)
 
 
 def _budget(text: str) -> int | str:
@@ -170,12 +165,14 @@ def session_of(
 def line_of(messages: Sequence[Mapping[str, Any]]) -> str:
     """Tells histories of one session apart: a hash of what was asked before the first answer."""
     asked = takewhile(lambda message: message["role"] != "assistant", messages)
-    return digest_of(*[m for m in asked if m["role"] not in ("system", "developer")])
+    return wire.digest_of(*[m for m in asked if m["role"] not in ("system", "developer")])
 
 
 def _bounded(name: str) -> str:
     name = "".join(letter if letter.isprintable() else "_" for letter in name)
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 33]}-{digest_of(name)}"
+    return (
+        name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 33]}-{wire.digest_of(name)}"
+    )
 
 
 def is_compaction(dialect: str, body: Mapping[str, Any]) -> bool:
@@ -222,4 +219,5 @@ def _items(body: Mapping[str, Any], key: str) -> Sequence[Any]:
 
 
 def _text(content: Any) -> str:
-    return plain_text(content).lstrip() if isinstance(content, (str, list)) else ""
+    text = plain_text(content) if isinstance(content, list) else content
+    return text.lstrip() if isinstance(text, str) else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,8 +13,6 @@ from contextrender_bridge.client.fitting import Fitted
 from contextrender_bridge.dialects import Transcript
 from contextrender_bridge.proxy.controls import Controls
 
-PATIENCE = 3
-PAUSE_SECONDS = 5.0
 MEDIA_TOKENS = 800
 KEPT_TURNS = 4
 """For how many model calls a recalled result is shown whatever the plan says."""
@@ -97,26 +94,6 @@ class Call:
         if seconds:
             await asyncio.wait({self.later}, timeout=seconds)
         return self.later.result() if self.later.done() else self.fit
-
-
-class Pause:
-    """After several failures in a row the service is left alone for a while, and not waited for."""
-
-    def __init__(self) -> None:
-        """No failure yet."""
-        self._failed = 0
-        self._until = 0.0
-
-    @property
-    def on(self) -> bool:
-        """Whether not to ask now."""
-        return time.monotonic() < self._until
-
-    def note(self, *, failed: bool) -> None:
-        """The service has answered, or failed to."""
-        self._failed = self._failed + 1 if failed else 0
-        if self._failed >= PATIENCE:
-            self._until = time.monotonic() + PAUSE_SECONDS
 
 
 def remember_recalled(call: Call, results: Mapping[int, int]) -> None:

@@ -37,13 +37,13 @@ class Heard:
         """Nothing has been sent."""
         self._send = send
         self._status = 0
-        self._headers: Headers = []
+        self._headers: dict[bytes, bytes] = {}
         self._body = bytearray()
 
     async def __call__(self, message: Message) -> None:
         """One message of the reply."""
         if message["type"] == "http.response.start":
-            self._status, self._headers = message["status"], list(message["headers"])
+            self._status, self._headers = message["status"], dict(message["headers"])
         elif len(self._body) < LARGEST:
             self._body += message.get("body", b"")
         await self._send(message)
@@ -57,12 +57,11 @@ class Heard:
         """What the reply says; None where it says nothing, cannot be read, or is a refusal."""
         if not self.is_taken or b'"usage"' not in (body := self._plain()):
             return None
-        return read_usage(first(self._headers, b"content-type"), body)
+        return read_usage(self._headers.get(b"content-type", b"").decode("latin-1"), body)
 
     def _plain(self) -> bytes:
         """The body; empty where it is compressed in a way not known here."""
-        encoding = first(self._headers, b"content-encoding")
-        if encoding in ("", "identity"):
+        if self._headers.get(b"content-encoding", b"") in (b"", b"identity"):
             return bytes(self._body)
         try:
             return zlib.decompressobj(wbits=47).decompress(bytes(self._body), LARGEST)
@@ -126,7 +125,7 @@ def own_header(name: str, value: object) -> tuple[bytes, bytes]:
     return f"x-contextrender-{name}".encode(), text.encode()
 
 
-def used_by(call: Call, usage: Usage | None, sent: str) -> dict[str, Any]:
+def _used_by(call: Call, usage: Usage | None, sent: str) -> dict[str, Any]:
     """What is noted of a call: the field `used` of `render`, `sync` and `note_usage`."""
     declared = declared_by(call)
     told: dict[str, Any] = {"messages": call.messages, "sent": sent, "tokens": []}
@@ -148,8 +147,9 @@ class UsageNotes:
         """By its history; with the context of its request, whose user it is told for."""
         self._telling: set[asyncio.Task[None]] = set()
 
-    def add(self, call: Call, used: Mapping[str, Any]) -> None:
+    def add(self, call: Call, usage: Usage | None, sent: str) -> None:
         """A call has ended. A service that has not answered it is not asked to note it, too."""
+        used = _used_by(call, usage, sent)
         if not call.session or not call.messages or call.fit.failure:
             return
         if before := self._waiting.get(id(call.conversation)):

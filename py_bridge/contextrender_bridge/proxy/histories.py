@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Coroutine, Hashable, Mapping
 from dataclasses import replace
@@ -18,14 +19,36 @@ from contextrender_bridge.client.replies import RenderView
 from contextrender_bridge.dialects import Transcript
 from contextrender_bridge.dialects.cache_marks import cache_minutes
 from contextrender_bridge.proxy.bodies import Body
-from contextrender_bridge.proxy.controls import Controls, is_compaction, line_of, session_of
-from contextrender_bridge.proxy.conversations import Call, Conversation, Pause, Size, still_recalled
+from contextrender_bridge.proxy.controls import Controls, line_of, session_of
+from contextrender_bridge.proxy.conversations import Call, Conversation, Size, still_recalled
 from contextrender_bridge.proxy.heard import UsageNotes, client_of
 from contextrender_bridge.proxy.routing import Headers
 
 REMEMBERED = 1024
 LATER_SECONDS = 30.0
+PATIENCE = 3
+PAUSE_SECONDS = 5.0
 SETTLE_SECONDS = 5.0
+
+
+class Pause:
+    """After several failures in a row the service is left alone for a while, and not waited for."""
+
+    def __init__(self) -> None:
+        """No failure yet."""
+        self._failed = 0
+        self._until = 0.0
+
+    @property
+    def on(self) -> bool:
+        """Whether not to ask now."""
+        return time.monotonic() < self._until
+
+    def note(self, *, failed: bool) -> None:
+        """The service has answered, or failed to."""
+        self._failed = self._failed + 1 if failed else 0
+        if self._failed >= PATIENCE:
+            self._until = time.monotonic() + PAUSE_SECONDS
 
 
 class Histories:
@@ -53,7 +76,7 @@ class Histories:
         try:
             transcript = read.read(dialect_of(dialect, body))
             call = replace(call, session=session_of(path, headers, body, transcript.messages))
-            asked = asked.for_request(call.session, compacts=is_compaction(dialect, body))
+            asked = asked.for_request(call.session, dialect, body)
             call = replace(call, asked=asked, fit=Fitted(body, transcript=transcript))
             if not transcript.messages or _is_kept_elsewhere(body):
                 return call
@@ -65,7 +88,9 @@ class Histories:
             if self._pause.on:
                 return self._failed(call, "paused")
             call = replace(call, messages=len(transcript.messages))
-            work = self._fit(call, transcript, line, cache_minutes(dialect, body), headers)
+            budget, size = conversation.within(asked.budget), conversation.size
+            minutes = cache_minutes(dialect, body)
+            work = self._fit(call, transcript, line, budget, minutes, headers)
             recorded = partial(
                 self.client.recorded,
                 call.session,
@@ -73,7 +98,6 @@ class Histories:
                 token=asked.token,
                 line=line,
             )
-            budget, size = conversation.within(asked.budget), conversation.size
             if asked.mode == "observe" or (
                 not asked.recall and size.fits(transcript.messages, recorded, budget)
             ):
@@ -110,7 +134,13 @@ class Histories:
         return replace(call, fit=Fitted(call.fit.body, failure=reason))
 
     async def _fit(
-        self, call: Call, transcript: Transcript, line: str, minutes: float, headers: Headers
+        self,
+        call: Call,
+        transcript: Transcript,
+        line: str,
+        budget: int | str | None,
+        minutes: float,
+        headers: Headers,
     ) -> Fitted:
         asked, conversation, body = call.asked, call.conversation, call.fit.body
         model = body.get("model")
@@ -139,7 +169,6 @@ class Histories:
                 conversation.used = None
             return reply
 
-        budget = conversation.within(asked.budget)
         reply = await render(budget)
         conversation.branch, conversation.turn = reply["branch"], reply["turn"]
         tokens = reply["tokens"]["before"] + reply["tokens"]["outside"]

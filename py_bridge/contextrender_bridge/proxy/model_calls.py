@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 
 import httpx
 
@@ -15,36 +14,21 @@ from contextrender_bridge.proxy.bodies import Bodies, Body
 from contextrender_bridge.proxy.connections import Connections
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.conversations import Call
-from contextrender_bridge.proxy.heard import Heard, own_header, report, used_by
+from contextrender_bridge.proxy.heard import Heard, own_header, report
 from contextrender_bridge.proxy.histories import Histories
 from contextrender_bridge.proxy.recall.driver import FORMATS, Recalling
 from contextrender_bridge.proxy.routing import (
     Headers,
-    Target,
-    is_plain,
-    request_headers,
+    Request,
 )
 from contextrender_bridge.proxy.upstream import (
     REFUSED,
     Send,
-    answer,
     pass_on,
     read_reply,
     relay,
 )
 from contextrender_bridge.proxy.window import REFUSALS, TRIES, Refusal, Windowed, Windows
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A request for a model's reply, and what its caller may use of this process's."""
-
-    target: Target
-    dialect: str
-    url: str
-    headers: Headers = field(repr=False)
-    raw: bytes = field(repr=False)
-    trusted: bool = False
 
 
 class ModelCalls:
@@ -58,74 +42,76 @@ class ModelCalls:
         self._bodies = Bodies()
         self._windows = Windows()
 
-    async def answer(self, asked: Asked, send: Send) -> None:
-        """Sends the provider's reply. Raises Unavailable."""
-        url, onward = asked.url, request_headers(asked.headers)
-        read = self._read(asked)
+    async def answer(self, request: Request, raw: bytes, send: Send, *, trusted: bool) -> None:
+        """Sends the provider's reply. `trusted`: the caller may use what this process has.
+
+        Raises Unavailable.
+        """
+        url, onward = request.url, request.onward
+        read = self._read(request, raw)
         try:
-            controls = Controls.of(asked.headers, self._settings, trusted=asked.trusted)
+            controls = Controls.of(request.headers, self._settings, trusted=trusted)
         except InvalidControl as invalid:
             reason = f"invalid_{invalid.args[0]}"
             self._histories.failures.add(reason)
             ours = [own_header("fail-open", reason)]
-            await pass_on(self._http, "POST", url, onward, asked.raw, send, ours)
+            await pass_on(self._http, "POST", url, onward, raw, send, ours)
             return
         if read is None or controls.mode == "bypass":
-            await pass_on(self._http, "POST", url, onward, asked.raw, send, [])
+            await pass_on(self._http, "POST", url, onward, raw, send, [])
             return
         call = await self._histories.fit(
-            asked.target.session, asked.headers, read, asked.dialect, controls
+            request.target.session, request.headers, read, request.dialect, controls
         )
         heard = Heard(send)
-        sent = await self._send(call, asked, url, onward, heard)
-        self._histories.notes.add(call, used_by(call, heard.usage(), sent))
+        sent = await self._send(call, request, raw, heard)
+        self._histories.notes.add(call, heard.usage(), sent)
 
-    def _read(self, asked: Asked) -> Body | None:
+    def _read(self, request: Request, raw: bytes) -> Body | None:
         """The request as JSON; None when it is nothing that we read."""
-        if not is_plain(asked.headers):
+        if not request.plain:
             return None
         try:
-            read = self._bodies.read(asked.raw, DIALECTS[asked.dialect].key)
+            read = self._bodies.read(raw, DIALECTS[request.dialect].key)
         except ValueError:
             return None
         return read if isinstance(read.fields, dict) else None
 
-    async def _send(self, call: Call, asked: Asked, url: str, onward: Headers, send: Send) -> str:
+    async def _send(self, call: Call, request: Request, raw: bytes, send: Send) -> str:
         """Tells what the provider answered: `Controls.sent`, or "whole"."""
+        url, onward = request.url, request.onward
         controls = call.asked
         renders = controls.mode == "render"
         recalls = renders and controls.recall and call.fit.reply is not None
-        recalls = recalls and FORMATS[asked.dialect].offers(call.fit.body)
+        recalls = recalls and FORMATS[request.dialect].offers(call.fit.body)
         if not recalls and not (renders and call.fit.changed):
             patience = self._settings.deadline if controls.mode == "observe" else 0
-            await self._send_whole(call, asked, url, onward, send, lambda: call.told(patience))
+            await self._send_whole(call, request, raw, send, lambda: call.told(patience))
             return "whole" if call.fit.failure else controls.sent
 
         async def whole(*, last: bool) -> bool:
             self._histories.failures.add("refused")
             told = Fitted(call.fit.body, failure="refused")
             if last:
-                return await self._send_whole(
-                    call, asked, url, onward, send, lambda: _at_once(told)
-                )
-            async with answer(self._http, "POST", url, onward, asked.raw) as response:
+                return await self._send_whole(call, request, raw, send, lambda: _at_once(told))
+            async with self._http.answer("POST", url, onward, raw) as response:
                 return await _taken(response, send, report(call, told), last=last)
 
         async def shortened(*, last: bool) -> bool:
             ours = report(call, call.fit)
             if recalls:
-                form = FORMATS[asked.dialect]
+                form = FORMATS[request.dialect]
                 recalling = Recalling(self._http, self._histories.client, call, form, send)
                 return await recalling.run(url, onward, dict(call.fit.body), ours, last=last)
             content = wire.dumps(call.fit.body)
-            async with answer(self._http, "POST", url, onward, content) as response:
-                raw = await read_reply(response) if response.status_code == REFUSED else None
-                refusal = Refusal.read(response.status_code, raw) if raw is not None else None
+            async with self._http.answer("POST", url, onward, content) as response:
+                said = await read_reply(response) if response.status_code == REFUSED else None
+                refusal = Refusal.read(response.status_code, said) if said is not None else None
                 if refusal is not None and call.fit.reply is not None:
                     call.conversation.room = refusal.room(call.fit.reply["tokens"]["after"])
                     if refusal.most:
                         self._windows.remember(call.fit.body.get("model"), refusal.most)
-                return await _taken(response, send, ours, raw, last=last)
+                return await _taken(response, send, ours, said, last=last)
 
         # What was refused once is the second choice from then on: a history that has outgrown the
         # model may have to be shortened after all.
@@ -140,9 +126,8 @@ class ModelCalls:
     async def _send_whole(
         self,
         call: Call,
-        asked: Asked,
-        url: str,
-        onward: Headers,
+        request: Request,
+        raw: bytes,
         send: Send,
         told: Callable[[], Awaitable[Fitted]],
     ) -> bool:
@@ -151,19 +136,19 @@ class ModelCalls:
         """
         ours = call.asked.mode == "render" or call.asked.whole
         model, size = call.fit.body.get("model"), call.conversation.size
-        request = Windowed(self._windows, asked.dialect, model, asked.raw, size)
-        content = request.content() if ours else asked.raw
+        windowed = Windowed(self._windows, request.dialect, model, raw, size)
+        content = windowed.content() if ours else raw
         for left in reversed(range(TRIES if ours else 1)):
-            async with answer(self._http, "POST", url, onward, content) as response:
+            async with self._http.answer("POST", request.url, request.onward, content) as response:
                 may_be_less = left and response.status_code in REFUSALS
-                raw = await read_reply(response) if may_be_less else None
-                if raw is None or not request.refused(response.status_code, raw):
+                said = await read_reply(response) if may_be_less else None
+                if said is None or not windowed.refused(response.status_code, said):
                     headers = report(call, await told())
-                    if request.shortened_to:
-                        headers.append(own_header("window", request.shortened_to))
-                    await relay(response, send, headers, raw)
+                    if windowed.shortened_to:
+                        headers.append(own_header("window", windowed.shortened_to))
+                    await relay(response, send, headers, said)
                     return response.status_code != REFUSED
-            content = request.content()
+            content = windowed.content()
         return False
 
 

@@ -59,6 +59,11 @@ class Target:
         plain = unquote(unquote(self.path)).replace("\\", "/")
         return not (_ELSEWHERE.search(plain) or "#" in self.path)
 
+    @property
+    def compresses(self) -> bool:
+        """Whether it is one of `compress`."""
+        return self.path == COMPRESS or self.path.startswith(RETRIEVE)
+
     @classmethod
     def of(cls, path: str) -> Target:
         """From a path such as `/s/my-session/v1/responses`; session and version may be missing."""
@@ -77,18 +82,47 @@ def _taken(mark: str, path: str) -> tuple[str, str]:
     return unquote(name), slash + rest
 
 
-def upstream_url(settings: Settings, target: Target, headers: Headers, query: bytes) -> str:
-    """The provider's address for a request."""
+@dataclass(frozen=True)
+class Request:
+    """An agent's request: the `headers` that came, those that go `onward`, the provider's `url`,
+    which is empty where the path may not be asked for. `dialect` is that of a model call; its body
+    is `plain` unless compressed.
+    """
+
+    target: Target
+    method: str
+    url: str
+    dialect: str
+    compresses: bool
+    plain: bool
+    headers: Headers = field(repr=False)
+    onward: Headers = field(repr=False)
+
+    @classmethod
+    def of(cls, scope: Any, settings: Settings) -> Request:
+        """As ASGI tells it."""
+        raw = scope.get("raw_path") or scope["path"].encode()
+        target = Target.of(raw.decode("latin-1"))
+        method, headers, query = scope["method"], scope["headers"], scope["query_string"]
+        below = target.is_below and b"#" not in query
+        return cls(
+            target=target,
+            method=method,
+            url=_upstream_url(settings, target, headers, query) if below else "",
+            dialect=DIALECT_OF_PATH.get(target.path, "") if method == "POST" else "",
+            compresses=target.compresses,
+            plain=is_plain(headers),
+            headers=headers,
+            onward=request_headers(headers),
+        )
+
+
+def _upstream_url(settings: Settings, target: Target, headers: Headers, query: bytes) -> str:
     anthropic = target.path.startswith("/messages") or any(first(headers, h) for h in _ANTHROPIC)
     base = settings.anthropic_upstream if anthropic else settings.upstream
     if not target.versioned and target.path not in DIALECT_OF_PATH:
         base = _VERSION.sub("", base)
     return f"{base}{target.path}" + (f"?{query.decode('latin-1')}" if query else "")
-
-
-def is_compression(path: str) -> bool:
-    """Whether a path, after its version, is one of `compress`."""
-    return path == COMPRESS or path.startswith(RETRIEVE)
 
 
 def bearer(headers: Headers) -> str | None:

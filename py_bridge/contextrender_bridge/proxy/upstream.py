@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 import httpx
 
 from contextrender_bridge.base import wire
-from contextrender_bridge.base.spans import span
-from contextrender_bridge.proxy.connections import Connections, Content
+from contextrender_bridge.proxy.connections import Connections, Content, Unavailable
 from contextrender_bridge.proxy.routing import Headers, response_headers, without
 
 Message = MutableMapping[str, Any]
@@ -29,30 +28,6 @@ class Gone(Exception):
     """The agent closed its connection."""
 
 
-class Unavailable(Exception):
-    """The provider gave no answer; `args` says how, and whether it was silent for too long."""
-
-
-@asynccontextmanager
-async def answer(
-    http: Connections,
-    method: str,
-    url: str,
-    headers: Headers,
-    content: Content,
-) -> AsyncIterator[httpx.Response]:
-    """The provider's reply, its body unread. Raises Unavailable."""
-    try:
-        with span("provider request", server__address=httpx.URL(url).host):
-            response = await http.ask(method, url, headers, content)
-    except httpx.HTTPError as error:
-        raise Unavailable(type(error).__name__, isinstance(error, httpx.ReadTimeout)) from error
-    try:
-        yield response
-    finally:
-        await response.aclose()
-
-
 async def pass_on(
     http: Connections,
     method: str,
@@ -63,7 +38,7 @@ async def pass_on(
     ours: Headers,
 ) -> None:
     """Sends a request to the provider, and its reply back, as they came. Raises Unavailable."""
-    async with answer(http, method, url, headers, content) as response:
+    async with http.answer(method, url, headers, content) as response:
         await relay(response, send, ours)
 
 

@@ -17,7 +17,7 @@ from contextrender_bridge.base.paths import app_dir, make_private
 from contextrender_bridge.base.settings import Settings, current_settings
 from contextrender_bridge.base.spans import use_opentelemetry
 from contextrender_bridge.client.connection import Answer
-from contextrender_bridge.proxy.mounted import MountedProxy
+from contextrender_bridge.proxy.app import PATHS, MountedProxy
 from contextrender_bridge.server.accounts.callers import Caller
 from contextrender_bridge.server.accounts.sign_in import check_shared
 from contextrender_bridge.server.accounts.users import Accounts
@@ -142,7 +142,6 @@ class Service:
             return parsed.pop() if parsed else self._redacted(fields.parse(given))
 
         def told(report: object) -> None:
-            self.metrics.requests.told(name, report)
             tell(form({"reports": [report]}))
 
         SIGNER.set(self.accounts.signer(caller))
@@ -169,6 +168,7 @@ def build_app(data: Path, *, app: Path | None = None, alone: bool = True) -> Sta
         use_opentelemetry()
     service = Service(app or app_dir(), make_private(data), settings, alone=alone)
     proxy = MountedProxy(settings, service.admission.of_token, service.call_inside)
+    proxied = [Route(path, proxy) for path in PATHS]
     proxy.tell_failures(service.metrics.failed_open)
 
     @asynccontextmanager
@@ -187,7 +187,7 @@ def build_app(data: Path, *, app: Path | None = None, alone: bool = True) -> Sta
         await asyncio.to_thread(service.close)
 
     starlette = Starlette(
-        routes=[*service.routes(), *console_routes(), *proxy.routes()],
+        routes=[*service.routes(), *console_routes(), *proxied],
         middleware=[
             Middleware(service.metrics.requests.around),
             Middleware(service.admission.around),

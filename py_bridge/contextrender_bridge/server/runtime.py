@@ -51,7 +51,7 @@ class Walk:
     """A walker to be run at a user's root.
 
     `fields` makes them anew for each attempt; the reply is in that `form`. What it answers early
-    goes to `tell`, once an attempt, and is its reply then. Changes are written if it is to `keep`
+    goes to `tell`, once, and is its reply then. Changes are written if it is to `keep`
     them, and never of what only reads.
     """
 
@@ -62,6 +62,7 @@ class Walk:
     tell: Tell | None = None
     form: Callable[[Any], Any] = encode
     keep: bool = True
+    told: list[object] = field(default_factory=list)
 
 
 class _RunAgain(Exception):
@@ -179,11 +180,12 @@ class Runtime:
     def _attempt(self, walk: Walk, fields: Mapping[str, Any]) -> Any:
         """Raises Waiting where nothing is written: what is not in the answers, it does again."""
         name, answers, made = walk.name, walk.answers, self.walkers[walk.name]
-        told: list[object] = []
 
         def tell(report: object) -> None:
-            told.append(report)
-            walk.tell and walk.tell(report)
+            if not walk.told and walk.tell:
+                walk.told.append(report)
+                self.on_reports(name, walk.told)
+                walk.tell(report)
 
         TELL.set(walk.tell and tell)
         ANSWERS.set(answers)
@@ -202,10 +204,11 @@ class Runtime:
                         raise
                     memory.flush()
                     return waiting
-                reply = None if told else walk.form({"reports": walker.reports})
+                reply = None if walk.told else walk.form({"reports": walker.reports})
                 memory.flush()
                 Jac.get_context().run_pending_effects()
-                self.on_reports(name, walker.reports)
+                if not walk.told:
+                    self.on_reports(name, walker.reports)
                 return reply
             except Raced:
                 self.on_conflict()

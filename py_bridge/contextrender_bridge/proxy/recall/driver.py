@@ -17,7 +17,7 @@ from contextrender_bridge.base.errors import ContextRenderError
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import reason_of
-from contextrender_bridge.proxy.connections import Connections
+from contextrender_bridge.proxy.connections import Connections, Unavailable
 from contextrender_bridge.proxy.conversations import Call, remember_recalled
 from contextrender_bridge.proxy.events import Event, events
 from contextrender_bridge.proxy.recall.chat import ChatFormat
@@ -36,8 +36,6 @@ from contextrender_bridge.proxy.routing import Headers, first, response_headers,
 from contextrender_bridge.proxy.upstream import (
     REFUSED,
     Send,
-    Unavailable,
-    answer,
     read_reply,
     relay,
     send_whole,
@@ -106,7 +104,7 @@ class Recalling:
         sent = Streamed()
         for rounds in range(ROUNDS + 1):
             final = rounds == ROUNDS
-            async with answer(self._http, "POST", url, headers, wire.dumps(body)) as response:
+            async with self._http.answer("POST", url, headers, wire.dumps(body)) as response:
                 if response.status_code == REFUSED and not self._started:
                     if last:
                         await self._give_up(response, ours)

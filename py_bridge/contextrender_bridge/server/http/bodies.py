@@ -58,6 +58,7 @@ class Fields:
         )
         shape.__pydantic_config__ = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
         self._names = sorted(declared)
+        self._most = current_settings().max_messages
         self._adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)
 
     def parse(self, sent: Given) -> Mapping[str, Any]:
@@ -76,10 +77,10 @@ class Fields:
         """A million of anything is refused before each of them is looked at."""
         if len(given) > len(self._names):
             raise InvalidRequest(self._unknown(next(n for n in given if n not in self._names)))
-        messages, most = given.get("messages"), current_settings().max_messages
-        if isinstance(messages, list) and len(messages) > most:
+        messages = given.get("messages")
+        if isinstance(messages, list) and len(messages) > self._most:
             sentence = (
-                f"A request may bring up to {most} messages. "
+                f"A request may bring up to {self._most} messages. "
                 "Send a longer history in parts, with `offset` and `prefix`."
             )
             raise InvalidRequest(sentence, code="too_many_messages", status=413)

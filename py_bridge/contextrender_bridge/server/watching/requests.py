@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 from uuid import uuid4
 
-from contextrender_bridge.base.spans import span, traceparent
+from contextrender_bridge.base.spans import span
 from contextrender_bridge.server.watching.logs import ASKED, Asked, log
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.datastructures import Headers, MutableHeaders
@@ -74,7 +74,7 @@ class Requests:
 
             self._in_flight.inc()
             try:
-                with span(f"{scope['method']} {route}", traceparent(scope["headers"])):
+                with span(f"{scope['method']} {route}", scope["headers"]):
                     await app(scope, receive, noting)
             finally:
                 self._in_flight.dec()
@@ -87,15 +87,13 @@ class Requests:
 
         return watched
 
-    def told(self, walker: str, report: Any) -> None:
-        """Notes by which policy a walker rendered, for when its request is answered."""
-        if walker in RENDERS and (asked := ASKED.get()) is not None:
-            asked.policy = report.policy
-
     def rendered(self, walker: str, reports: list[Any]) -> None:
-        """Counts the tokens of what a walker reported, where it rendered."""
+        """Counts the tokens of what a walker reports, where it rendered; notes by which policy, for
+        when its request is answered.
+        """
         for view in reports if walker in RENDERS else ():
-            self.told(walker, view)
+            if (asked := ASKED.get()) is not None:
+                asked.policy = view.policy
             self._tokens.labels(view.policy, "before").inc(view.tokens.before)
             self._tokens.labels(view.policy, "after").inc(view.tokens.after)
 
