@@ -170,6 +170,11 @@ def _cost(name: str, title: str, of: Callable[[Sums], Floats], *, percent: bool 
     return Figure(name, title, of, percent, more_is_better=False)
 
 
+def _relative(name: str, title: str, part: str, whole: str) -> Figure:
+    """A cost as a share of full history's."""
+    return _cost(name, f"{title}, of full history's", _quotient(part, whole))
+
+
 RULE_TITLES: Final = {
     "openai": "OpenAI's cache",
     "anthropic": "Anthropic's cache",
@@ -180,29 +185,12 @@ RULE_TITLES: Final = {
 def _of_rule(rule: str, title: str) -> Sequence[Figure]:
     """The figures of one provider's rule."""
     calls, loop = f"{rule} calls", f"loop {rule}"
-    relative = "of full history's"
+    dollars, own = f"whole bill, {title}, dollars a run", f"{rule} full prompts"
     return (
-        _cost(
-            f"{rule}_prompts",
-            f"prompts, {title}, {relative}",
-            _quotient(f"{rule} prompts", f"{rule} full prompts"),
-        ),
-        _cost(
-            f"{rule}_calls",
-            f"whole bill, {title}, {relative}",
-            _quotient(calls, f"{rule} full calls"),
-        ),
-        _cost(
-            f"{rule}_dollars",
-            f"whole bill, {title}, dollars a run",
-            _quotient(calls, "runs"),
-            percent=False,
-        ),
-        _cost(
-            f"{rule}_loop",
-            f"closed loop, {title}, {relative}",
-            _quotient(f"{loop} calls", f"{loop} full calls"),
-        ),
+        _relative(f"{rule}_prompts", f"prompts, {title}", f"{rule} prompts", own),
+        _relative(f"{rule}_calls", f"whole bill, {title}", calls, f"{rule} full calls"),
+        _cost(f"{rule}_dollars", dollars, _quotient(calls, "runs"), percent=False),
+        _relative(f"{rule}_loop", f"closed loop, {title}", f"{loop} calls", f"{loop} full calls"),
     )
 
 

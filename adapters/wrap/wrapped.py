@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +13,8 @@ from adapters.conftest import Loopback
 from adapters.testing import hosts
 from adapters.testing.commands import Done, run
 from adapters.testing.installs import environment
+from tests.support.command import PROCESS
 
-WRAP = "import sys; from contextrender_bridge.cli import main; sys.exit(main())"
 Json = dict[str, Any]
 
 
@@ -54,7 +53,7 @@ class Wrapped:
             CONTEXTRENDER_DATA=str(self.folder / "data"),
             **self.variables,
         )
-        command = [sys.executable, "-c", WRAP, "wrap", *small, *words]
+        command = [*PROCESS, "wrap", *small, *words]
         done = run(command, own, self.work, fails=fails)
         self.report = json.loads(done.stderr.splitlines()[-1])
         return done

@@ -30,13 +30,13 @@ from contextrender_bridge.wrap.agents import AGENTS
 from bench.live.provider import SCRIPTED, metered
 from bench.live.tasks import SHEETS, Task, made
 from bench.services import Service, running
+from tests.support.command import PROCESS
 
 ROOT = Path(__file__).resolve().parents[2]
 OPENAI = "https://api.openai.com/v1"
 PRICED_AS = "gpt-4.1"
 """What the scripted model's tokens are priced as."""
 OWN_AGENT = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).parent / 'agent.py'))}"
-RUN = "import sys; from contextrender_bridge.cli import main; sys.exit(main())"
 TASK_SECONDS = 3600
 BARE, WRAPPED = "bare", "wrapped"
 
@@ -75,7 +75,7 @@ def run(task: Task, number: int, way: str, args: argparse.Namespace, service: Se
                 "CONTEXTRENDER_DEADLINE": "60",
             }
             by_name = [] if command[0] in AGENTS else ["--base-url-env", args.base_url_env, "--"]
-            command = [sys.executable, "-c", RUN, "wrap", *args.wrap, *by_name, *command]
+            command = [*PROCESS, "wrap", *args.wrap, *by_name, *command]
         done = subprocess.run(
             command,
             cwd=task.folder,

@@ -47,28 +47,28 @@ def test_inspection_has_the_shape_and_no_contents(api: Api) -> None:
     assert CANARY not in api.post("inspect_session", session="secret").text
 
 
-def test_listing_is_newest_first_in_pages_across_shelves(api: Api) -> None:
+def test_listing_is_newest_first_in_pages(api: Api) -> None:
     assert api("list_sessions") == {"sessions": [], "next": None}
-    names = [f"run {number}" for number in range(70)]
+    names = [f"run {number}" for number in range(12)]
     for name in names:
         api("sync", session=name, messages=RUN[:2])
     api("sync", session="run 3", messages=RUN[:4])
-    for size in (7, 64, 69, 70, 200):
+    for size in (5, 11, 12, 200):
         pages = all_pages(api, limit=size)
         assert [row["session"] for page in pages for row in page] == names[::-1]
         assert {len(page) for page in pages[:-1]} <= {size}
-    changed = pages[0][66]
+    changed = pages[0][8]
     assert (changed["session"], changed["messages"], changed["results"]) == ("run 3", 4, 1)
     assert changed["updated_at"] > changed["created_at"]
     # While sessions come and go.
     first = api("list_sessions", limit=2)
-    assert [row["session"] for row in first["sessions"]] == ["run 69", "run 68"]
-    for name in ("run 69", "run 68", "run 67"):
+    assert [row["session"] for row in first["sessions"]] == ["run 11", "run 10"]
+    for name in ("run 11", "run 10", "run 9"):
         api("delete_session", session=name)
     api("sync", session="late", messages=RUN[:2])
-    rest = all_pages(api, cursor=first["next"], limit=30)
+    rest = all_pages(api, cursor=first["next"], limit=4)
     seen = [row["session"] for page in rest for row in page]
-    assert [name for name in seen if name != "late"] == names[66::-1]
+    assert [name for name in seen if name != "late"] == names[8::-1]
 
 
 def all_pages(api: Api, limit: int, cursor: str | None = "") -> list[list[Json]]:
