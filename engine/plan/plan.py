@@ -172,14 +172,15 @@ def shown_items(history: History, plan: Plan, instead: Mapping[int, str]) -> lis
     calls: dict[int, tuple[int, ...]] = {}
     arguments: dict[int, tuple[tuple[int, str], ...]] = {}
     for result, (message, call) in zip(visible, history.calls_of(visible), strict=True):
-        calls[message] = (*calls.get(message, ()), call)
+        calls[message] = tuple(sorted((*calls[message], call))) if message in calls else (call,)
         if result in plan.calls:
             cut = (call, plan.calls[result].text)
-            arguments[message] = (*arguments.get(message, ()), cut)
+            arguments[message] = tuple(sorted((*arguments.get(message, ()), cut)))
     items = [Shown(at, (), instead.get(at)) for at in (positions[result] for result in visible)]
     silent = {message for message, text in texts.items() if text == ""} | left
-    for message in set(history.spoken) - silent | calls.keys():
-        text = "" if message in left else texts.get(message)
-        stay = tuple(sorted(calls.get(message, ())))
-        items.append(Shown(message, stay, text, tuple(sorted(arguments.get(message, ())))))
+    own = texts | dict.fromkeys(left, "")
+    items += [
+        Shown(message, calls.get(message, ()), own.get(message), arguments.get(message, ()))
+        for message in set(history.spoken) - silent | calls.keys()
+    ]
     return sorted(items)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import wraps
+from inspect import Parameter, iscoroutinefunction, signature
 from itertools import batched
 from types import TracebackType
 from typing import Any, Self
@@ -17,7 +19,7 @@ from uuid import UUID
 from contextrender_bridge.base.errors import ContextRenderError, Damaged
 from jaclang.jac0core.archetype import Anchor, Archetype
 from jaclang.jac0core.osp_kernel import _current_scope, osp_report
-from jaclang.jac0core.runtime import hookimpl, plugin_manager
+from jaclang.jac0core.runtime import JacRuntimeInterface, hookimpl, plugin_manager
 
 from engine.history.sessions import Key, SessionState
 from graph.runtime.memory import CURRENT
@@ -180,5 +182,31 @@ class Hooks:
 
 def register_hooks() -> None:
     """With jaclang's plugin manager, once a process; again does nothing more."""
-    if not plugin_manager.is_registered(Hooks):
-        plugin_manager.register(Hooks, name="contextrender-runtime")
+    if plugin_manager.is_registered(Hooks):
+        return
+    plugin_manager.register(Hooks, name="contextrender-runtime")
+    for name, hook in vars(plugin_manager.hook).items():
+        asked: Callable[..., Any] = getattr(JacRuntimeInterface, name)
+        if hook._firstresult and len(hook.get_hookimpls()) == 1 and _has_plain_arguments(asked):
+            setattr(JacRuntimeInterface, name, staticmethod(_called_directly(asked, hook)))
+
+
+def _called_directly(asked: Callable[..., Any], hook: Any) -> Callable[..., Any]:
+    """A function of the runtime without the manager, which binds the arguments of each of some
+    ninety calls a render by `inspect`; until a plugin comes that implements it, too.
+    """
+    (only,) = hook.get_hookimpls()
+
+    @wraps(asked)
+    def call(*args: object, **named: object) -> object:
+        if hook.get_hookimpls() == [only]:
+            return only.function(*args, **named)
+        return asked(*args, **named)
+
+    return call
+
+
+def _has_plain_arguments(function: Callable[..., Any]) -> bool:
+    kinds = {parameter.kind for parameter in signature(function).parameters.values()}
+    several = {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}
+    return not kinds & several and not iscoroutinefunction(function)
