@@ -1,14 +1,16 @@
 """The Reuse edges in the database are the truth: a branch comes back from nothing but the graph."""
 
 from math import fsum
+from typing import Any
 
 from graph.sessions.caches import WORKING_SET
 from tests.api.conftest import User
 from tests.api.graph import drop_edges
-from tests.support.transcripts import agent_run
+from tests.support.transcripts import agent_run, step, user
 
 RUN = agent_run(12)
 VALUE = "ORD-1001"
+USES = 12
 
 
 def reported(alice: User, session: str) -> list[float]:
@@ -40,3 +42,28 @@ def test_a_history_read_from_the_graph_takes_its_reuse_from_the_edges(alice: Use
     state = WORKING_SET.get((alice.root, "s"))
     assert state is not None
     assert set(state.histories[0].reuse.scores()) == {0.0}
+
+
+def history(uses: int) -> list[dict[str, Any]]:
+    made = [user("Who is it?"), *step("c", "find", "{}", "user_4711")]
+    for number in range(uses):
+        made += step(f"c{number}", "look", '{"at": "user_4711"}', "nothing")
+    return made
+
+
+def test_what_every_later_step_uses_is_stored_as_if_recorded_at_once(alice: User) -> None:
+    for uses in range(USES + 1):
+        alice.api("sync", session="slow", messages=history(uses))
+    alice.api("sync", session="quick", messages=history(USES))
+    slow, quick = (alice.api("explain", session=name)["results"] for name in ("slow", "quick"))
+    assert slow == quick
+    assert slow[0]["reuse"] == USES
+
+
+def test_what_is_much_used_can_be_recalled_and_deleted(alice: User) -> None:
+    for uses in range(USES + 1):
+        alice.api("sync", session="s", messages=history(uses))
+    (found,) = alice.api("recall", session="s", results=[2])["results"]
+    assert (found["message"]["content"], found["arguments"]) == ("user_4711", "{}")
+    alice.api("delete_session", session="s")
+    assert alice.graph().counts == {}

@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from graph.runtime.identities import Identities, NameTaken
 from graph.runtime.jac_db import OperatorMemory
 from graph.sessions.findings import put_aside
 from graph.store import rows
@@ -137,3 +138,13 @@ def test_fsck_finds_edges_without_an_end(store: Store) -> None:
     assert len(operator.fsck()["dangling_edge_node"]) == 1
     assert operator.fsck(repair=True)["repaired_counts"]["collected"] == 1
     assert operator.fsck()["dangling_edge_node"] == operator.fsck()["orphan_nodes"] == []
+
+
+def test_of_two_who_take_a_name_at_once_one_is_told(store: Store) -> None:
+    users = Identities(store)
+    name = {"type": "username", "value_raw": "Alice", "value_normalized": "alice"}
+    one, other = ({"user_id": id, "identities": [name], "root_id": id} for id in ("one", "other"))
+    users._store_user(one)
+    with pytest.raises(NameTaken):
+        users._store_user(other)
+    assert store.read("SELECT user_id FROM identity_users") == [("one",)]
