@@ -73,10 +73,11 @@ class Transcript(ABC):
     def _staying(self, plan: MessagePlan) -> list[int]:
         """The items of which anything may stay, in order: of a long history few."""
         found = {*self._stays, *range(self._end, len(self._items))}
+        ends = [*self._item_of[1:], self._end]
         for message in plan.staying():
-            first = self._item_of[message]
-            behind = self._item_of[message + 1 : message + 2] or [self._end]
-            found.update(range(first, max(first + 1, behind[0])))
+            found.add(first := self._item_of[message])
+            if ends[message] > first + 1:
+                found.update(range(first, ends[message]))
         return sorted(found - {NO_ITEM})
 
     @property

@@ -103,7 +103,7 @@ def _applied(item: Json, part: Part) -> Json | None:
     shown, text, calls, staying = part
     if not shown and not staying:
         return None
-    cut = any(arguments is not None for arguments in staying.values())
+    cut = bool(staying) and any(arguments is not None for arguments in staying.values())
     if shown and text is None and len(staying) == calls and not cut:
         return item
     left = dict(item)

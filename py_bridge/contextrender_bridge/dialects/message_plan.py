@@ -70,24 +70,24 @@ class MessagePlan:
             return True
         return message not in self._calls_of and self._messages[message].get("role") == "tool"
 
-    def staying(self) -> list[int]:
-        """The messages of which anything stays, by position."""
-        calls = (message for message, _ in (*self._calls, *self._unanswered))
-        return sorted({*self._texts, *calls, *self._strays})
+    def staying(self) -> set[int]:
+        """The messages of which anything stays."""
+        return {*self._texts, *self._strays, *dict(self._calls), *dict(self._unanswered)}
 
     def parts(self, messages: Iterable[int]) -> dict[int, Part]:
         """What stays of each of these messages, which may be many: in few steps for each."""
         found: dict[int, Part] = {}
         stays, unanswered, arguments = self._calls, self._unanswered, self._arguments
+        texts = self._texts
         for message in messages:
             calls = self._messages[message].get("tool_calls") or ()
             left: dict[int, str | None] = {}
-            for call in range(len(calls)):
+            for call in range(len(calls)) if calls else ():
                 place = message, call
                 if place in stays or place in unanswered:
                     left[call] = arguments.get(place)
-            shown = message in self._texts or self.shows(message)
-            found[message] = shown, self._texts.get(message), len(calls), left
+            shown = message in texts or self.shows(message)
+            found[message] = shown, texts.get(message), len(calls), left
         return found
 
     def shows_whole(self, message: int) -> bool:
