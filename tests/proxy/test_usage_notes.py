@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 import pytest
 from contextrender_bridge import ContextRender, load_credentials
-from contextrender_bridge.proxy.heard import Heard, client_of
+from contextrender_bridge.proxy.heard import client_of
+from contextrender_bridge.proxy.upstream import Heard
 
 from tests.proxy.agents import AGENTS, Agent, TextAgent
 from tests.proxy.conftest import Setup

@@ -8,65 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import zlib
 from collections import Counter
 from collections.abc import Mapping
 from contextvars import Context, copy_context
 from typing import Any
 
 from contextrender_bridge.base import wire
-from contextrender_bridge.base.usage import Usage, read_usage
+from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import Fitted, reason_of
 from contextrender_bridge.proxy.conversations import Call
 from contextrender_bridge.proxy.routing import Headers, first
-from contextrender_bridge.proxy.upstream import Message, Send
 
-LARGEST = 32 * 2**20
 SOON_SECONDS = 5.0
 LONGEST_CLIENT = 40
 BYTES_A_TOKEN = 4
 
 log = logging.getLogger("contextrender")
-
-
-class Heard:
-    """Sends a reply on, and keeps it until it is known what it says of the call's usage."""
-
-    def __init__(self, send: Send) -> None:
-        """Nothing has been sent."""
-        self._send = send
-        self._status = 0
-        self._headers: dict[bytes, bytes] = {}
-        self._body = bytearray()
-
-    async def __call__(self, message: Message) -> None:
-        """One message of the reply."""
-        if message["type"] == "http.response.start":
-            self._status, self._headers = message["status"], dict(message["headers"])
-        elif len(self._body) < LARGEST:
-            self._body += message.get("body", b"")
-        await self._send(message)
-
-    @property
-    def is_taken(self) -> bool:
-        """Whether the provider took the request."""
-        return 200 <= self._status < 300
-
-    def usage(self) -> Usage | None:
-        """What the reply says; None where it says nothing, cannot be read, or is a refusal."""
-        if not self.is_taken or b'"usage"' not in (body := self._plain()):
-            return None
-        return read_usage(self._headers.get(b"content-type", b"").decode("latin-1"), body)
-
-    def _plain(self) -> bytes:
-        """The body; empty where it is compressed in a way not known here."""
-        if self._headers.get(b"content-encoding", b"") in (b"", b"identity"):
-            return bytes(self._body)
-        try:
-            return zlib.decompressobj(wbits=47).decompress(bytes(self._body), LARGEST)
-        except zlib.error:
-            return b""
 
 
 def declared_by(call: Call) -> dict[str, int]:

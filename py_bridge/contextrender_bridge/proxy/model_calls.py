@@ -14,7 +14,7 @@ from contextrender_bridge.proxy.bodies import Bodies, Body
 from contextrender_bridge.proxy.connections import Connections
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
 from contextrender_bridge.proxy.conversations import Call
-from contextrender_bridge.proxy.heard import Heard, own_header, report
+from contextrender_bridge.proxy.heard import own_header, report
 from contextrender_bridge.proxy.histories import Histories
 from contextrender_bridge.proxy.recall.driver import FORMATS, Recalling
 from contextrender_bridge.proxy.routing import (
@@ -23,6 +23,7 @@ from contextrender_bridge.proxy.routing import (
 )
 from contextrender_bridge.proxy.upstream import (
     REFUSED,
+    Heard,
     Send,
     pass_on,
     read_reply,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import zlib
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from contextlib import suppress
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import httpx
 
 from contextrender_bridge.base import wire
+from contextrender_bridge.base.usage import Usage, read_usage
 from contextrender_bridge.proxy.connections import Connections, Content, Unavailable
 from contextrender_bridge.proxy.routing import Headers, response_headers, without
 
@@ -18,6 +20,8 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+LARGEST = 32 * 2**20
+"""Of a reply that is kept to look for its usage."""
 REFUSED = 400
 """What providers say to a request that they do not take, such as one whose history was changed."""
 
@@ -26,6 +30,45 @@ log = logging.getLogger("contextrender")
 
 class Gone(Exception):
     """The agent closed its connection."""
+
+
+class Heard:
+    """Sends a reply on, and keeps it until it is known what it says of the call's usage."""
+
+    def __init__(self, send: Send) -> None:
+        """Nothing has been sent."""
+        self._send = send
+        self._status = 0
+        self._headers: dict[bytes, bytes] = {}
+        self._body = bytearray()
+
+    async def __call__(self, message: Message) -> None:
+        """One message of the reply."""
+        if message["type"] == "http.response.start":
+            self._status, self._headers = message["status"], dict(message["headers"])
+        elif len(self._body) < LARGEST:
+            self._body += message.get("body", b"")
+        await self._send(message)
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether the provider took the request."""
+        return 200 <= self._status < 300
+
+    def usage(self) -> Usage | None:
+        """What the reply says; None where it says nothing, cannot be read, or is a refusal."""
+        if not self.is_taken or b'"usage"' not in (body := self._plain()):
+            return None
+        return read_usage(self._headers.get(b"content-type", b"").decode("latin-1"), body)
+
+    def _plain(self) -> bytes:
+        """The body; empty where it is compressed in a way not known here."""
+        if self._headers.get(b"content-encoding", b"") in (b"", b"identity"):
+            return bytes(self._body)
+        try:
+            return zlib.decompressobj(wbits=47).decompress(bytes(self._body), LARGEST)
+        except zlib.error:
+            return b""
 
 
 async def pass_on(

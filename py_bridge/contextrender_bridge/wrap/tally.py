@@ -13,9 +13,8 @@ from typing import Any
 from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.usage import NOTHING_BILLED, Billed, Usage, whole_bill
 from contextrender_bridge.client.replies import ToolView
-from contextrender_bridge.proxy.heard import Heard
 from contextrender_bridge.proxy.routing import OURS, Headers, first
-from contextrender_bridge.proxy.upstream import Message, Send
+from contextrender_bridge.proxy.upstream import Heard, Message, Send
 
 HELPERS = (b"x-claude-code-agent-id", b"thread-id", b"x-parent-session-id")
 
