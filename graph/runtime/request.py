@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import wraps
-from inspect import Parameter, iscoroutinefunction, signature
+from inspect import Parameter, signature
 from itertools import batched
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import Any, Self
 from uuid import UUID
 
@@ -186,27 +185,28 @@ def register_hooks() -> None:
         return
     plugin_manager.register(Hooks, name="contextrender-runtime")
     for name, hook in vars(plugin_manager.hook).items():
-        asked: Callable[..., Any] = getattr(JacRuntimeInterface, name)
-        if hook._firstresult and len(hook.get_hookimpls()) == 1 and _has_plain_arguments(asked):
-            setattr(JacRuntimeInterface, name, staticmethod(_called_directly(asked, hook)))
+        if hook._firstresult and len(hook.get_hookimpls()) == 1:
+            _call_directly(name, hook)
 
 
-def _called_directly(asked: Callable[..., Any], hook: Any) -> Callable[..., Any]:
-    """A function of the runtime without the manager, which binds the arguments of each of some
-    ninety calls a render by `inspect`; until a plugin comes that implements it, too.
+def _call_directly(name: str, hook: Any) -> None:
+    """Puts jaclang's own function in the place of the manager, which binds the arguments of each of
+    some ninety calls a render by `inspect`; until a plugin comes that implements it, too.
     """
-    (only,) = hook.get_hookimpls()
+    (own,) = hook.get_hookimpls()
+    through_manager = getattr(JacRuntimeInterface, name)
+    expected, taken = (signature(each).parameters for each in (through_manager, own.function))
+    plain = all(each.kind is Parameter.POSITIONAL_OR_KEYWORD for each in expected.values())
+    if not plain or [*expected] != [*taken] or not isinstance(own.function, FunctionType):
+        return
 
-    @wraps(asked)
-    def call(*args: object, **named: object) -> object:
-        if hook.get_hookimpls() == [only]:
-            return only.function(*args, **named)
-        return asked(*args, **named)
+    def add(later: Any) -> None:
+        del hook._add_hookimpl
+        hook._add_hookimpl(later)
+        setattr(JacRuntimeInterface, name, staticmethod(through_manager))
 
-    return call
-
-
-def _has_plain_arguments(function: Callable[..., Any]) -> bool:
-    kinds = {parameter.kind for parameter in signature(function).parameters.values()}
-    several = {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}
-    return not kinds & several and not iscoroutinefunction(function)
+    hook._add_hookimpl = add
+    code, names, closure = own.function.__code__, own.function.__globals__, own.function.__closure__
+    defaults = (each.default for each in expected.values() if each.default is not Parameter.empty)
+    direct = FunctionType(code, names, name, tuple(defaults), closure)
+    setattr(JacRuntimeInterface, name, staticmethod(direct))
