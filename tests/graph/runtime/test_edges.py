@@ -1,5 +1,6 @@
 """A node's edges say what is stored to whatever is asked of them first."""
 
+import copy
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +27,10 @@ ASKED: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "plus": (lambda edges: operator.add(edges, [Edge(3)]), [*STORED, Edge(3)]),
     "equal": (lambda edges: edges == STORED, True),
     "slice": (lambda edges: edges[:1], STORED[:1]),
+    "copy.copy": (lambda edges: list(copy.copy(edges)), STORED),
+    "after": (lambda edges: operator.add([Edge(3)], edges), [Edge(3), *STORED]),
+    "times": (lambda edges: list(edges * 2), STORED * 2),
+    "times, turned": (lambda edges: list(2 * edges), STORED * 2),
     "pop": (lambda edges: edges.pop(), Edge(2)),
 }
 
