@@ -119,7 +119,7 @@ def fitted(
     for result in also:
         if result not in summaries:
             plan.show_result(result)
-    beyond = [r for r in (plan.results_of(bypass) if bypass else ()) if not plan.shows_whole(r)]
+    beyond = [result for result in plan.results_of(bypass) if not plan.shows_whole(result)]
     if summaries.intersection(beyond):
         return Fitted(body, failure="bypass_tools", transcript=transcript)
     for result in beyond:

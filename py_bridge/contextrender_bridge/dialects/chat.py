@@ -45,11 +45,10 @@ class ChatTranscript(Transcript):
             canonical = canonical_message(item)
             if canonical is None:
                 self.places.append(None)
-                self._stays.append(index)
             else:
                 self.places.append(len(self.messages))
                 self.messages.append(canonical)
-                self._item_of.append(index)
+            self._read_item(index, stays=canonical is None)
         self.places += [None] * (len(self._items) - self._end)
 
     def apply(self, plan: MessagePlan) -> Json:
@@ -103,7 +102,7 @@ def _applied(item: Json, part: Part) -> Json | None:
     shown, text, calls, staying = part
     if not shown and not staying:
         return None
-    cut = bool(staying) and any(arguments is not None for arguments in staying.values())
+    cut = any(arguments is not None for arguments in staying.values())
     if shown and text is None and len(staying) == calls and not cut:
         return item
     left = dict(item)

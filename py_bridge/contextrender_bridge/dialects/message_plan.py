@@ -82,7 +82,7 @@ class MessagePlan:
         for message in messages:
             calls = self._messages[message].get("tool_calls") or ()
             left: dict[int, str | None] = {}
-            for call in range(len(calls)) if calls else ():
+            for call in range(len(calls)):
                 place = message, call
                 if place in stays or place in unanswered:
                     left[call] = arguments.get(place)
@@ -128,7 +128,7 @@ class MessagePlan:
         patterns = list(tools)
         return sorted(
             result
-            for result, call in self._calls_of.items()
+            for result, call in (self._calls_of.items() if patterns else ())
             if any(fnmatchcase(self._tool(call), pattern) for pattern in patterns)
         )
 
