@@ -18,14 +18,7 @@ MAY = {
     "engine": {"engine", BASE},
     "views": {"views", "engine", "evaluation.verdict"},
     "graph": {"graph", "engine", "nodes", "views", BASE},
-    "walkers": {
-        "graph",
-        "engine",
-        "nodes",
-        "views",
-        "evaluation.advice",
-        BASE,
-    },
+    "walkers": {"graph", "engine", "nodes", "views", "evaluation.advice", BASE},
 }
 """What each room may import of ours. Walkers are endpoints: none imports another."""
 

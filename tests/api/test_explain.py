@@ -82,10 +82,7 @@ def test_every_result_has_a_reason(api: Api) -> None:
     left_out = explained(api, [*RUN, result("nobody", "stray")], budget=900)["results"]
     reasons = {row["position"]: row["reason"] for row in left_out}
     assert reasons.pop(len(RUN)) == "no call asked for it"
-    assert set(reasons.values()) == {
-        "selected",
-        "no room left after others were taken",
-    }
+    assert set(reasons.values()) == {"selected", "no room left after others were taken"}
     assert [row["order"] is None for row in left_out] == [
         row["shown"] == "omitted" for row in left_out
     ]

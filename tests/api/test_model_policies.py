@@ -66,11 +66,7 @@ def test_a_summary_is_made_once_and_survives_a_restart(
     fields = {"session": policy, "messages": RUN, "budget": BUDGET, "policy": policy}
     first = alice.api.report("render", **fields)
     assert summary(first).startswith("[Summary made by a model of the ")
-    assert first["usage"] == {
-        "model_tokens_in": 50,
-        "model_tokens_out": 5,
-        "embedding_tokens": 0,
-    }
+    assert first["usage"] == {"model_tokens_in": 50, "model_tokens_out": 5, "embedding_tokens": 0}
     assert len(model.requests) == 1
     sent = json.dumps(model.requests[0]["messages"])
     assert "verbatim" in sent

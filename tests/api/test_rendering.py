@@ -105,8 +105,7 @@ def test_a_bad_setting_is_refused_wherever_it_is_given(api: Api, case: str) -> N
 
 
 @pytest.mark.parametrize(
-    "given",
-    [{"budget": "900"}, {"budget": 1.5}, {"policy": 1}, {"parameters": []}, {"model": "x"}],
+    "given", [{"budget": "900"}, {"budget": 1.5}, {"policy": 1}, {"parameters": []}, {"model": "x"}]
 )
 def test_a_setting_of_the_wrong_kind_is_refused(api: Api, given: Json) -> None:
     api.refused("sync", 422, "invalid_request", session="s", messages=RUN, settings=given)

@@ -110,8 +110,7 @@ def test_one_results_lineage_is_shown_alone(console: Console, service: Service) 
     before = {start for start, end in edges if end == middle}
     after = {edge["operation"] for edge in graph["edges"] if edge["result"] == middle}
     console.page.evaluate(
-        "where => { location.hash = where }",
-        f"#/session/{LARGE}/graph?node=r{middle}",
+        "where => { location.hash = where }", f"#/session/{LARGE}/graph?node=r{middle}"
     )
     page = console.page
     page.get_by_role("button", name="Show its lineage alone").click()

@@ -203,9 +203,7 @@ def test_a_file_that_is_no_export_is_refused(service: Service, tmp_path: Path) -
     assert "Traceback" not in run(service, "import", str(file), status=1)
 
 
-def test_the_list_of_sessions_fits_a_terminal_and_says_what_each_is_about(
-    service: Service,
-) -> None:
+def test_the_list_of_sessions_fits_a_terminal_and_says_what_each_is_about(service: Service) -> None:
     name = "0f3c9a52-7d1e-4c1b-9a55-2f6f0a1b7c3d"
     system = {"role": "system", "content": "Working directory: /home/me/shop"}
     service("sync", session=name, messages=[system, {"role": "user", "content": "Mend it."}])

@@ -66,10 +66,7 @@ def test_a_second_compaction_loses_of_both_parts_before() -> None:
 
 def test_messages_kept_over_a_compaction_belong_to_what_it_left() -> None:
     (found,) = compactions_of(
-        [
-            Run("s#1", "", "", BEFORE),
-            Run("s#2", "", "", [*BEFORE[3:], *AFTER], continues="s#1"),
-        ]
+        [Run("s#1", "", "", BEFORE), Run("s#2", "", "", [*BEFORE[3:], *AFTER], continues="s#1")]
     )
     assert found.summary == [*BEFORE[3:], AFTER[0]]
 

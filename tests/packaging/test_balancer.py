@@ -26,10 +26,7 @@ RENDERS = re.compile(r'contextrender_calls_total\{.*route="render",status="200"\
 SECRET = "one for all servers, of 32 letters"
 HISTORY = [{"role": "user", "content": "Why is checkout slow?"}]
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(NGINX is None, reason="nginx is not installed"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(NGINX is None, reason="nginx is not installed")]
 
 
 @dataclass

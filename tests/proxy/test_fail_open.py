@@ -20,10 +20,7 @@ from tests.support.scripted_model import (
 )
 
 SECRET = "hunter2-in-the-history"
-BODY = {
-    "model": "m",
-    "messages": [{"role": "user", "content": f"{SECRET} {'hello ' * 200}"}],
-}
+BODY = {"model": "m", "messages": [{"role": "user", "content": f"{SECRET} {'hello ' * 200}"}]}
 RAW = json.dumps(BODY, indent=2).encode()
 
 

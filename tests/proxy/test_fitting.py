@@ -10,14 +10,7 @@ import pytest
 from contextrender_bridge.dialects import OBSERVATIONS, RESPONSES, MessagePlan
 from contextrender_bridge.dialects.observations import NOT_SHOWN
 
-from tests.proxy.agents import (
-    AGENTS,
-    Agent,
-    ChatAgent,
-    MessagesAgent,
-    TextAgent,
-    finding,
-)
+from tests.proxy.agents import AGENTS, Agent, ChatAgent, MessagesAgent, TextAgent, finding
 from tests.proxy.conftest import Setup, Start
 from tests.support.scripted_model import call, chat, whole
 from tests.support.waiting import until

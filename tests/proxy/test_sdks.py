@@ -5,13 +5,7 @@ import uuid
 import pytest
 
 from tests.proxy.conftest import Setup
-from tests.support.scripted_model import (
-    answer_chat,
-    answer_messages,
-    answer_responses,
-    call,
-    whole,
-)
+from tests.support.scripted_model import answer_chat, answer_messages, answer_responses, call, whole
 
 TOOL = {"type": "tool_use", "id": "t1", "name": "look", "input": {"at": "host_A1"}}
 MESSAGE = {
@@ -56,11 +50,7 @@ def test_openai_responses(setup: Setup) -> None:
 def test_anthropic(setup: Setup) -> None:
     anthropic = pytest.importorskip("anthropic")
     with anthropic.Anthropic(base_url=setup.url, api_key="sk-x") as client:
-        asked = {
-            "model": "m",
-            "max_tokens": 9,
-            "messages": [{"role": "user", "content": "hello"}],
-        }
+        asked = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hello"}]}
         setup.model.script = [answer_messages(False, [{"type": "text", "text": "It is fine."}])]
         assert client.messages.create(**asked).content[0].text == "It is fine."
         setup.model.script = [answer_messages(True, [TOOL], "tool_use")]

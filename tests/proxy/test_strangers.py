@@ -81,10 +81,7 @@ def test_others_can_be_listed(monkeypatch: pytest.MonkeyPatch, start: Start) -> 
     monkeypatch.setenv("CONTEXTRENDER_ALLOWED_HOSTS", "host.docker.internal, my.page:3000")
     monkeypatch.setattr(guarding, "current_settings", read_settings)
     setup = start()
-    for headers in (
-        {"host": "host.docker.internal:8700"},
-        {"origin": "http://my.page:3000"},
-    ):
+    for headers in ({"host": "host.docker.internal:8700"}, {"origin": "http://my.page:3000"}):
         assert setup.http.get("/contextrender/status", headers=headers).status_code == 200
     refused = setup.http.get("/contextrender/status", headers={"origin": "http://my.page:3001"})
     assert refused.status_code == 403

@@ -8,11 +8,7 @@ from hypothesis import strategies as st
 from engine.call.bill import Bill
 from engine.call.record import CallRecord, runs
 from engine.call.settings import LIVE, SENT, RenderSettings
-from engine.call.totals import (
-    Before,
-    bill_sums,
-    sums_of,
-)
+from engine.call.totals import Before, bill_sums, sums_of
 
 DAY = 1_790_000_000
 

@@ -6,11 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.lookback.measures import (
-    RecallEvent,
-    RecallScore,
-    recall_events,
-)
+from engine.lookback.measures import RecallEvent, RecallScore, recall_events
 from tests.support.golden import golden
 from tests.support.transcripts import assistant, call, result, user
 

@@ -42,10 +42,7 @@ def prompt(body: dict[str, Any]) -> str:
 
 
 def test_notes_and_verbatim_quotes_come_back(double: ProviderDouble) -> None:
-    double.answer = lambda _: (
-        200,
-        compaction("The timeout.", "timeout_ms = 4500", "retries = 7"),
-    )
+    double.answer = lambda _: (200, compaction("The timeout.", "timeout_ms = 4500", "retries = 7"))
     assert compact_result(MODEL, RESULT, "Which timeout?", 200) == (
         "The timeout.\ntimeout_ms = 4500"
     )

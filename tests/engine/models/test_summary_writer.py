@@ -84,8 +84,7 @@ def test_notes_above_the_limit_lose_their_oldest_entries(double: ProviderDouble)
     double.answer = lambda _: (
         200,
         notes(
-            key_observations=[f"value_{n} is {n}" for n in range(100)],
-            decisions=["Use value_99."],
+            key_observations=[f"value_{n} is {n}" for n in range(100)], decisions=["Use value_99."]
         ),
     )
     text, _ = summarise(MODEL, HISTORY, "", 120)

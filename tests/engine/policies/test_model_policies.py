@@ -21,13 +21,7 @@ from engine.models.summaries import (
 from engine.text.transcript import Json, check_messages
 from tests.api.checks import orphans, tokens_inside
 from tests.support import slow_rules
-from tests.support.strategies import (
-    BUDGETS,
-    COUNTER,
-    modest,
-    render,
-    transcripts,
-)
+from tests.support.strategies import BUDGETS, COUNTER, modest, render, transcripts
 from tests.support.summary_doubles import Script, filling, scripted
 from tests.support.transcripts import assistant, call, result, user
 

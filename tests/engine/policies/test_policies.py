@@ -12,14 +12,7 @@ from engine.call.render_call import Rendered
 from engine.history.history import History
 from engine.parameters import Parameters
 from engine.text.transcript import Json
-from tests.support.strategies import (
-    BUDGETS,
-    COUNTER,
-    METHOD_POLICIES,
-    modest,
-    render,
-    transcripts,
-)
+from tests.support.strategies import BUDGETS, COUNTER, METHOD_POLICIES, modest, render, transcripts
 from tests.support.transcripts import assistant, call, result
 
 OURS = ("semantic_retrieval", "reuse_density", "contextrender_plus", "contextrender_frozen")

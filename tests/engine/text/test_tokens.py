@@ -14,11 +14,7 @@ from hypothesis import strategies as st
 
 from bench.shipped import litellms, tiktokens
 from engine.text import tokens
-from engine.text.tokens import (
-    TokenCounter,
-    counter_for,
-    well_formed,
-)
+from engine.text.tokens import TokenCounter, counter_for, well_formed
 from tests.support.growth import grows_in_proportion
 
 COUNTER = counter_for(None)

@@ -17,10 +17,7 @@ from tests.support.persistent_agents import agents_at_work
 from tests.support.postgres import Cluster, missing
 from tests.support.replicated import PGBOUNCER, Pair, pair, pooled
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(missing() is not None, reason=missing() or ""),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(missing() is not None, reason=missing() or "")]
 
 ROUNDS = int(os.environ.get("FAILOVER_ROUNDS", "1"))
 

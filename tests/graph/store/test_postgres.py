@@ -14,10 +14,7 @@ from tests.graph.store.test_store import OWNER, row
 from tests.support.postgres import Cluster, missing
 from tests.support.waiting import until
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(missing() is not None, reason=missing() or ""),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(missing() is not None, reason=missing() or "")]
 
 
 @pytest.fixture

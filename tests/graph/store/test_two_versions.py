@@ -17,10 +17,7 @@ from tests.support.postgres import missing
 
 LAYOUT = "graph/store/schema.py"
 TURNS = 10
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(missing() is not None, reason=missing() or ""),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(missing() is not None, reason=missing() or "")]
 
 
 @pytest.fixture

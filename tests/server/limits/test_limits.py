@@ -103,10 +103,7 @@ def code(answer: bytes) -> tuple[int, str]:
 
 @pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nhost: a\r\nx-slow: "])
 def test_a_head_that_does_not_come_is_not_waited_for(said: bytes) -> None:
-    with (
-        listening(head_seconds=0.2) as port,
-        socket.create_connection(("127.0.0.1", port)) as slow,
-    ):
+    with listening(head_seconds=0.2) as port, socket.create_connection(("127.0.0.1", port)) as slow:
         slow.sendall(said)
         assert code(all_of(slow)) == (408, "too_slow")
 

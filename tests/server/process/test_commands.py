@@ -30,10 +30,7 @@ def run(*command: str | Path, **environment: str) -> subprocess.CompletedProcess
 
 @pytest.mark.parametrize(
     ("name", "number"),
-    [
-        ("contextrender", signal.SIGINT),
-        pytest.param("jac", signal.SIGTERM, marks=pytest.mark.slow),
-    ],
+    [("contextrender", signal.SIGINT), pytest.param("jac", signal.SIGTERM, marks=pytest.mark.slow)],
 )
 def test_it_says_when_it_is_ready_and_stops_cleanly(
     data: Path, name: str, number: signal.Signals
