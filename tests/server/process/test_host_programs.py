@@ -1,19 +1,77 @@
 """`embedded()` in programs that have packages named as the app's are."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from contextrender_bridge import embedded
 
-from tests.support.host_program import run_host
-
 pytestmark = pytest.mark.slow
+PACKAGES = ("engine", "evaluation", "graph", "nodes", "views", "walkers")
+SCRIPT = """
+import importlib, sys
+from pathlib import Path
+
+PACKAGES = {packages!r}
+
+def import_own():
+    for name in PACKAGES:
+        assert importlib.import_module(name).WHOSE == "the host's", name
+        assert importlib.import_module(name + ".history").WHOSE == "the host's", name
+
+if sys.argv[1] == "before":
+    import_own()
+
+from contextrender_bridge import embedded
+
+text = "The report_ID is A-1234-77. " + "More of it follows here. " * 400
+messages = [{{"role": "user", "content": "Read every report."}}]
+for number in range(4):
+    function = {{"name": "read", "arguments": "{{}}"}}
+    call = {{"id": str(number), "type": "function", "function": function}}
+    messages += [
+        {{"role": "assistant", "content": None, "tool_calls": [call]}},
+        {{"role": "tool", "tool_call_id": str(number), "content": text}},
+    ]
+messages.append({{"role": "assistant", "content": "It is A-1234-77."}})
+
+with embedded(Path(sys.argv[2])) as service, service.client() as client:
+    rendered = client.render("run", messages, budget=5000)
+    assert rendered["omitted"], rendered
+    explained = client.explain("run")
+    assert len(explained["results"]) == 4
+    assert client.recall("run", query="A-1234-77")
+    if sys.argv[1] == "amid":
+        import_own()
+    client.sync("run", [*messages, {{"role": "user", "content": "And now?"}}])
+import_own()
+assert [path for path in sys.path if (Path(path) / "contextrender.jac").exists()] == []
+print("done")
+"""
+
+
+def run_host(folder: Path, when: str) -> Path:
+    """Runs it, its own packages imported `before`, `amid` or `after`; its data."""
+    for name in PACKAGES:
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for file in ("__init__.py", "history.py"):
+            (folder / name / file).write_text('WHOSE = "the host\'s"\n')
+    script = folder / "host.py"
+    script.write_text(SCRIPT.format(packages=PACKAGES))
+    data = folder / f"data-{when}"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, str(script), when, str(data)]
+    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.endswith("done\n")
+    return data
 
 
 @pytest.mark.parametrize("when", ["before", "amid", "after"])
 def test_a_host_keeps_its_own_packages(when: str, tmp_path: Path) -> None:
-    data = run_host(Path(sys.executable), tmp_path, when)
+    data = run_host(tmp_path, when)
 
     # Our own programs find the same types under their plain names.
     with embedded(data) as service, service.client() as client:
