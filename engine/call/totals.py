@@ -63,11 +63,6 @@ class Sums:
         return Sums(*(a + b for a, b in zip(self.numbers, other.numbers, strict=True)))
 
     @property
-    def answer(self) -> Sums:
-        """Of one call's, what its answer tells."""
-        return Sums(output=self.output, drawn=self.drawn, seen=self.seen)
-
-    @property
     def numbers(self) -> list[int]:
         """In the order of the fields."""
         return [getattr(self, name) for name in NAMES]
@@ -102,15 +97,22 @@ class Before:
         return [] if self.known == NOTHING_BILLED else [int(one) for one in astuple(self.known)]
 
 
-def sums_of(
-    record: CallRecord, before: Before, window: int | None, output: int, drawn: Iterable[int]
-) -> tuple[Sums, Before]:
-    """The sums of one answered call, and what the next one is told.
+def answer_sums(record: CallRecord, output: int, drawn: Iterable[int]) -> Sums:
+    """The sums of a call that its answer tells.
 
-    `window` is the most its model takes, `output` the answer's tokens, `drawn` the results that the
-    answer drew on.
+    `output` is the answer's tokens, `drawn` the results that it drew on.
     """
-    wanted, in_view, full = set(drawn), record.in_view, record.full
+    wanted = set(drawn)
+    seen = len(wanted & record.in_view) if wanted else 0
+    return Sums(output=output, drawn=len(wanted), seen=seen)
+
+
+def prompt_sums(record: CallRecord, before: Before, window: int | None) -> tuple[Sums, Before]:
+    """The sums of one call's prompt and bill, and what the next one is told.
+
+    `window` is the most its model takes.
+    """
+    full = record.before + record.outside
     capped = min(full, window or full)
     made = Sums(
         calls=1,
@@ -118,12 +120,9 @@ def sums_of(
         full=full,
         capped=capped,
         capped_cached=min(before.full, capped),
-        prompt=record.prompt,
+        prompt=record.after + record.outside,
         cached=record.shared,
-        output=output,
         embedded=record.embedded,
-        drawn=len(wanted),
-        seen=len(wanted & in_view),
     )
     billed, after = bill_sums(record, before, window)
     return made.plus(billed), replace(after, full=full, at=record.at)
@@ -138,7 +137,7 @@ def bill_sums(record: CallRecord, before: Before, window: int | None = None) -> 
         return Sums(), before
     fresh, read, written, long, output = record.billed
     usage = Usage(record.model, fresh, read, written, long, output)
-    full, prompt = record.full, record.prompt
+    full, prompt = record.before + record.outside, record.after + record.outside
     whole, known = whole_bill(
         before.known, usage, full - prompt - record.added, record.at - before.at
     )
