@@ -16,6 +16,8 @@ from typing import Any, Self
 from uuid import UUID
 
 from contextrender_bridge.base.errors import ContextRenderError, Damaged
+from jaclang import lib
+from jaclang.jac0core import jaclib
 from jaclang.jac0core.archetype import Anchor, Archetype
 from jaclang.jac0core.osp_kernel import _current_scope, osp_report
 from jaclang.jac0core.runtime import JacRuntimeInterface, hookimpl, plugin_manager
@@ -203,10 +205,17 @@ def _call_directly(name: str, hook: Any) -> None:
     def add(later: Any) -> None:
         del hook._add_hookimpl
         hook._add_hookimpl(later)
-        setattr(JacRuntimeInterface, name, staticmethod(through_manager))
+        put(through_manager)
+
+    def put(function: Any) -> None:
+        setattr(JacRuntimeInterface, name, staticmethod(function))
+        # What compiled modules import their `connect` and `visit` from.
+        for library in (jaclib, lib):
+            if name in vars(library):
+                setattr(library, name, function)
 
     hook._add_hookimpl = add
     code, names, closure = own.function.__code__, own.function.__globals__, own.function.__closure__
     defaults = (each.default for each in expected.values() if each.default is not Parameter.empty)
     direct = FunctionType(code, names, name, tuple(defaults), closure)
-    setattr(JacRuntimeInterface, name, staticmethod(direct))
+    put(direct)
