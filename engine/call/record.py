@@ -151,7 +151,7 @@ def record_of(
     return CallRecord(
         settings,
         at,
-        len(rendered.view.history.results),
+        len(rendered.view.history.results.message),
         rendered.tokens_before,
         rendered.tokens_after,
         retained.outside_tokens,

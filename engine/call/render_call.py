@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
@@ -33,7 +32,12 @@ class Rendered:
     """What one call shows.
 
     `texts` are the replacements of oversized results by result number, `kinds` what each is:
-    "compaction", "excerpt" or "summary". `fresh_vectors` were made on the way.
+    "compaction", "excerpt" or "summary"; `replaced_tokens` are their tokens. `fresh_vectors` were
+    made on the way. `budget` is the call's own; `tokens_before` are the whole history's without the
+    system prompt and the current user message, `tokens_after` the same of what is shown: at most
+    the budget, except for the policy `full`. `visible` are the positions of the results shown
+    complete, `omitted` of those not shown at all, `shortened` of messages whose text or calls are
+    cut short, or whose text alone left.
     """
 
     view: View
@@ -46,11 +50,37 @@ class Rendered:
     embedded: bool = False
     embedded_tokens: int = 0
     compaction_usage: Usage = NOTHING_USED
+    budget: int = field(init=False)
+    tokens_before: int = field(init=False)
+    tokens_after: int = field(init=False)
+    replaced_tokens: dict[int, int] = field(init=False)
+    visible: list[int] = field(init=False)
+    omitted: list[int] = field(init=False)
+    shortened: list[int] = field(init=False)
 
-    @property
-    def budget(self) -> int:
-        """The call's own budget in tokens."""
-        return self.plan.budget or self.view.budget
+    def __post_init__(self) -> None:
+        """Reckons what follows from the plan and its texts."""
+        plan, retained, history = self.plan, self.plan.retained, self.view.history
+        results, positions = history.results, history.results.message
+        self.budget = plan.budget or self.view.budget
+        self.tokens_before = history.total_tokens - retained.outside_tokens
+        count = self.view.counter.message
+        self.replaced_tokens = {
+            result: plan.texts[result].tokens if result in plan.texts else count({"content": text})
+            for result, text in self.texts.items()
+        }
+        calls = results.call_tokens
+        shown = sum(results.tokens[result] + calls[result] for result in plan.taken)
+        shown += sum(made.tokens - calls[result] for result, made in plan.calls.items())
+        shown += sum(made.tokens for made in plan.added.values())
+        shown += sum(calls[result] + tokens for result, tokens in self.replaced_tokens.items())
+        self.tokens_after = retained.tokens + shown
+        self.visible = sorted(positions[result] for result in plan.taken)
+        in_view = {*plan.taken, *plan.replaced}
+        self.omitted = [place for result, place in enumerate(positions) if result not in in_view]
+        alone = () if retained.left_turns else retained.left_messages
+        cut = (results.call_message[result] for result in plan.calls)
+        self.shortened = sorted({*retained.excerpts, *alone, *cut})
 
     @property
     def usage(self) -> Usage:
@@ -58,67 +88,19 @@ class Rendered:
         embedded = Usage(embedded=self.embedded_tokens, calls=0)
         return self.plan.usage.plus(self.compaction_usage).plus(embedded)
 
-    @cached_property
-    def tokens_before(self) -> int:
-        """The whole history's tokens, without the system prompt and the current user message."""
-        return self.view.history.total_tokens - self.plan.retained.outside_tokens
-
-    @cached_property
-    def tokens_after(self) -> int:
-        """The same of what is shown; at most the budget, except for the policy `full`."""
-        results = self.view.history.results
-        shown = sum(results.tokens[r] + results.call_tokens[r] for r in self.plan.taken)
-        shown += sum(made.tokens - results.call_tokens[r] for r, made in self.plan.calls.items())
-        shown += sum(made.tokens for made in self.plan.added.values())
-        shown += sum(
-            results.call_tokens[result] + tokens for result, tokens in self.replaced_tokens.items()
-        )
-        return self.plan.retained.tokens + shown
-
-    @cached_property
-    def replaced_tokens(self) -> dict[int, int]:
-        """Tokens of the texts in results' places, by result."""
-        made, count = self.plan.texts, self.view.counter.message
-        return {
-            result: made[result].tokens if result in made else count({"content": text})
-            for result, text in self.texts.items()
-        }
-
     @property
     def encoded_vectors(self) -> dict[int, bytes]:
         """The vectors not stored yet, as they are stored, by result number."""
-        table, count = self.view.history.vectors, len(self.view.history.results)
+        table, count = self.view.history.vectors, len(self.view.history.results.message)
         rows = table.matrix(count)
         return {result: encode_vector(rows[result]) for result in sorted(table.unsaved)}
 
-    @cached_property
-    def visible(self) -> list[int]:
-        """Positions of the results shown complete, in transcript order."""
-        return sorted(self.view.history.results.message[r] for r in self.plan.taken)
-
-    @cached_property
-    def shortened(self) -> list[int]:
-        """Positions of messages whose text or calls are cut short, or whose text alone left."""
-        retained, results = self.plan.retained, self.view.history.results
-        alone = () if retained.left_turns else retained.left_messages
-        calls = (results.call_message[result] for result in self.plan.calls)
-        return sorted({*retained.excerpts, *alone, *calls})
-
-    @cached_property
+    @property
     def kept(self) -> dict[int, str]:
         """Of each result that is pinned, by position, how it is shown: `omitted` if not at all."""
-        if not self.view.pins:
-            return {}
         plan, positions = self.plan, self.view.history.results.message
         shown = dict.fromkeys(plan.taken, "complete") | self.kinds
         return {positions[r]: shown.get(r, "omitted") for r in present(self.view).pinned}
-
-    @cached_property
-    def omitted(self) -> list[int]:
-        """Positions of the results not shown at all, in transcript order."""
-        shown = {*self.plan.taken, *self.plan.replaced}
-        positions = self.view.history.results.message
-        return [positions[r] for r in range(len(positions)) if r not in shown]
 
 
 def render_call(
@@ -153,28 +135,34 @@ def render_call(
         history, most, parameters, counter, text_of, relevance, originals, summaries, pins, start
     )
     plan = plan_for(view, policy_named(policy), live)
-    rendered = Rendered(view, plan, [], fresh_vectors=relevance.fresh)
-    rendered.embedded = relevance.embedded
-    rendered.embedded_tokens = relevance.embedded_tokens
-    if relevance.warning:
-        rendered.warnings.append(relevance.warning)
-    if summaries is not None:
-        rendered.warnings += summaries.warnings
+    texts: dict[int, str] = {}
+    kinds: dict[int, str] = {}
     for result, limit in plan.replaced.items():
         if result in plan.texts:
-            rendered.kinds[result] = plan.texts[result].kind
-            rendered.texts[result] = plan.texts[result].text
+            kinds[result], texts[result] = plan.texts[result].kind, plan.texts[result].text
             continue
         made = compact(result, limit - MARK_TOKENS) if compact else None
         text = _compaction(view, result, limit, made) if made else None
-        rendered.kinds[result] = "compaction" if text else "excerpt"
-        rendered.texts[result] = text or _excerpt(view, result, limit)
+        kinds[result] = "compaction" if text else "excerpt"
+        texts[result] = text or _excerpt(view, result, limit)
     positions = history.results.message
-    texts_at = {positions[result]: text for result, text in rendered.texts.items()}
+    texts_at = {positions[result]: text for result, text in texts.items()}
     for result, made_behind in plan.added.items():
         texts_at[positions[result]] = text_of(positions[result]) + made_behind.text
-    rendered.items = shown_items(history, plan, texts_at)
-    return rendered
+    warnings = [relevance.warning] if relevance.warning else []
+    if summaries is not None:
+        warnings += summaries.warnings
+    return Rendered(
+        view,
+        plan,
+        shown_items(history, plan, texts_at),
+        texts,
+        kinds,
+        relevance.fresh,
+        warnings,
+        relevance.embedded,
+        relevance.embedded_tokens,
+    )
 
 
 def assembled(messages: Iterable[Json], items: Iterable[Shown]) -> list[Json]:
@@ -232,7 +220,7 @@ def _excerpt(view: View, result: int, limit: int) -> str:
 def sent_whole(rendered: Rendered) -> Rendered:
     """Every message as it is, with all of its calls: orphans, too."""
     history = rendered.view.history
-    plan = Plan(everything(rendered.view).retained, list(range(len(history.results))))
+    plan = Plan(everything(rendered.view).retained, list(range(len(history.results.message))))
     firsts = [*history.first_events, history.events]
     items = [
         Shown(message, tuple(range(stop - first - 1)))

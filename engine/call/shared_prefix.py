@@ -60,7 +60,7 @@ def prompt_of(rendered: Rendered) -> Prompt:
     """The prompt of a rendering."""
     plan = rendered.plan
     return Prompt(
-        len(rendered.view.history),
+        len(rendered.view.history.roles),
         frozenset({*plan.taken} - plan.added.keys()),
         {result: _hash(made.text) for result, made in plan.added.items()}
         | {result: _hash(text) for result, text in rendered.texts.items()},

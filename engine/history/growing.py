@@ -49,6 +49,12 @@ class Growing:
         self.values = self._array[:stop]
 
     @staticmethod
+    def extend_all(*those: tuple["Growing", Any]) -> None:
+        """Adds to each of several arrays its own sequence."""
+        for array, numbers in those:
+            array.extend(numbers)
+
+    @staticmethod
     def bytes_in(holder: object) -> int:
         """What all of an object's arrays hold."""
         held = vars(holder).values()

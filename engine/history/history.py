@@ -140,7 +140,7 @@ class History:
 
     def events_before(self, messages: int) -> int:
         """How many events the first `messages` messages have."""
-        return self.first_events[messages] if messages < len(self) else self.events
+        return self.first_events[messages] if messages < len(self.roles) else self.events
 
     def turn_of(self, result: int) -> int:
         """The turn that called a result."""

@@ -173,26 +173,30 @@ class Tracking:
         tracked: set[str] = set().union(*runs.values())
         tool, asked = self._asked.pop(history.call_of(result), ("", None))
         _, introduced = self._note(tracked, result, tool)
-        self.introduced.append(introduced)
-        self.uses.append(0)
-        self.last_use.append(history.turn_of(result))
         parts = segments_of(text)
         ends = list(accumulate(map(len, parts)))
         sizes = counter.spread(text, ends)
-        self._answer(asked, sum(sizes))
+        answered = self._answer(asked, sum(sizes))
         if beyond:
             ends.append(len(text) + beyond)
             parts.append("")
             sizes.append(_NEVER)
         self.words.add(parts)
         held = [tracked] if len(parts) == 1 else held_in(parts, runs)
-        reached = len(self.segment_ids.values)
-        self.segment_ids.extend([self._ids[token] for tokens in held for token in tokens])
-        self.segment_ids_at.extend(list(accumulate(map(len, held), initial=reached))[1:])
-        self.segment_end.extend(ends)
-        self.segment_tokens.extend(sizes)
-        self.segment_result.extend([result] * len(parts))
-        self.first_segment.append(len(self.segment_end.values))
+        ids = [self._ids[token] for tokens in held for token in tokens]
+        reached = accumulate(map(len, held), initial=len(self.segment_ids.values))
+        Growing.extend_all(
+            (self.introduced, (introduced,)),
+            (self.uses, (0,)),
+            (self.last_use, (history.results.turn[result],)),
+            (self.answered, (answered,)),
+            (self.first_segment, (len(self.segment_end.values) + len(ends),)),
+            (self.segment_ids, ids),
+            (self.segment_ids_at, list(reached)[1:]),
+            (self.segment_end, ends),
+            (self.segment_tokens, sizes),
+            (self.segment_result, [result] * len(parts)),
+        )
 
     def _note_use(self, ids: Ids) -> None:
         """A turn said these tokens, which results own."""
@@ -203,30 +207,33 @@ class Tracking:
         self.uses.values[result] += 1
         self.last_use.values[result] = turn
 
-    def _answer(self, asked: int | None, tokens: int) -> None:
-        """Notes how large the results of this very call, if it is known, were before."""
+    def _answer(self, asked: int | None, tokens: int) -> int:
+        """How large the results of this very call, if it is known, were before; the next learns
+        of these `tokens`, too."""
         known = 0 if asked is None else self._sizes.get(asked, 0)
-        self.answered.append(known)
         if asked is not None:
             self._sizes[asked] = max(known, tokens)
+        return known
 
     def _note(self, tokens: Set[str], result: int = -1, tool: str = "") -> tuple[Ids, int]:
         """Numbers the next event's tokens; also how many of them now belong to `result`."""
         known = self._ids
         fresh = [token for token in tokens if token not in known]
         known.update(zip(fresh, count(len(self._owner.values)), strict=False))
-        self._owner.extend([result] * len(fresh))
-        self.used.extend([False] * len(fresh))
-        self.kinds.extend(fresh, tool)
         ids = np.array([known[token] for token in tokens], np.int32)
+        Growing.extend_all(
+            (self._owner, [result] * len(fresh)),
+            (self.used, [False] * len(fresh)),
+            (self._event_ids, ids),
+            (self._event_ids_at, (len(self._event_ids.values) + len(ids),)),
+        )
+        self.kinds.extend(fresh, tool)
         introduced = len(fresh)
         if result >= 0:
             owners = self._owner.values
             unowned = ids[owners[ids] < 0]
             owners[unowned] = result
             introduced += len(unowned)
-        self._event_ids.extend(ids)
-        self._event_ids_at.append(len(self._event_ids.values))
         return ids, introduced
 
 

@@ -101,8 +101,9 @@ class WordIndex:
                 else:
                     known.append(segment)
         self._entries += length
-        self._lengths.append(length)
-        self._result_of.extend([result] * len(segments))
+        Growing.extend_all(
+            (self._lengths, (length,)), (self._result_of, [result] * len(segments))
+        )
 
     def first(self, results: int, segments: int) -> "WordIndex":
         """The same of the first results alone, for reading."""

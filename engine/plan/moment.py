@@ -32,7 +32,7 @@ class Moment:
     def turn(self) -> int:
         """The invocation's number."""
         history = self.view.history
-        return history.turns[self.messages] if self.messages < len(history) else history.turn
+        return history.turns[self.messages] if self.messages < len(history.roles) else history.turn
 
     @cached_property
     def results(self) -> int:
@@ -177,4 +177,4 @@ def tracker(view: View) -> Callable[[int], Tracking]:
 
 def present(view: View) -> Moment:
     """The next invocation."""
-    return Moment(view, len(view.history), view.tracking_of)
+    return Moment(view, len(view.history.roles), view.tracking_of)

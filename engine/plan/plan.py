@@ -71,7 +71,7 @@ def cut_short(
 ) -> tuple[int, dict[int, str]]:
     """Excerpts of the texts that may not leave, so that together they fit; smallest keep whole."""
     sizes = history.text_tokens
-    staying = {p: sizes[p] for p in range(len(history)) if p not in settled and sizes[p]}
+    staying = {p: sizes[p] for p in range(len(history.roles)) if p not in settled and sizes[p]}
     return excerpts_of(staying, budget, text_of, counter)
 
 

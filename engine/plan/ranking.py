@@ -130,7 +130,7 @@ class Relevance:
         """s of every result, shape (n,), each in [0, 1]; with another share of x, if given."""
         share = self.task_share if task_share is None else task_share
         history, table = self.history, self.history.vectors
-        count = len(history.results)
+        count = len(history.results.message)
         table.use_model(self.embedder.name)
         missing = table.missing(count)
         task = table.task if history.first_user >= 0 else None
@@ -204,7 +204,7 @@ def search_results(
     words = {word.lower() for word in _WORD.findall(query)}
     relevance = Relevance(history, embedder, text_of, task_share=0.0)
     relevance()
-    count = len(history.results)
+    count = len(history.results.message)
     meaning = [0.0] * count
     if not relevance.warning:
         meaning = cosines(history.vectors.matrix(count), embedder.embed([query])[0]).tolist()

@@ -37,7 +37,7 @@ def missed(moment: Moment, last: Frozen) -> list[int]:
     Only those that a result owned before that call.
     """
     history = moment.view.history
-    if last.messages >= len(history):
+    if last.messages >= len(history.roles):
         return []  # nothing has answered it yet
     tracking = moment.tracking_with(last.messages + 1)
     said = _said_at(last.messages, moment, tracking)

@@ -122,7 +122,7 @@ class View:
 
     def vectors(self) -> Vector:
         """The results' unit vectors (n, d), zero where there is none."""
-        return self.history.vectors.matrix(len(self.history.results))
+        return self.history.vectors.matrix(len(self.history.results.message))
 
 
 def everything(view: View) -> Plan:

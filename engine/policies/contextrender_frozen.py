@@ -32,7 +32,7 @@ def contextrender_frozen(view: View) -> Plan:
     history = view.history
     key = frozen_key(view.budget, view.parameters, view.pins, view.start)
     trail = history.frozen.get(key, FrozenTrail())
-    if trail.latest.messages != len(history):
+    if trail.latest.messages != len(history.roles):
         trail = history.frozen[key] = _follow(view, trail)
     frozen = trail.latest
     if not frozen.over:
@@ -55,7 +55,7 @@ def contextrender_frozen(view: View) -> Plan:
 
 def _follow(view: View, trail: FrozenTrail) -> FrozenTrail:
     """The trail at the next invocation, by way of every one since."""
-    history, end = view.history, len(view.history)
+    history, end = view.history, len(view.history.roles)
     answered, latest = trail.answered, trail.latest
     if 0 <= latest.messages < end and history.roles[latest.messages] == "assistant":
         answered = latest
@@ -71,7 +71,7 @@ def _unanswered(history: History, known: int) -> list[int]:
     Those before one that begins anew do not matter.
     """
     found: list[int] = []
-    for position in range(len(history) - 1, known, -1):
+    for position in range(len(history.roles) - 1, known, -1):
         if history.roles[position] == "assistant":
             found.append(position)
             if history.turns[position] % START_EVERY == 0:
@@ -138,7 +138,7 @@ def _frozen(
 def _reasons(view: View, frozen: Frozen) -> dict[int, str]:
     history = view.history
     positions = history.results.message
-    turn = history.turns[frozen.since] if frozen.since < len(history) else history.turn
+    turn = history.turns[frozen.since] if frozen.since < len(history.roles) else history.turn
     rebuilt = f"the prompt was rebuilt at call {turn}"
     reasons = dict.fromkeys(range(len(positions)), f"left out when {rebuilt}")
     for result in frozen.complete:

@@ -185,12 +185,13 @@ class Store(ABC):
             among, more = self.among(column, some)
             yield from self.read(f"{query} AND {among}", (*values, *more))
 
-    def edges(self, owner: UUID, ids: Iterable[UUID]) -> Iterator[EdgeRow]:
+    def edges(self, owner: UUID, ids: Iterable[UUID]) -> list[EdgeRow]:
         """The edges from and to some of the owner's nodes; one between two of them comes twice."""
-        for some in batched(ids, self.ids_at_once):
-            query, values = self._edges_at(owner, some)
-            for source, kind, target, data in self.read(query, values):
-                yield self.uuid(source), kind, self.uuid(target), data and bytes(data)
+        return [
+            (self.uuid(source), kind, self.uuid(target), data and bytes(data))
+            for some in batched(ids, self.ids_at_once)
+            for source, kind, target, data in self.read(*self._edges_at(owner, some))
+        ]
 
     def nodes_with_edges(
         self, owner: UUID, ids: Sequence[UUID], hubs: Sequence[UUID]
