@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, Final, Self
@@ -65,8 +66,7 @@ class RenderSettings:
     @property
     def frozen_key(self) -> str:
         """What a frozen rendering is kept under."""
-        most, start = limits_of(self.budget, self.window or None)
-        return frozen_key(most, self.parameters, self.pins, start)
+        return _frozen_key(self)
 
     @staticmethod
     def of(noted: Mapping[str, Any]) -> RenderSettings:
@@ -76,20 +76,7 @@ class RenderSettings:
 
     def to_json(self) -> dict[str, Any]:
         """As plain values, without what is not set."""
-        usual = Parameters()
-        changed = {
-            each.name: value
-            for each in fields(usual)
-            if (value := getattr(self.parameters, each.name)) != getattr(usual, each.name)
-        }
-        return {
-            "budget": budget_name(self.budget),
-            "policy": self.policy,
-            **({"parameters": changed} if changed else {}),
-            **({"live": True} if self.live else {}),
-            **({"window": self.window} if self.window else {}),
-            **self.pins.to_json(),
-        }
+        return deepcopy(_as_json(self))
 
     def _updated(self, changes: Mapping[str, Any]) -> Self:
         unknown = set(changes) - set(SETTINGS)
@@ -115,6 +102,30 @@ class RenderSettings:
         if any(changes.get(name) is not None for name in NAMES):
             settings = replace(settings, pins=settings.pins.updated(changes))
         return settings
+
+
+@lru_cache(256)
+def _as_json(settings: RenderSettings) -> dict[str, Any]:
+    usual = Parameters()
+    changed = {
+        each.name: value
+        for each in fields(usual)
+        if (value := getattr(settings.parameters, each.name)) != getattr(usual, each.name)
+    }
+    return {
+        "budget": budget_name(settings.budget),
+        "policy": settings.policy,
+        **({"parameters": changed} if changed else {}),
+        **({"live": True} if settings.live else {}),
+        **({"window": settings.window} if settings.window else {}),
+        **settings.pins.to_json(),
+    }
+
+
+@lru_cache(256)
+def _frozen_key(settings: RenderSettings) -> str:
+    most, start = limits_of(settings.budget, settings.window or None)
+    return frozen_key(most, settings.parameters, settings.pins, start)
 
 
 @lru_cache(256)

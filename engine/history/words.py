@@ -101,9 +101,7 @@ class WordIndex:
                 else:
                     known.append(segment)
         self._entries += length
-        Growing.extend_all(
-            (self._lengths, (length,)), (self._result_of, [result] * len(segments))
-        )
+        Growing.extend_all((self._lengths, (length,)), (self._result_of, [result] * len(segments)))
 
     def first(self, results: int, segments: int) -> "WordIndex":
         """The same of the first results alone, for reading."""
