@@ -40,14 +40,20 @@ def session_id_of(owner: UUID, key: str) -> UUID:
     return uuid5(owner, f"session/{key}")
 
 
+@lru_cache(8192)
+def _part_of(session: UUID, name: str) -> UUID:
+    """The id of a part of a session: a call asks for the same few again and again."""
+    return uuid5(session, name)
+
+
 def branch_id(session: UUID, number: int) -> UUID:
     """The id of a session's branch."""
-    return uuid5(session, f"branch/{number}")
+    return _part_of(session, f"branch/{number}")
 
 
 def event_id(session: UUID, branch: int, number: int) -> UUID:
     """The id of a branch's own event."""
-    return uuid5(session, f"event/{branch}/{number}")
+    return _part_of(session, f"event/{branch}/{number}")
 
 
 def owners(branches: Sequence[BranchInfo], branch: int, numbers: Sequence[int]) -> list[int]:
@@ -92,7 +98,7 @@ def removal_id(session: UUID) -> UUID:
 def call_id(session: UUID, branch: int, events: int, again: bool = False) -> UUID:
     """The id of the model call that had the first `events` events of a branch; `again`: of one made
     when the branch had gone on already."""
-    return uuid5(session, f"call/{branch}/{events}" + "/again" * again)
+    return _part_of(session, f"call/{branch}/{events}" + "/again" * again)
 
 
 def call_ids(
@@ -144,7 +150,7 @@ def newest_ids(
 
 def continuation_id(session: UUID, branch: int) -> UUID:
     """The id of what a branch's next call goes on from."""
-    return uuid5(session, f"continuation/{branch}")
+    return _part_of(session, f"continuation/{branch}")
 
 
 def compaction_id(session: UUID, event: UUID, limit: int, model: str) -> UUID:
