@@ -32,9 +32,7 @@ def tokens_inside(messages: Sequence[Json], model: str | None = None) -> int:
         system += 1
     users = [place for place, message in enumerate(messages) if message["role"] == "user"]
     outside = {*range(system), *users[-1:]}
-    return sum(
-        counter.message(message) for place, message in enumerate(messages) if place not in outside
-    )
+    return sum(counter.message(one) for at, one in enumerate(messages) if at not in outside)
 
 
 def orphans(messages: Sequence[Mapping[str, Any]]) -> list[str]:

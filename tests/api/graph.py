@@ -14,8 +14,6 @@ import psycopg
 
 from graph.store import rows
 
-TABLES = ("nodes", "edges", "quarantine")
-
 
 @dataclass
 class Node:
@@ -53,16 +51,16 @@ class Graph:
             found = list(read("SELECT id, kind, data FROM nodes WHERE owner = ?", owner))
             # Last: a server that writes meanwhile only adds to them.
             kinds = dict(read("SELECT number, name FROM kinds"))
-        nodes = {
-            str(_uuid(id)): Node(str(_uuid(id)), kinds[kind], _fields(held))
+        nodes = [
+            Node(_text(id), kinds[kind], _fields(held))
             for id, kind, held in found
             if kinds[kind] != "Root"
-        }
+        ]
         edges = [
-            Edge(kinds[kind], str(_uuid(source)), str(_uuid(target)), _fields(held))
+            Edge(kinds[kind], _text(source), _text(target), _fields(held))
             for source, kind, target, held in joins
         ]
-        return cls(nodes, edges)
+        return cls({node.id: node for node in nodes}, edges)
 
     @property
     def counts(self) -> Counter[str]:
@@ -96,7 +94,8 @@ class Graph:
 def count_rows(data: Path) -> dict[str, int]:
     """Rows of every table."""
     with reading(data) as read:
-        return {name: read(f"SELECT count(*) FROM {name}")[0][0] for name in TABLES}
+        tables = ("nodes", "edges", "quarantine")
+        return {name: read(f"SELECT count(*) FROM {name}")[0][0] for name in tables}
 
 
 @contextmanager
@@ -118,17 +117,8 @@ def reading(data: Path) -> Iterator[Callable[..., list[Any]]]:
         ).fetchall()
 
 
-def drop_edges(data: Path, root: str, kind: str) -> None:
-    """Deletes a user's edges of a type, behind the service's back."""
-    query = f"""
-        DELETE FROM edges WHERE owner = ?
-        AND kind = (SELECT number FROM kinds WHERE name = '{kind}') RETURNING 1"""
-    with reading(data) as run:
-        assert run(query, UUID(root))
-
-
-def _uuid(value: Any) -> UUID:
-    return value if isinstance(value, UUID) else UUID(bytes=value)
+def _text(id: Any) -> str:
+    return str(id if isinstance(id, UUID) else UUID(bytes=id))
 
 
 def _fields(data: Any) -> dict[str, Any]:

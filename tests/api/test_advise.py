@@ -27,8 +27,6 @@ def test_only_the_first_calls_wanted_are_weighed(api: Api) -> None:
     report = api("advise", session="s", calls=3)
     taken, last = first_calls(RUN, 3)
     assert (report["calls"], report["last"]) == (3, last)
-    assert sum(message["role"] == "assistant" for message in taken) == 3
-    assert taken[-1]["role"] == "assistant"
     assert report["sentence"] == advise_on_session(taken).sentence
     assert "there is nothing to leave out" in report["sentence"]
 
@@ -39,6 +37,3 @@ def test_other_policies_and_budgets_can_be_weighed(api: Api) -> None:
     report = api("advise", session="s", calls=20, policies=policies, budgets=budgets)
     tried = [(each["policy"], each["budget"]) for each in report["options"]]
     assert tried == [(policy, budget) for policy in policies for budget in budgets]
-    for small, large in zip(report["options"][::2], report["options"][1::2], strict=True):
-        assert small["dollars"] != large["dollars"]
-        assert large["hidden"] in (0, None)

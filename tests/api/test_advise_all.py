@@ -31,6 +31,8 @@ def until_complete(api: Api, **fields: Any) -> list[Json]:
 
 
 def test_it_is_the_advice_of_a_file_with_the_same_calls(api: Api) -> None:
+    nothing = api("advise_all")
+    assert (nothing["complete"], nothing["sessions"], nothing["best"]) == (True, 0, None)
     for name, messages in RUNS.items():
         api("sync", session=name, messages=messages)
     api("sync", session="no call yet", messages=[user("Hello?")])
@@ -81,9 +83,3 @@ def test_the_newest_sessions_are_weighed_and_nothing_is_stored(api: Api) -> None
     *_, told = until_complete(api, sessions=1, calls=CALLS)
     assert (told["sessions"], told["replayed"]) == (1, 6)
     assert api("export_session", session="two") == before
-
-
-def test_nothing_to_weigh_is_complete(api: Api) -> None:
-    told = api("advise_all")
-    assert told["complete"]
-    assert (told["sessions"], told["options"], told["best"]) == (0, [], None)

@@ -1,6 +1,5 @@
 """What each model call was shown is a node, joined to its answer and to results, over HTTP."""
 
-import re
 from typing import Any
 from unittest.mock import Mock
 
@@ -8,7 +7,6 @@ import pytest
 from contextrender_bridge.base.wire import Json
 
 from engine import policies
-from engine.call.record import numbers_in
 from engine.call.render_call import render_call
 from engine.policies import POLICIES
 from engine.text.tokens import call_parts, content_text
@@ -19,8 +17,6 @@ from tests.console.transcripts import make_run
 from tests.support import slow_rules
 from tests.support.transcripts import agent_run, called
 
-MOST_BYTES = 200
-
 
 def facts(user: User) -> dict[int, Json]:
     """The answered calls' fields by their answers' positions."""
@@ -28,20 +24,10 @@ def facts(user: User) -> dict[int, Json]:
     return {answer.fields["position"]: call.fields for call, answer, _ in pairs}
 
 
-def waiting(user: User) -> list[Json]:
-    """The fields of calls that no message answers."""
-    return [call.fields for _, call, _ in user.graph().pairs("Waiting")]
-
-
-def only(user: User, kind: str) -> Json:
-    """The fields of the one node of a kind."""
-    (found,) = [node.fields for node in user.graph().nodes.values() if node.kind == kind]
-    return found
-
-
 def spent(user: User) -> list[list[Any]]:
     """The rows of a user's only session."""
-    return list(only(user, "Session")["spent"])
+    (session,) = user.graph().of("Session")
+    return list(session.fields["spent"])
 
 
 def test_each_answer_keeps_what_its_call_was_shown(alice: User) -> None:
@@ -58,13 +44,14 @@ def test_each_answer_keeps_what_its_call_was_shown(alice: User) -> None:
         assert (told["budget"], told["policy"]) == (700, view["policy"])
         assert (told["model"], told["client"]) == ("gpt-5.1", "tester")
         assert [results[n] for n in unpacked(told.get("shown", []))] == view["visible"]
-    assert waiting(alice) == []
-    ((*key, calls, over, full, capped), rest) = (spent(alice)[0][:9], spent(alice)[0][9:])
-    assert key[1:] == ["tester", "gpt-5.1", "contextrender", "rendered"]
-    assert calls == len(answers)
-    assert full == capped == sum(v["tokens"]["before"] + v["tokens"]["outside"] for v in replies)
-    assert over == sum(view["tokens"]["before"] > 700 for view in replies)
-    assert rest[1] == sum(view["tokens"]["after"] + view["tokens"]["outside"] for view in replies)
+    assert alice.graph().pairs("Waiting") == []
+    row = spent(alice)[0]
+    calls, over, full, capped, _, prompt = row[5:11]
+    sizes = [view["tokens"] for view in replies]
+    assert row[1:5] == ["tester", "gpt-5.1", "contextrender", "rendered"]
+    assert (calls, over) == (len(answers), sum(size["before"] > 700 for size in sizes))
+    assert full == capped == sum(size["before"] + size["outside"] for size in sizes)
+    assert prompt == sum(size["after"] + size["outside"] for size in sizes)
 
 
 def unpacked(packed: list[int]) -> list[int]:
@@ -107,11 +94,8 @@ def test_an_answer_made_again_has_its_own_fact(alice: User) -> None:
     alice.api("render", session="run", messages=run[:at], budget=900)
     other = {**run[at], "content": "Another way to say it."}
     alice.api("render", session="run", messages=[*run[:at], other, *run[at + 1 :]], budget=900)
-    budgets = [
-        call.fields["budget"]
-        for call, answer, _ in alice.graph().pairs("Answered")
-        if answer.fields["position"] == at
-    ]
+    answered = alice.graph().pairs("Answered")
+    budgets = [c.fields["budget"] for c, answer, _ in answered if answer.fields["position"] == at]
     assert sorted(budgets) == [700, 900]
 
 
@@ -139,9 +123,7 @@ def test_what_the_provider_said_is_noted_with_the_call(alice: User) -> None:
     assert by_sent["held_out"][5] == by_sent["held_out"][5 + 11] == 1
 
 
-def test_an_upgraded_policy_does_not_rewrite_the_past(
-    alice: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_upgrade_does_not_rewrite_the_past(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another rule stands in for a later version's."""
     run = agent_run(12)
     replies = called(alice.api, "run", run, budget=700)
@@ -162,37 +144,13 @@ def test_an_upgraded_policy_does_not_rewrite_the_past(
     assert not asked["noted"]
 
 
-def test_calls_without_facts_are_recomputed_and_marked(alice: User) -> None:
-    run = agent_run(6)
-    alice.api("sync", session="run", messages=run)
-    view = alice.api("timeline", session="run")
-    assert {turn["noted"] for turn in view["turns"]} == {False}
-    assert not alice.api("explain", session="run", turn=3)["noted"]
-    assert not alice.api("show_call", session="run", turn=3)["explain"]["noted"]
-
-
-def whole_and_rendered(alice: User, sent: str) -> tuple[list[Any], list[Any]]:
-    """The notes of calls sent whole, and those of the same calls under a budget for everything."""
-    run = agent_run(12, lines=5)
-    called(alice.api, "whole", run, budget=700, sent=sent)
-    called(alice.api, "all", run, budget=90_000)
-    return tuple(
-        [call for branch in told["branches"] for call in branch["calls"]]
-        for told in (alice.api("export_session", session=name) for name in ("whole", "all"))
-    )  # type: ignore[return-value]
-
-
-def test_misses_under_the_live_default_are_what_the_prompts_lacked(
-    alice: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From what was noted, without a rendering: what no text held, and when it had left."""
+def test_misses_are_what_prompts_lacked(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From what was noted, without a rendering: what no text held."""
     rendered = Mock(side_effect=render_call)
     monkeypatch.setattr("engine.lookback.past.render_call", rendered)
     run = make_run(60, 5)
     replies = called(alice.api, "run", run, policy="contextrender_frozen", budget=1_500)
-    positions = alice.api("timeline", session="run")["results"]["positions"]
-    found = pages(alice, "misses", "misses")
-    lacking = {(miss["turn"], value) for miss in found for value in miss["values"]}
+    lacking = {(miss["turn"], value) for miss in missed(alice) for value in miss["values"]}
     at = {event: place for place, event, _ in slow_rules.operations(run)}
     spoken = [place for place, one in enumerate(run) if one["role"] == "assistant"]
     expected: set[tuple[int, str]] = set()
@@ -204,27 +162,14 @@ def test_misses_under_the_live_default_are_what_the_prompts_lacked(
         expected |= {(turn, value) for value in set(values) - sent[turn]}
     assert lacking == expected != set()
     rendered.assert_not_called()
-    standing = {
-        turn["turn"]: set(numbers_in(turn["complete"])) | set(numbers_in(turn["replaced"]))
-        for turn in pages(alice, "timeline", "turns")
-    }
-    dropped = 0
-    for miss in found:
-        told = re.search(r"rebuilt at call (\d+)", miss["reason"])
-        if miss["shown"] == "omitted" and told:
-            left, number = int(told[1]), positions.index(miss["position"])
-            assert number in standing[left - 1]
-            assert all(number not in standing[t] for t in range(left, miss["turn"] + 1))
-            dropped += 1
-    assert dropped
 
 
-def pages(user: User, walker: str, items: str) -> list[Any]:
-    """Of all of its pages: a page has what a moment's work finds."""
+def missed(user: User) -> list[Json]:
+    """Of all pages: a page has what a moment's work finds."""
     found, start = [], 1
     while start is not None:
-        view = user.api(walker, session="run", start=start)
-        found += view[items]
+        view = user.api("misses", session="run", start=start)
+        found += view["misses"]
         start = view["next"]
     return found
 
@@ -240,7 +185,9 @@ def seen_in(prompt: list[Json]) -> set[str]:
 
 
 def test_views_of_a_call_sent_whole_tell_what_the_model_saw(alice: User) -> None:
-    whole_and_rendered(alice, sent="held_out")
+    run = agent_run(12, lines=5)
+    called(alice.api, "whole", run, budget=700, sent="held_out")
+    called(alice.api, "all", run, budget=90_000)
     views = [alice.api("show_call", session=name, turn=9) for name in ("whole", "all")]
     one, other = (view["explain"] for view in views)
     for name in ("tokens", "retained", "complete", "replaced", "left_turns", "warnings"):
@@ -266,10 +213,7 @@ def test_a_call_that_the_provider_took_only_whole_is_noted_anew(alice: User) -> 
                 used = {}
             alice.api("render", session=name, messages=run[:answer], budget=budget, **used)
         alice.api("sync", session=name, messages=run)
-    told = [
-        alice.api("export_session", session=name)["branches"][0]["calls"]
-        for name in ("refused", "all")
-    ]
-    for one, other in zip(*(calls[:-1] for calls in told), strict=True):
+    exports = [alice.api("export_session", session=name) for name in ("refused", "all")]
+    for one, other in zip(*(it["branches"][0]["calls"][:-1] for it in exports), strict=True):
         assert one["sent"] == "whole"
         assert (one["tokens"], one.get("shown")) == (other["tokens"], other.get("shown"))

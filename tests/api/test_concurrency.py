@@ -11,6 +11,7 @@ from tests.api.client import Api
 from tests.api.conftest import Service, User
 from tests.api.servers import another
 from tests.server.servers import Server
+from tests.support.plain_graph import check_graph
 from tests.support.transcripts import agent_run, assistant, call, result
 
 START = agent_run(2)
@@ -41,10 +42,10 @@ def lines_of(export: Json) -> list[list[Json]]:
     return lines
 
 
-def send_new(api: Api, transcript: list[Json], offset: int, prefix: str) -> Json:
+def send_new(api: Api, transcript: list[Json], place: Json) -> Json:
     """Send what is new; all of it when refused, as an adapter does."""
     shape: Json = {"session": "s", "budget": 300, "want": "plan"}
-    reply = api.post("render", **shape, messages=transcript[offset:], offset=offset, prefix=prefix)
+    reply = api.post("render", **shape, messages=transcript[place["offset"] :], **place)
     if reply.status_code == 409:
         return dict(api("render", **shape, messages=transcript))
     assert reply.status_code == 200, reply.text
@@ -57,37 +58,22 @@ def work(api: Api, writer: int) -> list[list[Json]]:
     Even writers go on with their own line, odd ones with whatever was written last.
     """
     acknowledged = []
-    transcript, offset, prefix = START, 0, ""
+    transcript, place = START, {"offset": 0, "prefix": ""}
     for step in range(STEPS):
         if writer % 2:
             export = api("export_session", session="s")
-            transcript, offset, prefix = lines_of(export)[export["head"]], 0, ""
+            transcript, place = lines_of(export)[export["head"]], {"offset": 0, "prefix": ""}
         name = f"writer_{writer}_step_{step}"
         transcript = [
             *transcript,
             assistant(f"I look at {name}.", call(name, "look", f'{{"at": "{name}"}}')),
             result(name, f"{name} is fine, unlike writer_{(writer + 1) % WRITERS}_step_{step}"),
         ]
-        reply = send_new(api, transcript, offset, prefix)
+        reply = send_new(api, transcript, place)
         assert reply["offset"] == len(transcript)
-        offset, prefix = reply["offset"], reply["digest"]
+        place = {"offset": reply["offset"], "prefix": reply["digest"]}
         acknowledged.append(transcript)
     return acknowledged
-
-
-def check_branches(alice: User, lines: list[list[Json]]) -> None:
-    """Each line's events are numbered without a gap, once, whoever owns them."""
-    graph = alice.graph()
-    graph.check()
-    own = 0
-    for branch, line in zip(graph.of("Branch"), lines, strict=True):
-        events = sum(1 + len(message.get("tool_calls") or ()) for message in line)
-        assert (branch.fields["messages"], branch.fields["events"]) == (len(line), events)
-        own += events - branch.fields["fork_events"]
-    stored = graph.of("Message") + graph.of("ToolCall") + graph.of("ToolResult")
-    assert len(stored) == own
-    successors = [target.id for _, target, _ in graph.pairs("Next")]
-    assert len(successors) == len(set(successors)) == own - 1
 
 
 def test_eight_writers_on_one_session_lose_nothing(alice: User, writers: list[Api]) -> None:
@@ -100,7 +86,7 @@ def test_eight_writers_on_one_session_lose_nothing(alice: User, writers: list[Ap
         assert any(line[: len(transcript)] == transcript for line in lines)
     stored = sum(len(branch["messages"]) for branch in export["branches"])
     assert stored == len(START) + 2 * WRITERS * STEPS
-    check_branches(alice, lines)
+    check_graph(alice.graph(), {"s": lines})
     alice.api("import_session", session="copy", data=export)
     for number, line in enumerate(lines):
         reply = alice.api("render", session="s", messages=line, budget=300)
@@ -121,9 +107,7 @@ def test_one_call_sent_eight_times_at_once_is_recorded_once(
     assert alice.graph().counts == bob.graph().counts
 
 
-def test_a_session_deleted_while_it_is_written_is_whole_or_gone(
-    alice: User, writers: list[Api]
-) -> None:
+def test_a_session_deleted_while_written_is_whole_or_gone(alice: User, writers: list[Api]) -> None:
     run = agent_run(5)
 
     def write_or_delete(writer: int) -> None:

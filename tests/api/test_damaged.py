@@ -1,15 +1,14 @@
 """One row of a session lost or damaged: nothing answers 500, and nothing else is lost."""
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from hashlib import shake_256
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
 import pytest
-from contextrender_bridge.base.wire import Json
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -19,35 +18,17 @@ from graph.sessions.check import check_owner
 from graph.sessions.findings import Finding, repair
 from graph.sessions.ids import JOINS
 from graph.store import rows
-from graph.store.base import Store
 from graph.store.opening import open_store
 from tests.api.client import Api
 from tests.api.conftest import Service, User
+from tests.api.endpoints import example
 from tests.api.graph import Graph, reading
-from tests.api.test_links import opened
+from tests.api.test_links import OPEN, opened
 from tests.support.command import contextrender
 from tests.support.transcripts import agent_run, assistant, user
 
 RUN = agent_run(8, lines=5)
 OTHER = [*RUN[:9], assistant("Let me start over with ORD-1001."), user("Do.")]
-CALLS: dict[str, Json] = {
-    "inspect_session": {},
-    "explain": {},
-    "timeline": {},
-    "misses": {},
-    "reuse_graph": {},
-    "show_call": {},
-    "glimpse_call": {},
-    "savings": {},
-    "remedies": {},
-    "compare_policies": {},
-    "advise": {},
-    "trace_value": {"value": "ORD-1001"},
-    "read_message": {"position": 4},
-    "recall": {"query": "order"},
-    "search": {"query": "order"},
-    "glimpse": {},
-}
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda data: b"",
     "cut": lambda data: data[: len(data) // 2],
@@ -70,56 +51,56 @@ def recorded(alice: User) -> None:
     alice.api("render", session="s", messages=OTHER, budget=300)
 
 
-def rows_of(alice: User) -> list[list[Row]]:
-    """Every row of the user's but the root's, those of a kind together, by key."""
-    owner = UUID(alice.root)
-    with reading(alice.data) as read:
-        nodes = read(
-            "SELECT kind, id FROM nodes WHERE owner = ? AND id <> ? ORDER BY kind, id", owner, owner
-        )
-        edges = read(
-            "SELECT kind, source, kind, target FROM edges WHERE owner = ? ORDER BY kind, source",
-            owner,
-        )
-    return [
-        [(table, key) for _, *key in each]
-        for table, found in (("nodes", nodes), ("edges", edges))
-        for _, each in groupby(found, key=itemgetter(0))
-    ]
+def rows_of(alice: User) -> dict[str, list[Row]]:
+    """Every row of the user's but the root's by kind, in the order of their keys."""
+    graph = alice.graph()
+    found: dict[str, list[Row]] = defaultdict(list)
+    for node in graph.nodes.values():
+        found[node.kind].append(("nodes", (UUID(node.id),)))
+    for edge in graph.edges:
+        key = (UUID(edge.source), edge.kind, UUID(edge.target))
+        found[edge.kind].append(("edges", key))
+    return {kind: sorted(rows) for kind, rows in sorted(found.items())}
 
 
-def where_is(alice: User, row: Row) -> tuple[str, Sequence[Any]]:
+def of_row(alice: User, row: Row, statement: str, *values: Any) -> list[Any]:
+    """What a statement says of that row, behind the service's back."""
     table, key = row
-    names = ("id",) if table == "nodes" else ("source", "kind", "target")
-    where = "owner = ? AND " + " AND ".join(f"{name} = ?" for name in names)
-    return f"{table} WHERE {where}", (UUID(alice.root), *key)
+    is_kind = "kind = (SELECT number FROM kinds WHERE name = ?)"
+    where = "id = ?" if table == "nodes" else f"source = ? AND {is_kind} AND target = ?"
+    with reading(alice.data) as run:
+        query = f"{statement.format(table)} WHERE owner = ? AND {where}"
+        return run(query, *values, UUID(alice.root), *key)
 
 
 def stored(alice: User, row: Row) -> list[Any]:
-    where, values = where_is(alice, row)
-    with reading(alice.data) as read:
-        return [bytes(data or b"") for (data,) in read(f"SELECT data FROM {where}", *values)]
+    return [bytes(data or b"") for (data,) in of_row(alice, row, "SELECT data FROM {}")]
+
+
+def set_data(alice: User, row: Row, data: bytes) -> None:
+    of_row(alice, row, "UPDATE {} SET data = ?", data)
 
 
 def damage(alice: User, row: Row, how: str) -> None:
-    """Behind the service's back."""
-    where, values = where_is(alice, row)
-    with reading(alice.data) as run:
-        if how == "deleted":
-            run(f"DELETE FROM {where}", *values)
-            return
-        ((data,),) = run(f"SELECT data FROM {where}", *values)
-        worse = DAMAGE[how](bytes(data or b"x" * 20))
-        run(f"UPDATE {where}".replace(" WHERE", " SET data = ? WHERE"), worse, *values)
+    if how == "deleted":
+        of_row(alice, row, "DELETE FROM {}")
+    else:
+        set_data(alice, row, DAMAGE[how](stored(alice, row)[0] or b"x" * 20))
+
+
+def lost_message(alice: User, position: int) -> Row:
+    """The row of the first line's result at that position, which is now gone."""
+    (lost,) = [n for n in alice.graph().of("ToolResult") if n.fields["position"] == position]
+    row: Row = ("nodes", (UUID(lost.id),))
+    damage(alice, row, "deleted")
+    return row
 
 
 def check_calls(api: Api, branches: Sequence[int | None] = (None, 0, 1)) -> None:
-    for walker, fields in CALLS.items():
+    for walker in OPEN:
         for branch in branches:
-            asked = {"session": "s", **fields}
-            if branch is not None and walker not in ("savings",):
-                asked["branch"] = branch
-            reply = api.post(walker, **asked)
+            of_branch: dict[str, Any] = {} if branch is None else {"branch": branch}
+            reply = api.post(walker, **example(walker, "s"), **of_branch)
             assert reply.status_code in (200, 404, 422), (walker, reply.text)
             if reply.status_code == 422 and reply.json()["error"]["code"] == "damaged":
                 assert len(reply.json()["error"]["message"].split()) > 5
@@ -129,14 +110,11 @@ def check_calls(api: Api, branches: Sequence[int | None] = (None, 0, 1)) -> None
 def check_export(api: Api) -> None:
     """What is exported is what was recorded, as far as it goes, and can be imported."""
     export = api("export_session", session="s")
-    lines = {0: RUN, 1: OTHER}
     for branch in export["branches"]:
         if branch["messages"]:
-            line = next(
-                each for each in lines.values() if each[branch["fork"]] == branch["messages"][0]
-            )
-            stop = branch["fork"] + len(branch["messages"])
-            assert branch["messages"] == line[branch["fork"] : stop]
+            at, first = branch["fork"], branch["messages"][0]
+            line = next(line for line in (RUN, OTHER) if line[at] == first)
+            assert branch["messages"] == line[at : at + len(branch["messages"])]
         for one in branch["beyond"]:
             assert one["message"] in (*RUN, *OTHER)
     kept = sum(len(b["messages"]) + len(b["beyond"]) for b in export["branches"])
@@ -175,7 +153,7 @@ def test_any_single_row_may_be_lost(
 ) -> None:
     alice = service.new_user()
     recorded(alice)
-    kinds = rows_of(alice)
+    kinds = [*rows_of(alice).values()]
     found = kinds[int(kind * len(kinds))]
     row = found[int(place * len(found))]
     damage(alice, row, how)
@@ -200,26 +178,19 @@ def test_any_single_row_may_be_lost(
 
 
 def repair_all(alice: User) -> None:
-    with_store(alice, lambda store: [repair(store, one) for one in wrong(alice)])
+    with closing(open_store(alice.data)) as store:
+        for one in wrong(alice):
+            repair(store, one)
 
 
 def wrong(alice: User) -> list[Finding]:
-    owner = UUID(alice.root)
-    return list(with_store(alice, lambda store: list(check_owner(store, owner, unreadable))))
-
-
-def with_store(alice: User, work: Callable[[Store], Any]) -> Any:
-    store = open_store(alice.data)
-    try:
-        return work(store)
-    finally:
-        store.close()
+    with closing(open_store(alice.data)) as store:
+        return list(check_owner(store, UUID(alice.root), unreadable))
 
 
 def test_a_lost_message_is_named_and_what_is_before_it_is_shown(alice: User) -> None:
     recorded(alice)
-    (lost,) = [n for n in alice.graph().of("ToolResult") if n.fields["position"] == 11]
-    damage(alice, ("nodes", (UUID(lost.id),)), "deleted")
+    lost_message(alice, 11)
     WORKING_SET.clear()
     error = alice.api.refused("explain", 422, "damaged", session="s", branch=0)
     assert "message 11 of branch 0" in error["message"]
@@ -237,23 +208,18 @@ def test_a_lost_message_is_named_and_what_is_before_it_is_shown(alice: User) -> 
 
 def test_the_command_finds_and_repairs(alice: User, tmp_path: Any) -> None:
     recorded(alice)
-    (lost,) = [n for n in alice.graph().of("ToolResult") if n.fields["position"] == 11]
+    lost_message(alice, 11)
     (cut,) = [n for n in alice.graph().of("Message") if n.fields["position"] == 2][:1]
-    damage(alice, ("nodes", (UUID(lost.id),)), "deleted")
     damage(alice, ("nodes", (UUID(cut.id),)), "noise")
     told = contextrender("check", "--data", alice.data)
     assert told.returncode == 1, told.stderr
-    assert "unreadable" in told.stdout
-    assert "lost" in told.stdout
-    assert "loose" in told.stdout
+    assert all(kind in told.stdout for kind in ("unreadable", "lost", "loose"))
     mended = contextrender("check", "--data", alice.data, "--repair")
     assert "repaired" in mended.stdout
     assert {one.kind for one in wrong(alice)} <= {"lost", "changed"}
 
 
-def test_what_cannot_be_read_stays_where_it_is_until_somebody_asks(
-    alice: User, service: Service
-) -> None:
+def test_what_cannot_be_read_stays_until_somebody_asks(alice: User, service: Service) -> None:
     """As the row of a later version is to an older one that looks first."""
     recorded(alice)
     visitor = opened(service, alice.api("share_session", session="s"))
@@ -262,8 +228,7 @@ def test_what_cannot_be_read_stays_where_it_is_until_somebody_asks(
     with reading(alice.data) as run:
         run("INSERT INTO kinds (module, name) VALUES ('nodes.later', 'Session')")
         ((later,),) = run("SELECT number FROM kinds WHERE module = 'nodes.later'")
-        where, values = where_is(alice, row)
-        run(f"UPDATE {where}".replace(" WHERE", " SET kind = ? WHERE"), later, *values)
+    of_row(alice, row, "UPDATE {} SET kind = ?", later)
     before = stored(alice, row)
     WORKING_SET.clear()
     for api in (visitor, alice.api):
@@ -286,8 +251,7 @@ EDGES = ("Owns", "HasBranch", "Begins", "Returned", "Reuse", "GoesOn")
 def test_every_lost_edge_is_told_and_the_session_goes_on(alice: User, name: str) -> None:
     recorded(alice)
     scores = alice.api("explain", session="s", branch=0)
-    lost = edges_of(alice, name)
-    assert lost
+    lost = rows_of(alice)[name]
     for row in lost:
         damage(alice, row, "deleted")
     found = wrong(alice)
@@ -295,7 +259,7 @@ def test_every_lost_edge_is_told_and_the_session_goes_on(alice: User, name: str)
     assert all(one.kind == "lost" and one.session == "s" and name in one.told for one in found)
     repair_all(alice)
     assert not wrong(alice)
-    assert sorted(map(str, edges_of(alice, name))) == sorted(map(str, lost))
+    assert rows_of(alice)[name] == lost
     damage(alice, lost[0], "noise")
     assert wrong(alice)
     repair_all(alice)
@@ -305,52 +269,38 @@ def test_every_lost_edge_is_told_and_the_session_goes_on(alice: User, name: str)
     goes_on(alice.api)
 
 
-@pytest.mark.parametrize("edges", ["with their edges", "their nodes alone"])
-def test_lost_model_calls_are_told(alice: User, edges: str) -> None:
+LOST = [(JOINS, "answered model calls"), ((), "messages of branch")]
+
+
+@pytest.mark.parametrize(("edges", "sentence"), LOST)
+def test_lost_model_calls_are_told(alice: User, edges: tuple[str, ...], sentence: str) -> None:
+    """With their edges, or their nodes alone."""
     recorded(alice)
-    calls = {UUID(one.id) for one in alice.graph().of("ModelCall")}
-    for name in JOINS if edges == "with their edges" else ():
-        for row in edges_of(alice, name):
-            damage(alice, row, "deleted")
-    for call in calls:
-        damage(alice, ("nodes", (call,)), "deleted")
+    calls: list[Row] = [("nodes", (UUID(one.id),)) for one in alice.graph().of("ModelCall")]
+    for row in [*calls, *(row for name in edges for row in rows_of(alice)[name])]:
+        damage(alice, row, "deleted")
     told = [one for one in wrong(alice) if one.kind == "lost" and "model call" in one.told]
     assert all(one.session == "s" for one in told)
-    if edges == "with their edges":
-        assert any("answered model calls" in one.told for one in told)
-    else:
-        assert len(told) == len(calls)
-        assert all("messages of branch" in one.told for one in told)
+    assert any(sentence in one.told for one in told)
+    assert edges or len(told) == len(calls)
     repair_all(alice)
     assert {one.kind for one in wrong(alice)} == {"lost"}
     goes_on(alice.api)
 
 
-def edges_of(alice: User, name: str) -> list[Row]:
-    with reading(alice.data) as read:
-        ((kind,),) = read("SELECT number FROM kinds WHERE name = ?", name)
-    rows = [row for kind in rows_of(alice) for row in kind if row[0] == "edges"]
-    return [row for row in rows if row[1][1] == kind]
-
-
-@pytest.mark.parametrize("how", ["noise", "values", "added"])
+@pytest.mark.parametrize("how", ["values", "added"])
 def test_what_an_edge_of_reuse_should_say_follows_from_texts(alice: User, how: str) -> None:
     recorded(alice)
     scores = alice.api("explain", session="s", branch=0)
-    row = edges_of(alice, "Reuse")[0]
+    reuse = rows_of(alice)["Reuse"]
     results = {UUID(one.id) for one in alice.graph().of("ToolResult")}
-    used = {each[1][2] for each in edges_of(alice, "Reuse")}
-    (other, *_) = results - {id if isinstance(id, UUID) else UUID(bytes=id) for id in used}
+    (other, *_) = results - {target for _, (_, _, target) in reuse}
     said = rows.pack(rows.encode({"values": ["ORD-1"]}))
-    with reading(alice.data) as run:
-        if how == "added":
-            key = (UUID(alice.root), row[1][0], row[1][1], other, said)
-            run("INSERT INTO edges VALUES (?, ?, ?, ?, ?)", *key)
-        elif how == "values":
-            where, values = where_is(alice, row)
-            run(f"UPDATE {where}".replace(" WHERE", " SET data = ? WHERE"), said, *values)
-        else:
-            damage(alice, row, how)
+    if how == "values":
+        set_data(alice, reuse[0], said)
+    else:
+        added = "INSERT INTO edges SELECT owner, source, kind, ?, ? FROM {}"
+        of_row(alice, reuse[0], added, other, said)
     assert [one.kind for one in wrong(alice)] == ["changed"]
     repair_all(alice)
     assert not wrong(alice)
@@ -368,12 +318,6 @@ def test_a_healthy_store_has_nothing_wrong(alice: User) -> None:
 def test_a_changed_text_is_told_by_its_digest(alice: User) -> None:
     recorded(alice)
     first = alice.graph().of("Message")[0]
-    with reading(alice.data) as run:
-        fields = {**first.fields, "text": "something else"}
-        run(
-            "UPDATE nodes SET data = ? WHERE owner = ? AND id = ?",
-            rows.pack(rows.encode(fields)),
-            UUID(alice.root),
-            UUID(first.id),
-        )
+    fields = {**first.fields, "text": "something else"}
+    set_data(alice, ("nodes", (UUID(first.id),)), rows.pack(rows.encode(fields)))
     assert "changed" in {one.kind for one in wrong(alice)}

@@ -43,14 +43,6 @@ def texts_sent(double: ProviderDouble) -> int:
     return sum(len(body["input"]) for body in double.requests)
 
 
-def test_vectors_are_kept_on_the_results(alice: User) -> None:
-    alice.api("render", session="s", messages=RUN, budget=900)
-    assert models(alice) == ["wordllama"] * len(POSITIONS)
-    for node in alice.graph().of("ToolResult"):
-        assert np.linalg.norm(decode_vector(node.fields["embedding"])) == pytest.approx(1)
-    assert alice.api("inspect_session", session="s")["embedded"] == len(POSITIONS)
-
-
 def test_a_reply_says_what_the_call_itself_embedded(api: Api) -> None:
     fields = {"session": "s", "messages": RUN}
 
@@ -91,8 +83,10 @@ def test_another_model_makes_them_anew_when_they_are_needed(
     assert models(alice) == ["wordllama"] * len(POSITIONS)
     alice.api("render", **fields)
     assert models(alice) == [SCRIPTED] * len(POSITIONS)
-    widths = {len(decode_vector(n.fields["embedding"])) for n in alice.graph().of("ToolResult")}
-    assert widths == {3}
+    for node in alice.graph().of("ToolResult"):
+        vector = decode_vector(node.fields["embedding"])
+        assert len(vector) == 3
+        assert np.linalg.norm(vector) == pytest.approx(1)
     monkeypatch.delenv("CTXGRAPH_EMBED_MODEL")
     assert alice.api("render", **fields) == offline
     WORKING_SET.clear()
@@ -100,9 +94,7 @@ def test_another_model_makes_them_anew_when_they_are_needed(
     assert models(alice) == ["wordllama"] * len(POSITIONS)
 
 
-def test_without_a_provider_relevance_is_0_and_the_reply_says_so(
-    alice: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_provider_relevance_is_0(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "scripted")
     monkeypatch.setenv("CONTEXTRENDER_EMBED_MODEL", "openai/nobody-home")
@@ -114,15 +106,6 @@ def test_without_a_provider_relevance_is_0_and_the_reply_says_so(
     explained = alice.api("explain", session="s", budget=900)
     assert {row["relevance"] for row in explained["results"]} == {0.0}
     assert explained["warnings"]
-    without = alice.api(
-        "render",
-        session="s",
-        messages=RUN,
-        budget=900,
-        parameters={"weight_relevance": 0, "redundancy_penalty": 0},
-    )
-    assert without["visible"] == reply["visible"]
-    assert without["warnings"] == []
     found = alice.api("recall", session="s", query="clerk_3@example.com")["results"]
     assert "clerk_3" in found[0]["message"]["content"]
 
@@ -131,11 +114,5 @@ def test_the_embedder_can_be_turned_off(alice: User, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("CONTEXTRENDER_EMBED_MODEL", "none")
     reply = alice.api("render", session="s", messages=RUN, budget=900)
     assert reply["warnings"] == []
-    assert reply["visible"]
-    WORKING_SET.clear()
-    assert alice.api("render", session="s", messages=RUN, budget=900) == reply
-    assert relevances(alice.api) == {0.0}
-
-
-def relevances(api: Api) -> set[float]:
-    return {row["relevance"] for row in api("explain", session="s", budget=900)["results"]}
+    rows = alice.api("explain", session="s", budget=900)["results"]
+    assert {row["relevance"] for row in rows} == {0.0}

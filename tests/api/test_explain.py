@@ -83,23 +83,17 @@ def test_every_result_has_a_reason(api: Api) -> None:
     reasons = {row["position"]: row["reason"] for row in left_out}
     assert reasons.pop(len(RUN)) == "no call asked for it"
     assert set(reasons.values()) == {"selected", "no room left after others were taken"}
-    assert [row["order"] is None for row in left_out] == [
-        row["shown"] == "omitted" for row in left_out
-    ]
+    assert all((row["order"] is None) == (row["shown"] == "omitted") for row in left_out)
     everything = api("explain", session="s", budget=50_000)["results"]
     assert {row["reason"] for row in everything[:-1]} == {"the whole history fits"}
-    (oversized,) = [
-        row for row in explained(api, FLOW, budget=500)["results"] if row["shown"] == "excerpt"
-    ]
+    oversized = explained(api, FLOW, budget=500)["results"][-1]
     assert oversized["reason"].startswith("larger than the budget, so excerpt of at most")
-    assert {row["relevance"] for row in api("explain", session="s", policy="prune")["results"]}
 
 
-@pytest.mark.parametrize("policy", ["contextrender", "prune", "reuse_density"])
-def test_what_is_left_out_says_what_room_there_was(api: Api, policy: str) -> None:
+def test_what_is_left_out_says_what_room_there_was(api: Api) -> None:
     api("sync", session="s", messages=RUN)
     for budget in (600, 900, 1_500):
-        view = api("explain", session="s", budget=budget, policy=policy)
+        view = api("explain", session="s", budget=budget)
         rows = view["results"]
         taken = sorted((row for row in rows if row["order"]), key=lambda row: row["order"])
         for row in (row for row in rows if row["shown"] == "omitted"):
@@ -107,8 +101,7 @@ def test_what_is_left_out_says_what_room_there_was(api: Api, policy: str) -> Non
             if row["after"] is None:
                 continue
             before = sum(other["cost"] for other in taken[: row["after"]])
-            if {other["shown"] for other in taken} == {"complete"}:
-                assert row["left"] == budget - view["retained"] - before
+            assert row["left"] == budget - view["retained"] - before
             if row["reason"].startswith("too large"):
                 assert row["cost"] > row["left"]
                 assert row["cost"] <= row["left"] + taken[row["after"] - 1]["cost"]
@@ -125,17 +118,6 @@ def test_an_earlier_turn_is_explained_as_it_was(api: Api) -> None:
     for turn, before in enumerate(alone, 1):
         assert api("explain", session="s", budget=600, turn=turn) == before | {"session": "s"}
     assert api("explain", session="s", turn=len(spoken) + 1) == api("explain", session="s")
-
-
-def test_a_turn_or_branch_that_is_not_there_is_said_so(api: Api) -> None:
-    api("sync", session="s", messages=FLOW)
-    for turn in (0, -1, 5, 10**30):
-        error = api.refused("explain", 404, "not_found", session="s", turn=turn)
-        assert "the next one is 4" in error["message"]
-    for branch in (1, -1, 10**30):
-        error = api.refused("explain", 404, "not_found", session="s", branch=branch)
-        assert f"no branch {branch}" in error["message"]
-    assert api("explain", session="s", branch=0, turn=4)["turn"] == 4
 
 
 @pytest.mark.parametrize("look", ["explain", "show_call"])

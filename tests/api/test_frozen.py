@@ -45,9 +45,7 @@ def test_a_retry_and_an_older_call_change_nothing(alice: User, expected: list[li
         assert frozen(alice) == kept
 
 
-def test_explaining_a_turn_says_what_it_was_shown_and_keeps_nothing(
-    alice: User, expected: list[list[Json]]
-) -> None:
+def test_explaining_a_turn_says_what_it_was_shown(alice: User, expected: list[list[Json]]) -> None:
     prompts(alice.api)
     kept = frozen(alice)
     for number in (8, 20, 33, len(CALLS) - 1):
@@ -57,20 +55,6 @@ def test_explaining_a_turn_says_what_it_was_shown_and_keeps_nothing(
         # What came back stands behind the text of the newest.
         sent = [m["content"].partition("\n\n[")[0] for m in expected[number] if m["role"] == "tool"]
         assert texts == [text for text in sent if text in WHOLE]
-        reasons = {
-            r["reason"].partition(" the prompt was rebuilt")[0].partition(" after")[0]
-            for r in told["results"]
-        }
-        assert reasons <= {
-            "the whole history fits",
-            "selected",
-            "kept when",
-            "appended since",
-            "the parts that say what is shown nowhere else",
-            "left out when",
-            "needed again",
-            "its whole turn left to make room for later text",
-        }
     assert frozen(alice) == kept
 
 

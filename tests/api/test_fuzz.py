@@ -84,14 +84,6 @@ def test_every_endpoint_answers_or_refuses(
 
 
 @fuzz
-@given(spoilt({"settings": {"budget": 300, "policy": "recency"}, "messages": RUN[:5]}))
-def test_settings_and_messages_with_something_wrong(alice: User, fields: Any) -> None:
-    fields = fields if isinstance(fields, dict) else {"messages": fields}
-    for walker in ("sync", "render"):
-        checked(alice.api.post(walker, body=json.dumps({"session": "wrong", **fields})))
-
-
-@fuzz
 @given(data=st.data())
 def test_an_export_with_something_wrong(alice: User, data: st.DataObject) -> None:
     export = alice.api("export_session", session="s")

@@ -59,12 +59,9 @@ def told(turn: Json) -> Json:
     return {name: turn[name] for name in (*EXACT, *ALSO)}
 
 
-def both(who: User, **fields: Any) -> tuple[Json, Json]:
+def check(who: User, **fields: Any) -> Json:
+    """What `glimpse_call` tells, once it agrees with `show_call`."""
     rough, whole = (who.api(name, session="s", **fields) for name in ("glimpse_call", "show_call"))
-    return rough, whole
-
-
-def check(rough: Json, whole: Json) -> None:
     assert rough["rough"] and not whole["rough"]
     for name in ("parameters", "last", "before"):
         assert rough[name] == whole[name]
@@ -77,15 +74,14 @@ def check(rough: Json, whole: Json) -> None:
         if line["shown"] != "excerpt":
             assert (line["text"], line["whole"]) == (other["text"], other["whole"])
         assert line["calls"] == other["calls"]
+    assert len(rough["messages"]) == min(fields.get("window", 150), len(whole["messages"]))
+    return dict(rough)
 
 
 def test_it_tells_what_the_timeline_tells(agent: User) -> None:
-    whole = timeline(agent)
-    for limit in (1, 7, 60):
-        agrees(agent.api("glimpse", session="s", limit=limit), whole, limit)
+    whole, limit = timeline(agent), 7
+    rough = agent.api("glimpse", session="s", limit=limit)
 
-
-def agrees(rough: Json, whole: Json, limit: int) -> None:
     assert rough["rough"] and not whole["rough"]
     assert [told(turn) for turn in rough["turns"]] == [told(t) for t in noted(whole)][-limit:]
     for name in ("last", "waiting", "budget", "policy", "policies"):
@@ -93,9 +89,8 @@ def agrees(rough: Json, whole: Json, limit: int) -> None:
     some, every = rough["results"], whole["results"]
     for name in ("positions", "turns", "tokens"):
         assert some[name] == every[name][some["first"] :]
-    assert [some["tools"][n] for n in some["names"]] == [
-        every["tools"][n] for n in every["names"][some["first"] :]
-    ]
+    names = [every["tools"][n] for n in every["names"][some["first"] :]]
+    assert [some["tools"][n] for n in some["names"]] == names
     for turn, exact in zip(rough["turns"], noted(whole)[-limit:], strict=True):
         assert turn["uses"] == [use for use in exact["uses"] if use >= some["first"]]
     assert any(turn["uses"] for turn in rough["turns"])
@@ -106,8 +101,7 @@ def test_a_call_that_waits_for_its_answer_is_there(goes_on: User) -> None:
     rough = goes_on.api("glimpse", session="s")
     assert rough["waiting"] and rough["last"] == 41
     assert told(rough["turns"][-1]) == told(timeline(goes_on)["turns"][-1])
-    call, whole = both(goes_on, window=10)
-    check(call, whole)
+    call = check(goes_on, window=10)
     assert call["explain"]["turn"] == call["last"] == 41
     assert [line["position"] for line in call["messages"]] == list(range(len(RUN))[-10:])
 
@@ -120,7 +114,15 @@ def test_it_tells_of_the_branch_that_is_asked_for(goes_on: User) -> None:
     assert forked["branch"] == 1
     assert [told(t) for t in forked["turns"]] == [told(t) for t in timeline(goes_on)["turns"]]
     for branch, turn in ((0, 20), (1, 4), (1, None)):
-        check(*both(goes_on, branch=branch, turn=turn))
+        check(goes_on, branch=branch, turn=turn)
+
+
+def test_what_was_not_noted_is_not_made_up(alice: User) -> None:
+    alice.api("sync", session="s", messages=RUN)
+    rough = alice.api("glimpse", session="s")
+    assert (rough["turns"], rough["last"]) == ([], 41)
+    error = alice.api.refused("glimpse_call", 404, "not_found", session="s", turn=40)
+    assert "was not noted" in error["message"]
 
 
 def test_the_newest_calls_that_were_only_recorded_are_told_first(alice: User) -> None:
@@ -130,26 +132,9 @@ def test_the_newest_calls_that_were_only_recorded_are_told_first(alice: User) ->
     assert not newest[0]["noted"] and newest[0]["complete"]
 
 
-def test_what_was_only_recorded_has_no_calls_to_tell(alice: User) -> None:
-    alice.api("sync", session="s", messages=RUN)
-    rough = alice.api("glimpse", session="s")
-    assert rough["turns"] == [] and rough["last"] == 41
-    alice.api("sync", session="empty", messages=[user("Hello.")])
-    assert alice.api("glimpse", session="empty")["turns"] == []
-
-
 @pytest.mark.parametrize("policy", ["contextrender", "prune"])
 def test_a_call_is_told_as_show_call_tells_it(alice: User, policy: str) -> None:
     called(alice.api, "s", MANY, budget=900, policy=policy)
     last = alice.api("timeline", session="s")["last"]
     for turn in {1, 2, last // 2, last - 2, last - 1}:
-        rough, whole = both(alice, turn=turn)
-        check(rough, whole)
-        assert len(rough["messages"]) == min(150, len(whole["messages"]))
-
-
-def test_what_was_not_noted_is_not_made_up(alice: User) -> None:
-    alice.api("sync", session="s", messages=RUN)
-    for turn in (None, 1, 40, 41, 42, 0, -1):
-        error = alice.api.refused("glimpse_call", 404, "not_found", session="s", turn=turn)
-        assert "was not noted" in error["message"]
+        check(alice, turn=turn)

@@ -3,7 +3,6 @@
 from typing import Any
 from urllib.parse import unquote
 
-import httpx
 import pytest
 from contextrender_bridge.base.wire import Json
 
@@ -58,9 +57,7 @@ def test_it_opens_every_view_of_its_session(visitor: Api, owner: User) -> None:
 def test_it_opens_no_other_walker(service: Service, visitor: Api, owner: User) -> None:
     before = owner.graph()
     others = set(endpoints(service)) - OPEN
-    assert {"render", "sync", "import_session", "delete_session", "export_session"} < others
-    assert {"share_session", "list_links", "end_links", "note_usage", "look_at_node"} < others
-    assert {"list_sessions", "total_savings", "holdout", "advise_all"} < others
+    assert {"render", "import_session", "export_session", "end_links", "list_sessions"} < others
     for walker in others:
         refused(visitor, walker, **example(walker, NAME))
     assert owner.graph() == before
@@ -152,17 +149,8 @@ def test_another_user_neither_sees_nor_ends_them(owner: User, bob: User) -> None
     assert owner.api("list_links", session=NAME)["links"] == [link]
 
 
-def test_the_audit_log_says_who_shared_what(owner: User, visitor: Api) -> None:
-    owner.api("end_links", session=NAME)
-    lines = (owner.data / "audit.log").read_text().splitlines()
-    told = [line for line in lines if '"session_shared"' in line or '"links_ended"' in line]
-    assert len(told) >= 2 and visitor.token not in "".join(told)
-
-
-def test_a_link_of_a_stopped_user_opens_nothing(
-    service: Service, owner: User, visitor: Api
-) -> None:
+def test_a_link_of_a_stopped_user_is_closed(service: Service, owner: User, visitor: Api) -> None:
     caller = service.accounts.caller(owner.api.token)
-    assert caller is not None and isinstance(service.http, httpx.Client)
+    assert caller is not None
     service.accounts.lock_out(caller)
     visitor.refused("timeline", 401, "unauthorized", session=NAME)

@@ -33,16 +33,10 @@ def test_another_users_session_is_not_there(service: Service, owner: User, bob: 
 def test_the_same_name_is_another_session(owner: User, bob: User) -> None:
     before = owner.graph()
     mine = [user("Mine."), assistant("Yes.")]
+    digest = owner.api("sync", session="s", messages=RUN)["digest"]
+    beyond = {"session": "s", "messages": mine, "offset": len(RUN), "prefix": digest}
     for walker in ("sync", "render"):
-        bob.api.refused(
-            walker,
-            409,
-            "history_diverged",
-            session="s",
-            messages=mine,
-            offset=len(RUN),
-            prefix=owner.api("sync", session="s", messages=RUN)["digest"],
-        )
+        bob.api.refused(walker, 409, "history_diverged", **beyond)
     assert bob.api("sync", session="s", messages=mine)["recorded"] == 2
     assert bob.api("render", session="s", messages=RUN)["branch"] == 1
     assert bob.api("export_session", session="s")["branches"][0]["messages"] == mine
@@ -74,9 +68,8 @@ def test_ids_of_nodes_open_nothing(owner: User, bob: User) -> None:
     assert owner.graph() == before
 
 
-@pytest.mark.parametrize("token", [".", "x", "e30.e30."])
-def test_without_a_good_token_nothing_answers(service: Service, owner: User, token: str) -> None:
-    stranger = Api(service.http, token)
+def test_without_a_good_token_nothing_answers(service: Service, owner: User) -> None:
+    stranger = Api(service.http, "e30.e30.")
     for walker in endpoints(service):
         error_of(stranger.post(walker, **example(walker, "s")), 401, "unauthorized")
     assert service.http.post("/walker/list_sessions").status_code == 401

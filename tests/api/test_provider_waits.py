@@ -12,9 +12,9 @@ from contextrender_bridge.base.wire import Json
 from engine.models import embeddings
 from engine.models.litellm_embedder import LiteLLMEmbedder
 from tests.api.conftest import User
-from tests.api.test_oversized import RUN as OVERSIZED
+from tests.api.test_models import OVERSIZED
 from tests.support.provider_double import chat_reply, embedding_reply, provided
-from tests.support.transcripts import agent_run, assistant, call, result, user
+from tests.support.transcripts import agent_run, assistant, user
 
 RUN = agent_run(10, lines=5)
 EMBEDDER = "openai/scripted-embedder"
@@ -79,13 +79,8 @@ def test_others_go_on_while_forty_calls_wait(
             listed = alice.api("list_sessions")["sessions"]
             assert len(listed) >= Settings().provider_threads
             begun = listed[0]["session"]
-            longer = [
-                *runs[int(begun[1:])],
-                assistant(None, call("late", "look", "{}")),
-                result("late", "seen"),
-            ]
-            reply = alice.api("sync", session=begun, messages=longer)
-            assert reply["offset"] == len(longer)
+            longer = [*runs[int(begun[1:])], assistant("Seen.")]
+            assert alice.api("sync", session=begun, messages=longer)["offset"] == len(longer)
             assert not any(one.done() for one in waiting)
         finally:
             gate.opened.set()
@@ -115,9 +110,7 @@ def test_a_session_goes_on_while_a_model_compacts(
     assert (again["replaced"], again["usage"]["model_tokens_in"]) == (reply["replaced"], 0)
 
 
-def test_what_is_waited_for_twice_is_asked_once(
-    alice: User, gate: Gate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_waits_ask_each_once(alice: User, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     """An embedder's answer and then a model's, in one call."""
     monkeypatch.setenv("CONTEXTRENDER_EMBED_MODEL", EMBEDDER)
     monkeypatch.setenv("CONTEXTRENDER_MODEL", "openai/scripted-compactor")

@@ -16,16 +16,9 @@ RUN = agent_run(6)
 SPLITS = [1, 2, 5, 6, 11, len(RUN)]
 
 
-def in_pieces(api: Api, session: str, messages: list[Json], splits: list[int]) -> list[Json]:
-    """The renderings of ever longer beginnings of a transcript."""
-    talk = Conversation(api, session)
-    return [talk.send("render", messages[:end], budget=700) for end in splits]
-
-
 def test_what_is_new_is_counted(api: Api) -> None:
     talk = Conversation(api, "s")
     assert [talk.send("sync", RUN[:end])["recorded"] for end in SPLITS] == [1, 1, 3, 1, 5, 4]
-    assert talk.send("sync", RUN)["recorded"] == 0
     assert api("sync", session="s", messages=RUN)["recorded"] == 0
 
 
@@ -41,14 +34,8 @@ def test_a_repeated_call_has_the_same_answer_and_changes_nothing(alice: User) ->
     assert alice.graph() == graph
 
 
-@pytest.mark.parametrize(
-    ("offset", "prefix"),
-    [(5, "f" * 32), (5, "x"), (3, None), (6, None), (900, None)],
-    ids=["another digest", "no digest", "too early", "too late", "far too late"],
-)
-def test_an_unknown_prefix_is_refused_with_the_number_recorded(
-    api: Api, offset: int, prefix: str | None
-) -> None:
+@pytest.mark.parametrize(("offset", "prefix"), [(5, "f" * 32), (3, None), (900, None)])
+def test_an_unknown_prefix_is_refused(api: Api, offset: int, prefix: str | None) -> None:
     digest = api("sync", session="s", messages=RUN[:5])["digest"]
     fields = {"session": "s", "messages": RUN[5:7], "offset": offset, "prefix": prefix or digest}
     for walker in ("sync", "render"):
@@ -85,7 +72,8 @@ def test_both_lines_go_on_from_their_prefix(api: Api) -> None:
 
 
 def test_a_shorter_history_is_rendered_as_of_then(api: Api) -> None:
-    before = in_pieces(api, "s", RUN, SPLITS)
+    talk = Conversation(api, "s")
+    before = [talk.send("render", RUN[:end], budget=700) for end in SPLITS]
     for reply, end in zip(before, SPLITS, strict=True):
         assert api("render", session="s", messages=RUN[:end], budget=700) == reply
     assert api("inspect_session", session="s")["session"]["messages"] == len(RUN)
@@ -117,7 +105,7 @@ def test_any_transcript_is_the_same_however_it_arrives(
 
 
 def test_a_session_name_may_be_any_printable_text(alice: User) -> None:
-    names = ["a", "x" * 200, "team/42 é", "../..", "'; DROP TABLE anchors;--", "{}", "ａ"]
+    names = ["x" * 200, "team/42 é", "../..", "'; DROP TABLE anchors;--", "ａ"]
     before = count_rows(alice.data)["quarantine"]  # other users' of the same store
     for name in names:
         assert alice.api("sync", session=name, messages=RUN[:2])["session"] == name

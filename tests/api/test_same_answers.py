@@ -1,6 +1,6 @@
 """The answers do not depend on what a process happens to remember."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,21 +72,6 @@ def timeless(value: Any) -> Any:
 def day(service: Service, request: pytest.FixtureRequest) -> Day:
     api = service.new_user().api
     return Day(request.param, a_days_work(request.param, lambda _: api))
-
-
-@pytest.fixture
-def unlimited() -> Iterator[None]:
-    """Puts the limit back."""
-    limit = WORKING_SET.limit
-    yield
-    WORKING_SET.limit = limit
-
-
-def test_with_a_tiny_working_set(service: Service, day: Day, unlimited: None) -> None:
-    api = service.new_user().api
-    WORKING_SET.clear()
-    WORKING_SET.limit = 5_000
-    assert a_days_work(day.policy, lambda _: api) == day.replies
 
 
 def test_with_a_working_set_lost_before_every_call(service: Service, day: Day) -> None:

@@ -4,13 +4,12 @@ import re
 from typing import Any
 
 import pytest
-from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.cli.look.savings import day_of, draw, grouped
+from contextrender_bridge.cli.look.savings import draw, grouped
 from contextrender_bridge.server.watching import metrics
 from rich.console import Console
 
 from tests.api.conftest import Service, User
-from tests.support.transcripts import agent_run, assistant, call, called, result, user
+from tests.support.transcripts import agent_run, assistant, call, called, user
 
 OWN = ["gpt-5.1:input=2,cached=1,output=10", "*:input=1,output=1"]
 
@@ -25,13 +24,8 @@ def test_every_one_of_many_sessions_counts(alice: User) -> None:
     for number in range(8):
         messages = [user(f"Task {number}?"), assistant("Done.")]
         first = alice.api("render", session=f"small-{number}", messages=messages[:1], want="plan")
-        alice.api(
-            "sync",
-            session=f"small-{number}",
-            messages=messages[1:],
-            offset=1,
-            prefix=first["digest"],
-        )
+        new = {"messages": messages[1:], "offset": 1, "prefix": first["digest"]}
+        alice.api("sync", session=f"small-{number}", **new)
     view = alice.api("total_savings")
     assert (view["sessions"], view["counted"]) == (9, 9)
     assert sums(view["rows"], "calls") == 8 + len(replies)
@@ -77,9 +71,7 @@ def test_the_baseline_is_capped_at_the_models_window(alice: User) -> None:
     assert row["capped"] <= 8_192 * row["calls"] < row["full"]
 
 
-def test_metrics_tell_it_by_model_and_policy(
-    alice: User, service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_metrics_tell_it(alice: User, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "COUNTED_SECONDS", -1.0)
     called(alice.api, "run", agent_run(6), budget=700, model="o3-mini")
     called(alice.api, "made up", agent_run(3), model="secret-in-a-name")
@@ -94,63 +86,42 @@ def test_metrics_tell_it_by_model_and_policy(
     assert "secret" not in told
 
 
-def drawn(view: dict[str, Any], by: list[str]) -> str:
-    out = Console(width=120, color_system="standard", force_terminal=True)
-    with out.capture() as got:
-        out.print(draw(view, by))
-    return got.get()
-
-
 def row(**changed: Any) -> dict[str, Any]:
     names = ("calls", "full", "capped", "prompt", "drawn", "seen", "billed")
     known: dict[str, Any] = dict.fromkeys(names, 10)
     known |= {"day": "2026-11-22", "model": "m", "client": "", "policy": "p", "sent": "rendered"}
-    known["priced_as"] = ""
-    return known | {"cost": 1.0, "full_cost": 2.0, "billed_cost": 3.0, "whole_cost": 2.5} | changed
+    known |= {"priced_as": "", "cost": 1.0, "full_cost": 2.0, "billed_cost": 3.0, "whole_cost": 2.5}
+    return known | changed
 
 
-def test_the_table_adds_up_and_shows_losses_in_red() -> None:
-    rows = [row(), row(day="2026-11-23", prompt=30, cost=None, full_cost=None)]
-    assert grouped(rows, ["model"])["m"]["calls"] == 20
-    told = drawn({"sessions": 2, "counted": 2, "rows": rows}, ["day"])
-    red = re.findall(r"\x1b\[31m *([^ \x1b]+)", told)
-    assert "$3.00" in red  # more than the whole history's $2.50
-    assert "-200%" in red
-    assert "$1.00" not in red
-    assert "2 of 2 sessions" in told
-
-
-def test_calls_without_a_price_are_counted_once_and_have_no_dollars() -> None:
+def test_the_table_adds_up_shows_losses_in_red_and_no_dollars_without_a_price() -> None:
     free = dict.fromkeys(("cost", "full_cost", "billed_cost", "whole_cost"))
-    view = {"sessions": 2, "counted": 2, "rows": [row(), row(model="own", **free)]}
-    told = re.sub(r"\x1b\[[\d;]*m", "", drawn(view, ["model"]))
+    rows = [row(), row(day="2026-11-23", model="own", prompt=30, **free)]
+    assert grouped(rows, ["policy"])["p"]["calls"] == 20
+    out = Console(width=120, color_system="standard", force_terminal=True)
+    with out.capture() as got:
+        out.print(draw({"sessions": 2, "counted": 2, "rows": rows}, ["model"]))
+    red = re.findall(r"\x1b\[31m *([^ \x1b]+)", got.get())
+    assert "$3.00" in red  # more than the whole history's $2.50
+    assert "-200%" in red and "$1.00" not in red
+    told = re.sub(r"\x1b\[[\d;]*m", "", got.get())
+    assert "2 of 2 sessions" in told
     assert " 10 calls are of models without a price" in re.sub(r"\s+", " ", told)
     (own,) = [line for line in told.splitlines() if line.startswith("own ")]
     assert "$" not in own
-    assert told.count("$1.00") == 2  # the model with a price, and all
 
 
 def test_a_list_of_sessions_tells_what_each_one_counted(alice: User) -> None:
     called(alice.api, "one", agent_run(12), budget=700)
     alice.api("sync", session="two", messages=agent_run(3))
     two, one = (row["counted"] for row in alice.api("list_sessions")["sessions"])
-    assert two == dict.fromkeys(("calls", "full", "prompt", "drawn", "seen"), 0) | {
-        "models": [],
-        "cost": None,
-    }
+    nothing = dict.fromkeys(("calls", "full", "prompt", "drawn", "seen"), 0)
+    assert two == nothing | {"models": [], "cost": None}
     rows = alice.api("total_savings")["rows"]
     for name, summed in (("full", "capped"), ("calls",) * 2, ("prompt",) * 2, ("drawn",) * 2):
         assert one[name] == sums(rows, summed) > 0
     assert one["seen"] == sums(rows, "seen")
     assert alice.api("inspect_session", session="one")["session"]["counted"] == one
-
-
-def test_since_takes_days_and_refuses_the_rest() -> None:
-    assert day_of("") == ""
-    assert day_of("2026-01-31") == "2026-01-31"
-    assert day_of("yesterday") < day_of("today")
-    with pytest.raises(CommandError, match="2026-01-31"):
-        day_of("lately")
 
 
 def test_sessions_are_ordered_and_filtered_by_what_they_counted(alice: User) -> None:
@@ -174,11 +145,5 @@ def test_sessions_are_ordered_and_filtered_by_what_they_counted(alice: User) -> 
     assert names(query="SHIP", sort="tools") == ["shipped"]
     assert names(sort="tools") == ["large", "small", "shipped", "recorded"]
     assert names(query="get_o", sort="tools")[-1] == "shipped"
-    assert alice.api("list_sessions", limit=1)["sessions"][0]["tools"] == {
-        "ship": 2,
-        "get_order": 1,
-    }
-    more = [result("a", "done"), assistant("", call("d", "ship", ""))]
-    alice.api("sync", session="shipped", messages=[user("Ship it."), *shop, *more])
-    assert names(query="ship", sort="tools") == ["shipped"]
-    assert alice.api("list_sessions", limit=1)["sessions"][0]["tools"]["ship"] == 3
+    (newest,) = alice.api("list_sessions", limit=1)["sessions"]
+    assert newest["tools"] == {"ship": 2, "get_order": 1}

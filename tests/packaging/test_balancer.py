@@ -3,7 +3,6 @@
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from contextrender_bridge.client.credentials import load_credentials
 
 from tests.server.servers import REPOSITORY, Server, served
 from tests.support import postgres
+from tests.support.programs import answers, free_port
 from tests.support.waiting import until
 
 CONF = REPOSITORY / "deploy" / "compose" / "balancer.conf"
@@ -38,7 +38,8 @@ class Balanced:
 
     def renders(self) -> list[int]:
         """The renders that each server has answered."""
-        return [_renders(server) for server in self.servers]
+        pages = [httpx.get(f"{server.url}/metrics").text for server in self.servers]
+        return [sum(int(float(count)) for count in RENDERS.findall(page)) for page in pages]
 
 
 @pytest.fixture
@@ -79,17 +80,10 @@ def test_metrics_are_not_for_everyone(balanced: Balanced) -> None:
     assert httpx.get(f"{balanced.client.url}/metrics").status_code == 404
 
 
-def _renders(server: Server) -> int:
-    found = RENDERS.findall(httpx.get(f"{server.url}/metrics").text)
-    return sum(int(float(count)) for count in found)
-
-
 @contextmanager
 def _balancer(folder: Path, servers: list[Server]) -> Iterator[str]:
     """nginx with the file of the repository, but for the addresses; its own."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        port = held.getsockname()[1]
+    port = free_port()
     text = CONF.read_text().replace("listen 80;", f"listen 127.0.0.1:{port};")
     for server in servers:
         text = text.replace(f"{server.data.parent.name}:8000", server.url.removeprefix("http://"))
@@ -106,7 +100,7 @@ def _balancer(folder: Path, servers: list[Server]) -> Iterator[str]:
     )
     try:
         until(
-            lambda: (folder / "pid").exists() and _accepts(port),
+            lambda: (folder / "pid").exists() and answers(f"http://127.0.0.1:{port}"),
             alive=lambda: process.poll() is None,
             why=(folder / "errors").read_text,
         )
@@ -114,8 +108,3 @@ def _balancer(folder: Path, servers: list[Server]) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait()
-
-
-def _accepts(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -8,7 +8,6 @@ from contextrender_bridge.base.wire import Json
 
 from tests.proxy.conftest import Setup
 from tests.support.scripted_model import (
-    Asked,
     Reply,
     answer_chat,
     answer_messages,
@@ -51,12 +50,12 @@ class Agent:
 
     def run(self, turns: int, quoted: dict[int, int] | None = None) -> list[Json]:
         """What the model was sent at each turn; `quoted` maps a turn to the host it quotes."""
-        sent = []
-        done = sum(1 for _ in self.results(self.items))
-        for number in range(done, done + turns):
-            host = (quoted or {}).get(number, number)
-            sent.append(self.step(number, host))
-        return sent
+        hosts = quoted or {}
+        return [self.step(number, hosts.get(number, number)) for number in self.ahead(turns)]
+
+    def ahead(self, turns: int) -> range:
+        done = len(self.results(self.items))
+        return range(done, done + turns)
 
     def step(self, number: int, host: int) -> Json:
         reply = self.reply(number, host)
@@ -64,14 +63,11 @@ class Agent:
         self.got = self.post()
         assert self.got.content == reply.body
         self.take(number, host)
-        asked: Asked = self.setup.model.asked[-1]
-        result: Json = asked.json
-        return result
+        return dict(self.setup.model.asked[-1].json)
 
     def grown(self, turns: int) -> Self:
         """With so many turns more, of which nobody has heard."""
-        done = sum(1 for _ in self.results(self.items))
-        for number in range(done, done + turns):
+        for number in self.ahead(turns):
             self.take(number, number)
         return self
 
@@ -161,15 +157,11 @@ class ResponsesAgent(Agent):
 
     def _items(self, number: int, host: int) -> list[Json]:
         reasoning = {"type": "reasoning", "id": f"rs_{number}", "summary": []}
+        asked = {"name": "look", "arguments": json.dumps({"at": f"host_{host}_X"})}
+        ids = {"id": f"fc_{number}", "call_id": f"k{number}"}
         return [
             {**reasoning, "encrypted_content": "e"},
-            {
-                "type": "function_call",
-                "id": f"fc_{number}",
-                "call_id": f"k{number}",
-                "name": "look",
-                "arguments": json.dumps({"at": f"host_{host}_X"}),
-            },
+            {"type": "function_call", **ids, **asked},
         ]
 
     def reply(self, number: int, quoted: int) -> Reply:
@@ -208,3 +200,5 @@ class TextAgent(Agent):
 
 MARK = {"type": "ephemeral"}
 AGENTS = [ChatAgent, MessagesAgent, ResponsesAgent, TextAgent]
+EACH_WAY = list(zip(AGENTS, [True, False] * 2, strict=True))
+"""Every kind of agent, and whether it streams."""

@@ -57,8 +57,9 @@ def start_all(credentials: Credentials) -> Iterator[Start]:
                 "deadline": 120.0,
                 **settings,
             }
-            service_url, good = url or credentials.url, token or credentials.token
-            client = AsyncContextRender(service_url, good, retries=0)
+            client = AsyncContextRender(
+                url or credentials.url, token or credentials.token, retries=0
+            )
             proxy = Proxy(Settings(**chosen), client, own_token=own_token, secret=secret)
             app = OwnHosts(Standalone(proxy))
             address = open_things.enter_context(serving(app, **options))

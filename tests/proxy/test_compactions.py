@@ -6,9 +6,9 @@ import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.proxy.controls import is_compaction
 
-from tests.proxy.agents import Agent, ChatAgent, MessagesAgent, ResponsesAgent, finding
+from tests.proxy.agents import Agent, MessagesAgent, ResponsesAgent, finding
 from tests.proxy.conftest import Setup
-from tests.support.scripted_model import Reply, chat, response, said, whole
+from tests.support.scripted_model import Reply, response, said, whole
 
 CLAUDE = (
     "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\n"
@@ -35,28 +35,17 @@ ASKS: list[tuple[type[Agent], Json, Reply]] = [
 
 
 @pytest.mark.parametrize(("kind", "item", "reply"), ASKS)
-@pytest.mark.parametrize("recall", ["on", "off"])
-def test_it_is_sent_whole_as_it_came(
-    setup: Setup, kind: type[Agent], item: Json, reply: Reply, recall: str
-) -> None:
+def test_it_is_sent_whole(setup: Setup, kind: type[Agent], item: Json, reply: Reply) -> None:
     agent = kind(setup, uuid.uuid4().hex).grown(7)
     agent.run(1)
     assert finding(0) not in agent.results(setup.model.asked[-1].json[agent.key])
     setup.model.script = [reply]
     agent.items.append(item)
-    got = agent.post(x_contextrender_recall=recall)
+    got = agent.post(x_contextrender_recall="on")
     assert got.content == reply.body
     assert got.headers["x-contextrender-whole"] == "compaction"
     assert setup.model.asked[-1].json == agent.body
     assert setup.service.inspect_session(agent.prefix[3:])["session"]["results"] == 8
-
-
-def test_others_say_so_by_header(setup: Setup) -> None:
-    agent = ChatAgent(setup, uuid.uuid4().hex).grown(8)
-    setup.model.script = [whole(chat("Summary."))]
-    agent.items.append(user("Summarise all of it."))
-    agent.post(x_contextrender_compaction="on")
-    assert setup.model.asked[-1].json == agent.body
 
 
 def test_what_is_no_compaction() -> None:
@@ -66,19 +55,16 @@ def test_what_is_no_compaction() -> None:
     assert not is_compaction("chat", {"messages": begun, "tools": [{}]})
     assert not is_compaction("messages", {"messages": [user(CLAUDE), user("go on")]})
     assert not is_compaction("messages", {"messages": [user(f"What does {CLAUDE!r} mean?")]})
-    for items in ("x", [], [None], [5], [{"content": 5}], [{"content": [5]}], {"a": 1}):
+    for items in ("x", [], [None], [{"content": 5}], [{"content": [5]}], {"a": 1}):
         for dialect in ("chat", "messages", "responses"):
             assert not is_compaction(dialect, {"messages": items, "input": items})
 
 
-@pytest.mark.parametrize("kind", [ChatAgent, MessagesAgent, ResponsesAgent])
-def test_recall_finds_what_came_before(setup: Setup, kind: type[Agent]) -> None:
-    agent = kind(setup, uuid.uuid4().hex).grown(7)
+def test_recall_finds_what_came_before(setup: Setup) -> None:
+    agent = MessagesAgent(setup, uuid.uuid4().hex).grown(7)
     agent.run(1)
     agent.items = [user("The session goes on. Summary: hosts were looked at.")]
     agent.run(9)
     assert setup.service.inspect_session(agent.prefix[3:])["session"]["branches"] == 2
-    found = setup.service.recall(agent.prefix[3:], query="host_4_X answers in 51ms.", limit=2)[
-        "results"
-    ]
-    assert [result["branch"] for result in found] == [1, 0]
+    found = setup.service.recall(agent.prefix[3:], query="host_4_X answers in 51ms.", limit=2)
+    assert [result["branch"] for result in found["results"]] == [1, 0]

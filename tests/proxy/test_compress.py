@@ -17,14 +17,24 @@ def history(setup: Setup, kind: Any = ChatAgent, turns: int = 9) -> list[Json]:
     return items
 
 
+def compress(setup: Setup, messages: Any, *, session: str = "", **fields: Any) -> Any:
+    named = {"x_contextrender_session": session} if session else {}
+    body = {"messages": messages, "model": "gpt-4o", **fields}
+    got = setup.post("/v1/compress", body, **named)
+    assert got.status_code == 200, got.text
+    return got.json()
+
+
+def retrieved(setup: Setup, reply: Json) -> list[Json]:
+    """What the ids of a reply stand for."""
+    return [setup.http.get(f"/v1/retrieve/{id}").json() for id in reply["ccr_hashes"]]
+
+
 @pytest.mark.parametrize("kind", [ChatAgent, MessagesAgent])
-def test_messages_fit_and_what_was_taken_out_comes_back(setup: Setup, kind: Any) -> None:
+def test_messages_fit_and_what_left_comes_back(setup: Setup, start: Start, kind: Any) -> None:
     messages = history(setup, kind)
     name = uuid.uuid4().hex
-    made = setup.post(
-        "/v1/compress", {"messages": messages, "model": "gpt-4o"}, x_contextrender_session=name
-    )
-    reply = made.json()
+    reply = compress(setup, messages, session=name)
     assert reply["tokens_after"] < 1000 < reply["tokens_before"]
     assert reply["tokens_saved"] == reply["tokens_before"] - reply["tokens_after"]
     assert reply["compression_ratio"] == reply["tokens_after"] / reply["tokens_before"]
@@ -33,7 +43,7 @@ def test_messages_fit_and_what_was_taken_out_comes_back(setup: Setup, kind: Any)
     assert len(changed) == len(reply["ccr_hashes"]) > 3
     assert all(id in str(made) for id, made in zip(reply["ccr_hashes"], changed, strict=True))
     assert reply["session"] == name
-    found = [setup.http.get(f"/v1/retrieve/{id}").json() for id in reply["ccr_hashes"]]
+    found = retrieved(start(), reply)  # ids outlive the proxy
     assert finding(0) in [one["original_content"] for one in found]
     assert {one["tool_name"] for one in found} == {"look"}
     assert setup.model.asked == []
@@ -41,36 +51,25 @@ def test_messages_fit_and_what_was_taken_out_comes_back(setup: Setup, kind: Any)
 
 def test_results_without_their_calls(setup: Setup) -> None:
     messages = [message for message in history(setup) if message["role"] != "assistant"]
-    body = {"messages": messages, "model": "gpt-4o"}
-    reply = setup.post("/v1/compress", body).json()
+    reply = compress(setup, messages)
     assert len(reply["messages"]) == len(messages)
-    assert len(reply["ccr_hashes"]) > 3
     assert finding(8) == reply["messages"][-1]["content"]
-    found = [setup.http.get(f"/v1/retrieve/{id}").json() for id in reply["ccr_hashes"]]
-    assert finding(0) in [one["original_content"] for one in found]
-
-
-def test_ids_outlive_the_proxy(setup: Setup, start: Start) -> None:
-    made = setup.post("/v1/compress", {"messages": history(setup), "model": "gpt-4o"}).json()
-    other = start()
-    found = other.http.get(f"/v1/retrieve/{made['ccr_hashes'][0]}").json()
-    assert found["original_content"] == finding(0)
+    assert finding(0) in [one["original_content"] for one in retrieved(setup, reply)]
 
 
 def test_excerpts_name_their_id(setup: Setup) -> None:
     messages = history(setup, turns=2)
     messages[3]["content"] = "a line of a result that is far too long\n" * 500
-    made = setup.post("/v1/compress", {"messages": messages, "model": "gpt-4o"}).json()
+    made = compress(setup, messages)
     (told,) = re.findall(r"hash=([0-9a-f]{24})", str(made["messages"]))
     assert told in made["ccr_hashes"]
-    found = setup.http.get(f"/v1/retrieve/{told}").json()
-    assert found["original_content"] == messages[3]["content"]
+    assert messages[3]["content"] in [one["original_content"] for one in retrieved(setup, made)]
 
 
 def test_a_service_that_is_down_leaves_all(start: Start) -> None:
     setup = start(url="http://127.0.0.1:9", token="t")
     messages = history(setup)
-    made = setup.post("/v1/compress", {"messages": messages, "model": "m"}).json()
+    made = compress(setup, messages)
     assert (made["messages"], made["fail_open"]) == (messages, "unreachable")
     assert setup.http.get(f"/v1/retrieve/{'0' * 24}").status_code == 503
 
@@ -96,52 +95,41 @@ def test_refusals(setup: Setup, method: str, path: str, body: bytes, status: int
     [
         None,
         5,
-        {"role": "assistant", "tool_calls": 5},
         {"role": "assistant", "tool_calls": [{"id": []}]},
         {"role": "tool", "tool_call_id": {}},
         {"role": ["tool"], "content": {"a": 1}},
     ],
 )
-@pytest.mark.parametrize("budget", [None, "9" * 5000])
-def test_what_is_malformed_comes_back_as_it_came(setup: Setup, message: Any, budget: Any) -> None:
+def test_what_is_malformed_comes_back_as_it_came(setup: Setup, message: Any) -> None:
     messages = [{"role": "user", "content": "hello"}, message]
-    body = {"model": "m", "messages": messages, "budget": budget}
-    got = setup.post("/v1/compress", body)
-    assert (got.status_code, got.json()["messages"]) == (200, messages)
+    for budget in (None, "9" * 5000):
+        assert compress(setup, messages, budget=budget)["messages"] == messages
 
 
 def test_a_gateway_is_told_up_to_where_the_cache_has_the_prompt(setup: Setup) -> None:
     agent = ChatAgent(setup).grown(9)
-    fields = {"model": "gpt-4o", "budget": 6000}
-    name = {"x_contextrender_session": uuid.uuid4().hex}
-    first = setup.post("/v1/compress", {"messages": agent.items, **fields}, **name).json()
+    name = uuid.uuid4().hex
+    first = compress(setup, agent.items, session=name, budget=6000)
     assert first["unchanged"] == 0
     agent.grown(1)
-    second = setup.post("/v1/compress", {"messages": agent.items, **fields}, **name).json()
+    second = compress(setup, agent.items, session=name, budget=6000)
     same = second["unchanged"]
     assert same == len(first["messages"])
     assert second["messages"][:same] == first["messages"][:same]
-    small = setup.post(
-        "/v1/compress", {"messages": agent.items, "model": "gpt-4o", "budget": 600}, **name
-    ).json()
+    small = compress(setup, agent.items, session=name, budget=600)
     assert 0 < small["unchanged"] < len(small["messages"])
     assert small["messages"][small["unchanged"]] != second["messages"][small["unchanged"]]
 
 
 def test_a_gateway_gives_the_usage_back(setup: Setup) -> None:
-    body = {"messages": history(setup), "model": "gpt-4o"}
-    session = setup.post("/v1/compress", body).json()["session"]
+    messages = history(setup)
+    session = compress(setup, messages)["session"]
     usage = {"prompt_tokens": 700, "completion_tokens": 9}
     told = {"session": session, "model": "gpt-4o", "usage": usage}
     assert setup.post("/v1/compress", told).json() == {"session": session, "noted": True}
-    answered = [*body["messages"], {"role": "assistant", "content": "Done."}]
-    more = {"messages": [*answered, {"role": "user", "content": "More?"}], "model": "gpt-4o"}
-    assert setup.post("/v1/compress", more).json()["session"] == session
-
-    def billed() -> bool:
-        rows = setup.service.call("total_savings", {})["rows"]
-        return any(row["billed"] for row in rows)
-
-    until(billed)
+    more = [{"role": "assistant", "content": "Done."}, {"role": "user", "content": "More?"}]
+    assert compress(setup, [*messages, *more])["session"] == session
+    total = setup.service.call
+    until(lambda: any(row["billed"] for row in total("total_savings", {})["rows"]))
     assert setup.post("/v1/compress", {**told, "session": "other"}).status_code == 404
     assert setup.post("/v1/compress", {**told, "usage": 3}).status_code == 422

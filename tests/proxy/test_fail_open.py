@@ -56,10 +56,8 @@ def test_a_service_that_is_down(start: Start, caplog: pytest.LogCaptureFixture) 
     setup = start(url="http://127.0.0.1:9", token="t")
     with caplog.at_level(logging.WARNING, "contextrender"):
         passes(setup, "unreachable")
-    assert setup.http.get("/contextrender/status").json() == {
-        "status": "ok",
-        "fail_open": {"unreachable": 1},
-    }
+    status = setup.http.get("/contextrender/status").json()
+    assert status == {"status": "ok", "fail_open": {"unreachable": 1}}
     ours = [record for record in caplog.records if record.name == "contextrender"]
     assert [record.getMessage() for record in ours] == ["history sent unchanged (unreachable)"]
     assert SECRET not in caplog.text
@@ -84,20 +82,16 @@ def test_a_service_that_is_down_is_left_alone_for_a_while(start: Start) -> None:
 
 
 def test_a_provider_that_falls_silent(start: Start) -> None:
-    setup = start(provider_timeout=1.0)
-    for recall in ("off", "on"):
-        headers = {"x-contextrender-recall": recall}
-        silent = stream(chat_events("hello"), pause=60)
-        setup.model.script = [silent]
-        body = {**BODY, "stream": True}
-        if recall == "on":  # nothing of a reply has been sent on yet
-            got = setup.post("/v1/chat/completions", body, **headers)
-            assert got.status_code == 504
-        else:
-            with pytest.raises(httpx.RemoteProtocolError):
-                setup.post("/v1/chat/completions", body, **headers)
-        setup.model.script = [Reply([b"{}"], pause=60, late=True)]
-        got = setup.post("/v1/chat/completions", BODY, **headers)
+    setup = start(provider_timeout=0.5)
+    silent = stream(chat_events("hello"), pause=60)
+    setup.model.script = [silent]
+    with pytest.raises(httpx.RemoteProtocolError):
+        setup.post("/v1/chat/completions", {**BODY, "stream": True})
+    # With recall nothing of a reply has been sent on yet.
+    for reply, streams in ((silent, True), (Reply([b"{}"], pause=60, late=True), False)):
+        setup.model.script = [reply]
+        body = {**BODY, "stream": streams}
+        got = setup.post("/v1/chat/completions", body, x_contextrender_recall="on")
         assert (got.status_code, got.json()["error"]["code"]) == (504, "upstream_timeout")
 
 
@@ -105,7 +99,6 @@ def test_a_provider_that_falls_silent(start: Start) -> None:
     ("status", "body", "reason"),
     [
         (200, b"<html>", "unexpected_reply"),
-        (200, b'{"reports": []}', "unexpected_reply"),
         (200, b'{"reports": [{"digest": "d"}]}', "KeyError"),
         (500, b'{"error": {"code": "internal", "message": "x"}}', "internal"),
         (401, b'{"error": {"code": "unauthorized", "message": "x"}}', "unauthorized"),
@@ -119,10 +112,8 @@ def test_a_service_that_is_wrong(start: Start, status: int, body: bytes, reason:
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        ("budget", "many", "invalid_budget"),
         ("budget", "-600", "invalid_budget"),
         ("budget", "9" * 5000, "invalid_budget"),
-        ("budget", "9" * 10, "invalid_budget"),
         ("mode", "x", "invalid_mode"),
         ("policy", "nonsense", "invalid_policy"),
         ("token", "not-good", "unauthorized"),
@@ -139,8 +130,7 @@ def test_callers_without_a_token_where_they_need_one(start: Start) -> None:
 @pytest.mark.parametrize("streams", [False, True])
 def test_a_shortened_history_that_the_provider_refuses(start: Start, streams: bool) -> None:
     setup = start()
-    agent = ChatAgent(setup, f"refused-{streams}", streams=streams)
-    agent.grown(6)
+    agent = ChatAgent(setup, f"refused-{streams}", streams=streams).grown(6)
     refused = whole({"error": {"message": "not in that place"}}, 400)
     answered = answer_chat(streams, "hello")
     setup.model.script = [refused, answered]

@@ -7,12 +7,13 @@ import uuid
 from typing import Any
 
 import pytest
-from contextrender_bridge.dialects import OBSERVATIONS, RESPONSES, MessagePlan
+from contextrender_bridge.dialects import OBSERVATIONS, MessagePlan
 from contextrender_bridge.dialects.observations import NOT_SHOWN
 
-from tests.proxy.agents import AGENTS, Agent, ChatAgent, MessagesAgent, TextAgent, finding
+from tests.proxy.agents import EACH_WAY, Agent, ChatAgent, MessagesAgent, TextAgent, finding
 from tests.proxy.conftest import Setup, Start
 from tests.support.scripted_model import call, chat, whole
+from tests.support.transcripts import assistant, user
 from tests.support.waiting import until
 
 INTERNAL = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>\nIt is 12:0"
@@ -23,8 +24,7 @@ def session() -> str:
     return uuid.uuid4().hex
 
 
-@pytest.mark.parametrize("streams", [False, True])
-@pytest.mark.parametrize("kind", AGENTS)
+@pytest.mark.parametrize(("kind", "streams"), EACH_WAY)
 def test_results_are_omitted_and_come_back(
     setup: Setup, session: str, kind: type[Agent], streams: bool
 ) -> None:
@@ -49,10 +49,9 @@ def test_results_are_omitted_and_come_back(
 
 
 def test_observing_changes_nothing(setup: Setup, session: str) -> None:
-    agent = ChatAgent(setup, session)
+    agent = ChatAgent(setup, session).grown(7)
     agent.headers = {"x-contextrender-mode": "observe"}
-    (sent,) = agent.grown(7).run(1)
-    assert len(agent.results(sent["messages"])) == 7
+    assert len(agent.results(agent.run(1)[0]["messages"])) == 7
     headers = agent.got.headers
     # What would have been sent.
     before, after = (int(headers[f"x-contextrender-tokens-{n}"]) for n in ("before", "after"))
@@ -61,10 +60,9 @@ def test_observing_changes_nothing(setup: Setup, session: str) -> None:
 
 
 def test_bypassing_records_nothing(setup: Setup, session: str) -> None:
-    agent = ChatAgent(setup, session)
+    agent = ChatAgent(setup, session).grown(7)
     agent.headers = {"x-contextrender-mode": "bypass"}
-    (sent,) = agent.grown(7).run(1)
-    assert len(agent.results(sent["messages"])) == 7
+    assert len(agent.results(agent.run(1)[0]["messages"])) == 7
     assert not any(name.startswith("x-contextrender") for name in agent.got.headers)
     assert all(s["session"] != session for s in setup.service.list_sessions()["sessions"])
 
@@ -81,7 +79,7 @@ def test_budget_and_policy_are_the_requests(setup: Setup, session: str) -> None:
 def test_a_message_that_moves_is_last_and_no_history(setup: Setup, session: str) -> None:
     agent = ChatAgent(setup, session)
     for number in range(8):
-        moving = {"role": "user", "content": f"{INTERNAL}{number}"}
+        moving = user(f"{INTERNAL}{number}")
         agent.items.append(moving)
         sent = agent.run(1)[0]["messages"]
         agent.items.remove(moving)
@@ -105,7 +103,7 @@ def test_system_messages_stay_where_the_api_takes_them(setup: Setup, session: st
     agent = MessagesAgent(setup, session)
     for number in range(10):
         if number == 4:
-            agent.items.append({"role": "user", "content": "Go on."})
+            agent.items.append(user("Go on."))
         left = {"type": "text", "text": f"{number} tokens left."}
         reminder = {"role": "system", "content": [left, {"type": "text", "text": "Be quick."}]}
         agent.items.append(reminder)
@@ -119,11 +117,9 @@ def test_system_messages_stay_where_the_api_takes_them(setup: Setup, session: st
     assert setup.service.inspect_session(session)["session"]["branches"] == 1
 
 
-def test_two_agents_of_one_session_do_not_get_in_each_others_way(
-    setup: Setup, session: str
-) -> None:
+def test_two_agents_of_one_session_do_not_disturb_each_other(setup: Setup, session: str) -> None:
     main, helper = ChatAgent(setup, session), ChatAgent(setup, session)
-    helper.items[1] = {"role": "user", "content": "Another task."}
+    helper.items[1] = user("Another task.")
     for _ in range(6):
         main.run(1)
         sent = helper.run(1)[0]
@@ -184,25 +180,12 @@ def test_a_call_that_surely_fits_does_not_wait(start: Start, session: str) -> No
     assert setup.proxy.histories.failures.counts() == {}
 
 
-def test_internal_context_amid_responses_items_stays_and_is_not_recorded() -> None:
-    output = {"type": "function_call_output", "call_id": "c", "output": "Fast."}
-    asked = {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"}
-    task = {"role": "user", "content": "Find out."}
-    internal = {"role": "user", "content": INTERNAL}
-    body = {"input": [task, internal, asked, output]}
-    transcript = RESPONSES.read(body)
-    assert [message["role"] for message in transcript.messages] == ["user", "assistant", "tool"]
-    assert transcript.apply(MessagePlan.everything(transcript.messages)) == body
-    shown = [{"message": 0, "calls": []}]
-    assert transcript.apply(MessagePlan(transcript.messages, shown)) == {"input": [task, internal]}
-
-
 def test_a_request_does_not_end_with_the_assistants_words() -> None:
-    said = [{"role": "assistant", "content": "I look."}, {"role": "assistant", "content": "Again."}]
-    results = [{"role": "user", "content": f"Observation: {number}"} for number in range(2)]
-    messages = [{"role": "user", "content": "Find out."}, said[0], results[0], said[1], results[1]]
+    messages = [user("Find out.")]
+    for number, words in enumerate(("I look.", "Again.")):
+        messages += [assistant(words), user(f"Observation: {number}")]
     transcript = OBSERVATIONS.read({"messages": messages})
     plan = MessagePlan(transcript.messages, [{"message": n, "calls": []} for n in (0, 1, 3)])
     *before, last = transcript.apply(plan)["messages"]
-    assert before == [messages[0], {"role": "assistant", "content": "I look.\n\nAgain."}]
-    assert last == {"role": "user", "content": NOT_SHOWN}
+    assert before == [messages[0], assistant("I look.\n\nAgain.")]
+    assert last == user(NOT_SHOWN)

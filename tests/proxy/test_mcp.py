@@ -73,9 +73,7 @@ def address(credentials: Credentials, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_over_http_for_the_bearer_of_the_token(
-    credentials: Credentials, session: str, address: str
-) -> None:
+def test_over_http_with_the_token(credentials: Credentials, session: str, address: str) -> None:
     assert httpx.post(address, json={}).status_code == 401
     wrong = {"authorization": "Bearer wrong"}
     assert httpx.post(address, json={}, headers=wrong).status_code == 401

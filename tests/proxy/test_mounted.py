@@ -12,7 +12,7 @@ from contextrender_bridge.local_service import temporary_service
 
 from graph.store import rows
 from graph.store.sqlite import SqliteStore
-from tests.proxy.agents import AGENTS, TASK, Agent, ChatAgent, finding
+from tests.proxy.agents import TASK, ChatAgent, MessagesAgent, finding
 from tests.proxy.conftest import Setup, add_user, data_of
 from tests.support.scripted_model import Model, chat, serving, whole
 
@@ -45,10 +45,9 @@ def setup(mounted: tuple[Credentials, Model]) -> Iterator[Setup]:
         yield Setup(credentials.url, model, http, service, proxy)
 
 
-@pytest.mark.parametrize("kind", AGENTS)
-def test_histories_are_made_to_fit(setup: Setup, kind: type[Agent]) -> None:
+def test_histories_are_made_to_fit(setup: Setup) -> None:
     session = uuid.uuid4().hex
-    agent = kind(setup, session, streams=True).grown(8)
+    agent = MessagesAgent(setup, session, streams=True).grown(8)
     (sent,) = agent.run(1)
     assert not any("host_1_X answers" in text for text in agent.results(sent[agent.key]))
     assert setup.service.inspect_session(session)["session"]["results"] == 8
@@ -63,9 +62,7 @@ def test_strangers_are_refused(setup: Setup) -> None:
     assert setup.model.asked == []
 
 
-def test_each_user_has_sessions_of_their_own(
-    setup: Setup, mounted: tuple[Credentials, Model]
-) -> None:
+def test_each_user_has_own_sessions(setup: Setup, mounted: tuple[Credentials, Model]) -> None:
     other = add_user(data_of(mounted[0]), f"other-{uuid.uuid4().hex[:8]}")
     session = uuid.uuid4().hex
     mine, theirs = ChatAgent(setup, session), ChatAgent(setup, session)
@@ -100,17 +97,10 @@ def test_what_rules_find_reaches_the_model_and_never_the_store(
 
 
 def test_histories_that_go_through_unchanged_are_counted_by_reason(setup: Setup) -> None:
-    def counted() -> dict[str, float]:
-        page = setup.http.get("/metrics").text
-        lines = re.findall(r'^contextrender_fail_open_total\{reason="(.*)"\} (.*)$', page, re.M)
-        return {reason: float(count) for reason, count in lines}
-
-    before = counted()
     body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
     for wrong in ({"x_contextrender_budget": "many"}, {"x_contextrender_policy": "nonsense"}):
         setup.model.script = [whole(chat("hello"))]
-        got = setup.post("/v1/chat/completions", body, **wrong)
-        assert got.headers["x-contextrender-fail-open"] in ("invalid_budget", "invalid_policy")
-    after = counted()
-    more = {reason: count - before.get(reason, 0) for reason, count in after.items()}
-    assert more == {"invalid_budget": 1, "invalid_policy": 1}
+        setup.post("/v1/chat/completions", body, **wrong)
+    page = setup.http.get("/metrics").text
+    counted = re.findall(r'^contextrender_fail_open_total\{reason="(.*)"\} (.*)$', page, re.M)
+    assert sorted(counted) == [("invalid_budget", "1.0"), ("invalid_policy", "1.0")]

@@ -87,19 +87,17 @@ class Messages:
             if event["type"] == "content_block_start":
                 assert event["index"] == len(blocks)
                 blocks.append({**event["content_block"], "input": ""})
-            if event["type"] == "content_block_delta":
-                delta = event["delta"]
-                if delta["type"] == "text_delta":
-                    blocks[event["index"]]["text"] += delta["text"]
-                elif delta["type"] == "input_json_delta":
-                    blocks[event["index"]]["input"] += delta["partial_json"]
+            delta = event.get("delta", {})
+            if delta.get("type") == "text_delta":
+                blocks[event["index"]]["text"] += delta["text"]
+            elif delta.get("type") == "input_json_delta":
+                blocks[event["index"]]["input"] += delta["partial_json"]
             if event["type"] == "message_delta":
                 used = any(block["type"] == "tool_use" for block in blocks)
-                assert event["delta"]["stop_reason"] == ("tool_use" if used else "end_turn")
+                assert delta["stop_reason"] == ("tool_use" if used else "end_turn")
         if streams:
             assert kinds.count("message_start") == kinds.count("message_stop") == 1
-        thought = [block["type"] for block in blocks].count("thinking")
-        assert thought == 1
+        assert [block["type"] for block in blocks].count("thinking") == 1
         parts: list[Part] = []
         for block in blocks:
             if block["type"] == "text":
@@ -140,9 +138,7 @@ class Responses:
             places = [e["output_index"] for e in found if e["type"].endswith("item.added")]
             assert places == list(range(len(done)))
             items = found[-1]["response"]["output"]
-            assert [i for i in items if i["type"] != "reasoning"] == [
-                i for i in done if i["type"] != "reasoning"
-            ]
+            assert plain_items(items) == plain_items(done)
         else:
             items = json.loads(got)["output"]
         parts: list[Part] = []
@@ -157,6 +153,10 @@ class Responses:
     def recalled(self, body: Json) -> list[str]:
         outputs = [item for item in body["input"] if "output" in item]
         return [item["output"] for item in outputs if item["call_id"][:1] == "r"]
+
+
+def plain_items(items: list[Json]) -> list[Json]:
+    return [item for item in items if item["type"] != "reasoning"]
 
 
 def lines(got: bytes) -> list[Json]:
@@ -227,9 +227,8 @@ def test_what_hidden_calls_used_is_added_up(agent: Agent, kind: Any, streams: bo
     final = kind.reply([("text", "It was 0ms.")], streams)
     once = used(ask(agent, [final]))
     assert once["input_tokens" if "input_tokens" in once else "prompt_tokens"] == 9
-    for hidden in (1, 2):
-        got = ask(agent, [*[kind.reply([RECALL], streams)] * hidden, final])
-        assert used(got) == {name: (hidden + 1) * count for name, count in once.items()}
+    got = ask(agent, [*[kind.reply([RECALL], streams)] * 2, final])
+    assert used(got) == {name: 3 * count for name, count in once.items()}
 
 
 @pytest.mark.parametrize("rounds", [0, 1])
@@ -244,9 +243,7 @@ def test_what_is_refused_after_recalling_is_sent_again_whole(
     assert agent.setup.model.asked[-1].json[agent.key] == agent.items
 
 
-def test_a_reply_that_breaks_off_with_recall_breaks_off(
-    agent: Agent, kind: Any, streams: bool
-) -> None:
+def test_a_reply_that_breaks_off_breaks_off(agent: Agent, kind: Any, streams: bool) -> None:
     """Half a reply must not look like a whole one, nor hold the agent."""
     broken = kind.reply([("text", "It was 0ms."), OTHER], streams)
     broken.headers = broken.headers[:1]
@@ -271,7 +268,7 @@ def test_what_was_recalled_stays_for_a_while(agent: Agent, kind: Any, streams: b
 
 
 @pytest.mark.parametrize("told", [False, True])
-def test_text_before_recalling_is_seen_once(
+def test_text_before_recall_is_seen_once(
     agent: Agent, kind: Any, streams: bool, told: bool
 ) -> None:
     """Where a stream's length is `told`, as some providers and caches do, it is another one."""
@@ -305,7 +302,7 @@ def test_recalling_without_end_ends(agent: Agent, kind: Any, streams: bool) -> N
 def test_a_bad_recall_is_answered(agent: Agent, kind: Any, streams: bool) -> None:
     final = kind.reply([("text", "So be it.")], streams)
     given: Json
-    for given in ({}, {"query": 3}, {"results": [1, 999]}, {"results": "x"}):
+    for given in ({"query": 3}, {"results": [1, 999]}):
         bad = ("call", ("r1", NAME, given))
         assert plain(ask(agent, [kind.reply([bad], streams), final])) == plain(final.body)
         assert kind.recalled(agent.setup.model.asked[1].json)

@@ -3,53 +3,40 @@
 import asyncio
 import gzip
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from contextrender_bridge import ContextRender, load_credentials
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.proxy.heard import client_of
 from contextrender_bridge.proxy.upstream import Heard
 
-from tests.proxy.agents import AGENTS, Agent, TextAgent
+from tests.proxy.agents import AGENTS, EACH_WAY, Agent, TextAgent
 from tests.proxy.conftest import Setup
 from tests.server.servers import served
 from tests.support.scripted_model import Model, chat, serving, whole
 
-Turns = Callable[[str], list[dict[str, Any]]]
 
-
-@pytest.fixture
-def turns(setup: Setup) -> Turns:
+def noted_calls(setup: Setup, session: str) -> list[Json]:
     """A session's calls as the service noted them."""
-
-    def told(session: str) -> list[dict[str, Any]]:
-        view = setup.service.call("timeline", {"session": session})
-        return [turn for turn in view["turns"] if turn["noted"]]
-
-    return told
+    view = setup.service.call("timeline", {"session": session})
+    return [turn for turn in view["turns"] if turn["noted"]]
 
 
-@pytest.mark.parametrize("streams", [False, True])
-@pytest.mark.parametrize("kind", AGENTS)
-def test_usage_is_noted_with_the_call(
-    setup: Setup, turns: Turns, kind: type[Agent], streams: bool
-) -> None:
+@pytest.mark.parametrize(("kind", "streams"), EACH_WAY)
+def test_usage_is_noted(setup: Setup, kind: type[Agent], streams: bool) -> None:
     session = uuid.uuid4().hex
     kind(setup, session, streams=streams).run(6)
-    noted = turns(session)[:-1]
+    noted = noted_calls(setup, session)[:-1]
     assert len(noted) >= 4
     assert {turn["sent"] for turn in noted} == {"rendered"}
-    billed = [turn["billed"] for turn in noted[:-1]]
-    assert all(bill is not None and sum(bill) > 0 for bill in billed), billed
+    assert all(sum(turn["billed"] or []) > 0 for turn in noted[:-1])
 
 
 @pytest.mark.parametrize("kind", [kind for kind in AGENTS if kind is not TextAgent])
-def test_what_declarations_weigh_and_which_were_never_called(
-    setup: Setup, kind: type[Agent]
-) -> None:
+def test_what_declarations_weigh_and_which_are_not_called(setup: Setup, kind: type[Agent]) -> None:
     session = uuid.uuid4().hex
     agent = kind(setup, session)
     agent.extra["tools"] = [declared(kind.key, kind.path, name) for name in ("look", "fly")]
@@ -75,12 +62,12 @@ def declared(key: str, path: str, name: str) -> dict[str, Any]:
     return {"type": "function", **function} if flat else {"type": "function", "function": function}
 
 
-def test_an_observed_call_was_sent_whole(setup: Setup, turns: Turns) -> None:
+def test_an_observed_call_was_sent_whole(setup: Setup) -> None:
     session = uuid.uuid4().hex
     agent = AGENTS[0](setup, session)
     agent.headers["x-contextrender-mode"] = "observe"
     agent.run(4)
-    assert {turn["sent"] for turn in turns(session)} == {"whole"}
+    assert {turn["sent"] for turn in noted_calls(setup, session)} == {"whole"}
 
 
 @pytest.mark.slow

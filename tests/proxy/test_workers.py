@@ -7,6 +7,7 @@ import subprocess
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -25,13 +26,13 @@ OPTIONS = ["--port", "0", "--workers", "2", "--budget", "600", "--policy", "cont
 PATIENCE = 120.0
 
 
+@dataclass
 class Running:
     """The command, and what agents need to talk to it."""
 
-    def __init__(self, process: subprocess.Popen[str], url: str, model: Model) -> None:
-        self.process = process
-        self.url = url
-        self.model = model
+    process: subprocess.Popen[str]
+    url: str
+    model: Model
 
     def workers(self) -> set[int]:
         own = self.process.pid

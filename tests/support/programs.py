@@ -33,7 +33,7 @@ def serving_program(
     ):
         try:
             until(
-                lambda: _answers(probe),
+                lambda: answers(probe),
                 alive=lambda: process.poll() is None,
                 why=log.read_text,
                 seconds=START_SECONDS,
@@ -43,7 +43,8 @@ def serving_program(
             process.terminate()
 
 
-def _answers(address: str) -> bool:
+def answers(address: str) -> bool:
+    """Whether a server does, at that address."""
     try:
         return not httpx.get(address, timeout=2, trust_env=False).is_server_error
     except httpx.TransportError:

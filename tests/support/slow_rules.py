@@ -39,12 +39,6 @@ def text_of(content: Any) -> str:
     return "\n".join(said)
 
 
-def images_in(content: Any) -> int:
-    """How many content parts are images."""
-    parts = content if isinstance(content, list) else []
-    return sum(isinstance(part, dict) and part["type"] == "image_url" for part in parts)
-
-
 def name_and_arguments(call: Json) -> tuple[str, str]:
     """What a call says."""
     body = call["custom"] if call["type"] == "custom" else call["function"]
@@ -64,17 +58,16 @@ def call_tokens(call: Json, count: Count) -> int:
 
 def own_tokens(message: Json, count: Count) -> int:
     """What a message costs without its calls; nothing for an assistant that says nothing."""
-    said = count(text_of(message["content"])) + 765 * images_in(message["content"])
+    parts = message["content"] if isinstance(message["content"], list) else []
+    images = sum(isinstance(part, dict) and part["type"] == "image_url" for part in parts)
+    said = count(text_of(message["content"])) + 765 * images
     return 0 if message["role"] == "assistant" and not said else 4 + said
 
 
 def tokens(messages: Sequence[Json], count: Count) -> int:
     """What messages cost."""
-    return sum(
-        own_tokens(message, count)
-        + sum(call_tokens(call, count) for call in message.get("tool_calls") or [])
-        for message in messages
-    )
+    calls = [call for message in messages for call in message.get("tool_calls") or []]
+    return sum(own_tokens(m, count) for m in messages) + sum(call_tokens(c, count) for c in calls)
 
 
 @cache
@@ -174,12 +167,11 @@ def reuse_scores(messages: Sequence[Json]) -> dict[int, Fraction]:
     return scores
 
 
+Numbers = Sequence[float]
+
+
 def greedy(
-    usefulness: Sequence[float],
-    costs: Sequence[int],
-    free: int,
-    cosine: Sequence[Sequence[float]],
-    penalty: float,
+    usefulness: Numbers, costs: Sequence[int], free: int, cosine: Sequence[Numbers], penalty: float
 ) -> list[int]:
     """The candidates taken, in order."""
     taken: list[int] = []

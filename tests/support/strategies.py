@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from contextrender_bridge.base.errors import ContextRenderError
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
@@ -17,14 +16,13 @@ from engine.history.history import History
 from engine.history.tracking import TextOf
 from engine.models.summaries import Summaries
 from engine.parameters import NO_PINS, Parameters, Pins
-from engine.policies import POLICIES
 from engine.text.tokens import content_text, counter_for
-from engine.text.transcript import Json, digest_after, split
+from engine.text.transcript import Json, check_messages, digest_after, split
+from tests.support import slow_rules
 from tests.support.summary_doubles import scripted
 
 COUNTER = counter_for(None)
 DEFAULTS = Parameters()
-WITHIN_BUDGET = tuple(name for name in POLICIES if name != "full")
 METHOD_POLICIES = ("contextrender", "recency", "reuse", "relevance", "recency_relevance", "prune")
 """The paper's policy, its ablations and `prune`: all under one rule for retained text."""
 
@@ -37,14 +35,8 @@ modest = settings(
 )
 
 VALUES = [
-    "order_17",
-    "REQ-88121",
-    "tr_solo",
-    "gmail.com",
-    "W2378156",
-    "10.0.0.12",
-    "user_id",
-    "app_main.py",
+    *("order_17", "REQ-88121", "tr_solo", "gmail.com"),
+    *("W2378156", "10.0.0.12", "user_id", "app_main.py"),
 ]
 PLAIN = ["Kathryn", "lowercase", "a_b", "the", "é中", "😀"]
 SEPARATORS = [" ", "\n", ", ", "/", '"', "@", "\\n", "\\t", "\\\\", "\\\\n", "\\", "..", "-", "\r"]
@@ -80,21 +72,13 @@ def calls(draw: st.DrawFn, call_id: str) -> Json:
     """A tool call with arguments as JSON text, an object, other text, nothing, or custom input."""
     name = draw(st.sampled_from(["search", "get_order", "user_id"]))
     value = draw(st.sampled_from([*VALUES, "é" + VALUES[0], "plain"]))
-    body: Json = draw(
-        st.sampled_from(
-            [
-                {"name": name, "arguments": json.dumps({"id": value}, ensure_ascii=False)},
-                {"name": name, "arguments": {"id": value, "deep": ["x\n" + VALUES[1], 1.5, None]}},
-                {"name": name, "arguments": f"{value}\\n{VALUES[2]} not json"},
-                {"name": name, "arguments": "{}"},
-                {"name": name, "arguments": {}},
-                {"name": name, "arguments": ""},
-                {"name": name, "arguments": None},
-                {"name": name},
-                {"name": name, "arguments": value + " y" * 200},
-            ]
-        )
-    )
+    arguments: list[Any] = [
+        *(json.dumps({"id": value}, ensure_ascii=False), f"{value}\\n{VALUES[2]} not json"),
+        *({"id": value, "deep": ["x\n" + VALUES[1], 1.5, None]}, value + " y" * 200),
+        *("{}", {}, "", None),
+    ]
+    bodies: list[Json] = [{"name": name, "arguments": one} for one in arguments]
+    body = draw(st.sampled_from([*bodies, {"name": name}]))
     if draw(st.integers(0, 5)) == 5:
         custom = {"name": name, "input": str(body.get("arguments"))}
         return {"id": call_id, "type": "custom", "custom": custom}
@@ -260,7 +244,9 @@ def chosen(rendered: Rendered) -> dict[str, Any]:
         "taken": rendered.plan.taken,
         "replaced": rendered.plan.replaced,
         "retained": rendered.plan.retained,
+        "reasons": rendered.plan.reasons,
         "items": rendered.items,
+        "kinds": rendered.kinds,
         "texts": rendered.texts,
         "tokens": (rendered.tokens_before, rendered.tokens_after),
         "scores": scores
@@ -271,6 +257,13 @@ def chosen(rendered: Rendered) -> dict[str, Any]:
     }
 
 
-def code_of(problem: ContextRenderError) -> tuple[str, int]:
-    """An error's code and HTTP status."""
-    return problem.code, problem.status
+def check_shown(messages: Sequence[Json], rendered: Rendered, shown: list[Json]) -> None:
+    """It is charged as a plain recount says; no call or result in it lacks the other."""
+    outside = slow_rules.outside_budget(messages)
+    items = zip(shown, rendered.items, strict=True)
+    inside = [message for message, item in items if item.message not in outside]
+    assert slow_rules.tokens(inside, COUNTER.text) == rendered.tokens_after
+    check_messages(shown, 0)
+    calls = sum(len(message.get("tool_calls") or []) for message in shown)
+    results = sum(message["role"] == "tool" for message in shown)
+    assert len(slow_rules.answers(shown)) == calls == results

@@ -68,7 +68,6 @@ def test_results_pair_with_calls_by_the_plain_rules(messages: list[Json]) -> Non
 def test_sizes_equal_a_plain_recount(messages: list[Json]) -> None:
     history = recorded(messages)
     assert history.total_tokens == slow_rules.tokens(messages, COUNTER.text)
-    assert history.total_tokens == sum(map(COUNTER.message, messages))
     for position, message in enumerate(messages):
         own = slow_rules.own_tokens(message, COUNTER.text)
         assert history.text_tokens[position] == (0 if message["role"] == "tool" else own)
@@ -117,19 +116,6 @@ def test_restart_equals_no_restart(messages: list[Json], data: st.DataObject) ->
     assert chosen(render(messages, 150, history=restarted)[0]) == chosen(
         render(messages, 150, history=live)[0]
     )
-
-
-@given(transcripts(longest=1))
-@modest
-def test_digests_tell_transcripts_apart(messages: list[Json]) -> None:
-    history = recorded(messages)
-    expected, digest = [], ""
-    for message in messages:
-        digest = digest_after(digest, message)
-        expected.append(digest)
-    assert history.digests == expected
-    assert len({*expected}) == len(messages)
-    assert history.digest == (expected[-1] if expected else "")
 
 
 def test_a_digest_ignores_the_order_of_fields_and_nothing_else() -> None:

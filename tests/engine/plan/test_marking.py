@@ -3,13 +3,16 @@
 import pytest
 
 from engine.plan.marking import left_out
-from engine.text.transcript import Json
 from tests.support.strategies import render
-from tests.support.transcripts import assistant, call, result
+from tests.support.transcripts import step, user
 
 PLAIN = "".join(f"word {n}\n" for n in range(1, 101))
 CLAUDE = "".join(f"{n:6}→word {n}\n" for n in range(201, 301))
 OPENCODE = "".join(f"{n:05}| word {n}\n" for n in range(201, 301))
+
+
+PARTS = [(11, 20), (31, 40), (61, 70)]
+LATER = '{"start_line": 200}'
 
 
 def shown(text: str, *lines: tuple[int, int]) -> list[tuple[int, int]]:
@@ -23,26 +26,12 @@ def shown(text: str, *lines: tuple[int, int]) -> list[tuple[int, int]]:
 @pytest.mark.parametrize(
     ("text", "lines", "tool", "arguments", "expected"),
     [
-        (PLAIN, [(1, 20), (81, 100)], "exec", "{}", "lines 21-80"),
         (PLAIN, [(1, 20), (41, 60)], "exec", "{}", "lines 21-40, 61-100"),
-        (
-            PLAIN,
-            [(11, 20), (31, 40), (61, 70)],
-            "exec",
-            "{}",
-            "lines 1-10, 41-60, 71-100 and others",
-        ),
+        (PLAIN, PARTS, "exec", "{}", "lines 1-10, 41-60, 71-100 and others"),
         (CLAUDE, [(1, 20), (81, 100)], "exec", "{}", "lines 221-280"),
         (CLAUDE, [(1, 20)], "Read", "{}", "lines 221-300 (read on with offset 221)"),
         (OPENCODE, [(1, 20)], "read", "{}", "lines 221-300 (read on with offset 221)"),
-        (
-            CLAUDE,
-            [(1, 20), (31, 40)],
-            "read_file",
-            '{"start_line": 200}',
-            "lines 221-230, 241-300 (read on with start_line 241)",
-        ),
-        (PLAIN, [(1, 20)], "Read", "{}", "lines 21-100"),
+        (CLAUDE, [(1, 20)], "read_file", LATER, "lines 221-300 (read on with start_line 221)"),
         (PLAIN, [(1, 100)], "Read", "{}", ""),
         ("one line " * 500, [], "Read", "{}", ""),
         (PLAIN, [], "Read", "not JSON", "lines 1-100"),
@@ -54,14 +43,10 @@ def test_what_is_missing_is_told_in_lines(
     assert left_out(text, shown(text, *lines), tool, arguments) == expected
 
 
-def read_of_a_large_file() -> list[Json]:
-    text = "".join(f"{n:6}→def function_{n}(argument): return {n}\n" for n in range(1, 900))
-    asked = assistant(None, call("r", "Read", '{"file_path": "a.py"}'))
-    return [{"role": "user", "content": "read it"}, asked, result("r", text)]
-
-
 def test_a_newest_result_that_is_cut_says_which_lines_to_read_on_with() -> None:
-    _, messages = render(read_of_a_large_file(), 6_000, "contextrender_frozen")
+    text = "".join(f"{n:6}→def function_{n}(argument): return {n}\n" for n in range(1, 900))
+    read = [user("read it"), *step("r", "Read", '{"file_path": "a.py"}', text)]
+    _, messages = render(read, 6_000, "contextrender_frozen")
     opening = str(messages[-1]["content"]).partition("\n")[0]
     assert opening.startswith("[Excerpt: ")
     assert " (read on with offset " in opening

@@ -1,7 +1,7 @@
 """The budget that finds itself, and what comes back behind the newest result."""
 
 import json
-from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -13,10 +13,9 @@ from engine.history.frozen import Frozen
 from engine.history.history import History
 from engine.parameters import AUTO, limits_of
 from engine.plan import sizing
-from engine.policies.contextrender_frozen import contextrender_frozen
 from engine.text.transcript import Json
 from tests.support.strategies import COUNTER, render
-from tests.support.transcripts import assistant, call, result
+from tests.support.transcripts import step, user
 
 POLICY = "contextrender_frozen"
 STEP_DOWN = 1 - sizing.GROWTH * sizing.RATE / (1 - sizing.RATE)
@@ -28,25 +27,12 @@ def lines_of(file: int, lines: int) -> str:
 
 def reading(steps: int, lines: int = 120, said: dict[int, str] | None = None) -> list[Json]:
     """An agent that reads a file a step; `said` are its words at some of them."""
-    messages: list[Json] = [{"role": "user", "content": "read them all"}]
-    for step in range(steps):
-        words = (said or {}).get(step, "next")
-        asked = call(f"c{step}", "read", json.dumps({"file": step}))
-        messages += [assistant(words, asked), result(f"c{step}", lines_of(step, lines))]
+    messages = [user("read them all")]
+    for file in range(steps):
+        words = (said or {}).get(file, "next")
+        asked = json.dumps({"file": file})
+        messages += step(f"c{file}", "read", asked, lines_of(file, lines), words)
     return messages
-
-
-def trail_of(messages: list[Json], most: int, start: int) -> Frozen:
-    history = History()
-    history.extend(messages, COUNTER)
-    return stepped(history, messages, most, start)
-
-
-def stepped(history: History, messages: list[Json], most: int, start: int) -> Frozen:
-    rendered, _ = render(messages, AUTO, POLICY, history=history)
-    view = replace(rendered.view, budget=most, start=start)
-    contextrender_frozen(view)
-    return next(reversed(history.frozen.values())).latest
 
 
 def calls_of(messages: list[Json]) -> list[tuple[Any, list[Json]]]:
@@ -57,6 +43,12 @@ def calls_of(messages: list[Json]) -> list[tuple[Any, list[Json]]]:
         history.extend(messages[len(history) : size], COUNTER)
         made.append(render(messages[:size], AUTO, POLICY, history=history))
     return made
+
+
+@cache
+def needed_again() -> list[tuple[Any, list[Json]]]:
+    """The calls of a run that says something of a file that left long ago."""
+    return calls_of(reading(34, said={29: "function_2_77 again"}))
 
 
 def test_it_starts_at_24000_and_sinks_a_little_with_every_turn_that_misses_nothing() -> None:
@@ -100,7 +92,10 @@ def test_it_follows_from_the_messages_alone() -> None:
     alone = render(messages[:size], AUTO, POLICY)
     assert live[1] == alone[1]
     assert live[0].budget == alone[0].budget
-    frozen = trail_of(messages, 160_000, 24_000)
+    history = History()
+    history.extend(messages, COUNTER)
+    render(messages, AUTO, POLICY, history=history)
+    frozen = next(reversed(history.frozen.values())).latest
     assert Frozen.from_json(json.loads(json.dumps(frozen.to_json()))) == frozen
 
 
@@ -113,7 +108,7 @@ def back_in(shown: list[Json], position: int) -> list[int]:
 
 
 def test_what_is_needed_again_comes_back_and_stays_until_something_leaves() -> None:
-    made = calls_of(reading(34, said={29: "function_2_77 again"}))
+    made = needed_again()
     back = [n for n, (rendered, _) in enumerate(made) if rendered.plan.added]
     assert back
     rendered, shown = made[back[0]]
@@ -136,7 +131,7 @@ def test_what_is_needed_again_comes_back_and_stays_until_something_leaves() -> N
 
 
 def test_the_note_of_a_call_tells_its_budget_and_what_came_back() -> None:
-    made = calls_of(reading(34, said={29: "function_2_77 again"}))
+    made = needed_again()
     rendered = next(rendered for rendered, _ in made if rendered.plan.added)
     fact = record_of(rendered, LIVE, 1, 0, Caller())
     assert CallRecord.from_json(json.loads(json.dumps(fact.to_json()))) == fact
@@ -146,17 +141,10 @@ def test_the_note_of_a_call_tells_its_budget_and_what_came_back() -> None:
     assert 2 in Standing.noted(fact).replaced
 
 
-def large_newcomer(tokens: int, steps: int = 25) -> tuple[str, str]:
-    messages = reading(steps)
-    whole = "".join(f"row_{n}_A " for n in range(tokens // 5))
-    messages += [assistant("more", call("big", "read", "{}")), result("big", whole)]
-    _, shown = render(messages, 24_000, POLICY)
-    return str(shown[-1]["content"]), whole
-
-
 def test_a_newcomer_is_complete_up_to_2000_tokens_a_larger_one_where_there_is_room() -> None:
-    shown, whole = large_newcomer(1_900)
-    assert shown == whole
-    shown, whole = large_newcomer(9_000)
-    assert shown.startswith("[Excerpt: ")
-    assert COUNTER.text(shown) <= 24_000 / 12
+    for tokens, complete in ((1_900, True), (9_000, False)):
+        whole = "".join(f"row_{n}_A " for n in range(tokens // 5))
+        messages = [*reading(25), *step("big", "read", "{}", whole, "more")]
+        text = render(messages, 24_000, POLICY)[1][-1]["content"]
+        assert (text == whole) == complete
+        assert complete or COUNTER.text(text) <= 24_000 / 12

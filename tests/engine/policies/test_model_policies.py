@@ -18,10 +18,10 @@ from engine.models.summaries import (
     load_guideline,
     summaries_for,
 )
-from engine.text.transcript import Json, check_messages
+from engine.text.transcript import Json
 from tests.api.checks import orphans, tokens_inside
 from tests.support import slow_rules
-from tests.support.strategies import BUDGETS, COUNTER, modest, render, transcripts
+from tests.support.strategies import BUDGETS, COUNTER, check_shown, modest, render, transcripts
 from tests.support.summary_doubles import Script, filling, scripted
 from tests.support.transcripts import assistant, call, result, user
 
@@ -54,7 +54,6 @@ def test_within_budget_and_never_an_orphan_at_any_call(
 ) -> None:
     script, store = Script(text_of), SummariesInMemory()
     history = History()
-    outside: set[int] = set()
     for stop in range(1, len(messages) + 1):
         script.fails = fails and stop % 2 == 0
         history.extend(messages[len(history) : stop], COUNTER)
@@ -62,18 +61,10 @@ def test_within_budget_and_never_an_orphan_at_any_call(
         rendered, shown = render(
             head, budget, policy, history=history, summaries=scripted(script, store)
         )
-        outside = slow_rules.outside_budget(head)
-        inside = [
-            message
-            for message, item in zip(shown, rendered.items, strict=True)
-            if item.message not in outside
-        ]
-        assert slow_rules.tokens(inside, COUNTER.text) == rendered.tokens_after <= budget
-        assert {item.message for item in rendered.items} >= outside & set(history.spoken)
-        check_messages(shown, 0)
-        answered = slow_rules.answers(shown)
-        calls = sum(len(message.get("tool_calls") or []) for message in shown)
-        assert len(answered) == calls == sum(message["role"] == "tool" for message in shown)
+        check_shown(head, rendered, shown)
+        assert rendered.tokens_after <= budget
+        kept = slow_rules.outside_budget(head) & set(history.spoken)
+        assert {item.message for item in rendered.items} >= kept
     for _, _, text in script.asked:
         assert text
 
@@ -100,19 +91,16 @@ def test_a_summary_is_one_marked_tool_result_whose_call_stays(policy: str) -> No
 
 @each_policy
 def test_it_is_extended_only_when_the_budget_is_full_again(policy: str) -> None:
-    messages = long_run(60)
+    messages = long_run(30)
     script, store = Script(), SummariesInMemory()
     calls: list[int] = []
     for stop in range(4, len(messages) + 1, 2):
         before = len(script.asked)
         rendered, _ = render(messages[:stop], 1000, policy, summaries=scripted(script, store))
-        again, _ = render(messages[:stop], 1000, policy, summaries=scripted(script, store))
-        assert again.items == rendered.items
-        assert again.usage.prompt == 0
         calls.append(len(script.asked) - before)
         assert rendered.usage.prompt == 100 * calls[-1]
     assert set(calls) == {0, 1}
-    assert calls.count(1) <= 20
+    assert calls.count(1) <= 10
     for (_, _, first), (_, earlier, second) in zip(script.asked, script.asked[1:], strict=False):
         assert earlier
         last = first.rfind("\n[")
@@ -151,7 +139,7 @@ def test_acon_follows_the_guideline_and_keeps_the_last_turn() -> None:
 
 @each_policy
 def test_what_was_rendered_before_comes_out_the_same_without_a_model_call(policy: str) -> None:
-    messages = long_run(40)
+    messages = long_run(20)
     script, store = Script(), SummariesInMemory()
     live = {
         stop: render(messages[:stop], 900, policy, summaries=scripted(script, store))[0].items
@@ -167,14 +155,12 @@ def test_what_was_rendered_before_comes_out_the_same_without_a_model_call(policy
 
 def test_the_guideline_is_the_operators_file_or_our_own(tmp_path: Path) -> None:
     made = summaries_for("acon", SummariesInMemory(), SummaryModel("some/model"))
-    assert made
-    assert made.guideline == GUIDELINE == load_guideline("")
+    assert made and made.guideline == GUIDELINE == load_guideline("")
     file = tmp_path / "guideline.txt"
     file.write_text(" Keep é.\n", encoding="utf-8")
     own = SummaryModel("some/model", str(file))
     made = summaries_for("acon", SummariesInMemory(), own)
-    assert made
-    assert made.guideline == "Keep é."
+    assert made and made.guideline == "Keep é."
     for bad in (b"", b"\xff\xfe\xff"):
         file.write_bytes(bad)
         with pytest.raises(InvalidRequest, match="CONTEXTRENDER_ACON_GUIDELINE") as raised:

@@ -2,17 +2,23 @@
 
 import random
 import re
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.call.render_call import Rendered
 from engine.history.history import History
 from engine.parameters import Parameters
 from engine.text.transcript import Json
-from tests.support.strategies import BUDGETS, COUNTER, METHOD_POLICIES, modest, render, transcripts
+from tests.support.strategies import (
+    BUDGETS,
+    COUNTER,
+    METHOD_POLICIES,
+    chosen,
+    modest,
+    render,
+    transcripts,
+)
 from tests.support.transcripts import assistant, call, result
 
 OURS = ("semantic_retrieval", "reuse_density", "contextrender_plus", "contextrender_frozen")
@@ -32,21 +38,6 @@ MARK = re.compile(
 )
 policies = st.sampled_from([*OURS, *METHOD_POLICIES])
 budgets = BUDGETS | st.sampled_from([1_500])
-
-
-def decided(rendered: Rendered) -> dict[str, Any]:
-    """What a rendering decided, in comparable form; floats as their exact bits."""
-    plan = rendered.plan
-    return {
-        "taken": plan.taken,
-        "texts": rendered.texts,
-        "kinds": rendered.kinds,
-        "retained": plan.retained,
-        "items": rendered.items,
-        "tokens": (rendered.tokens_before, rendered.tokens_after),
-        "reasons": plan.reasons,
-        "scores": plan.scores and [float(number).hex() for number in plan.scores.score],
-    }
 
 
 def agent_run(turns: int, seed: int = 0) -> list[Json]:
@@ -94,20 +85,17 @@ def test_however_a_history_grew_the_rendering_is_the_same(
     grown, shown = render(messages, budget, policy, parameters, history=history)
     again, shown_again = render(messages, budget, policy, parameters, history=history)
     fresh, shown_afresh = render(messages, budget, policy, parameters)
-    assert decided(grown) == decided(again) == decided(fresh)
+    assert chosen(grown) == chosen(again) == chosen(fresh)
     assert shown == shown_again == shown_afresh
     assert grown.tokens_after <= budget
 
 
 @pytest.mark.parametrize("policy", IN_PARTS)
-@pytest.mark.parametrize("budget", [1_500])
-def test_an_excerpt_is_marked_says_what_is_missing_and_how_to_get_it(
-    policy: str, budget: int
-) -> None:
+def test_an_excerpt_is_marked_says_what_is_missing_and_how_to_get_it(policy: str) -> None:
     messages = agent_run(40)
     found = 0
-    for size in turns_of(messages)[::3]:
-        rendered, shown = render(messages[:size], budget, policy)
+    for size in turns_of(messages)[::10]:
+        rendered, shown = render(messages[:size], 1_500, policy)
         replaced = {rendered.view.history.results.message[result] for result in rendered.texts}
         for item, message in zip(rendered.items, shown, strict=True):
             if item.message not in replaced:
@@ -123,13 +111,13 @@ def test_an_excerpt_is_marked_says_what_is_missing_and_how_to_get_it(
                 at = whole.index(part, at + 1)
             assert any(parts)
             found += 1
-    assert found > 1
+    assert found
 
 
 @pytest.mark.parametrize("policy", IN_PARTS)
 def test_the_newest_results_are_shown_if_half_of_what_is_free_holds_them(policy: str) -> None:
     messages = agent_run(40)
-    for size in turns_of(messages)[5::4]:
+    for size in turns_of(messages)[5::8]:
         rendered, _ = render(messages[:size], 2_000, policy)
         view = rendered.view
         free = view.budget - rendered.plan.retained.tokens

@@ -2,7 +2,6 @@
 
 import math
 import re
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -108,12 +107,13 @@ def test_s_is_what_the_formula_says_for_anything(messages: list[Json], budget: i
         assert list(rendered.plan.scores.score) == pytest.approx(density(messages), rel=1e-9)
 
 
-@pytest.mark.parametrize("budget", [600, 1_500])
-def test_density_alone_is_the_greedy_by_s(budget: int) -> None:
+def test_density_alone_is_the_greedy_by_s() -> None:
     messages = agent_run(30)
-    for size in turns_of(messages)[10::4]:
-        view, plan = greedy_alone(messages[:size], budget)
-        scores, free = density(messages[:size]), budget - plan.retained.tokens
+    for size in turns_of(messages)[10::6]:
+        alone = Parameters(newest_share=0)
+        rendered, _ = render(messages[:size], 1_500, "reuse_density", alone)
+        view, plan = rendered.view, rendered.plan
+        scores, free = density(messages[:size]), 1_500 - plan.retained.tokens
         taken = []
         for result in sorted(range(len(scores)), key=lambda r: (-round(scores[r], 12), r)):
             if view.costs[result] <= free:
@@ -121,12 +121,6 @@ def test_density_alone_is_the_greedy_by_s(budget: int) -> None:
                 free -= view.costs[result]
         assert plan.taken == taken
         assert plan.replaced == {}
-
-
-def greedy_alone(messages: list[Json], budget: int) -> Any:
-    rendered, _ = render(messages, budget, "reuse_density", Parameters(newest_share=0))
-    assert not rendered.view.fits
-    return rendered.view, rendered.plan
 
 
 def talk(*, task: str = "the task", said: str = "word " * 100, turns: int = 12) -> list[Json]:
@@ -145,7 +139,8 @@ def test_text_above_half_the_budget_leaves_until_it_is_three_tenths(policy: str)
     assert rendered.plan.taken
     assert sorted(kept.left_messages) == list(range(1, 1 + 2 * len(kept.left_messages), 2))
     assert not kept.left_messages & {0, len(messages) - 3, len(messages) - 1}
-    gone = {r for r, message in enumerate(results_of(rendered)) if message in kept.left_messages}
+    asking = rendered.view.history.results.call_message
+    gone = {r for r, message in enumerate(asking) if message in kept.left_messages}
     assert gone & {*rendered.plan.taken, *rendered.plan.replaced}
     calls = [item for item in rendered.items if item.message in kept.left_messages]
     assert calls
@@ -154,16 +149,9 @@ def test_text_above_half_the_budget_leaves_until_it_is_three_tenths(policy: str)
     assert roomy.plan.retained.left_messages == frozenset()
 
 
-def results_of(rendered: Any) -> list[int]:
-    """The message that called each result."""
-    return list(rendered.view.history.results.call_message)
-
-
 @given(transcripts(), BUDGETS)
 @modest
-def test_retrieval_takes_recent_results_and_then_the_nearest(
-    messages: list[Json], budget: int
-) -> None:
+def test_retrieval_takes_recent_results_then_the_nearest(messages: list[Json], budget: int) -> None:
     rendered, _ = render(messages, budget, "semantic_retrieval")
     view, plan = rendered.view, rendered.plan
     if view.fits:

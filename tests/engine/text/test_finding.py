@@ -20,11 +20,8 @@ from tests.support.transcripts import assistant, system, user
 def test_it_is_found_as_it_is_written_in_capitals_or_not() -> None:
     found = Wanted("ord-1.0").look_in("an ORD-100, then Ord-1.0 and ord-1.0.")
     assert found is not None
-    assert (found.before, found.found, found.after) == (
-        "an ORD-100, then ",
-        "Ord-1.0",
-        " and ord-1.0.",
-    )
+    told = (found.before, found.found, found.after)
+    assert told == ("an ORD-100, then ", "Ord-1.0", " and ord-1.0.")
     assert (found.start, found.places) == (17, 2)
     assert Wanted("(x").look_in("f(x)") is not None
     assert Wanted("absent").look_in("an absen t") is None
@@ -39,45 +36,23 @@ def test_what_is_told_of_a_place_is_bounded() -> None:
     assert len(many.before) + len(many.after) <= 2 * AROUND
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Error: no such file",
-        "  ERROR could not connect",
-        "[error] out of memory",
-        "working\nTraceback (most recent call last):\n  ...\nKeyError: 'x'",
-        "x" * 5_000 + "\nrequests.exceptions.ConnectionError: refused",
-        '{"error": {"code": 404}}',
-        '{"error": "not found"}',
-        '{"isError": true, "content": []}',
-        '{"success": false}',
-        "<returncode>1</returncode>",
-        "output\nexit code: 127",
-        "Exit status 2",
-    ],
-)
-def test_failures_are_told(text: str) -> None:
-    assert tells_failure(text)
+FAILURES = [
+    *("Error: no such file", "  ERROR could not connect", "[error] out of memory"),
+    "working\nTraceback (most recent call last):\n  ...\nKeyError: 'x'",
+    "x" * 5_000 + "\nrequests.exceptions.ConnectionError: refused",
+    *('{"error": {"code": 404}}', '{"isError": true, "content": []}', '{"success": false}'),
+    *("<returncode>1</returncode>", "output\nexit code: 127", "Exit status 2"),
+]
+SUCCESSES = [
+    *("", "0 errors, 12 passed", "The error rate is 2 %.", "exit code: 0"),
+    *('{"error": null, "ok": true}', '{"errors": [], "error": "", "success": true}'),
+    *("<returncode>0</returncode>", "class ValidationError(Exception): pass"),
+]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "0 errors, 12 passed",
-        "The error rate is 2 %.",
-        '{"error": null, "ok": true}',
-        '{"errors": [], "error": "", "success": true}',
-        "<returncode>0</returncode>",
-        "exit code: 0",
-        "class ValidationError(Exception): pass",
-    ],
-)
-def test_successes_are_not(text: str) -> None:
-    assert not tells_failure(text)
-
-
-def test_a_mark_is_enough() -> None:
+def test_failures_are_told_from_successes() -> None:
+    assert [text for text in FAILURES if not tells_failure(text)] == []
+    assert [text for text in SUCCESSES if tells_failure(text)] == []
     assert tells_failure("no", '{"role": "tool", "is_error": true}')
 
 
@@ -101,14 +76,11 @@ def test_a_mark_is_enough() -> None:
         ),
         ([assistant("Hello."), user("Later.")], ""),
         ([user(None)], ""),
+        ([user("word" * 10_000)], ("word" * LONGEST)[: LONGEST - 1] + "…"),
     ],
 )
 def test_the_folder_and_the_first_words(messages: list[dict[str, Any]], told: str) -> None:
     assert opening_of(messages) == told
-
-
-def test_it_is_short() -> None:
-    assert len(opening_of([user("word " * 10_000)])) == LONGEST
 
 
 @pytest.mark.parametrize(

@@ -20,19 +20,13 @@ def test_the_worked_cases(case: dict[str, Any]) -> None:
     assert sorted(extract_values(case["text"])) == sorted(case["values"])
 
 
-@given(
-    st.one_of(
-        texts(longest=1),
-        st.text(st.sampled_from("aZ09_.-\\ntr é\n"), max_size=60),
-        st.text(max_size=60),
-    )
-)
+@given(texts(longest=1) | st.text(st.sampled_from("aZ09_.-\\ntr é\n")) | st.text())
 @modest
 def test_values_equal_a_plain_rewrite_of_the_rules(text: str) -> None:
     assert extract_values(text) == slow_rules.values(text)
 
 
-@pytest.mark.parametrize("run", ["a", "_", "a_", "-.", "\\", "Aa1 "])
+@pytest.mark.parametrize("run", ["a", "a_", "\\", "Aa1 "])
 def test_no_text_takes_much_longer_than_others_of_its_length(run: str) -> None:
     assert grows_in_proportion(lambda size: extract_values(run * (size // len(run))), 250_000)
 

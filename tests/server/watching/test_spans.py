@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from engine.models.litellm_embedder import EmbeddingUnavailable, LiteLLMEmbedder
 from engine.models.providers import litellm
-from tests.api.test_oversized import RUN as OVERSIZED
+from tests.api.test_models import OVERSIZED
 from tests.support.provider_double import chat_reply, provided
 from tests.support.scripted_model import Model, chat, serving, whole
 

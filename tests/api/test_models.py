@@ -1,0 +1,256 @@
+"""What needs a model, over HTTP: summaries, and compactions of a result larger than the budget, are
+nodes, made once and reused. Without one there is an excerpt."""
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from contextrender_bridge.base.wire import Json
+
+from engine.text.tokens import counter_for
+from graph.sessions.caches import WORKING_SET
+from tests.api.checks import orphans, rebuilt, tokens_inside
+from tests.api.client import Api
+from tests.api.conftest import Service, User
+from tests.api.servers import another
+from tests.support.provider_double import ProviderDouble, chat_reply, failure, provided
+from tests.support.transcripts import agent_run, assistant, call, result, user
+from tests.support.waiting import until
+
+MODEL = "openai/scripted-summariser"
+POLICIES = ("compact", "recency_summary", "acon")
+RUN = agent_run(12)
+BUDGET = 900
+
+
+def notes(number: int) -> Json:
+    return {
+        "files_read": [],
+        "key_observations": ["Order ORD-1000 precedes ORD-1001.", f"Note {number}."],
+        "commands_run": ["get_order ORD-1000"],
+        "decisions": [],
+        "unresolved_questions": ["Who told clerk_0@example.com?"],
+    }
+
+
+@pytest.fixture
+def model() -> Iterator[ProviderDouble]:
+    """A model that summarises, set up for the service in this process."""
+
+    def answer(body: dict[str, Any]) -> tuple[int, Any]:
+        number = len(double.requests)
+        typed = "response_format" in body
+        reply = chat_reply(notes(number) if typed else f"State: note {number}.")
+        return 200, reply | {"usage": {"prompt_tokens": 50, "completion_tokens": 5}}
+
+    with provided(answer, model=MODEL) as double:
+        yield double
+
+
+def summary(reply: Json) -> str:
+    (only,) = reply["replaced"]
+    assert only["kind"] == "summary"
+    (shown,) = [m for m in reply["messages"] if m["content"] == only["text"]]
+    assert shown["role"] == "tool"
+    assert tokens_inside(reply["messages"]) == reply["tokens"]["after"] <= reply["budget"]
+    assert orphans(reply["messages"]) == []
+    return str(only["text"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_summary_is_made_once_for_good(alice: User, model: ProviderDouble, policy: str) -> None:
+    fields = {"session": policy, "messages": RUN, "budget": BUDGET, "policy": policy}
+    first = alice.api.report("render", **fields)
+    assert summary(first).startswith("[Summary made by a model of the ")
+    assert first["usage"] == {"model_tokens_in": 50, "model_tokens_out": 5, "embedding_tokens": 0}
+    assert len(model.requests) == 1
+    sent = json.dumps(model.requests[0]["messages"])
+    assert "verbatim" in sent
+    assert "row 0: ORD-1000 moved via hub_0" in sent
+
+    again = alice.api.report("render", **fields)
+    assert again.pop("usage")["model_tokens_in"] == first.pop("usage")["model_tokens_in"] - 50 == 0
+    assert again == first
+    WORKING_SET.clear()
+    assert alice.api("render", **fields) == again
+    with (
+        another(alice.data, model.environment(model=MODEL)) as server,
+        server.api(alice.api.token) as other,
+    ):
+        assert other("render", **fields) == again
+        plan = other("render", **fields, want="plan")["plan"]
+    assert rebuilt(RUN, plan) == first["messages"]
+    assert len(model.requests) == 1
+
+    graph = alice.graph()
+    ((node, last, _),) = graph.pairs("Covers")
+    assert node.fields["text"] in summary(first)
+    assert last.fields["position"] == node.fields["covered"] - 1
+    alice.api("delete_session", session=policy)
+    assert not alice.graph().nodes
+
+
+def test_a_rewritten_past_has_summaries_of_its_own(api: Api, model: ProviderDouble) -> None:
+    fields = {"session": "s", "budget": BUDGET, "policy": "compact"}
+    first = api("render", messages=RUN, **fields)
+    other = [*RUN[:-1], RUN[-1] | {"content": "order ORD-1008 is lost"}]
+    second = api("render", messages=other, **fields)
+    assert second["branch"] != first["branch"]
+    assert summary(second) != summary(first)
+    assert api("render", messages=RUN, **fields)["messages"] == first["messages"]
+    assert len(model.requests) == 2
+
+
+def test_a_failing_model_does_as_prune_does_and_warns(alice: User, model: ProviderDouble) -> None:
+    works, model.answer = model.answer, lambda _: failure(401)
+    fields = {"session": "s", "messages": RUN, "budget": BUDGET}
+    pruned = alice.api("render", **fields, policy="prune")
+    reply = alice.api("render", **fields, policy="compact")
+    assert reply["messages"] == pruned["messages"]
+    (warning,) = reply["warnings"]
+    assert "not summarised" in warning
+    assert "ORD-1000" not in warning
+    assert alice.graph().counts["HistorySummary"] == 0
+    model.answer = works
+    reply = alice.api("render", **fields, policy="compact")
+    assert summary(reply)
+    assert reply["warnings"] == []
+
+
+def test_without_a_model_they_are_refused_and_nothing_is_written(api: Api) -> None:
+    for policy in POLICIES:
+        fields = {"session": "s", "messages": RUN, "policy": policy}
+        error = api.refused("render", 422, "invalid_request", **fields)
+        assert error["message"] == f"policy {policy} needs a model: set CONTEXTRENDER_MODEL"
+    api.refused("inspect_session", 404, "not_found", session="s")
+    api("render", session="s", messages=RUN)
+    compared = api("compare_policies", session="s")["policies"]
+    assert {view["policy"] for view in compared}.isdisjoint(POLICIES)
+
+
+def test_the_impatient_find_it_later(service: Service, alice: User, model: ProviderDouble) -> None:
+    works = model.answer
+    asked, left = threading.Event(), threading.Event()
+
+    def slow(body: dict[str, Any]) -> tuple[int, Any]:
+        asked.set()
+        assert left.wait(60)
+        return works(body)
+
+    model.answer = slow
+    fields = {"session": "s", "messages": RUN, "budget": BUDGET, "policy": "compact"}
+    hurried = httpx.Client(base_url=service.http.base_url, timeout=httpx.Timeout(60, read=0.3))
+    with hurried, pytest.raises(httpx.ReadTimeout):
+        Api(hurried, alice.api.token)("render", **fields)
+    assert asked.wait(60)
+    left.set()
+    until(lambda: alice.graph().counts.get("HistorySummary"))
+    reply = alice.api.report("render", **fields)
+    assert summary(reply)
+    assert reply["usage"]["model_tokens_in"] == 0
+    assert len(model.requests) == 1
+
+
+COMPACTOR = "openai/scripted-compactor"
+LOG = "\n".join(f"{n:04} worker_{n % 7} heartbeat" for n in range(700))
+LOG = LOG.replace("0343 worker_0 heartbeat", "0343 FATAL disk_full on node-88.internal")
+OVERSIZED = [
+    user("Why did the job fail?"),
+    assistant(None, call("log", "read_log", '{"job": "nightly_7"}')),
+    result("log", LOG),
+    assistant("It says disk_full on node-88.internal.", call("df", "df", "{}")),
+    result("df", "node-88.internal 100% used"),
+]
+
+
+@pytest.fixture
+def compactor() -> Iterator[ProviderDouble]:
+    """A model that compacts, set up for the service in this process."""
+    reply = chat_reply({"notes": "Disk full.", "quotes": ["FATAL disk_full on node-88.internal"]})
+    with provided(lambda _: (200, reply), model=COMPACTOR) as double:
+        yield double
+
+
+def replacement(reply: dict[str, Any]) -> dict[str, Any]:
+    (only,) = reply["replaced"]
+    assert only["position"] == 2
+    assert 2 not in reply["visible"] + reply["omitted"]
+    (shown,) = [m for m in reply["messages"] if m.get("tool_call_id") == "log"]
+    assert shown == OVERSIZED[2] | {"content": only["text"]}
+    assert tokens_inside(reply["messages"]) == reply["tokens"]["after"] <= reply["budget"]
+    assert orphans(reply["messages"]) == []
+    return dict(only)
+
+
+def test_without_a_model_an_excerpt_stands_in_marked_with_what_to_recall(api: Api) -> None:
+    excerpt = replacement(api("render", session="s", messages=OVERSIZED, budget=3000))
+    assert excerpt["kind"] == "excerpt"
+    header, *lines = excerpt["text"].splitlines()
+    assert "recall result 2" in header
+    assert str(counter_for(None).text(LOG) + 4) in header
+    assert lines[0] == "0000 worker_0 heartbeat"
+    assert lines[-1] == "0699 worker_6 heartbeat"
+    assert "0343 FATAL disk_full on node-88.internal" in lines
+    assert len([line for line in lines if "characters left out" in line]) == 2
+    (recalled,) = api("recall", session="s", results=[2])["results"]
+    assert recalled["message"] == OVERSIZED[2]
+
+
+def test_a_model_compacts_once_and_the_text_is_a_node(
+    alice: User, compactor: ProviderDouble
+) -> None:
+    fields = {"session": "s", "messages": OVERSIZED, "budget": 3000}
+    first = alice.api("render", **fields)
+    compaction = replacement(first)
+    assert compaction["kind"] == "compaction"
+    assert "recall result 2" in compaction["text"]
+    assert compaction["text"].endswith("Disk full.\nFATAL disk_full on node-88.internal")
+    assert len(compactor.requests) == 1
+
+    ((node, original, _),) = alice.graph().pairs("StandsFor")
+    assert node.kind == "Compaction"
+    assert node.fields["text"] in compaction["text"]
+    assert original.fields["text"] == LOG
+
+    WORKING_SET.clear()
+    assert alice.api("render", **fields) == first
+    later = fields | {"messages": [*OVERSIZED, assistant("Clean up?"), user("Yes.")]}
+    assert replacement(alice.api("render", **later)) == compaction
+    assert len(compactor.requests) == 1
+    assert alice.graph().counts["Compaction"] == 1
+    alice.api("render", **later | {"budget": 4000})
+    assert len(compactor.requests) == 2
+
+
+def test_explain_tells_of_the_compaction_and_makes_none(
+    alice: User, compactor: ProviderDouble
+) -> None:
+    alice.api("sync", session="s", messages=OVERSIZED)
+    row = alice.api("explain", session="s", budget=3000)["results"][0]
+    assert (row["position"], row["shown"]) == (2, "excerpt")
+    assert compactor.requests == []
+    rendered = alice.api("render", session="s", messages=OVERSIZED, budget=3000)
+    explained = alice.api("explain", session="s", budget=3000)
+    assert explained["results"][0]["shown"] == "compaction"
+    assert explained["tokens"] == rendered["tokens"]
+    assert len(compactor.requests) == 1
+
+
+def test_a_failing_compactor_leaves_an_excerpt_and_warns(
+    alice: User, compactor: ProviderDouble
+) -> None:
+    works = compactor.answer
+    compactor.answer = lambda _: failure(401)
+    reply = alice.api("render", session="s", messages=OVERSIZED, budget=3000)
+    assert replacement(reply)["kind"] == "excerpt"
+    (warning,) = reply["warnings"]
+    assert "result 2" in warning and "disk_full" not in warning
+    assert alice.graph().counts["Compaction"] == 0
+    compactor.answer = works
+    reply = alice.api("render", session="s", messages=OVERSIZED, budget=3000)
+    assert replacement(reply)["kind"] == "compaction"
+    assert reply["warnings"] == []
