@@ -1,9 +1,13 @@
 """Complete results, by position or by query."""
 
+import re
+
 import pytest
 
+from tests.api.client import Api
 from tests.api.conftest import User
-from tests.support.transcripts import agent_run, assistant, result, user
+from tests.engine.plan.test_sizing import reading
+from tests.support.transcripts import UNUSUAL, agent_run, assistant, result, user
 
 RUN = agent_run(14, lines=5)
 
@@ -22,6 +26,15 @@ def test_by_position_complete_and_with_the_call(recorded: User) -> None:
     assert found[1]["arguments"] == '{"order_id": "ORD-1000"}'
     assert [each["turn"] for each in found] == [7, 1]
     assert {each["score"] for each in found} == {None}
+
+
+def test_results_of_every_kind_come_back_exactly(api: Api) -> None:
+    api("sync", session="s", messages=UNUSUAL)
+    places = [place for place, message in enumerate(UNUSUAL) if message["role"] == "tool"]
+    found = api("recall", session="s", results=places)["results"]
+    assert [each["message"] for each in found] == [UNUSUAL[place] for place in places]
+    names = ["grammar", "object", "json", "none_at_all", "empty", "null", "not_json"]
+    assert [each["name"] for each in found] == names
 
 
 def test_by_query_the_best_first(recorded: User) -> None:
@@ -44,13 +57,45 @@ def test_all_branches_are_looked_in_the_current_one_first(recorded: User) -> Non
     assert len(places) == len(set(places))
     assert {place for branch, place in places if branch == 1} <= {3, 5, 8}
     assert not {place for branch, place in places if branch == 0} & {3, 5}
-    for position, branch, on in ((3, None, 1), (3, 0, 0), (16, None, 0)):
-        (one,) = api("recall", session="s", results=[position], branch=branch)["results"]
-        assert (one["branch"], one["message"]) == (on, RUN[position])
+    (here,) = api("recall", session="s", results=[3])["results"]
+    (there,) = api("recall", session="s", results=[3], branch=0)["results"]
+    assert (here["branch"], there["branch"]) == (1, 0)
+
+
+def test_what_was_before_an_agents_compaction_is_found(recorded: User) -> None:
+    summary = [user("This session continues. Summary: orders were looked at."), assistant("On.")]
+    recorded.api("sync", session="s", messages=summary)
+    found = recorded.api("recall", session="s", query="clerk_6@example.com")["results"]
+    assert (found[0]["branch"], found[0]["message"]) == (0, RUN[16])
+
+
+def test_by_position_what_is_on_a_branch_or_else_on_others(recorded: User) -> None:
+    api = recorded.api
+    api("sync", session="s", messages=[*RUN[:6], assistant("Stop."), user("?"), result("x", "y")])
+    assert api("recall", session="s", results=[3])["results"][0]["message"] == RUN[3]
+    assert api("recall", session="s", results=[16], branch=0)["results"][0]["message"] == RUN[16]
+    (found,) = api("recall", session="s", results=[16])["results"]
+    assert (found["branch"], found["message"]) == (0, RUN[16])
+    api.refused("recall", 404, "not_found", session="s", results=[17])
     api.refused("recall", 404, "not_found", session="s", results=[3], branch=2)
 
 
-def test_a_position_without_a_result_is_said_so(recorded: User) -> None:
-    for position in (2, -1, 10**30):
-        error = recorded.api.refused("recall", 404, "not_found", session="s", results=[3, position])
-        assert f"message {position} is not a tool result" in error["message"]
+def test_what_came_back_behind_another_names_the_result_to_recall(api: Api) -> None:
+    run = reading(34, said={29: "function_2_77 again"})
+    live = {"budget": "auto", "policy": "contextrender_frozen", "live": True}
+    for stop in range(3, len(run) + 1, 2):
+        shown = api("render", session="s", messages=run[:stop], **live)["messages"]
+        last = shown[-1]["content"]
+        back = re.search(r"recall result (\d+) for all of it:\]\n.*function_2_", last)
+        if back:
+            break
+    assert back
+    (found,) = api("recall", session="s", results=[int(back[1])])["results"]
+    assert found["message"] == run[6]
+    assert "function_2_77" in found["message"]["content"]
+
+
+@pytest.mark.parametrize("position", [0, 2, 999, -1, 10**30])
+def test_a_position_without_a_result_is_said_so(recorded: User, position: int) -> None:
+    error = recorded.api.refused("recall", 404, "not_found", session="s", results=[3, position])
+    assert f"message {position} is not a tool result" in error["message"]

@@ -168,3 +168,15 @@ def test_deleting_leaves_no_row_behind(alice: User, bob: User) -> None:
     alice.api.refused("delete_session", 404, "not_found", session="s")
     gone = {"session": "s", "messages": [], "offset": len(RUN), "prefix": digest}
     assert alice.api.refused("render", 409, "history_diverged", **gone)["recorded"] == 0
+
+
+def test_a_deleted_sessions_name_starts_anew(api: Api) -> None:
+    fields = {"session": "s", "messages": RUN, "budget": 600}
+    first = api("render", **fields)
+    api("delete_session", session="s")
+    digest = first["digest"]
+    error = api.refused(
+        "render", 409, "history_diverged", session="s", messages=[], offset=len(RUN), prefix=digest
+    )
+    assert error["recorded"] == 0
+    assert api("render", **fields) == first
