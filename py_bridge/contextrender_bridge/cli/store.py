@@ -4,7 +4,7 @@ import argparse
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -64,16 +64,13 @@ class Restore:
 
         data = args.data or data_dir()
         database = current_settings().database
-        store = open_named(database, new=True) if database else None
-        try:
+        opened = closing(open_named(database, new=True)) if database else nullcontext()
+        with opened as store:
             if store is not None and not is_empty(store):
                 raise CommandError(
                     f"{store.place} is not empty: name an empty database, or keep what is there."
                 )
             held = restore(args.source, data, store)
-        finally:
-            if store is not None:
-                store.close()
         print(f"Restored {held['nodes']} nodes and {held['users']} users to {data}.")
         return 0
 
