@@ -67,22 +67,13 @@ class Gate:
             # Codex then uses HTTP at once; any other refusal it tries again for seconds.
             await send_error(send, 426, "http_only", "Use HTTP here.", [])
         elif door == "mcp" and self._mcp is not None:
-            await self._recall({**scope, **_below(scope, f"{PREFIX}{secret}")}, receive, send)
+            await self._mcp({**scope, **_below(scope, f"{PREFIX}{secret}")}, receive, send)
         elif door in self._proxies:
             # As a link with a secret: the proxy need not ask whose process this is.
             inner = {**scope, **_below(scope, f"{PREFIX}{secret}/{door}", f"/k/{secret}")}
             await self._pass(self._proxies[door], inner, receive, send)
         else:
             await send_error(send, 404, "not_found", f"There is no {slash}{path} here.", [])
-
-    async def _recall(self, scope: Scope, receive: Receive, send: Send) -> None:
-        expected = f"Bearer {self._doors.token}"
-        given = first(scope["headers"], b"authorization")
-        if not secrets.compare_digest(given.encode(), expected.encode()):
-            await send_error(send, 401, "unauthorized", "Send the agent's token.", [])
-            return
-        assert self._mcp is not None
-        await self._mcp(scope, receive, send)
 
     async def _pass(self, proxy: Proxy, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST" or not scope["path"].endswith(MODEL_CALLS):
