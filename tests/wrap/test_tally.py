@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import pytest
-from contextrender_bridge.base import settings
 from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.usage import Usage, read_usage
 from contextrender_bridge.wrap.tally import Tally, closing_json, closing_line
@@ -100,18 +99,6 @@ def test_a_model_newer_than_the_list_has_its_familys_price_and_the_line_says_so(
     line = closing_line(tally.totals, "link", observing=False)
     assert "it cost $5.00" in line
     assert "claude-opus-4-99 at the price of claude-opus-4-6" in line
-
-
-def test_the_settings_prices_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CONTEXTRENDER_PRICES", f"{GPT}:input=7,output=9")
-    settings.read_again()
-    try:
-        tally = Tally()
-        tally.add(("s",), {}, Usage(f"openai/{GPT}", 10**6))
-        assert tally.totals.cost == pytest.approx(7)
-    finally:
-        monkeypatch.undo()
-        settings.read_again()
 
 
 def test_tokens_are_of_the_whole_prompt_with_its_system_text_and_tools() -> None:

@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -90,18 +91,14 @@ def _proxying(
 
     app = OwnHosts(_gate(agent, doors, known, settings, tally))
     config = http_config(app, timeout_graceful_shutdown=2)
-    ready, server = threading.Event(), uvicorn.Server(config)
-    started = server.startup
-
-    async def startup(sockets: list[socket.socket] | None = None) -> None:
-        await started(sockets)
-        ready.set()
-
-    server.startup = startup  # type: ignore[method-assign]
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
-    if not ready.wait(HEALTHY_SECONDS) or not server.started:
-        raise CommandError("the proxy did not start.")
+    latest = time.monotonic() + HEALTHY_SECONDS
+    while not server.started:
+        if not thread.is_alive() or time.monotonic() > latest:
+            raise CommandError("the proxy did not start.")
+        time.sleep(0.01)
     try:
         yield
     finally:
