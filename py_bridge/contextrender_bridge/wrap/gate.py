@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import secrets
-import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -97,27 +96,23 @@ class Gate:
 
 def _decoded(headers: Headers, body: bytes) -> tuple[Headers, bytes]:
     """Headers and body without a content coding; as they came if it cannot be undone."""
-    coding = first(headers, b"content-encoding").lower()
-    if coding in ("", "identity"):
+    unpack = CODINGS.get(first(headers, b"content-encoding").lower())
+    if unpack is None:
         return headers, body
     try:
-        plain = _unpacked(coding, body)
-    except (ImportError, OSError, EOFError, ValueError, zlib.error):
+        plain = unpack(body)
+    except Exception:  # the provider says what is wrong with it
         return headers, body
     return without(headers, b"content-encoding", b"content-length"), plain
 
 
-def _unpacked(coding: str, body: bytes) -> bytes:
-    if coding == "gzip":
-        return gzip.decompress(body)
-    if coding == "zstd":
-        import zstandard
+def _unpacked(body: bytes) -> bytes:
+    import zstandard
 
-        try:
-            return zstandard.ZstdDecompressor().decompressobj().decompress(body)
-        except zstandard.ZstdError as error:
-            raise ValueError from error
-    raise ValueError(coding)
+    return zstandard.ZstdDecompressor().decompressobj().decompress(body)
+
+
+CODINGS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.decompress, "zstd": _unpacked}
 
 
 def _below(scope: Scope, prefix: str, link: str = "") -> dict[str, Any]:
