@@ -18,6 +18,7 @@ from contextrender_bridge.base.errors import CommandError, ContextRenderError
 from contextrender_bridge.base.installing import how_to_serve
 from contextrender_bridge.base.paths import make_app_importable
 from contextrender_bridge.base.settings import unknown_variables
+from contextrender_bridge.printing import printable
 
 HERE = "contextrender_bridge"
 
@@ -99,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"contextrender: {error}", file=sys.stderr)
         return error.status
     except ContextRenderError as error:
-        print(f"contextrender: {error.message}", file=sys.stderr)
+        print(f"contextrender: {printable(error.message)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

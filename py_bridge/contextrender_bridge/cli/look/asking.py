@@ -12,12 +12,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from contextrender_bridge.base.errors import (
-    CommandError,
-    ContextRenderError,
-    NotFound,
-    Unreachable,
-)
+from contextrender_bridge.base.errors import CommandError, NotFound, Unreachable
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.credentials import resolve_credentials
@@ -48,22 +43,21 @@ class Service:
         self._client.close()
 
     def ask(self, walker: str, **fields: Any) -> Json:
-        """The report of a walker; fields that are None are left out. Raises CommandError.
+        """The report of a walker; fields that are None are left out. Raises ContextRenderError.
 
         Of a session the unique beginning of its name will do.
         """
         try:
             return self._client.call(walker, fields)
         except NotFound as missing:
-            begun = missing.message.startswith("no session ") and walker not in BY_WHOLE_NAME
-            whole = self._begun(str(fields["session"])) if begun else fields.get("session")
-            if whole == fields.get("session"):
-                raise CommandError(printable(missing.message)) from None
+            if walker in BY_WHOLE_NAME or not missing.message.startswith("no session "):
+                raise
+            whole = self._begun(str(fields["session"]))
+            if whole == fields["session"]:
+                raise
             return self.ask(walker, **{**fields, "session": whole})
         except Unreachable as failure:
             raise CommandError(f"{failure.message} Start it with `contextrender serve`.") from None
-        except ContextRenderError as refused:
-            raise CommandError(printable(refused.message)) from None
 
     def _begun(self, beginning: str) -> str:
         """The one session whose name begins so. Raises CommandError."""

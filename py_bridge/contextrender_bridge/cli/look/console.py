@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def find_place(service: Service, session: str | None, turn: int | None, branch: int | None) -> str:
-    """What a link says of where to go. Raises CommandError where there is no such session."""
+    """What a link says of where to go. Raises NotFound where there is no such session."""
     if session is None:
         return ""
     found = service.ask("inspect_session", session=session, branch=branch)
