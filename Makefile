@@ -71,7 +71,7 @@ advisories: .venv/ready
 	@.ci/advisories $(BIN)
 
 # Agent runtimes themselves, each installed in a cache folder; QUICK=1 leaves out the slowest:
-# make test-runtimes RUNTIMES="langchain opencode"
+# make test-runtimes RUNTIMES="langchain codex"
 test-runtimes: .venv/ready
 	$(PYTEST) -v $(if $(QUICK),-m "not slow") \
 		$(if $(RUNTIMES),$(addprefix adapters/,$(RUNTIMES)),adapters clients)

@@ -10,7 +10,7 @@ import { contextRenderMiddleware, contextRenderStep } from "@contextrender/clien
 import { tool, ToolLoopAgent, wrapLanguageModel, type ModelMessage } from "ai";
 import { z } from "zod";
 
-const settings = { session: process.env["SESSION"] ?? "hosts", budget: 600 };
+const settings = { session: "hosts", budget: 600, policy: "contextrender" };
 
 const provider = createOpenAICompatible({
   name: "openai",
@@ -53,7 +53,7 @@ const messages: ModelMessage[] = [
 const first = await agent.generate({ messages });
 console.log(first.text);
 
-messages.push(...first.response.messages);
+messages.push(...first.responseMessages);
 messages.push({ role: "user", content: "And of the next three? Restart those that are slow." });
 const second = await agent.stream({ messages });
 console.log(await second.text);

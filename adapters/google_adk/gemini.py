@@ -11,7 +11,7 @@ from google.genai.types import Blob, Content, Part
 
 async def main() -> None:
     """Asks about a picture, then tells how much of the session is left: all of it."""
-    plugin = ContextRenderPlugin(budget=2000, session="two by two")
+    plugin = ContextRenderPlugin(budget=2000, policy="contextrender", session="two by two")
     agent = LlmAgent(
         name="watch",
         model="gemini-2.5-flash",

@@ -37,7 +37,7 @@ const agent = createAgent({
   }),
   tools: [look, restart],
   systemPrompt: "Use the tools, one host at a time.",
-  middleware: [createMiddleware(contextRender({ budget: 600 }))],
+  middleware: [createMiddleware(contextRender({ budget: 600, policy: "contextrender" }))],
   checkpointer: new MemorySaver(),
 });
 const where = { configurable: { thread_id: "hosts" }, recursionLimit: 99 };

@@ -41,7 +41,7 @@ const agent = new Agent({
   tools: { look, restart },
   // All of the thread's messages: which of them the model sees is the processor's choice.
   memory: new Memory({ storage: new InMemoryStore(), options: { lastMessages: 10_000 } }),
-  inputProcessors: [new ContextRenderProcessor({ budget: 600 })],
+  inputProcessors: [new ContextRenderProcessor({ budget: 600, policy: "contextrender" })],
 });
 const memory = { thread: "hosts", resource: "me" };
 

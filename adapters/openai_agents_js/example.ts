@@ -41,8 +41,9 @@ const agent = new Agent({
   instructions: "Use the tools, one host at a time.",
   tools: [look, restart],
 });
-const session = new MemorySession({ sessionId: process.env["SESSION"] ?? "hosts" });
-const runner = new Runner({ callModelInputFilter: contextRenderFilter({ session, budget: 600 }) });
+const session = new MemorySession({ sessionId: "hosts" });
+const fit = contextRenderFilter({ session, budget: 600, policy: "contextrender" });
+const runner = new Runner({ callModelInputFilter: fit });
 
 const first = await runner.run(agent, "Find out which of the first six hosts are slow.", {
   session,
@@ -56,4 +57,4 @@ await second.completed;
 console.log(second.finalOutput);
 
 const kept = (await session.getItems()).filter((item) => item.type === "function_call_result");
-console.log(`The SDK's session keeps ${kept.length} results, ${JSON.stringify(kept).length} characters.`);
+console.log(`The SDK's session keeps ${kept.length} results.`);

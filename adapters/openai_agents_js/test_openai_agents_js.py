@@ -16,7 +16,7 @@ def test_the_example(tmp_path: Path, client_package: Path, loopback: Loopback, a
     script, told = run_example(place, loopback.model, variables)
     loopback.check(script)
     results = sum(isinstance(step, Call) for step in script.steps)
-    assert f"The SDK's session keeps {results} results, " in told
+    assert f"The SDK's session keeps {results} results." in told
 
 
 def test_the_types(tmp_path: Path, client_package: Path) -> None:

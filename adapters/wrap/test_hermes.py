@@ -2,18 +2,20 @@
 
 import json
 import re
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from contextrender_bridge.audit.hermes import read_hermes
 
 from adapters.conftest import Loopback
-from adapters.hermes.test_hermes import kept, with_its_tools
 from adapters.testing import hosts
-from adapters.testing.commands import Done, run
-from adapters.testing.installs import environment, python_of
-from adapters.testing.scripted import Call, Say, Script
-from adapters.wrap.wrapped import Wrapped
+from adapters.testing.commands import Done
+from adapters.testing.installs import python_of
+from adapters.testing.scripted import Call, Say, Script, Step
+from adapters.wrap.wrapped import Wrapped, check_recorded
 
 QUIET = """
 memory: {nudge_interval: 0}
@@ -45,7 +47,7 @@ CHAT = ("chat", "-Q", "--yolo")
 @pytest.fixture
 def hermes(loopback: Loopback, tmp_path: Path) -> Wrapped:
     """With a user's configuration, whose key is in Hermes' own `.env`."""
-    wrapped = Wrapped(loopback, tmp_path, python_of("hermes").parent)
+    wrapped = Wrapped(loopback, tmp_path, python_of("wrap/hermes").parent)
     home = wrapped.home / ".hermes"
     home.mkdir()
     checked = {"ts": time.time(), "behind": 0, "rev": None, "ver": "0.19.0"}
@@ -59,6 +61,23 @@ def configure(hermes: Wrapped, kind: str) -> Path:
     file = hermes.home / ".hermes" / "config.yaml"
     file.write_text(CONFIGS[kind].replace("URL", hermes.loopback.model.url) + QUIET)
     return file
+
+
+def with_its_tools(step: Step) -> Step:
+    """The step of the hosts' task, as Hermes' tools do it."""
+    if not isinstance(step, Call):
+        return step
+    host = step.arguments["host"]
+    if step.name == "look":
+        return Call("read_file", {"path": f"{host}.txt"})
+    return Call("terminal", {"command": f"touch {host}"})
+
+
+def kept(home: Path) -> int:
+    """How many findings Hermes' own session has, complete."""
+    with closing(sqlite3.connect(home / "state.db")) as store:
+        results = store.execute("SELECT content FROM messages WHERE role = 'tool'").fetchall()
+    return sum(any(f"{mark}." in text for mark in hosts.MARKS) for (text,) in results)
 
 
 def name_of(done: Done) -> str:
@@ -98,11 +117,11 @@ def test_a_continued_session(hermes: Wrapped, kind: str) -> None:
     if kind in ("chat", "responses"):  # to Messages it adds none of its own
         assert {one.header("x-mine") for one in asked} == {"yes"}
     hermes.check_left_nothing()
+    check_recorded(read_hermes, hermes.home / ".hermes")
     # Without wrap it goes to its provider again: no door of a past run is left in its session.
     script.steps = [*known, Say("Bye.")]
-    own = environment(HOME=str(hermes.home), PATH=f"{hermes.bin}:/usr/bin:/bin")
-    words = ["hermes", *CHAT, *tools, "--resume", name, "-q", "Bye?"]
-    assert run([str(hermes.bin / words[0]), *words[1:]], own, hermes.work).stdout.strip() == "Bye."
+    alone = hermes.run_alone("hermes", *CHAT, *tools, "--resume", name, "-q", "Bye?")
+    assert alone.stdout.strip() == "Bye."
     assert file.read_bytes() == before
 
 

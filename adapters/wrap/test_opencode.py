@@ -1,18 +1,32 @@
-"""opencode itself, wrapped."""
+"""opencode itself, wrapped, and behind the proxy alone."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import httpx
 import pytest
+from contextrender_bridge import Credentials
 from contextrender_bridge.audit.opencode import read_opencode
 
-from adapters.conftest import Loopback
+from adapters.conftest import Loopback, proxying
 from adapters.testing import hosts
 from adapters.testing.installs import node_modules_of
-from adapters.testing.scripted import Call, Say, Script, Step
+from adapters.testing.scripted import Call, Limited, Say, Script, Step
 from adapters.wrap.wrapped import Json, Wrapped, check_recorded
+from tests.support.scripted_model import Asked, Reply
+
+TASK = "Find out which of the first six hosts are slow."
+
+
+class Full(Script):
+    """A model that says once, at its sixth step, that its window is full."""
+
+    def answer(self, asked: Asked) -> Reply:
+        """The next step."""
+        self.tokens = 39_900 if len(self.asked) == 5 else 9
+        return super().answer(asked)
 
 
 @pytest.fixture
@@ -25,7 +39,7 @@ def folder() -> Iterator[Path]:
 @pytest.fixture
 def opencode(loopback: Loopback, folder: Path) -> Wrapped:
     """With a project of the user's that has a provider of its own."""
-    program = node_modules_of("opencode/runtime") / "opencode-linux-x64" / "bin"
+    program = node_modules_of("wrap/opencode") / "opencode-linux-x64" / "bin"
     variables = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
     wrapped = Wrapped(loopback, folder, program, {**variables, "MODEL_URL": loopback.model.url})
     variables = wrapped.variables
@@ -52,7 +66,7 @@ def test_a_continued_session(opencode: Wrapped) -> None:
     before = file.read_bytes()
     known = hosts.steps()
     script = Script(opencode.loopback.model, [as_its_own(step, opencode.work) for step in known])
-    first = ask(opencode, "Find out which of the first six are slow.")
+    first = ask(opencode, TASK)
     second = ask(opencode, "And the next three?", "-s", first[0]["sessionID"])
     assert said(first) + said(second) == list(hosts.ANSWERS)
     script.steps = known
@@ -75,10 +89,59 @@ def test_it_recalls(opencode: Wrapped) -> None:
     assert hosts.MARKS[0] in json.dumps(script.asked[2]["messages"][-1])
 
 
-def ask(opencode: Wrapped, *words: str) -> list[Json]:
+def test_past_the_window_it_goes_on_without_the_service(opencode: Wrapped) -> None:
+    """What it read has 1.5 windows."""
+    model = opencode.loopback.model
+    read = hosts.lengthen(opencode.work, [750] * 9)
+    script = Limited(model, [*looks(opencode.work), Say("All.")], room=40_000)
+    away = Credentials("http://127.0.0.1:9", "none")
+    with proxying(away, f"{model.url}/v1") as proxy:
+        opencode.variables["MODEL_URL"] = proxy
+        assert said(ask(opencode, TASK, wraps=False)) == ["All."]
+    assert script.refused and read / 4 > 1.5 * script.room
+    for number, seen in enumerate(script.seen(hosts.MARKS)[1:]):
+        assert number in seen  # the newest is always there
+    check_pairs(script)
+
+
+def test_it_compacts_by_itself(opencode: Wrapped, service: Credentials) -> None:
+    """The model says that its window is full: the summary is made of all that was read."""
+    file = opencode.work / "opencode.json"
+    config = json.loads(file.read_text().removeprefix("// mine\n"))
+    limit = {"context": 40_000, "output": 1_000}
+    config["provider"]["local"]["models"]["scripted"]["limit"] = limit
+    file.write_text(json.dumps(config))
+    model = opencode.loopback.model
+    script = Full(model, [*looks(opencode.work), Say("All.")])
+    with proxying(service, f"{model.url}/v1", policy="contextrender_frozen") as proxy:
+        opencode.variables["MODEL_URL"] = proxy
+        assert said(ask(opencode, TASK, wraps=False))[-1] == "All."
+        assert httpx.get(f"{proxy}/contextrender/status").json()["fail_open"] == {}
+    asked = [one.body.decode() for one in model.asked if one.method == "POST"]
+    (compacting,) = [body for body in asked if "context summarization agent" in body]
+    assert all(mark in compacting for mark in hosts.MARKS[:6])
+    assert len(script.seen(hosts.MARKS)[5]) < 5  # what the agent itself was shown of them
+    check_pairs(script)
+
+
+def ask(opencode: Wrapped, *words: str, wraps: bool = True) -> list[Json]:
     """The events of `opencode run`."""
-    done = opencode.run("opencode", "run", "--format", "json", *words)
+    runs = opencode.run if wraps else opencode.run_alone
+    done = runs("opencode", "run", "--format", "json", *words)
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def looks(folder: Path) -> list[Step]:
+    """A look at each of the nine hosts."""
+    return [as_its_own(Call("look", {"host": f"host_{n}_X"}), folder) for n in range(9)]
+
+
+def check_pairs(script: Script) -> None:
+    """Every request has a result for each call, in order."""
+    for body in script.asked:
+        messages = body["messages"]
+        called = [call["id"] for one in messages for call in one.get("tool_calls") or ()]
+        assert called == [one["tool_call_id"] for one in messages if one["role"] == "tool"]
 
 
 def said(events: list[Json]) -> list[str]:

@@ -58,6 +58,15 @@ class Wrapped:
         self.report = json.loads(done.stderr.splitlines()[-1])
         return done
 
+    def run_alone(self, *words: str) -> Done:
+        """The agent's run without wrap."""
+        own = environment(
+            HOME=str(self.home),
+            PATH=f"{self.bin}{os.pathsep}{os.environ['PATH']}",
+            **self.variables,
+        )
+        return run([self.bin / words[0], *words[1:]], own, self.work)
+
     def check_left_nothing(self) -> None:
         """Nothing of the run is in ContextRender's own folder."""
         leases = self.folder / "data" / "leases"

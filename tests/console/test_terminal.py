@@ -1,10 +1,9 @@
-"""`contextrender sessions`, `show`, `explain` and `graph`; and what the page tells as they do."""
+"""`contextrender sessions`, `show` and `explain`; and what the page tells as they do."""
 
 import importlib
 import json
 import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 from tests.console.conftest import HOSTILE, LARGE, ORDERS, Console, Service
 from tests.console.transcripts import make_run
-from tests.support.command import PROCESS, contextrender
+from tests.support.command import contextrender
 from tests.support.transcripts import step, user
 
 
@@ -106,20 +105,11 @@ def test_what_calls_lacked_is_listed(service: Service) -> None:
     assert f"#{first['position']} {first['name']}" in shown and first["reason"] in shown
 
 
-def test_the_graph_is_drawn(service: Service) -> None:
-    view = service("reuse_graph", session=ORDERS)
-    assert json.loads(run(service, "graph", ORDERS, "--json")) == view
-    dot = run(service, "graph", ORDERS)
-    assert dot.startswith("digraph") and dot.count("->") == len(view["edges"])
-    fewer = json.loads(run(service, "graph", ORDERS, "--json", "--tool", "get_order"))
-    assert 0 < len(fewer["edges"]) < len(view["edges"])
-
-
 def test_control_characters_do_not_reach_the_terminal(service: Service) -> None:
     evil = "\x1b[2J\x1b]0;owned\x07"
     read = step("c", f"t{evil}", evil, evil, evil)
     service.record("[red]escapes[/red]", [user(evil), *read])
-    for command in ("show", "explain", "graph"):
+    for command in ("show", "explain"):
         assert "\x1b" not in run(service, command, "[red]escapes[/red]")
     assert "\x1b" not in run(service, "show", "[red]escapes[/red]", "--turn", "2")
     assert "[red]escapes[/red]" in run(service, "sessions", "--limit", "3")
@@ -143,16 +133,6 @@ def test_the_unique_beginning_of_a_name_will_do(service: Service) -> None:
     assert '"begun-alike-2"' in run(service, "export", "begun-a")
     assert "no session" in run(service, "delete", "--yes", "begun-a", status=1)
     service("delete_session", session="begun-alike-2")
-
-
-def test_it_is_followed_until_interrupted(service: Service) -> None:
-    environment = {**os.environ, "CONTEXTRENDER_DATA": str(service.server.data), "COLUMNS": "140"}
-    command = [*PROCESS, "graph", ORDERS, "--json", "--watch"]
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None and process.stdout.readline() == "{\n"
-    assert process.poll() is None
-    process.terminate()
-    process.communicate(timeout=30)
 
 
 @pytest.mark.parametrize("command", [["sessions"], ["show", ORDERS], ["explain", ORDERS]])

@@ -48,9 +48,7 @@ def settings_of(made: Redirect) -> dict[str, dict[str, object]]:
     """What `--settings` says, of which there is one."""
     assert made.arguments.count("--settings") == 1
     text = made.arguments[made.arguments.index("--settings") + 1]
-    found: dict[str, dict[str, object]] = json.loads(
-        text if text.startswith("{") else Path(text).read_text()
-    )
+    found: dict[str, dict[str, object]] = json.loads(made.files.get(Path(text), text))
     return found
 
 
@@ -91,7 +89,7 @@ def test_claudes_settings_file_is_merged_and_kept_from_other_users(user: User) -
         "deny": ["Read"],
     }
     assert "sk-1" not in " ".join(made.arguments)
-    assert (user.home / "settings.json").stat().st_mode & 0o077 == 0
+    assert list(made.files) == [user.home / "settings.json"]  # for as long as the run takes
 
 
 def test_claude_elsewhere_is_refused(user: User) -> None:

@@ -48,12 +48,6 @@ def test_an_option_that_cannot_be_is_a_sentence(settings: pytest.MonkeyPatch) ->
         told("--budget", "")
 
 
-def test_an_option_behind_the_agents_name_is_told_where_it_goes() -> None:
-    for words in (["--budget", "3000"], ["--budget=3000"], ["-p", "hi", "--observe"]):
-        said = contextrender("wrap", "--print", "claude", *words).stderr
-        assert "goes before the agent's name" in said
-
-
 def test_an_unset_variable_is_told_and_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("MY_URL", "MY_OPENAI_URL"):
         monkeypatch.delenv(name, raising=False)

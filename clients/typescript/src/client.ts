@@ -1,17 +1,39 @@
-/** The client: `new ContextRender().fit(session, messages)` before each model call. */
+/**
+ * The client: `new ContextRender().fit(session, messages)` before each model call.
+ *
+ * It takes the whole message list every time and sends only what is new.
+ */
 
-import type { AnyMessage, Transcript } from "./dialects/chat.js";
-import type { Fields } from "./connection.js";
-import { Core, type CoreOptions, type RenderOptions } from "./core.js";
-import type { Dialect } from "./dialects/index.js";
+import { ChatTranscript, type AnyMessage, type Transcript } from "./chat.js";
+import { Connection, type ConnectionOptions, type Fields } from "./connection.js";
 import type { Credentials } from "./credentials.js";
-import type { FitOptions, Fitted, FittedRequest, Settings } from "./fitting.js";
-import { drive, type Act, type Flow } from "./flow.js";
-import { acting } from "./http.js";
+import { HistoryDiverged, reasonOf } from "./errors.js";
+import {
+  DEADLINE,
+  Failures,
+  fitted,
+  isCallersMistake,
+  nameOf,
+  type FitOptions,
+  type Fitted,
+  type Settings,
+} from "./fitting.js";
+import { linkFor, type Link } from "./http.js";
 import type * as replies from "./replies.js";
+import { NOTHING, Sent, type Known } from "./sent.js";
 
 /** Address and token: as given, else from the environment, else those of the local service. */
-export interface ClientOptions extends CoreOptions, Partial<Credentials> {}
+export interface ClientOptions extends ConnectionOptions, Partial<Credentials> {
+  /** Where a line goes for each history sent unchanged because something failed. */
+  log?: (line: string) => void;
+}
+
+export interface RenderOptions extends Settings {
+  /** "plan" leaves out the messages: what to show is then in `plan`. */
+  want?: "messages" | "plan";
+  /** It answers before what is new is on disk; should that fail, the next call sends it again. */
+  early?: boolean;
+}
 
 /** A line of a session: the one of that number, its newest unless given. */
 export interface Where {
@@ -20,22 +42,23 @@ export interface Where {
 
 /** Every method answers with the reply, or rejects with a `ContextRenderError`. */
 export class ContextRender {
-  readonly #core: Core;
-  readonly #act: Act;
+  readonly #connection: Connection;
+  readonly #failures: Failures;
+  readonly #sent = new Sent();
 
-  constructor(options: ClientOptions = {}, act: Act = acting(options)) {
-    this.#core = new Core(options);
-    this.#act = act;
+  constructor(options: ClientOptions = {}, link: Link = linkFor(options)) {
+    this.#connection = new Connection(link, options);
+    this.#failures = new Failures(options.log ?? ((line) => console.warn(`contextrender: ${line}`)));
   }
 
   /** How often `fit` let the original through, by reason. */
   get failures(): Readonly<Record<string, number>> {
-    return this.#core.failures.counts;
+    return this.#failures.counts;
   }
 
   /** Counts and logs a history that goes unchanged for a reason of an adapter's own. */
   failed(reason: string): void {
-    this.#core.failures.add(reason);
+    this.#failures.add(reason);
   }
 
   /**
@@ -50,22 +73,22 @@ export class ContextRender {
     options: FitOptions = {},
     transcript?: Transcript<T>,
   ): Promise<Fitted<T>> {
-    const read = transcript && (() => transcript);
-    return this.#run(this.#core.fit(session, messages, options, read));
-  }
-
-  /**
-   * The same for a whole request, as OpenAI's chat completions (`chat`), its Responses (`responses`)
-   * or Anthropic's Messages (`messages`) take it: `request` is then what to send, the caller's own
-   * object when nothing changed.
-   */
-  async fitRequest<R extends object>(
-    session: string | null | undefined,
-    request: R,
-    dialect: Dialect,
-    options: FitOptions = {},
-  ): Promise<FittedRequest<R>> {
-    return this.#run(this.#core.fitRequest(session, request, dialect, options));
+    const { deadline = DEADLINE, failOpen = true, bypass_tools: bypass, ...others } = options;
+    const { recalls, ...settings } = others;
+    const until = this.#connection.now() + deadline;
+    try {
+      const read = transcript ?? ofChat(messages);
+      if (!read.messages.length) return { messages: [...messages], changed: false, failure: "" };
+      const name = session || nameOf(read.messages);
+      const fields = { session: name, ...settings, want: "plan", early: true, live: true };
+      const reply = await this.#sendNew("render", name, read.messages, fields, until);
+      return fitted(messages, read, reply as unknown as replies.RenderView, bypass, recalls);
+    } catch (failure) {
+      if (!failOpen || isCallersMistake(failure)) throw failure;
+      const reason = reasonOf(failure);
+      this.#failures.add(reason);
+      return { messages: [...messages], changed: false, failure: reason };
+    }
   }
 
   /** Records what is new of `messages`, and answers with the history for the next model call. */
@@ -74,7 +97,9 @@ export class ContextRender {
     messages: readonly AnyMessage[],
     options: RenderOptions = {},
   ): Promise<replies.RenderView> {
-    return this.#run(this.#core.render(session, messages, options));
+    const fields = { session, want: "messages", ...options };
+    const reply: unknown = await this.#sendNew("render", session, messages, fields);
+    return reply as replies.RenderView;
   }
 
   /** Records what is new of `messages`; `settings` become the session's own. */
@@ -83,7 +108,8 @@ export class ContextRender {
     messages: readonly AnyMessage[],
     options: { settings?: Omit<Settings, "model">; model?: string } = {},
   ): Promise<replies.SyncView> {
-    return this.#run(this.#core.sync(session, messages, { ...options }));
+    const reply: unknown = await this.#sendNew("sync", session, messages, { session, ...options });
+    return reply as replies.SyncView;
   }
 
   /** Complete results: those at the positions `results`, or those that answer `query` best. */
@@ -129,15 +155,40 @@ export class ContextRender {
 
   /** Removes a session and all that it holds. */
   async deleteSession(session: string, updatedAt?: number): Promise<replies.DeleteView> {
-    this.#core.forget(session);
+    this.#sent.forget(session);
     return this.#call("delete_session", { session, updated_at: updatedAt });
   }
 
   async #call<T>(walker: string, fields: Fields): Promise<T> {
-    return (await this.#run(this.#core.call(walker, fields))) as T;
+    return (await this.#connection.call(walker, fields)) as T;
   }
 
-  #run<T>(flow: Flow<T>): Promise<T> {
-    return drive(flow, this.#act);
+  /** Sends the messages after those the service has; all of them when it disagrees. */
+  async #sendNew(
+    walker: string,
+    session: string,
+    messages: readonly unknown[],
+    fields: Fields,
+    until = Infinity,
+  ): Promise<Fields> {
+    const [known, now] = this.#sent.compare(session, messages);
+    const sendFrom = ({ messages: offset, digest: prefix }: Known) => {
+      const fresh = messages.slice(offset);
+      return this.#connection.call(walker, { ...fields, offset, prefix, messages: fresh }, until);
+    };
+    let reply: Fields;
+    try {
+      reply = await sendFrom(known);
+    } catch (failure) {
+      if (!(failure instanceof HistoryDiverged) || !known.messages) throw failure;
+      reply = await sendFrom(NOTHING);
+    }
+    const digest = String(reply["digest"]);
+    this.#sent.remember(session, { messages: messages.length, fingerprint: now, digest });
+    return reply;
   }
+}
+
+function ofChat<T>(items: readonly T[]): Transcript<T> {
+  return new ChatTranscript(items as readonly AnyMessage[]) as unknown as Transcript<T>;
 }

@@ -2,7 +2,7 @@
 
 import type { Credentials } from "./credentials.js";
 import { errorOf, InvalidRequest, ServerError, Unauthorized, Unreachable } from "./errors.js";
-import type { Exchange, Flow } from "./flow.js";
+import type { Exchange, Link } from "./http.js";
 
 export type Fields = Record<string, unknown>;
 type Asked = Pick<Exchange, "path" | "body" | "session">;
@@ -24,62 +24,57 @@ export interface ConnectionOptions {
   now?: () => number;
 }
 
-/** Where the service is and who asks it; its methods are flows. */
+/** Where the service is and who asks it. */
 export class Connection {
   readonly now: () => number;
+  readonly #link: Link;
   readonly #retries: number;
   readonly #timeout: number;
   #credentials: Credentials | undefined;
 
-  constructor(options: ConnectionOptions = {}) {
+  constructor(link: Link, options: ConnectionOptions) {
+    this.#link = link;
     this.#retries = options.retries ?? RETRIES;
     this.#timeout = options.timeout ?? TIMEOUT;
     this.now = options.now ?? (() => performance.now());
   }
 
   /** A walker's report; fields that are undefined are left to the service. `until`: by `now`. */
-  *call(walker: string, fields: Fields, until = Infinity): Flow<Fields> {
+  async call(walker: string, fields: Fields, until = Infinity): Promise<Fields> {
     const session = `${fields.session ?? ""}`;
     const asked = { path: `/walker/${walker}`, body: encoded(fields), session };
     let pause = FIRST_PAUSE;
     let left = NOT_REPEATABLE.includes(walker) ? 0 : this.#retries;
     while (true) {
       try {
-        return yield* this.#report(asked, until);
+        return await this.#report(asked, until);
       } catch (failure) {
         if (!left || !isPassing(failure) || this.now() + pause > until) throw failure;
       }
       left -= 1;
-      yield { kind: "wait", milliseconds: pause };
+      await this.#link.wait(pause);
       pause *= 2;
     }
   }
 
   /** The report; with other credentials if those used last are no longer good. */
-  *#report(asked: Asked, until: number): Flow<Fields> {
+  async #report(asked: Asked, until: number): Promise<Fields> {
     const known = this.#credentials;
-    const used = known ?? (yield* this.#find());
+    const used = known ?? (this.#credentials = await this.#link.find());
     try {
-      return yield* this.#post(used, asked, until);
+      return await this.#post(used, asked, until);
     } catch (failure) {
       if (!known || !mayHaveMoved(failure)) throw failure;
-      const found = yield* this.#find();
+      const found = (this.#credentials = await this.#link.find());
       if (found.url === known.url && found.token === known.token) throw failure;
-      return yield* this.#post(found, asked, until);
+      return await this.#post(found, asked, until);
     }
   }
 
-  *#find(): Flow<Credentials> {
-    const { credentials } = yield { kind: "find" };
-    if (!credentials) throw new TypeError("a find is answered with credentials");
-    this.#credentials = credentials;
-    return credentials;
-  }
-
-  *#post({ url, token }: Credentials, asked: Asked, until: number): Flow<Fields> {
+  async #post({ url, token }: Credentials, asked: Asked, until: number): Promise<Fields> {
     const milliseconds = Math.min(this.#timeout, until - this.now());
-    const answer = yield { kind: "exchange", url, token, milliseconds, ...asked };
-    return reportOf(answer.status, answer.body);
+    const { status, body } = await this.#link.post({ url, token, milliseconds, ...asked });
+    return reportOf(status, body);
   }
 }
 

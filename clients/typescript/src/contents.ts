@@ -58,33 +58,21 @@ export function withText(content: unknown, text: string, type = "text"): unknown
 }
 
 /** Whether a content part is text and nothing else. */
-export function isText(part: unknown): boolean {
+function isText(part: unknown): boolean {
   if (typeof part === "string") return true;
   const { type, text } = (part ?? {}) as Part;
   return TEXT.includes(type as string) && typeof text === "string";
 }
 
 /** Whether a part is text, or a document that is: its text is the message's, too. */
-export function holdsText(part: unknown): boolean {
+function holdsText(part: unknown): boolean {
   return isText(part) || (part as Part | null)?.["type"] === "search_result" || isTextDocument(part);
 }
 
-/** Whether a part is recorded by its digest. */
-export function isMedia(part: unknown): boolean {
-  return MEDIA.has((part as Part | null)?.["type"]);
-}
-
 /** A part that holds text, with another text. */
-export function withPart(part: unknown, text: string, type = "text"): unknown {
+function withPart(part: unknown, text: string, type = "text"): unknown {
   if (typeof part === "string") return text;
   return isText(part) ? { ...(part as Part), text } : { type, text };
-}
-
-/** The text of a content, media left out. */
-export function textOf(content: unknown): string {
-  const plain = plainContent(content) ?? "";
-  if (typeof plain === "string") return plain;
-  return plain.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n");
 }
 
 /** How many items come before the trailing ones that a runtime appends anew to each request. */
@@ -93,7 +81,7 @@ export function historyEnd(items: readonly unknown[]): number {
 }
 
 /** Whether a runtime puts a message anew into each request, wherever it then is. */
-export function isVolatile(item: unknown): boolean {
+function isVolatile(item: unknown): boolean {
   const { role, content } = (item ?? {}) as Part;
   const first: unknown = Array.isArray(content) ? content[0] : content;
   const text = typeof first === "string" ? first : (first as Part | null | undefined)?.["text"];

@@ -3,7 +3,7 @@
  *
  * ContextRenderError
  * ├── NoCredentials       no address or no token is known
- * ├── Unreachable         no answer: no service there, or none in time
+ * ├── Unreachable         no answer, or none in time; whether the work was done is unknown
  * ├── Unauthorized        the token is missing or not good (401)
  * ├── InvalidRequest      the request is not what the API takes (other 4xx)
  * ├── NotFound            no such session, result or turn of this caller (404)
@@ -35,28 +35,14 @@ export class ContextRenderError extends Error {
   }
 }
 
-/** No address or no token is known; the message says how to provide them. */
 export class NoCredentials extends ContextRenderError {}
-
-/** No answer. Whether the service did the work is unknown. */
 export class Unreachable extends ContextRenderError {}
-
-/** The token is missing or not good. */
 export class Unauthorized extends ContextRenderError {}
-
-/** The request is not what the API takes. */
 export class InvalidRequest extends ContextRenderError {}
-
-/** No such session, result or turn of this caller. */
 export class NotFound extends ContextRenderError {}
-
-/** What should be made exists already, or a write lost a race. */
 export class Conflict extends ContextRenderError {}
-
-/** The prefix is not what is recorded; the client sends all messages again by itself. */
+/** The client sends all messages again by itself. */
 export class HistoryDiverged extends Conflict {}
-
-/** The service failed, or is too busy. */
 export class ServerError extends ContextRenderError {}
 
 /** The error of a reply that is not a success. */

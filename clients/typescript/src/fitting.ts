@@ -5,7 +5,7 @@
  * log say so, never with contents.
  */
 
-import type { ChatMessage, Transcript } from "./dialects/chat.js";
+import type { ChatMessage, Transcript } from "./chat.js";
 import { digestOf } from "./contents.js";
 import { InvalidRequest } from "./errors.js";
 import { Plan } from "./plan.js";
@@ -57,11 +57,6 @@ export interface Fitted<T> {
   reply?: RenderView;
 }
 
-/** What to send to the model in place of a whole request. */
-export interface FittedRequest<R> extends Omit<Fitted<unknown>, "messages"> {
-  request: R;
-}
-
 /** What a reply with a plan makes of a history. */
 export function fitted<T>(
   whole: readonly T[],
@@ -71,7 +66,7 @@ export function fitted<T>(
   recalls = false,
 ): Fitted<T> {
   const changed = CHANGES.some((change) => reply[change].length);
-  const plan = new Plan(transcript.messages, reply.plan ?? [], reply.breakpoints);
+  const plan = new Plan(transcript.messages, reply.plan ?? []);
   for (const { position } of recalls ? [] : reply.replaced) {
     const text = plan.text(position);
     if (text) plan.replace(position, text.replace(RECALL, AGAIN));
@@ -84,14 +79,6 @@ export function fitted<T>(
   }
   for (const result of beyond) plan.showResult(result);
   return { messages: changed ? transcript.apply(plan) : [...whole], changed, failure: "", reply };
-}
-
-/** Whether a request of any dialect offers the model a tool that recalls results. */
-export function hasRecallTool(request: Readonly<Record<string, unknown>>): boolean {
-  const tools = request["tools"];
-  return (Array.isArray(tools) ? tools : []).some((tool) =>
-    /recall/i.test(String((tool?.function ?? tool)?.name ?? "")),
-  );
 }
 
 /** A name for a session that its runtime has none for: the same for every call of one history. */

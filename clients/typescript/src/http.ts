@@ -1,39 +1,60 @@
-/** The steps of a flow done for real, by the platform's own `fetch`. */
+/** How a client reaches the service: the platform's own `fetch`, timers and files. */
 
 import { resolveCredentials, type Credentials } from "./credentials.js";
-import { lost, type Act, type Answer, type Exchange, type Step } from "./flow.js";
+import { reasonOf, Unreachable } from "./errors.js";
 
-const NOTHING: Answer = { status: 0, body: "" };
+/**
+ * A JSON body to POST, within `milliseconds` unless they are infinite. `session`, in a header, lets
+ * a balancer prefer the process that has that session in memory.
+ */
+export interface Exchange {
+  url: string;
+  path: string;
+  token: string;
+  body: string;
+  session: string;
+  milliseconds: number;
+}
 
-/** Does steps for a client that was given this address and token, or parts of them. */
-export function acting(given: Partial<Credentials>): Act {
-  return async function act(step: Step): Promise<Answer> {
-    if (step.kind === "exchange") return post(step);
-    if (step.kind === "find") return { ...NOTHING, credentials: await resolveCredentials(given) };
-    await new Promise((resolve) => setTimeout(resolve, step.milliseconds));
-    return NOTHING;
+export interface Answer {
+  status: number;
+  body: string;
+}
+
+/** All that a client does outside itself; tests have one without I/O. */
+export interface Link {
+  /** Address and token as they are now: the service may have been started in the meantime. */
+  find(): Promise<Credentials>;
+  /** Rejects with `Unreachable` where no answer comes. */
+  post(asked: Exchange): Promise<Answer>;
+  wait(milliseconds: number): Promise<unknown>;
+}
+
+/** The link of a client that was given this address and token, or parts of them. */
+export function linkFor(given: Partial<Credentials>): Link {
+  return {
+    find: () => resolveCredentials(given),
+    post,
+    wait: (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds)),
   };
 }
 
-async function post(asked: Exchange): Promise<Answer> {
+async function post({ url, path, token, body, session, milliseconds }: Exchange): Promise<Answer> {
+  const headers: Record<string, string> = {
+    authorization: `Bearer ${token}`,
+    "content-type": "application/json",
+  };
+  if (session) headers["x-contextrender-session"] = encodeURIComponent(session.toWellFormed());
   // Timers take whole milliseconds, and no more than an unsigned 32-bit number of them.
-  const limit = Math.min(Math.max(1, Math.ceil(asked.milliseconds)), 2 ** 31 - 1);
+  const limit = Math.min(Math.max(1, Math.ceil(milliseconds)), 2 ** 31 - 1);
   const signal = AbortSignal.timeout(limit);
   try {
-    const response = await fetch(asked.url + asked.path, {
-      method: "POST",
-      headers: headersOf(asked),
-      body: asked.body,
-      redirect: "error",
-      signal,
-    });
+    const asked = { method: "POST", headers, body, redirect: "error", signal } as const;
+    const response = await fetch(url + path, asked);
     return { status: response.status, body: await response.text() };
   } catch (failure) {
-    throw lost(asked.url, failure, signal.aborted);
+    const late = signal.aborted;
+    const sentence = `No answer from ${url}: ${late ? "it took too long" : reasonOf(failure)}.`;
+    throw new Unreachable(late ? "late" : "unreachable", 0, sentence);
   }
-}
-
-function headersOf({ token, session }: Exchange): Record<string, string> {
-  const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
-  return session ? { ...headers, "x-contextrender-session": encodeURIComponent(session.toWellFormed()) } : headers;
 }

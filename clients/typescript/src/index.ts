@@ -1,6 +1,6 @@
 /** ContextRender's client: see `ContextRender`. */
 
-export { ContextRender, type ClientOptions, type Where } from "./client.js";
+export { ContextRender, type ClientOptions, type RenderOptions, type Where } from "./client.js";
 export {
   callOf,
   ChatTranscript,
@@ -9,13 +9,11 @@ export {
   type ChatCall,
   type ChatMessage,
   type Transcript,
-} from "./dialects/chat.js";
+} from "./chat.js";
 export type { Content, ContentPart } from "./contents.js";
-export { Core, type CoreOptions, type RenderOptions } from "./core.js";
 export type { Credentials } from "./credentials.js";
-export type { Dialect } from "./dialects/index.js";
 export * from "./errors.js";
-export type { FitOptions, Fitted, FittedRequest, Settings } from "./fitting.js";
-export { drive, type Act, type Answer, type Exchange, type Flow, type Step } from "./flow.js";
+export type { FitOptions, Fitted, Settings } from "./fitting.js";
+export type { Answer, Exchange, Link } from "./http.js";
 export { Plan, type Staying } from "./plan.js";
 export type * from "./replies.js";

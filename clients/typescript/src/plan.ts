@@ -5,7 +5,7 @@
  * provider may know the other half.
  */
 
-import type { ChatMessage } from "./dialects/chat.js";
+import type { ChatMessage } from "./chat.js";
 import type { ShownView } from "./replies.js";
 
 /**
@@ -23,8 +23,6 @@ export interface Staying {
 
 /** What a rendering shows of messages, by their position. */
 export class Plan {
-  /** Messages up to which a prompt like this one lasts, worth a mark of a provider's cache. */
-  readonly breakpoints: readonly number[];
   readonly #messages: readonly ChatMessage[];
   /** The call that each result answers, by the result's position. */
   readonly #callOf: Map<number, string>;
@@ -33,12 +31,7 @@ export class Plan {
   readonly #calls = new Set<string>();
   readonly #arguments = new Map<string, string>();
 
-  constructor(
-    messages: readonly ChatMessage[],
-    shown: readonly ShownView[],
-    breakpoints: readonly number[] = [],
-  ) {
-    this.breakpoints = breakpoints;
+  constructor(messages: readonly ChatMessage[], shown: readonly ShownView[]) {
     this.#messages = messages;
     [this.#callOf, this.#unanswered] = pairs(messages);
     for (const { message, calls, text, arguments: told } of shown) {

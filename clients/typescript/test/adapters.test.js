@@ -145,14 +145,15 @@ function planned(omitted, plan) {
   /** @type {any[]} */
   const asked = [];
   const reply = { omitted, replaced: [], left_turns: [], shortened: [], digest: "d", plan };
-  /** @type {import("@contextrender/client").Act} */
-  async function act(step) {
-    if (step.kind !== "exchange") {
-      return { status: 0, body: "", credentials: { url: "http://127.0.0.1:1", token: "t" } };
-    }
-    asked.push(JSON.parse(step.body));
-    return { status: 200, body: JSON.stringify({ reports: [reply] }) };
-  }
+  /** @type {import("@contextrender/client").Link} */
+  const link = {
+    find: async () => ({ url: "http://127.0.0.1:1", token: "t" }),
+    wait: async () => assert.fail("it waits for nothing"),
+    async post({ body }) {
+      asked.push(JSON.parse(body));
+      return { status: 200, body: JSON.stringify({ reports: [reply] }) };
+    },
+  };
   const log = (/** @type {string} */ line) => assert.fail(line);
-  return { client: new ContextRender({ log }, act), asked };
+  return { client: new ContextRender({ log }, link), asked };
 }

@@ -5,8 +5,7 @@ import { test } from "node:test";
 
 import { ContextRender, HistoryDiverged, InvalidRequest, Unreachable } from "@contextrender/client";
 
-/** @typedef {import("@contextrender/client").Step} Step */
-/** @typedef {import("@contextrender/client").Answer} Answer */
+/** @typedef {import("@contextrender/client").Link} Link */
 /** @typedef {{ status: number, body: unknown } | Error} Said */
 
 const NOTHING_LEFT_OUT = { omitted: [], replaced: [], left_turns: [], shortened: [] };
@@ -58,13 +57,10 @@ test("an excerpt's line names what its reader can do", async () => {
     rendered({ replaced: [{ position: 2 }], plan: [shown(0), shown(1, [0]), shown(2, [], told)] });
   const line = (/** @type {any[]} */ messages) => messages[2].content;
   for (const told of [text, back]) {
-    answers.push(reply(told), reply(told), reply(told));
+    answers.push(reply(told), reply(told));
     const again = told.replace("recall result 2 for", "call its tool again for");
     assert.equal(line((await client.fit("s", HISTORY)).messages), again);
     assert.equal(line((await client.fit("s", HISTORY, { recalls: true })).messages), told);
-    const tools = [{ type: "function", function: { name: "mcp__contextrender__recall" } }];
-    const { request } = await client.fitRequest("s", { messages: HISTORY, tools }, "chat");
-    assert.equal(line(request.messages), told);
   }
 });
 
@@ -85,35 +81,6 @@ test("a call's shortened arguments take the place of its own", async () => {
   assert.deepEqual(messages[1], { ...HISTORY[1], tool_calls: [short] });
   assert.ok(messages[2] === HISTORY[2]);
   assert.equal(asked[0].live, true);
-});
-
-test("a request of another dialect goes through whole where nothing can be read of it", async () => {
-  const { client, answers } = scripted();
-  const text = { model: "m", input: "Look." };
-  assert.ok((await client.fitRequest("s", text, "responses")).request === text);
-  const broken = { messages: [{ role: "user", content: "Look." }] };
-  answers.push(refused(503, "busy"), refused(503, "busy"), refused(503, "busy"));
-  const { request, failure } = await client.fitRequest("s", broken, "messages");
-  assert.ok(request === broken && failure === "busy");
-});
-
-test("Messages: a mark of the cache stands where the service says, while one is free", async () => {
-  const { client, answers } = scripted();
-  const ephemeral = { type: "ephemeral", ttl: "1h" };
-  const marked = { type: "text", text: "Go on.", cache_control: ephemeral };
-  const messages = [
-    { role: "user", content: "Look." },
-    { role: "assistant", content: [{ type: "tool_use", id: "a", name: "look", input: {} }] },
-    { role: "user", content: [{ type: "tool_result", tool_use_id: "a", content: "found it" }] },
-    { role: "user", content: [marked] },
-  ];
-  const plan = [shown(0), shown(1, [0]), shown(2), shown(3)];
-  answers.push(rendered({ replaced: [{ position: 0 }], plan, breakpoints: [2] }));
-  const { request } = await client.fitRequest("s", { messages }, "messages");
-  assert.deepEqual(request.messages[2]?.content, [
-    { type: "tool_result", tool_use_id: "a", content: "found it", cache_control: ephemeral },
-  ]);
-  assert.ok(request.messages[3] === messages[3]);
 });
 
 test("results of bypass_tools stay as they are, with their calls", async () => {
@@ -225,25 +192,23 @@ function scripted() {
   /** @type {number[]} */
   const waits = [];
   let now = 0;
-  /** @param {Step} step @returns {Promise<Answer>} */
-  async function act(step) {
-    if (step.kind === "find") {
-      const token = found.shift() ?? "t";
-      return { status: 0, body: "", credentials: { url: "http://127.0.0.1:1", token } };
-    }
-    if (step.kind === "wait") {
-      waits.push(step.milliseconds);
-      now += step.milliseconds;
-      return { status: 0, body: "" };
-    }
-    asked.push(JSON.parse(step.body));
-    tokens.push(step.token);
-    const answer = answers.shift();
-    if (!answer || answer instanceof Error) throw answer ?? new Error("nothing to answer");
-    return { status: answer.status, body: JSON.stringify(answer.body) };
-  }
+  /** @type {Link} */
+  const link = {
+    find: async () => ({ url: "http://127.0.0.1:1", token: found.shift() ?? "t" }),
+    async wait(milliseconds) {
+      waits.push(milliseconds);
+      now += milliseconds;
+    },
+    async post({ body, token }) {
+      asked.push(JSON.parse(body));
+      tokens.push(token);
+      const answer = answers.shift();
+      if (!answer || answer instanceof Error) throw answer ?? new Error("nothing to answer");
+      return { status: answer.status, body: JSON.stringify(answer.body) };
+    },
+  };
   const log = (/** @type {string} */ line) => void lines.push(line);
-  const client = new ContextRender({ log, now: () => now }, act);
+  const client = new ContextRender({ log, now: () => now }, link);
   return { client, asked, answers, lines, tokens, found, waits };
 }
 

@@ -18,6 +18,7 @@ from contextrender_bridge.base.errors import CommandError, ContextRenderError
 from contextrender_bridge.base.installing import how_to_serve
 from contextrender_bridge.base.paths import make_app_importable
 from contextrender_bridge.base.settings import unknown_variables
+from contextrender_bridge.printing import printable
 
 HERE = "contextrender_bridge"
 
@@ -45,7 +46,6 @@ GROUPS = {
         "explain": Subcommand("say why results were shown or not", f"{HERE}.cli.look.explain"),
         "recall": Subcommand("print complete results", f"{HERE}.cli.look.recall"),
         "search": Subcommand("search the contents of sessions", f"{HERE}.cli.look.search"),
-        "graph": Subcommand("draw the graph of reuse", f"{HERE}.cli.look.graph"),
         "savings": Subcommand("show what all sessions saved", f"{HERE}.cli.look.savings"),
         "holdout": Subcommand("compare with sessions sent whole", f"{HERE}.cli.look.holdout"),
         "share": Subcommand("make a read-only link to a session", f"{HERE}.cli.look.share"),
@@ -100,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"contextrender: {error}", file=sys.stderr)
         return error.status
     except ContextRenderError as error:
-        print(f"contextrender: {error.message}", file=sys.stderr)
+        print(f"contextrender: {printable(error.message)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

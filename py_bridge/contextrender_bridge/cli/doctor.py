@@ -14,11 +14,15 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from pathlib import Path
 
-import httpx
-
-from contextrender_bridge.base.errors import CommandError, NoCredentials
+from contextrender_bridge.base.errors import (
+    CommandError,
+    ContextRenderError,
+    NoCredentials,
+    Unauthorized,
+    Unreachable,
+)
 from contextrender_bridge.base.installing import how_to_install, serves
-from contextrender_bridge.base.paths import data_dir
+from contextrender_bridge.base.paths import data_dir, make_app_importable
 from contextrender_bridge.base.settings import (
     config_file,
     current_settings,
@@ -27,11 +31,11 @@ from contextrender_bridge.base.settings import (
     unfit_as_defaults,
     unknown_variables,
 )
+from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.credentials import FILE_NAME, load_credentials
-from contextrender_bridge.local_service import answers
 from contextrender_bridge.printing import add_json, print_json
 from contextrender_bridge.wrap.agents import AGENTS
-from contextrender_bridge.wrap.agents.base import Agent, Given
+from contextrender_bridge.wrap.agents.base import Given
 from contextrender_bridge.wrap.doors import Doors
 
 PARTS = {
@@ -69,7 +73,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints the findings; 1 if one of them stops ContextRender from working."""
     with unfit_as_defaults():
-        findings = [finding for check in CHECKS for finding in check()]
+        findings = [
+            *python(),
+            *versions(),
+            *configuration(),
+            *data_folder(),
+            *models(),
+            *service(),
+            *agents(),
+        ]
     bad = any(finding.state == "bad" for finding in findings)
     if args.json:
         print_json({"ok": not bad, "findings": [vars(finding) for finding in findings]})
@@ -81,10 +93,8 @@ def run(args: argparse.Namespace) -> int:
 def python() -> Iterator[Finding]:
     """The interpreter, and whether it can serve."""
     told = f"{platform.python_version()} at {sys.executable}"
-    if serves():
-        yield Finding("python", told)
-    else:
-        yield Finding("python", told, "note", "the client works; the service needs 3.12 or newer")
+    advice = "" if serves() else "the client works; the service needs 3.12 or newer"
+    yield Finding("python", told, "note" if advice else "ok", advice)
 
 
 def versions() -> Iterator[Finding]:
@@ -112,10 +122,9 @@ def configuration() -> Iterator[Finding]:
     """The settings in force; the defaults in place of unfit ones."""
     unfit: list[str] = []
     in_force(unfit)
-    for wrong in unfit:
-        yield Finding("settings", wrong, "bad", "`contextrender config` shows all of them")
-    for strange in unknown_variables():
-        yield Finding("settings", strange, "note", "`contextrender config` shows all of them")
+    for state, sentences in (("bad", unfit), ("note", unknown_variables())):
+        for told in sentences:
+            yield Finding("settings", told, state, "`contextrender config` shows all of them")
     there = config_file()
     yield Finding("settings", str(there) if there.exists() else "environment and defaults")
 
@@ -135,15 +144,13 @@ def data_folder() -> Iterator[Finding]:
         free = shutil.disk_usage(folder).free / 2**30
         used = sum(file.stat().st_size for file in folder.glob("*") if file.is_file()) / 2**20
         told = f"{folder}: {used:.0f} MB used, {free:.1f} GB free"
-        yield Finding("data", told, "note" if free < 1 else "ok", "make room" if free < 1 else "")
+        yield Finding("data", told, *(("note", "make room") if free < 1 else ()))
 
 
 def models() -> Iterator[Finding]:
     """The tokenizer and the embedder, loaded as the service loads them, and the provider."""
     if importlib.util.find_spec("jaclang") is None:
         return
-    from contextrender_bridge.base.paths import make_app_importable
-
     make_app_importable()
     settings = current_settings()
     yield _tried("tokenizer", _count_tokens)
@@ -151,8 +158,7 @@ def models() -> Iterator[Finding]:
         yield _tried("embedder", _embed)
     else:
         yield Finding("embedder", f"{settings.embed_model}, asked over the network")
-    told = settings.model or "none: results larger than the budget become excerpts"
-    yield Finding("model", told)
+    yield Finding("model", settings.model or "none: results larger than the budget become excerpts")
     named = settings.model or settings.embed_model not in ("wordllama", "none")
     if named and any(importlib.util.find_spec(name) is None for name in MODELS):
         yield Finding("model", "LiteLLM is not installed", "bad", how_to_install("models"))
@@ -162,61 +168,38 @@ def models() -> Iterator[Finding]:
 
 def service() -> Iterator[Finding]:
     """The running server, and whether the token that clients find is valid."""
+    start = "`contextrender serve`; `contextrender wrap` starts one itself"
     try:
         known = load_credentials()
+        with ContextRender(known.url, known.token, timeout=10.0, retries=0) as client:
+            client.list_sessions(limit=1)
+        yield Finding("service", known.url)
     except NoCredentials:
-        advice = "`contextrender serve`; `contextrender wrap` starts one itself"
-        yield Finding("service", "none has run yet", "note", advice)
-        return
-    if not answers(known.url):
-        advice = "`contextrender serve`; `contextrender wrap` starts one itself"
-        yield Finding("service", f"nothing answers at {known.url}", "note", advice)
-        return
-    reply = httpx.post(
-        f"{known.url}/walker/list_sessions",
-        json={"limit": 1},
-        headers={"authorization": f"Bearer {known.token}"},
-        timeout=10.0,
-        trust_env=False,
-    )
-    if reply.status_code == httpx.codes.UNAUTHORIZED:
+        yield Finding("service", "none has run yet", "note", start)
+    except Unreachable:
+        yield Finding("service", f"nothing answers at {known.url}", "note", start)
+    except Unauthorized:
         told = f"{known.url} does not take the token of {data_dir() / FILE_NAME}"
         yield Finding("service", told, "bad", "restart it over this data folder")
-    elif reply.is_error:
-        yield Finding("service", f"{known.url} answers {reply.status_code}", "bad", "see its log")
-    else:
-        yield Finding("service", known.url)
+    except ContextRenderError as error:
+        yield Finding("service", f"{known.url}: {error.message}", "bad", "see its log")
 
 
 def agents() -> Iterator[Finding]:
     """Each agent that `wrap` knows: installed or not, and where its model calls go."""
-    for agent in AGENTS.values():
-        yield _agent(agent)
-
-
-CHECKS: tuple[Callable[[], Iterator[Finding]], ...] = (
-    python,
-    versions,
-    configuration,
-    data_folder,
-    models,
-    service,
-    agents,
-)
-
-
-def _agent(agent: Agent) -> Finding:
-    program = shutil.which(agent.program)
-    if program is None:
-        return Finding(agent.program, "not installed", "note", agent.install)
-    doors = Doors.imagined()
-    given = Given((), environment_without(), Path.cwd(), Path())
-    try:
-        agent.redirect(given, doors)
-    except CommandError as refused:
-        return Finding(agent.program, str(refused), "note")
-    told = f"{program}, its provider: {', '.join(doors.upstreams.values())}"
-    return Finding(agent.program, told, advice=f"contextrender wrap {agent.program}")
+    for name, agent in AGENTS.items():
+        program = shutil.which(name)
+        if program is None:
+            yield Finding(name, "not installed", "note", agent.install)
+            continue
+        doors = Doors.imagined()
+        try:
+            agent.redirect(Given((), environment_without(), Path.cwd(), Path()), doors)
+        except CommandError as refused:
+            yield Finding(name, str(refused), "note")
+            continue
+        told = f"{program}, its provider: {', '.join(doors.upstreams.values())}"
+        yield Finding(name, told, advice=f"contextrender wrap {name}")
 
 
 def _tried(what: str, load: Callable[[], str]) -> Finding:

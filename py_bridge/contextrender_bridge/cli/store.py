@@ -4,8 +4,7 @@ import argparse
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import closing
-from itertools import groupby
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,6 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.paths import app_dir, data_dir, make_private
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.printing import add_json, print_json
-
-MOST_SHOWN = 20
-"""Findings of one session."""
 
 
 class Backup:
@@ -64,16 +60,13 @@ class Restore:
 
         data = args.data or data_dir()
         database = current_settings().database
-        store = open_named(database, new=True) if database else None
-        try:
+        opened = closing(open_named(database, new=True)) if database else nullcontext()
+        with opened as store:
             if store is not None and not is_empty(store):
                 raise CommandError(
                     f"{store.place} is not empty: name an empty database, or keep what is there."
                 )
             held = restore(args.source, data, store)
-        finally:
-            if store is not None:
-                store.close()
         print(f"Restored {held['nodes']} nodes and {held['users']} users to {data}.")
         return 0
 
@@ -160,22 +153,15 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
 
 
 def _print(told: Sequence[Mapping[str, Any]]) -> None:
-    """Session by session, then what belongs to none, then the sum."""
-    of_one = sorted(told, key=lambda one: (not one["session"], one["user"], one["session"]))
-    for (_, session), some in groupby(of_one, key=lambda one: (one["user"], one["session"])):
-        findings = list(some)
-        print(f"session {session!r}:" if session else "in no session:")
-        for one in findings[:MOST_SHOWN]:
-            print(f"  {one['kind']:<10} {one['what']}{' (repaired)' if one['repaired'] else ''}")
-        if len(findings) > MOST_SHOWN:
-            print(f"  and {len(findings) - MOST_SHOWN} more: --json tells all")
-    print(_summary(told))
-
-
-def _summary(told: Sequence[Mapping[str, Any]]) -> str:
+    """A line for each finding: session by session, then what belongs to none, then the sum."""
+    for one in sorted(told, key=lambda one: (not one["session"], one["user"], one["session"])):
+        where = f"session {one['session']!r}" if one["session"] else "in no session"
+        done = " (repaired)" if one["repaired"] else ""
+        print(f"{where}: {one['kind']} {one['what']}{done}")
     if not told:
-        return "Nothing is wrong."
+        print("Nothing is wrong.")
+        return
     counts = Counter(str(one["kind"]) for one in told)
     repaired = sum(bool(one["repaired"]) for one in told)
     listed = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-    return f"{listed}; {repaired} repaired. Sessions with losses can be exported and go on."
+    print(f"{listed}; {repaired} repaired. Sessions with losses can be exported and go on.")

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.base.paths import data_dir, make_private
+from contextrender_bridge.base.paths import data_dir
 from contextrender_bridge.base.setting_kinds import LIVE_BUDGET, LIVE_POLICY
 from contextrender_bridge.base.settings import Settings, current_settings, environment_without
 from contextrender_bridge.printing import print_json
@@ -27,17 +27,6 @@ from contextrender_bridge.wrap.child import end_like, run_child
 from contextrender_bridge.wrap.doors import Doors
 
 NOT_FOUND = 127
-SWITCHES = ("--observe",)
-OURS = (
-    *SWITCHES,
-    "--base-url-env",
-    "--budget",
-    "--bypass-tools",
-    "--holdout",
-    "--keep-tools",
-    "--policy",
-)
-"""Options that no wrapped agent has; `--print` and `--json` some have."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,38 +53,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs the agent; its exit code."""
     words = args.agent_words[1:] if args.agent_words[:1] == ["--"] else args.agent_words
-    if words is args.agent_words:
-        _refuse_ours(args.agent, words)
     agent = _agent(args.agent, args.base_url_env)
     settings = _settings(args)
-    if args.print:
-        return _show(agent, words, as_json=args.json)
     program = shutil.which(agent.program)
-    if program is None:
+    if program is None and not args.print:
         how = f": {agent.install}" if agent.install else "."
         raise CommandError(f"{agent.program} is not installed{how}", NOT_FOUND)
-    given = Given(words, environment_without(), Path.cwd(), Path())
-    plain = _plain(agent, given)
-    if plain is not None:
-        return end_like(run_child([program, *plain.arguments], given.environment))
+    given = Given(words, environment_without(), Path.cwd(), data_dir())
+    doors = Doors.imagined()
+    made = agent.redirect(given, doors)
+    if program is None or args.print:
+        return _show(agent, made, doors, as_json=args.json)
+    if not made.stands_between:
+        return end_like(run_child([program, *made.arguments], given.environment))
     if not hasattr(os, "fork"):
         raise CommandError("wrap needs Linux or macOS; on Windows, run it in WSL.")
     from contextrender_bridge.wrap.session import run_between
 
     return end_like(run_between(agent, program, given, settings, as_json=args.json))
-
-
-def _refuse_ours(agent: str, words: list[str]) -> None:
-    """Raises CommandError for an option of ours behind the agent's name, which no agent knows."""
-    for word in words[: words.index("--")] if "--" in words else words:
-        name, _, value = word.partition("=")
-        if name in OURS:
-            like = name if name in SWITCHES else f"{name} {value or 'VALUE'}"
-            raise CommandError(
-                f"{name} goes before the agent's name: contextrender wrap {like} {agent} ... "
-                f"(what follows the name is the agent's own; after `{agent} --` all of it).",
-                2,
-            )
 
 
 def _settings(args: argparse.Namespace) -> Settings:
@@ -118,16 +93,7 @@ def _agent(name: str, variables: list[str]) -> Agent:
     return Command(name, variables)
 
 
-def _plain(agent: Agent, given: Given) -> Redirect | None:
-    """The run as it is, if it makes no model calls. Raises CommandError before anything starts."""
-    made = agent.redirect(given, Doors.imagined())
-    return None if made.stands_between else made
-
-
-def _show(agent: Agent, words: list[str], *, as_json: bool) -> int:
-    doors = Doors.imagined()
-    given = Given(words, environment_without(), Path.cwd(), make_private(data_dir()))
-    made = agent.redirect(given, doors)
+def _show(agent: Agent, made: Redirect, doors: Doors, *, as_json: bool) -> int:
     command = [agent.program, *made.arguments]
     if as_json:
         return print_json(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import secrets
-import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -67,22 +66,13 @@ class Gate:
             # Codex then uses HTTP at once; any other refusal it tries again for seconds.
             await send_error(send, 426, "http_only", "Use HTTP here.", [])
         elif door == "mcp" and self._mcp is not None:
-            await self._recall({**scope, **_below(scope, f"{PREFIX}{secret}")}, receive, send)
+            await self._mcp({**scope, **_below(scope, f"{PREFIX}{secret}")}, receive, send)
         elif door in self._proxies:
             # As a link with a secret: the proxy need not ask whose process this is.
             inner = {**scope, **_below(scope, f"{PREFIX}{secret}/{door}", f"/k/{secret}")}
             await self._pass(self._proxies[door], inner, receive, send)
         else:
             await send_error(send, 404, "not_found", f"There is no {slash}{path} here.", [])
-
-    async def _recall(self, scope: Scope, receive: Receive, send: Send) -> None:
-        expected = f"Bearer {self._doors.token}"
-        given = first(scope["headers"], b"authorization")
-        if not secrets.compare_digest(given.encode(), expected.encode()):
-            await send_error(send, 401, "unauthorized", "Send the agent's token.", [])
-            return
-        assert self._mcp is not None
-        await self._mcp(scope, receive, send)
 
     async def _pass(self, proxy: Proxy, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST" or not scope["path"].endswith(MODEL_CALLS):
@@ -106,27 +96,23 @@ class Gate:
 
 def _decoded(headers: Headers, body: bytes) -> tuple[Headers, bytes]:
     """Headers and body without a content coding; as they came if it cannot be undone."""
-    coding = first(headers, b"content-encoding").lower()
-    if coding in ("", "identity"):
+    unpack = CODINGS.get(first(headers, b"content-encoding").lower())
+    if unpack is None:
         return headers, body
     try:
-        plain = _unpacked(coding, body)
-    except (ImportError, OSError, EOFError, ValueError, zlib.error):
+        plain = unpack(body)
+    except Exception:  # the provider says what is wrong with it
         return headers, body
     return without(headers, b"content-encoding", b"content-length"), plain
 
 
-def _unpacked(coding: str, body: bytes) -> bytes:
-    if coding == "gzip":
-        return gzip.decompress(body)
-    if coding == "zstd":
-        import zstandard
+def _unpacked(body: bytes) -> bytes:
+    import zstandard
 
-        try:
-            return zstandard.ZstdDecompressor().decompressobj().decompress(body)
-        except zstandard.ZstdError as error:
-            raise ValueError from error
-    raise ValueError(coding)
+    return zstandard.ZstdDecompressor().decompressobj().decompress(body)
+
+
+CODINGS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.decompress, "zstd": _unpacked}
 
 
 def _below(scope: Scope, prefix: str, link: str = "") -> dict[str, Any]:

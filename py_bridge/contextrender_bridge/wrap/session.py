@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -17,7 +18,6 @@ from contextrender_bridge.base.errors import CommandError, ContextRenderError
 from contextrender_bridge.base.installing import how_to_install
 from contextrender_bridge.base.paths import data_dir, make_private, write_private
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.async_client import AsyncContextRender
 from contextrender_bridge.client.credentials import Credentials
 from contextrender_bridge.leases import held
@@ -27,13 +27,7 @@ from contextrender_bridge.wrap.agents.base import Agent, Given
 from contextrender_bridge.wrap.agents.openclaw import sweep
 from contextrender_bridge.wrap.child import run_child
 from contextrender_bridge.wrap.doors import Doors
-from contextrender_bridge.wrap.tally import (
-    Declared,
-    Tally,
-    closing_json,
-    closing_line,
-    declared_line,
-)
+from contextrender_bridge.wrap.tally import Tally, closing_json, closing_line
 
 HEALTHY_SECONDS = 20.0
 
@@ -97,18 +91,14 @@ def _proxying(
 
     app = OwnHosts(_gate(agent, doors, known, settings, tally))
     config = http_config(app, timeout_graceful_shutdown=2)
-    ready, server = threading.Event(), uvicorn.Server(config)
-    started = server.startup
-
-    async def startup(sockets: list[socket.socket] | None = None) -> None:
-        await started(sockets)
-        ready.set()
-
-    server.startup = startup  # type: ignore[method-assign]
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
-    if not ready.wait(HEALTHY_SECONDS) or not server.started:
-        raise CommandError("the proxy did not start.")
+    latest = time.monotonic() + HEALTHY_SECONDS
+    while not server.started:
+        if not thread.is_alive() or time.monotonic() > latest:
+            raise CommandError("the proxy did not start.")
+        time.sleep(0.01)
     try:
         yield
     finally:
@@ -147,25 +137,17 @@ def _gate(agent: Agent, doors: Doors, known: Credentials, settings: Settings, ta
     }
     mcp = None
     if doors.recalls:
-        from contextrender_bridge.mcp_server import recall_app
+        from contextrender_bridge.mcp_server import guarded, recall_app
 
-        mcp = recall_app(client, lambda: tally.session)
+        mcp = guarded(recall_app(client, lambda: tally.session), lambda: doors.token)
     return Gate(doors, proxies, tally, agent.passes, mcp)
 
 
 def _close(tally: Tally, known: Credentials, *, observing: bool, as_json: bool) -> None:
     link = f"{known.url}/console/"
-    declared = Declared()
-    if tally.session:
-        # Where the service has gone, nothing is told.
-        with suppress(ContextRenderError), ContextRender(known.url) as client:
-            declared = Declared.among(client.inspect_session(tally.session)["tools"])
     if as_json:
-        told = closing_json(tally.totals, declared, link)
-        print(json.dumps(told), file=sys.stderr, flush=True)
+        print(json.dumps(closing_json(tally.totals, link)), file=sys.stderr, flush=True)
         return
-    if declared.never_called:
-        say(declared_line(declared))
     if sys.stderr.isatty():  # it signs in, once: for the person at the terminal, not for a log
         with suppress(ContextRenderError):  # where the service has gone
             link += f"#code={sign_in_code(known.url)}"

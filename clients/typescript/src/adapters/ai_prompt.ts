@@ -5,7 +5,7 @@
  * result: what belongs to it is spread over other parts.
  */
 
-import { callOf, resultOf, type ChatCall, type ChatMessage, type Transcript } from "../dialects/chat.js";
+import { callOf, resultOf, type ChatCall, type ChatMessage, type Transcript } from "../chat.js";
 import { plainContent, shapeOf, withText } from "../contents.js";
 import type { Plan } from "../plan.js";
 

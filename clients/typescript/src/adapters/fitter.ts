@@ -1,6 +1,6 @@
 /** What every adapter asks before a model call. Nothing in it fails the call. */
 
-import type { Transcript } from "../dialects/chat.js";
+import type { Transcript } from "../chat.js";
 import { ContextRender, type ClientOptions } from "../client.js";
 import { reasonOf } from "../errors.js";
 import type { FitOptions } from "../fitting.js";

@@ -6,7 +6,7 @@
  * The graph's own state keeps every message. The session is the thread's id, if it has one.
  */
 
-import { callOf, resultOf, type ChatMessage, type Transcript } from "../dialects/chat.js";
+import { callOf, resultOf, type ChatMessage, type Transcript } from "../chat.js";
 import { plainContent, withText } from "../contents.js";
 import type { Plan } from "../plan.js";
 import { Fitter, type AdapterOptions } from "./fitter.js";

@@ -7,8 +7,8 @@
  */
 
 import { withText } from "../contents.js";
-import { callOf, resultOf } from "../dialects/chat.js";
-import { RunTranscript, type ItemFormat } from "../dialects/runs.js";
+import { callOf, resultOf } from "../chat.js";
+import { RunTranscript, type ItemFormat } from "../runs.js";
 import { Fitter, type AdapterOptions } from "./fitter.js";
 
 /** What is read of the SDK's items. */

@@ -1,32 +1,24 @@
-"""What the commands share: asking the service, options, and drawing again and again."""
+"""What the commands share: asking the service, options, and drawing."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Callable, Container, Sequence
 from typing import Any, Literal
 
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from contextrender_bridge.base.errors import (
-    CommandError,
-    ContextRenderError,
-    NotFound,
-    Unreachable,
-)
+from contextrender_bridge.base.errors import CommandError, NotFound, Unreachable
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.credentials import resolve_credentials
 from contextrender_bridge.printing import print_json, printable
 
 TIMEOUT = 60.0
-WATCH_SECONDS = 2.0
 GAP = 2
 """Columns of the terminal between two of a table."""
 LEAST_LOOSE = 16
@@ -51,22 +43,21 @@ class Service:
         self._client.close()
 
     def ask(self, walker: str, **fields: Any) -> Json:
-        """The report of a walker; fields that are None are left out. Raises CommandError.
+        """The report of a walker; fields that are None are left out. Raises ContextRenderError.
 
         Of a session the unique beginning of its name will do.
         """
         try:
             return self._client.call(walker, fields)
         except NotFound as missing:
-            begun = missing.message.startswith("no session ") and walker not in BY_WHOLE_NAME
-            whole = self._begun(str(fields["session"])) if begun else fields.get("session")
-            if whole == fields.get("session"):
-                raise CommandError(printable(missing.message)) from None
+            if walker in BY_WHOLE_NAME or not missing.message.startswith("no session "):
+                raise
+            whole = self._begun(str(fields["session"]))
+            if whole == fields["session"]:
+                raise
             return self.ask(walker, **{**fields, "session": whole})
         except Unreachable as failure:
             raise CommandError(f"{failure.message} Start it with `contextrender serve`.") from None
-        except ContextRenderError as refused:
-            raise CommandError(printable(refused.message)) from None
 
     def _begun(self, beginning: str) -> str:
         """The one session whose name begins so. Raises CommandError."""
@@ -106,29 +97,12 @@ def add_session(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_watch(parser: argparse.ArgumentParser) -> None:
-    """The option to follow."""
-    parser.add_argument("--watch", action="store_true", help="repeat until interrupted")
-
-
-def present(
-    args: argparse.Namespace,
-    view: Callable[[], Json],
-    draw: Callable[[Json], RenderableType],
-) -> int:
-    """Prints the view as JSON or as drawn, once or, with --watch, again every few seconds."""
+def present(args: argparse.Namespace, view: Json, draw: Callable[[Json], RenderableType]) -> int:
+    """Prints the view as JSON or as drawn."""
     if args.json:
-        return print_json(view())
-    console = Console(highlight=False)
-    if not args.watch:
-        console.print(draw(view()))
-        return 0
-    with Live(
-        draw(view()), console=console, screen=console.is_terminal, auto_refresh=False
-    ) as live:
-        while True:
-            time.sleep(WATCH_SECONDS)
-            live.update(draw(view()), refresh=True)
+        return print_json(view)
+    Console(highlight=False).print(draw(view))
+    return 0
 
 
 def fitted(

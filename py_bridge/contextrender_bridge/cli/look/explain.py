@@ -10,14 +10,7 @@ from rich.text import Text
 from contextrender_bridge.base.setting_kinds import as_budget
 from contextrender_bridge.base.settings import checked
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.look.asking import (
-    Service,
-    add_session,
-    add_watch,
-    plain,
-    present,
-    table_of,
-)
+from contextrender_bridge.cli.look.asking import Service, add_session, plain, present, table_of
 from contextrender_bridge.cli.look.misses import room
 from contextrender_bridge.printing import add_json
 
@@ -37,7 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--uses", action="store_true", help="list the uses counted in c")
     add_json(parser)
-    add_watch(parser)
 
 
 def _budget(text: str) -> int | str:
@@ -49,16 +41,12 @@ def run(args: argparse.Namespace) -> int:
     """Print the table."""
     with Service() as service:
         service.tell_damage(args.session, args.branch)
-        return present(args, lambda: look(service, args), lambda view: draw(view, args))
-
-
-def look(service: Service, args: argparse.Namespace) -> Json:
-    """The explanation asked for."""
-    asked: Json = {"turn": args.turn, "budget": args.budget, "policy": args.policy}
-    if args.rows is not None or not args.json:
-        rows = ROWS if args.rows is None else args.rows or None
-        asked |= {"sort": "order", "rows": rows}
-    return service.ask("explain", session=args.session, branch=args.branch, **asked)
+        asked: Json = {"turn": args.turn, "budget": args.budget, "policy": args.policy}
+        if args.rows is not None or not args.json:
+            rows = ROWS if args.rows is None else args.rows or None
+            asked |= {"sort": "order", "rows": rows}
+        view = service.ask("explain", session=args.session, branch=args.branch, **asked)
+    return present(args, view, lambda view: draw(view, args))
 
 
 def draw(view: Json, args: argparse.Namespace) -> RenderableType:

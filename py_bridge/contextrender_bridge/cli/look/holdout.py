@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.look.asking import Service, add_watch, present, table_of
+from contextrender_bridge.cli.look.asking import Service, present, table_of
 from contextrender_bridge.printing import add_json
 
 NAMES = {
@@ -31,13 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how many of the newest sessions (%(default)s)",
     )
     add_json(parser)
-    add_watch(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the comparison."""
     with Service() as service:
-        return present(args, lambda: service.ask("holdout", limit=args.limit), draw)
+        return present(args, service.ask("holdout", limit=args.limit), draw)
 
 
 def draw(found: Json) -> RenderableType:

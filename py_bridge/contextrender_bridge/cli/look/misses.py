@@ -6,14 +6,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.look.asking import Service, plain, table_of
+from contextrender_bridge.cli.look.asking import plain, table_of
 
 VALUES = 4
-
-
-def look(service: Service, session: str, branch: int | None) -> Json:
-    """All misses as one report."""
-    return service.pages("misses", ("misses", "turns"), session=session, branch=branch)
 
 
 def draw(view: Json, session: str) -> RenderableType:

@@ -14,14 +14,7 @@ from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.setting_kinds import PRICE_EXAMPLE
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.look.asking import (
-    Service,
-    add_watch,
-    fitted,
-    plain,
-    present,
-    thousands,
-)
+from contextrender_bridge.cli.look.asking import Service, fitted, plain, present, thousands
 from contextrender_bridge.printing import add_json
 
 DAY = timedelta(days=1)
@@ -59,7 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"your own, as {PRICE_EXAMPLE}",
     )
     add_json(parser)
-    add_watch(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -67,11 +59,8 @@ def run(args: argparse.Namespace) -> int:
     since = day_of(args.since)
     prices = [text for text in (current_settings().prices, *args.price) if text]
     with Service() as service:
-        return present(
-            args,
-            lambda: service.ask("total_savings", since=since, prices=prices),
-            lambda view: draw(view, args.by),
-        )
+        view = service.ask("total_savings", since=since, prices=prices)
+    return present(args, view, lambda view: draw(view, args.by))
 
 
 def names_of(text: str) -> list[str]:

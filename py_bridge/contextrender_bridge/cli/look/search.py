@@ -37,9 +37,8 @@ def run(args: argparse.Namespace) -> int:
         raise CommandError("give a TEXT, a --tool or --errors.", 2)
     if args.limit < 1:
         raise CommandError("--limit is at least 1.", 2)
-    args.watch = False
     with Service() as service:
-        return present(args, lambda: look(service, args), draw)
+        return present(args, look(service, args), draw)
 
 
 def look(service: Service, args: argparse.Namespace) -> Json:
@@ -55,9 +54,8 @@ def look(service: Service, args: argparse.Namespace) -> Json:
             limit=min(args.limit - len(whole["matches"]), MOST_AT_ONCE),
             cursor=whole["next"],
         )
-        whole["matches"] += page["matches"]
-        whole["sessions"] += page["sessions"]
-        whole["events"] += page["events"]
+        for name in ("matches", "sessions", "events"):
+            whole[name] += page[name]
         whole["next"] = page["next"]
     return whole
 

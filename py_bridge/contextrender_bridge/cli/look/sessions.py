@@ -11,14 +11,7 @@ from rich.text import Text
 
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.look.asking import (
-    Service,
-    add_watch,
-    fitted,
-    plain,
-    present,
-    thousands,
-)
+from contextrender_bridge.cli.look.asking import Service, fitted, plain, present, thousands
 from contextrender_bridge.cli.look.savings import day_of
 from contextrender_bridge.printing import add_json
 
@@ -48,48 +41,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--limit", type=int, default=20, metavar="N", help="how many (%(default)s)")
     add_json(parser)
-    add_watch(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the table."""
-    since = day_of(args.since)
+    own = current_settings().prices
+    asked = {"query": args.search, "since": day_of(args.since), "sort": args.sort}
     with Service() as service:
-        return present(
-            args,
-            lambda: service.ask(
-                "list_sessions",
-                limit=args.limit,
-                query=args.search,
-                since=since,
-                sort=args.sort,
-                prices=[current_settings().prices] if current_settings().prices else [],
-            ),
-            lambda page: draw(page, args, Console().width),
-        )
+        page = service.ask("list_sessions", limit=args.limit, prices=[own] if own else [], **asked)
+    return present(args, page, lambda page: draw(page, args.search))
 
 
-def draw(page: Json, args: argparse.Namespace, width: int) -> RenderableType:
+def draw(page: Json, search: str) -> RenderableType:
     """The table of the newest sessions, as much of it as there is room for."""
     if not page["sessions"]:
-        return Text("no sessions" + (f" with {args.search!r}" if args.search else ""))
+        return Text("no sessions" + (f" with {search!r}" if search else ""))
     names = short_names([view["session"] for view in page["sessions"]])
     rows = []
     for view, name in zip(page["sessions"], names, strict=True):
-        counted, about = view["counted"], " · ".join(filter(None, (view["client"], view["about"])))
+        counted = view["counted"]
         told = (
-            *(str(view["turns"]), str(view["results"]), thousands(view["tokens"])),
-            *(_saved(counted), "–" if counted["cost"] is None else f"${counted['cost']:,.2f}"),
-            *(
-                _in_view(counted),
-                ", ".join(counted["models"]),
-                tools_of(view["tools"]),
-                _ago(view["updated_at"]),
-            ),
+            " · ".join(filter(None, (view["client"], view["about"]))),
+            str(view["turns"]),
+            str(view["results"]),
+            thousands(view["tokens"]),
+            _saved(counted),
+            "–" if counted["cost"] is None else f"${counted['cost']:,.2f}",
+            _in_view(counted),
+            ", ".join(counted["models"]),
+            tools_of(view["tools"]),
+            _ago(view["updated_at"]),
         )
-        rows.append([plain(name, "bold"), plain(about), *map(plain, told)])
+        rows.append([plain(name, "bold"), *map(plain, told)])
     more = Text("… and older ones: --limit shows more", "dim") if page["next"] else Text("")
-    return Group(fitted(HEADS, rows, WEIGHTS, width), more)
+    return Group(fitted(HEADS, rows, WEIGHTS, Console().width), more)
 
 
 def short_names(names: Sequence[str]) -> list[str]:

@@ -38,7 +38,8 @@ def run(args: argparse.Namespace) -> int:
             id = None if args.revoke == "all" else args.revoke
             return show(service, args, service.ask("end_links", session=args.session, id=id))
         fields = {"session": args.session, "days": args.days, "label": args.label}
-        link = with_address(service, service.ask("share_session", **fields))
+        link = service.ask("share_session", **fields)
+    link["url"] = service.url + link["path"]
     if args.json:
         return print_json(link)
     print(link["url"])
@@ -47,14 +48,9 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def with_address(service: Service, link: Json) -> Json:
-    """A link with its whole address."""
-    return {**link, "url": service.url + link["path"]}
-
-
 def show(service: Service, args: argparse.Namespace, view: Json) -> int:
     """Prints the links of a session."""
-    links = [with_address(service, link) for link in view["links"]]
+    links = [{**link, "url": service.url + link["path"]} for link in view["links"]]
     if args.json:
         return print_json({**view, "links": links})
     if not links:

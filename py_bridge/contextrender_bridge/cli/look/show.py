@@ -13,7 +13,6 @@ from contextrender_bridge.cli.look import misses
 from contextrender_bridge.cli.look.asking import (
     Service,
     add_session,
-    add_watch,
     plain,
     present,
     table_of,
@@ -42,38 +41,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--misses", action="store_true", help="show what its calls lacked")
     add_json(parser)
-    add_watch(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the session, what its calls lacked, or one call."""
     with Service() as service:
         service.tell_damage(args.session, args.branch)
+        named = {"session": args.session, "branch": args.branch}
+        drawn = draw
         if args.misses:
-            return present(
-                args,
-                lambda: misses.look(service, args.session, args.branch),
-                lambda view: misses.draw(view, args.session),
-            )
-        if args.turn is None:
-            named = {"session": args.session, "branch": args.branch}
+            view, drawn = service.pages("misses", ("misses", "turns"), **named), misses.draw
+        elif args.turn is None:
             if not args.json:
                 newest = max(LEAST_COLUMNS, Console().width - LABEL)
                 named |= {"start": 1 - newest, "limit": newest}
-            return present(
-                args,
-                lambda: service.pages("timeline", ("turns",), **named),
-                lambda view: draw(view, args.session),
-            )
-        named = {"session": args.session, "branch": args.branch, "turn": args.turn}
-        if args.messages is not None or not args.json:
-            window = MESSAGES if args.messages is None else args.messages or None
-            named |= {"window": window, "rows": 0}
-        return present(
-            args,
-            lambda: service.ask("show_call", **named),
-            lambda view: draw_call(view, args.session),
-        )
+            view = service.pages("timeline", ("turns",), **named)
+        else:
+            if args.messages is not None or not args.json:
+                window = MESSAGES if args.messages is None else args.messages or None
+                named |= {"window": window, "rows": 0}
+            view, drawn = service.ask("show_call", turn=args.turn, **named), draw_call
+    return present(args, view, lambda view: drawn(view, args.session))
 
 
 def draw(view: Json, session: str) -> RenderableType:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.base.paths import write_private
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.wrap.agents.base import (
     MCP_NAME,
@@ -68,53 +67,39 @@ class Claude(Agent):
                 f"`claude {min(away)}` runs outside this terminal, where wrap cannot follow."
             )
         own = _own_settings(given)
-        layers = [*self._organisation(), own, *_files(given), {"env": dict(given.environment)}]
+        managed = read_json(self._managed)
+        layers = [managed, own, *_files(given), {"env": dict(given.environment)}]
         for name, provider in ELSEWHERE.items():
             if _variable(layers, name).lower() in ("1", "true", "yes", "on"):
                 raise CommandError(
                     f"Claude Code is set up for {provider} ({name}), whose requests are for "
                     "its own address alone: wrap cannot redirect it."
                 )
-        if any(_variable([layer], URL) for layer in self._organisation()):
+        if _variable([managed], URL):
             raise CommandError(f"{self._managed} sets {URL}, which nothing else can: wrap is off.")
         base = _variable(layers, URL) or PROVIDER
-        door = doors.open(with_version(base))
-        settings = {**own, "env": {**own.get("env", {}), URL: door}}
-        made = Redirect([], {})
+        settings = {**own, "env": {**own.get("env", {}), URL: doors.open(with_version(base))}}
+        made = Redirect([])
         if not _variable(layers, TOOL_SEARCH):
             made.environment[TOOL_SEARCH] = "true"
-        arguments = _without(words, "--settings")
         if doors.recalls:
             allowed = own.get("permissions", {})
             tool = f"mcp__{MCP_NAME}__recall"
             settings["permissions"] = {**allowed, "allow": [*allowed.get("allow", ()), tool]}
             made.environment[TOKEN] = doors.token
-            server = {
-                "type": "http",
-                "url": doors.mcp_url,
-                "headers": BEARER,
-            }
-            arguments = ["--mcp-config", json.dumps({"mcpServers": {MCP_NAME: server}}), *arguments]
-        # It comes last of ours: --mcp-config takes every word up to the next option.
-        place = 2 if doors.recalls else 0
-        arguments[place:place] = ["--settings", self._settings(given, settings)]
-        made.arguments = arguments
+            server = {"type": "http", "url": doors.mcp_url, "headers": BEARER}
+            made.arguments += ["--mcp-config", json.dumps({"mcpServers": {MCP_NAME: server}})]
+        # Behind --mcp-config, which takes every word up to the next option.
+        text = json.dumps(settings)
+        told = value_of(words, "--settings")
+        if told and not told.lstrip().startswith("{"):
+            # They were in a file, and may hold keys, which other users would see in arguments.
+            made.files[given.folder / "settings.json"] = text
+            text = str(given.folder / "settings.json")
+        made.arguments += ["--settings", text, *_without(words, "--settings")]
         if base.rstrip("/") != PROVIDER:
             made.notes.append(f"Claude Code's own gateway stays its provider: {base}")
         return made
-
-    def _organisation(self) -> list[Json]:
-        return [read_json(self._managed)]
-
-    def _settings(self, given: Given, settings: Json) -> str:
-        """Them as text, or where they were in a file, in one: they may hold keys."""
-        text = json.dumps(settings)
-        told = value_of(given.arguments, "--settings")
-        if not told or told.lstrip().startswith("{"):
-            return text
-        path = given.folder / "settings.json"
-        write_private(path, text)
-        return str(path)
 
 
 def _own_settings(given: Given) -> Json:

@@ -4,14 +4,11 @@
  */
 
 import type { ChatCall, ChatMessage, Transcript } from "./chat.js";
-import { plainContent, withText } from "../contents.js";
-import type { Plan } from "../plan.js";
+import { plainContent, withText } from "./contents.js";
+import type { Plan } from "./plan.js";
 
-/**
- * What an item is. `spoken` and `input` have a `content`; a `served` one is a call with its result,
- * by a tool that the provider ran. Others are kept as they are.
- */
-export type Kind = "call" | "result" | "served" | "spoken" | "input" | "reasoning" | "other";
+/** What an item is. `spoken` and `input` have a `content`; others are kept as they are. */
+export type Kind = "call" | "result" | "spoken" | "input" | "reasoning" | "other";
 
 /** How items of one kind of API are read, and written with less in them. */
 export interface ItemFormat<I> {
@@ -37,7 +34,7 @@ interface Spoken {
 }
 
 export class RunTranscript<I> implements Transcript<I> {
-  readonly messages: ChatMessage[];
+  readonly messages: ChatMessage[] = [];
   readonly #items: readonly I[];
   readonly #format: ItemFormat<I>;
   readonly #places: Place[];
@@ -45,9 +42,7 @@ export class RunTranscript<I> implements Transcript<I> {
   #group = 0;
   #last: Kind = "other";
 
-  /** `before`: messages that are no items, such as instructions. */
-  constructor(items: readonly I[], format: ItemFormat<I>, before: readonly ChatMessage[] = []) {
-    this.messages = [...before];
+  constructor(items: readonly I[], format: ItemFormat<I>) {
     this.#items = items;
     this.#format = format;
     this.#places = items.map((item) => this.#read(item));
@@ -76,11 +71,6 @@ export class RunTranscript<I> implements Transcript<I> {
     if (kind === "other" || kind === "reasoning") return place;
     if (kind === "spoken") return { ...place, message: this.#readSpoken(item as Spoken) };
     if (kind === "call") return { ...place, ...this.#readCall(item) };
-    if (kind === "served") {
-      this.#readCall(item);
-      this.#run = null;
-      return { ...place, message: this.messages.push(this.#format.result(item)) - 1 };
-    }
     this.#run = null;
     this.#group += 1;
     const { role = "user", content } = item as Spoken;
@@ -120,7 +110,7 @@ export class RunTranscript<I> implements Transcript<I> {
     if (!plan.shows(message)) return GONE;
     const text = plan.text(message);
     if (text === null) return item;
-    if (kind === "result" || kind === "served") return this.#format.withOutput(item, text);
+    if (kind === "result") return this.#format.withOutput(item, text);
     if (!text || said.has(message)) return GONE;
     said.add(message);
     const type = kind === "spoken" ? "output_text" : "input_text";

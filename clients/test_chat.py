@@ -1,4 +1,4 @@
-"""The TypeScript client's dialects beside Python's: the same history read, the same left of it."""
+"""TypeScript's reading of chat messages beside Python's: the same read, the same left of it."""
 
 import json
 import subprocess
@@ -10,14 +10,12 @@ import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects import DIALECTS, MessagePlan
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from adapters.testing.javascript import built_client, command
-from tests.dialects.bodies import MAKERS, bodies, body_with_users_call
+from tests.dialects.bodies import bodies
 from tests.support.strategies import BUDGETS, render
 
-PROGRAM = Path(__file__).parent / "transcripts.mjs"
-ALIKE = ["chat", "messages", "responses"]
+PROGRAM = Path(__file__).parent / "chat.mjs"
 many = settings(
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -51,26 +49,6 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Other]:
     opened.close()
 
 
-def check(other: Other, dialect: str, body: Json, budget: int, breakpoints: list[int]) -> None:
-    """Both read the same messages, and leave the same items of a rendering of them."""
-    field = MAKERS[dialect][1]
-    transcript = DIALECTS[dialect].read(body)
-    told = other.ask(dialect=dialect, body=body)
-    assert [plain(message) for message in told["messages"]] == [
-        plain(message) for message in transcript.messages
-    ]
-    if not transcript.messages:
-        return
-    rendered, _ = render(transcript.messages, budget)
-    shown = [
-        {"message": item.message, "calls": list(item.calls), "text": item.text}
-        for item in rendered.items
-    ]
-    left = transcript.apply(MessagePlan(transcript.messages, shown, breakpoints))
-    told = other.ask(dialect=dialect, body=body, shown=shown, breakpoints=breakpoints)
-    assert told["left"] == as_sent(left[field])
-
-
 def plain(message: Json) -> Json:
     """A message without what each client writes its own way: digests, and spaces in JSON."""
     content = message.get("content")
@@ -100,14 +78,19 @@ def as_sent(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-@pytest.mark.parametrize("dialect", ALIKE)
-@given(data=st.data(), budget=BUDGETS)
+@given(body=bodies("chat"), budget=BUDGETS)
 @many
-def test_generated_requests(other: Other, dialect: str, data: st.DataObject, budget: int) -> None:
-    body = data.draw(bodies(dialect))
-    breakpoints = data.draw(st.lists(st.integers(0, 60), max_size=4).map(sorted))
-    check(other, dialect, body, budget, breakpoints)
-
-
-def test_a_call_in_a_users_message(other: Other) -> None:
-    check(other, "messages", body_with_users_call(), 1, [])
+def test_generated_requests(other: Other, body: Json, budget: int) -> None:
+    transcript = DIALECTS["chat"].read(body)
+    told = other.ask(items=body["messages"])
+    assert list(map(plain, told["messages"])) == list(map(plain, transcript.messages))
+    if not transcript.messages:
+        return
+    rendered, _ = render(transcript.messages, budget)
+    shown = [
+        {"message": item.message, "calls": list(item.calls), "text": item.text}
+        for item in rendered.items
+    ]
+    left = transcript.apply(MessagePlan(transcript.messages, shown))
+    told = other.ask(items=body["messages"], shown=shown)
+    assert told["left"] == as_sent(left["messages"])

@@ -1,8 +1,7 @@
 /** OpenAI chat messages: what is recorded of them, and what a plan leaves of the originals. */
 
-import { historyEnd, plainContent, withText, type Content } from "../contents.js";
-import { joinChat, merged, type Placed } from "./merging.js";
-import type { Plan } from "../plan.js";
+import { historyEnd, plainContent, withText, type Content } from "./contents.js";
+import type { Plan } from "./plan.js";
 
 /** A call as it is recorded. */
 export type ChatCall =
@@ -64,8 +63,41 @@ export class ChatTranscript<T extends AnyMessage> implements Transcript<T> {
       const left = place === null ? item : leftOf(item, place, plan);
       return left === null && place !== null ? [] : [[index, left]];
     });
-    return merged(kept, joinChat) as T[];
+    return merged(kept) as T[];
   }
+}
+
+/** An item, and its place among the caller's. */
+type Placed = readonly [place: number, item: unknown];
+
+/**
+ * The items; two of the model's that come to stand side by side, where a result between them has
+ * left, become one: some providers refuse two in a row. Those that the agent sent so stay.
+ */
+function merged(items: readonly Placed[]): unknown[] {
+  const left: unknown[] = [];
+  let last = -1;
+  for (const [place, item] of items) {
+    const before = left.at(-1);
+    const isNear = left.length > 0 && place > last + 1 && isModels(before) && isModels(item);
+    if (isNear && !callsOf(before).length && !before["function_call"]) {
+      left[left.length - 1] = { ...before, ...item, content: joined(before.content, item.content) };
+    } else left.push(item);
+    last = place;
+  }
+  return left;
+}
+
+function isModels(item: unknown): item is Readable & Record<string, unknown> {
+  return (item as Readable | null)?.role === "assistant";
+}
+
+function joined(...contents: unknown[]): unknown {
+  if (!contents.some(Array.isArray)) return contents.filter(Boolean).join("\n\n") || null;
+  return contents.flatMap((content) => {
+    if (Array.isArray(content)) return content as unknown[];
+    return content ? [{ type: "text", text: content }] : [];
+  });
 }
 
 /** A call as it is recorded: its arguments as JSON text, unless they are a text. */
