@@ -33,7 +33,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("command", ["sessions", "show", "explain", "recall"])
+@pytest.mark.parametrize("command", ["sessions", "show", "explain", "graph", "recall"])
 def test_looking_needs_the_client_alone(tmp_path: Path, command: str) -> None:
     """Each gets as far as asking for a service that is not there."""
     words = [command] if command == "sessions" else [command, "mine"]

@@ -1,4 +1,4 @@
-"""`contextrender sessions`, `show` and `explain`; and what the page tells as they do."""
+"""`contextrender sessions`, `show`, `explain` and `graph`; and what the page tells as they do."""
 
 import importlib
 import json
@@ -105,11 +105,20 @@ def test_what_calls_lacked_is_listed(service: Service) -> None:
     assert f"#{first['position']} {first['name']}" in shown and first["reason"] in shown
 
 
+def test_the_graph_is_drawn(service: Service) -> None:
+    view = service("reuse_graph", session=ORDERS)
+    assert json.loads(run(service, "graph", ORDERS, "--json")) == view
+    dot = run(service, "graph", ORDERS)
+    assert dot.startswith("digraph") and dot.count("->") == len(view["edges"])
+    fewer = json.loads(run(service, "graph", ORDERS, "--json", "--tool", "get_order"))
+    assert 0 < len(fewer["edges"]) < len(view["edges"])
+
+
 def test_control_characters_do_not_reach_the_terminal(service: Service) -> None:
     evil = "\x1b[2J\x1b]0;owned\x07"
     read = step("c", f"t{evil}", evil, evil, evil)
     service.record("[red]escapes[/red]", [user(evil), *read])
-    for command in ("show", "explain"):
+    for command in ("show", "explain", "graph"):
         assert "\x1b" not in run(service, command, "[red]escapes[/red]")
     assert "\x1b" not in run(service, "show", "[red]escapes[/red]", "--turn", "2")
     assert "[red]escapes[/red]" in run(service, "sessions", "--limit", "3")

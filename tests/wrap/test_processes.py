@@ -176,7 +176,8 @@ def test_a_data_folder_that_cannot_be(tmp_path: Path, kind: str) -> None:
 CALLING = """
 import json, os, urllib.request
 messages = [{"role": "user", "content": "Follow the links."}]
-tools = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
+named = [{"name": name, "parameters": {"type": "object"}} for name in ("look", "fly")]
+tools = [{"type": "function", "function": function} for function in named]
 for turn in range(5):
     body = {"model": "gpt-5.1", "messages": messages, "tools": tools}
     asked = urllib.request.Request(
@@ -222,7 +223,9 @@ def test_one_run_has_one_figure_its_last_call_included(
         with server.client() as client:
             listed = client.post("/walker/list_sessions", json={}).json()["reports"][0]["sessions"]
             rows = client.post("/walker/total_savings", json={}).json()["reports"][0]["rows"]
-    counted = listed[0]["counted"]
+    counted, declared = listed[0]["counted"], told["declared"]
+    assert (declared["tools"], declared["never_called"]) == (2, 1)
+    assert declared["tokens"] == 2 * declared["tokens_never_called"] > 0
     assert (told["calls"], told["fail_open"]) == (5, 0) and told["tokens_kept_away"] > 0
     assert counted["calls"] == sum(row["billed"] for row in rows) == 5
     before, after = told["tokens_before"], told["tokens_after"]

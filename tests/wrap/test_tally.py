@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.usage import Usage, read_usage
-from contextrender_bridge.wrap.tally import Tally, closing_json, closing_line
+from contextrender_bridge.client.replies import ToolView
+from contextrender_bridge.wrap.tally import (
+    Declared,
+    Tally,
+    closing_json,
+    closing_line,
+    declared_line,
+)
 
 CLAUDE, GPT = "claude-sonnet-4-5", "gpt-5.1"
 
@@ -64,7 +71,7 @@ def test_the_whole_history_comes_from_the_cache_but_for_what_is_new() -> None:
     tally.add(("s",), told(12_000, 5_000), Usage(CLAUDE, 0, 0, 5_000), now=1010)
     second = price.read * 10_000 + price.written * 2_000
     assert tally.totals.whole_cost == pytest.approx(price.written * 10_000 + second)
-    assert closing_json(tally.totals, "")["tokens_kept_away"] == 7_000
+    assert closing_json(tally.totals, Declared(), "")["tokens_kept_away"] == 7_000
 
 
 def test_a_run_that_cost_more_says_so() -> None:
@@ -108,3 +115,17 @@ def test_tokens_are_of_the_whole_prompt_with_its_system_text_and_tools() -> None
     assert "6,000 of 9,000 prompt tokens left out (67%)" in line
     tally.add(("s",), told(1_000, 500), None)
     assert (tally.totals.before, tally.totals.after) == (10_000, 3_500)
+
+
+def test_declarations_that_are_paid_for_and_never_called_are_told() -> None:
+    rows = [("read", 2, 900), ("fly", 0, 10_000), ("contextrender_recall", 0, 80), ("old", 1, 0)]
+    views = [
+        ToolView(name=name, results=results, tokens=5, reused=0, declared=declared)
+        for name, results, declared in rows
+    ]
+    line = declared_line(Declared.among(views))
+    assert line == (
+        "the declarations of its 2 tools are about 10,900 tokens of every request; "
+        "1 was never called (10,000 tokens)"
+    )
+    assert not Declared.among(views[:1]).never_called

@@ -46,6 +46,7 @@ GROUPS = {
         "explain": Subcommand("say why results were shown or not", f"{HERE}.cli.look.explain"),
         "recall": Subcommand("print complete results", f"{HERE}.cli.look.recall"),
         "search": Subcommand("search the contents of sessions", f"{HERE}.cli.look.search"),
+        "graph": Subcommand("draw the graph of reuse", f"{HERE}.cli.look.graph"),
         "savings": Subcommand("show what all sessions saved", f"{HERE}.cli.look.savings"),
         "holdout": Subcommand("compare with sessions sent whole", f"{HERE}.cli.look.holdout"),
         "share": Subcommand("make a read-only link to a session", f"{HERE}.cli.look.share"),

@@ -18,6 +18,7 @@ from contextrender_bridge.base.errors import CommandError, ContextRenderError
 from contextrender_bridge.base.installing import how_to_install
 from contextrender_bridge.base.paths import data_dir, make_private, write_private
 from contextrender_bridge.base.settings import Settings
+from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.async_client import AsyncContextRender
 from contextrender_bridge.client.credentials import Credentials
 from contextrender_bridge.leases import held
@@ -27,7 +28,13 @@ from contextrender_bridge.wrap.agents.base import Agent, Given
 from contextrender_bridge.wrap.agents.openclaw import sweep
 from contextrender_bridge.wrap.child import run_child
 from contextrender_bridge.wrap.doors import Doors
-from contextrender_bridge.wrap.tally import Tally, closing_json, closing_line
+from contextrender_bridge.wrap.tally import (
+    Declared,
+    Tally,
+    closing_json,
+    closing_line,
+    declared_line,
+)
 
 HEALTHY_SECONDS = 20.0
 
@@ -145,9 +152,17 @@ def _gate(agent: Agent, doors: Doors, known: Credentials, settings: Settings, ta
 
 def _close(tally: Tally, known: Credentials, *, observing: bool, as_json: bool) -> None:
     link = f"{known.url}/console/"
+    declared = Declared()
+    if tally.session:
+        # Where the service has gone, nothing is told.
+        with suppress(ContextRenderError), ContextRender(known.url) as client:
+            declared = Declared.among(client.inspect_session(tally.session)["tools"])
     if as_json:
-        print(json.dumps(closing_json(tally.totals, link)), file=sys.stderr, flush=True)
+        told = closing_json(tally.totals, declared, link)
+        print(json.dumps(told), file=sys.stderr, flush=True)
         return
+    if declared.never_called:
+        say(declared_line(declared))
     if sys.stderr.isatty():  # it signs in, once: for the person at the terminal, not for a log
         with suppress(ContextRenderError):  # where the service has gone
             link += f"#code={sign_in_code(known.url)}"

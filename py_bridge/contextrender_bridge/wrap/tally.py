@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.usage import NOTHING_BILLED, Billed, Usage, whole_bill
+from contextrender_bridge.client.replies import ToolView
 from contextrender_bridge.proxy.routing import OURS, Headers, first
 from contextrender_bridge.proxy.upstream import Heard, Message, Send
 
@@ -130,7 +131,34 @@ def closing_line(totals: Totals, link: str, *, observing: bool) -> str:
     return "; ".join([*said, link])
 
 
-def closing_json(totals: Totals, link: str) -> dict[str, Any]:
+@dataclass
+class Declared:
+    """Of the tools that a session's last request declared: how many, their tokens, those unused."""
+
+    tools: int = 0
+    tokens: int = 0
+    never_called: int = 0
+    tokens_never_called: int = 0
+
+    @classmethod
+    def among(cls, tools: Sequence[ToolView]) -> Declared:
+        """Without our own."""
+        told = [one for one in tools if one["declared"] and "contextrender" not in one["name"]]
+        unused = [one["declared"] for one in told if not one["results"]]
+        return cls(len(told), sum(one["declared"] for one in told), len(unused), sum(unused))
+
+
+def declared_line(declared: Declared) -> str:
+    """What people pay for tools that they never use."""
+    were = "was" if declared.never_called == 1 else "were"
+    return (
+        f"the declarations of its {declared.tools} tools are about {declared.tokens:,} tokens of "
+        f"every request; {declared.never_called} {were} never called "
+        f"({declared.tokens_never_called:,} tokens)"
+    )
+
+
+def closing_json(totals: Totals, declared: Declared, link: str) -> dict[str, Any]:
     """The same for programs. Dollars are null where no price is known."""
     known = totals.priced > 0
     return {
@@ -144,6 +172,7 @@ def closing_json(totals: Totals, link: str) -> dict[str, Any]:
         "models_without_price": sorted(totals.unpriced),
         "priced_as": totals.priced_as,
         "fail_open": totals.failed_open,
+        "declared": asdict(declared),
         "console": link,
     }
 
