@@ -1,8 +1,7 @@
 """Calls of walkers: as JSON, with a good token, again where that helps, within a deadline.
 
 They are flows, generators of steps, as httpx has for auth: a flow yields what is to be done next
-and gets back what came of it; nothing in it is I/O. A driver answers an `Exchange` with an
-`Answer`, or throws what went wrong into the flow, and waits for as long as a `Wait` says.
+and gets back what came of it; nothing in it is I/O.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ import httpx
 
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.errors import (
+    ContextRenderError,
     InvalidRequest,
     NoCredentials,
     ServerError,
@@ -47,7 +47,7 @@ PASSING = frozenset({0, 502, 503, 504})
 
 @dataclass(frozen=True)
 class Exchange:
-    """Fields to POST. `seconds`: the longest it may take, None for the driver's own limit."""
+    """What to POST. `seconds`: the longest it may take, None for the driver's own limit."""
 
     path: str
     fields: Mapping[str, Any] = field(repr=False)
@@ -65,8 +65,8 @@ class Exchange:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The request's headers. The session is for a balancer, and for a service of several
-        processes: which has it in memory.
+        """The session is for a balancer, and for a service of several processes: which has it in
+        memory.
         """
         headers = {"content-type": "application/json"}
         if self.token:
@@ -76,11 +76,8 @@ class Exchange:
         return headers
 
 
-@dataclass(frozen=True)
-class Wait:
-    """A pause before the next step."""
-
-    seconds: float
+Step = Exchange | float
+"""What is to be done next; a number is a pause in seconds."""
 
 
 class Answer(NamedTuple):
@@ -98,7 +95,12 @@ class Answer(NamedTuple):
             return cls(status)
 
 
-Flow = Generator["Exchange | Wait", Answer, T]
+Flow = Generator[Step, Answer, T]
+
+
+def gone_on(flow: Flow[Any], outcome: Answer | ContextRenderError) -> Step:
+    """The next step, after what came of the one before. Raises StopIteration with the result."""
+    return flow.send(outcome) if isinstance(outcome, Answer) else flow.throw(outcome)
 
 
 def like(flow: Callable[..., Flow[Any]]) -> Callable[[C], C]:
@@ -115,10 +117,10 @@ def like(flow: Callable[..., Flow[Any]]) -> Callable[[C], C]:
     return decorate
 
 
-def lost(url: str, step: Exchange | Wait, error: Exception) -> Unreachable:
+def lost(url: str, step: Exchange, error: Exception) -> Unreachable:
     """What a failure to get an answer is: `late` where it had a deadline, which has passed."""
     reason = str(error) or type(error).__name__
-    late = isinstance(step, Exchange) and step.seconds is not None and _is_timeout(error)
+    late = step.seconds is not None and _is_timeout(error)
     failure = Unreachable(f"No answer from {url}: {reason}.", code="late" if late else None)
     failure.__cause__ = error
     return failure
@@ -181,7 +183,7 @@ class Connection:
                 if late or not left or error.status not in PASSING:
                     raise
             left -= 1
-            yield Wait(pause)
+            yield pause
             pause *= 2
 
     def _report(self, path: str, fields: Json, token: str | None, until: float) -> Flow[Json]:

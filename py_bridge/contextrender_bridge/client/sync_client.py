@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import Concatenate, ParamSpec, TypeVar
 
 import httpx
 from httpx import USE_CLIENT_DEFAULT
 
-from contextrender_bridge.base.errors import InvalidRequest
-from contextrender_bridge.client.connection import (
-    RETRIES,
-    TIMEOUT,
-    Answer,
-    Exchange,
-    Flow,
-    Wait,
-    like,
-    lost,
-)
+from contextrender_bridge.base.errors import ContextRenderError, InvalidRequest
+from contextrender_bridge.client import connection
+from contextrender_bridge.client.connection import Answer, Exchange, Flow, Step
 from contextrender_bridge.client.core import Core
 from contextrender_bridge.client.credentials import is_local
 
@@ -32,7 +25,7 @@ def _driven(
 ) -> Callable[Concatenate[ContextRender, P], T]:
     """The client's method that drives a flow of the core to its end."""
 
-    @like(flow)
+    @connection.like(flow)
     def method(client: ContextRender, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return client._drive(flow(client._core, *args, **kwargs))
 
@@ -51,8 +44,8 @@ class ContextRender:
         url: str | None = None,
         token: str | None = None,
         *,
-        timeout: float = TIMEOUT,
-        retries: int = RETRIES,
+        timeout: float = connection.TIMEOUT,
+        retries: int = connection.RETRIES,
         login: tuple[str, str] | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
@@ -102,29 +95,26 @@ class ContextRender:
     call = _driven(Core.call)
 
     def _drive(self, flow: Flow[T]) -> T:
-        try:
-            step = next(flow)
-            while True:
-                try:
-                    answer = self._take(step)
-                except httpx.TransportError as error:
-                    step = flow.throw(lost(self.url, step, error))
-                except InvalidRequest as error:
-                    step = flow.throw(error)
-                else:
-                    step = flow.send(answer)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        finally:
-            flow.close()
+        with closing(flow):
+            try:
+                step = next(flow)
+                while True:
+                    step = connection.gone_on(flow, self._take(step))
+            except StopIteration as end:
+                result: T = end.value
+                return result
 
-    def _take(self, step: Exchange | Wait) -> Answer:
-        if isinstance(step, Wait):
-            time.sleep(step.seconds)
+    def _take(self, step: Step) -> Answer | ContextRenderError:
+        if not isinstance(step, Exchange):
+            time.sleep(step)
             return Answer()
         limit = USE_CLIENT_DEFAULT if step.seconds is None else step.seconds
-        got = self._http.post(
-            f"{self.url}{step.path}", content=step.body, headers=step.headers, timeout=limit
-        )
+        try:
+            got = self._http.post(
+                f"{self.url}{step.path}", content=step.body, headers=step.headers, timeout=limit
+            )
+        except httpx.TransportError as error:
+            return connection.lost(self.url, step, error)
+        except InvalidRequest as error:
+            return error
         return Answer.read(got.status_code, got.content)
