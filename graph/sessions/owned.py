@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from engine.call.totals import Row
 from graph.sessions.ids import branch_id, own_event_ids, session_id_of
 from graph.store import rows
 from graph.store.base import Store
@@ -104,12 +103,3 @@ def session_fields(store: Store, owner: UUID) -> Iterator[Mapping[str, Any]]:
             last = store.uuid(id)
             with suppress(ValueError):
                 yield _fields(bytes(data))
-
-
-def all_spent(store: Store) -> Iterator[list[Row]]:
-    """The totals of every session of every user: for the operator's figures alone."""
-    kind = store.kinds.number("nodes.session", "Session")
-    query = "SELECT DISTINCT owner FROM nodes WHERE kind = ? AND listed IS NOT NULL"
-    for (owner,) in store.read(query, (kind,)):
-        for fields in session_fields(store, store.uuid(owner)):
-            yield fields.get("spent", [])

@@ -1,4 +1,4 @@
-"""What all sessions saved, counted when calls are made: over HTTP, in the terminal, in /metrics."""
+"""What all sessions saved, counted when calls are made: over HTTP, in the terminal."""
 
 import re
 from typing import Any
@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.cli.look.savings import day_of, draw, grouped
-from contextrender_bridge.server.watching import metrics
 from rich.console import Console
 
-from tests.api.conftest import Service, User
+from tests.api.conftest import User
 from tests.support.transcripts import agent_run, assistant, call, called, result, user
 
 OWN = ["gpt-5.1:input=2,cached=1,output=10", "*:input=1,output=1"]
@@ -75,23 +74,6 @@ def test_the_baseline_is_capped_at_the_models_window(alice: User) -> None:
     called(alice.api, "run", run, budget=700, model="gpt-4")
     (row,) = alice.api("total_savings")["rows"]
     assert row["capped"] <= 8_192 * row["calls"] < row["full"]
-
-
-def test_metrics_tell_it_by_model_and_policy(
-    alice: User, service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(metrics, "COUNTED_SECONDS", -1.0)
-    called(alice.api, "run", agent_run(6), budget=700, model="o3-mini")
-    called(alice.api, "made up", agent_run(3), model="secret-in-a-name")
-    told = service.http.get("/metrics").text
-    names = 'model="o3-mini",policy="contextrender",sent="rendered"'
-    assert f"contextrender_stored_calls{{{names}}} 6.0" in told
-    rows = alice.api("total_savings")["rows"]
-    (row,) = [row for row in rows if row["model"] == "o3-mini"]
-    names = 'model="o3-mini",policy="contextrender",sent="rendered",side="sent"'
-    assert f"contextrender_stored_prompt_tokens{{{names}}} {float(row['prompt'])}" in told
-    assert 'model="other"' in told
-    assert "secret" not in told
 
 
 def drawn(view: dict[str, Any], by: list[str]) -> str:

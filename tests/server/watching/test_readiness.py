@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -258,7 +259,8 @@ def test_a_store_that_hangs_is_not_waited_for(
     monkeypatch.setattr(looks, "ANSWER_SECONDS", 0.05)
     store, goes_on = SqliteStore(tmp_path / "store.db"), threading.Event()
     monkeypatch.setattr(store, "probe", goes_on.wait)
-    readiness = Readiness(store, tmp_path, Settings(min_free_mb=1))
+    nothing: Any = None
+    readiness = Readiness(store, tmp_path, Settings(min_free_mb=1), nothing, nothing)
     for _ in range(3):
         with pytest.raises(NotReady, match="does not answer"):
             asyncio.run(readiness.look())

@@ -3,13 +3,10 @@
 Answered on loopback to programs of this machine; from elsewhere only to the local user's token.
 """
 
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from contextrender_bridge.base.model_table import model_row
 from contextrender_bridge.server.watching.requests import Requests
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.core import GaugeMetricFamily
@@ -17,56 +14,9 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from prometheus_client.values import MutexValue, ValueClass
 
-from engine.call.totals import Sums, add_rows
 from graph.sessions.caches import CACHES
-from graph.sessions.owned import all_spent
 from graph.store.base import Store
 from graph.store.writes import StoreUnavailable
-
-OTHER = "other"
-"""Callers name models as they like: those that LiteLLM's table does not know count as one."""
-COUNTED_SECONDS = 60.0
-"""How long the sums are kept."""
-
-
-class Counted(Collector):
-    """Sums over the stored calls of all users, by model, policy and what was sent."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._known: tuple[float, dict[tuple[str, str, str], Sums]] = (-COUNTED_SECONDS, {})
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Calls and prompt tokens, less where sessions are deleted; read at most once a minute."""
-        names = ["model", "policy", "sent"]
-        calls = GaugeMetricFamily("contextrender_stored_calls", "Answered calls", labels=names)
-        tokens = GaugeMetricFamily(
-            "contextrender_stored_prompt_tokens",
-            "Prompt tokens of answered calls: of whole histories, and sent",
-            labels=[*names, "side"],
-        )
-        for key, sums in self._sums().items():
-            calls.add_metric(key, sums.calls)
-            tokens.add_metric([*key, "full"], sums.capped)
-            tokens.add_metric([*key, "sent"], sums.prompt)
-        yield from (calls, tokens)
-
-    def _sums(self) -> dict[tuple[str, str, str], Sums]:
-        """As last read, while the store does not answer."""
-        now = time.monotonic()
-        if now - self._known[0] >= COUNTED_SECONDS:
-            with suppress(StoreUnavailable):
-                self._known = (now, self._read())
-        return self._known[1]
-
-    def _read(self) -> dict[tuple[str, str, str], Sums]:
-        found: dict[tuple[str, str, str], Sums] = {}
-        for (_, _, *key), sums in add_rows(all_spent(self._store)).items():
-            model, policy, sent = key
-            model = model if model_row(model) else OTHER
-            known = found.get((model, policy, sent))
-            found[model, policy, sent] = known.plus(sums) if known else sums
-        return found
 
 
 class StoredBytes(Collector):
@@ -100,9 +50,8 @@ class Metrics:
         """Stored bytes are those of the store, which is in `data` or elsewhere."""
         self._registry = CollectorRegistry()
         self.requests = Requests(self._registry, walkers)
-        self._stored = [StoredBytes(store, data), Counted(store)]
-        for collector in self._stored:
-            self._registry.register(collector)
+        self._stored = StoredBytes(store, data)
+        self._registry.register(self._stored)
         self.collections = Counter(
             "contextrender_collected_sessions",
             "Sessions that retention deleted",
@@ -133,14 +82,6 @@ class Metrics:
             multiprocess_mode="livesum",
         )
 
-    def collected(self, why: str) -> None:
-        """Counts a session that retention deleted."""
-        self.collections.labels(why).inc()
-
-    def failed_open(self, reason: str) -> None:
-        """Counts a history that went through unchanged."""
-        self.fail_open.labels(reason).inc()
-
     def tell_caches(self) -> None:
         """Notes what this process's caches hold: each worker its own, now and then."""
         for name, caches in CACHES.items():
@@ -153,13 +94,6 @@ class Metrics:
         if ValueClass is MutexValue:
             return generate_latest(self._registry)
         registry = CollectorRegistry()
-        for collector in self._stored:
-            registry.register(collector)
+        registry.register(self._stored)
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
-
-
-def is_of_this_machine(scope: Mapping[str, Any]) -> bool:
-    """Whether the request came over loopback."""
-    host, *_ = scope.get("client") or ("",)
-    return host.startswith("127.") or host == "::1"
