@@ -110,35 +110,6 @@ def test_tries_are_bounded(service: Credentials) -> None:
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
-def test_a_login_gets_tokens_and_gets_them_again(kind: str) -> None:
-    expired = (401, {"error": {"code": "unauthorized", "message": "x"}})
-    listed: Any = (200, {"reports": [{"sessions": []}]})
-    answers = [expired, (200, {"token": "one"}), listed, expired, (200, {"token": "two"}), listed]
-    asked: list[tuple[str, str | None]] = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        asked.append((request.url.path, request.headers.get("authorization")))
-        status, body = answers[len(asked) - 1]
-        return httpx.Response(status, json=body)
-
-    async def main(**given: Any) -> None:
-        async with AsyncContextRender("http://x", **given) as client:
-            await client.list_sessions()
-            await client.list_sessions()
-
-    given: Any = {"login": ("ann", "password"), "transport": httpx.MockTransport(answer)}
-    if kind == "async":
-        asyncio.run(main(**given))
-    else:
-        with ContextRender("http://x", **given) as client:
-            client.list_sessions()
-            client.list_sessions()
-    called = [("/walker/list_sessions", f"Bearer {token}") for token in ("none yet", "one", "two")]
-    login = ("/user/login", None)
-    assert asked == [called[0], login, called[1], called[1], login, called[2]]
-
-
-@pytest.mark.parametrize("kind", ["async", "sync"])
 def test_fit_keeps_the_callers_own_messages(service: Credentials, session: str, kind: str) -> None:
     messages = history(12)
     asked = {"budget": 900, "policy": "contextrender"}

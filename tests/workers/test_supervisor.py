@@ -96,22 +96,6 @@ def test_sigterm_ends_all_in_order() -> None:
             assert not any(Path(f"/proc/{pid}").exists() for pid in workers.values())
 
 
-def test_sighup_replaces_one_after_another() -> None:
-    with running() as one:
-        workers = one.started()
-        one.process.send_signal(signal.SIGHUP)
-        said = one.lines(6)
-        assert [line[:2] for line in said if line[0] != "gone"] == [
-            ["worker", "0"],
-            ["ended", "0"],
-            ["worker", "1"],
-            ["ended", "1"],
-        ]
-        assert {int(line[1]) for line in said if line[0] == "gone"} == set(workers.values())
-        one.process.send_signal(signal.SIGTERM)
-        assert one.process.wait(30) == 0
-
-
 def test_workers_end_when_nobody_is_there_to_tell_them() -> None:
     with running() as one:
         one.started()

@@ -44,11 +44,10 @@ class AsyncContextRender:
         *,
         timeout: float = connection.TIMEOUT,
         retries: int = connection.RETRIES,
-        login: tuple[str, str] | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         """As for `ContextRender`."""
-        self._core = Core(url, token, retries=retries, login=login)
+        self._core = Core(url, token, retries=retries)
         self.failures = self._core.failures
         self._http = httpx.AsyncClient(
             timeout=timeout,

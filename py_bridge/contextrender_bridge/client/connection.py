@@ -39,7 +39,6 @@ TIMEOUT = 60.0
 """Seconds that a call may take where it has no deadline."""
 RETRIES = 2
 FIRST_PAUSE = 0.05
-NO_TOKEN = "none yet"
 NOT_REPEATABLE = frozenset({"import_session", "delete_session"})
 PASSING = frozenset({0, 502, 503, 504})
 """Statuses of failures that may be over at the next try."""
@@ -141,13 +140,12 @@ class Connection:
         token: str | None = None,
         *,
         retries: int = RETRIES,
-        login: tuple[str, str] | None = None,
     ) -> None:
         """As the clients have it. Raises NoCredentials for an address without a token.
 
         Where no address is known either, the local service is looked for at every call.
         """
-        self._own_token = token or (login and NO_TOKEN)
+        self._own_token = token
         self._finds_service = not (url or current_settings().url)
         self.url = self.token = ""
         try:
@@ -157,8 +155,6 @@ class Connection:
                 raise
         else:
             self.url, self.token = known.url, known.token
-        self._token_given = bool(token) or login is not None
-        self._login = login
         self._retries = retries
 
     def call(
@@ -187,12 +183,12 @@ class Connection:
             pause *= 2
 
     def _report(self, path: str, fields: Json, token: str | None, until: float) -> Flow[Json]:
-        """The report; with a fresh token if the client's own is no longer good."""
+        """The report; with the service's next token if the one found is no longer good."""
         used = token or self.token
         try:
             answer = yield from self._post(path, fields, used, until)
         except Unauthorized:
-            if token is not None or not (yield from self._refresh(used, until)):
+            if token is not None or not self._refresh(used):
                 raise
             answer = yield from self._post(path, fields, self.token, until)
         if not answer.get("reports"):
@@ -212,13 +208,9 @@ class Connection:
                 self._find_service()
         return self.url != before
 
-    def _refresh(self, used: str, until: float) -> Flow[bool]:
-        """Whether there is another token to try; another call may have got it already."""
-        if self.token == used and self._login is not None:
-            name, password = self._login
-            given = {"username": name, "password": password}
-            self.token = str((yield from self._post("/user/login", given, None, until))["token"])
-        elif self.token == used and not self._token_given:
+    def _refresh(self, used: str) -> bool:
+        """Whether there is another token to try; another call may have found it already."""
+        if self.token == used and not self._own_token:
             try:
                 self.token = resolve_credentials(self.url, None).token
             except NoCredentials:

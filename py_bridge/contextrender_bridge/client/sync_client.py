@@ -46,18 +46,17 @@ class ContextRender:
         *,
         timeout: float = connection.TIMEOUT,
         retries: int = connection.RETRIES,
-        login: tuple[str, str] | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         """Address and token: as given, else from the environment, else those of the local server.
 
         `timeout` is in seconds; a call that could not reach the service, or found it busy, is made
-        again up to `retries` times. With `login`, a name and a password, it gets tokens itself.
-        `transport` reaches a service in this process (`embedded`). Where no service is known, `fit`
-        gives whole histories back and the other methods raise NoCredentials until one has started.
-        An address elsewhere without a token raises it at once.
+        again up to `retries` times. `transport` reaches a service in this process
+        (`embedded`). Where no service is known, `fit` gives whole histories back and the other
+        methods raise NoCredentials until one has started. An address elsewhere without a token
+        raises it at once.
         """
-        self._core = Core(url, token, retries=retries, login=login)
+        self._core = Core(url, token, retries=retries)
         self.failures = self._core.failures
         self._http = httpx.Client(
             timeout=timeout,
