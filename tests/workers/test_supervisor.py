@@ -108,26 +108,3 @@ def test_a_first_start_that_fails_ends_it_with_the_reason() -> None:
         _, said = one.process.communicate(timeout=30)
         assert one.process.returncode == 1
         assert "contextrender: there is no store." in said
-
-
-TOLD_AS_IT_STARTS = """
-import signal
-from contextrender_bridge.workers.supervisor import Supervisor
-
-install = signal.signal
-
-def installed(number, handler):
-    before = install(number, handler)
-    if number == signal.SIGINT:
-        signal.signal = install
-        signal.raise_signal(number)
-    return before
-
-signal.signal = installed
-raise SystemExit(Supervisor(1, lambda seat: signal.pause() or 0).run())
-"""
-
-
-def test_a_signal_while_it_starts_is_heard() -> None:
-    done = subprocess.run([sys.executable, "-c", TOLD_AS_IT_STARTS], timeout=60)
-    assert done.returncode == 0

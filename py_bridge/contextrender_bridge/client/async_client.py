@@ -46,7 +46,6 @@ class AsyncContextRender:
         retries: int = connection.RETRIES,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """As for `ContextRender`."""
         self._core = Core(url, token, retries=retries)
         self.failures = self._core.failures
         self._http = httpx.AsyncClient(

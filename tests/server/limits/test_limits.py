@@ -125,7 +125,8 @@ def test_a_connection_that_rests_too_long_is_closed() -> None:
 
 @pytest.mark.parametrize("limit", ["silence", "body_seconds"])
 def test_a_body_that_trickles_on_is_not_waited_for(limit: str) -> None:
-    with listening(**{limit: 0.2}) as port, socket.create_connection(("127.0.0.1", port)) as slow:
+    limits: Any = {limit: 0.2}
+    with listening(**limits) as port, socket.create_connection(("127.0.0.1", port)) as slow:
         slow.sendall(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 90\r\n\r\nhalf")
         assert code(one_answer(slow)) == (408, "too_slow")
 

@@ -90,10 +90,3 @@ def test_what_cannot_work_is_one_sentence(
     assert refused.stderr.startswith("contextrender: ")
     assert refused.stderr.count("\n") == 1
     assert sentence in refused.stderr
-
-
-def test_help_lists_every_command() -> None:
-    listed = contextrender("--help")
-    assert listed.returncode == 0
-    assert all(f"  {name} " in listed.stdout for name in ("serve", "user", "replay", "demo"))
-    assert contextrender("nothing").returncode == 2

@@ -8,16 +8,15 @@ import sqlite3
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from contextrender_bridge.base.errors import ContextRenderError, NotReady
+from contextrender_bridge.base.errors import NotReady
 from contextrender_bridge.base.paths import make_private
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.client.credentials import load_credentials
 from contextrender_bridge.server import build_app
 from contextrender_bridge.server.watching import readiness as looks
 from contextrender_bridge.server.watching.readiness import Readiness
@@ -97,35 +96,6 @@ def test_a_full_disk_is_a_503_and_passes(disk: Disk) -> None:
         becomes(server, 200)
         assert sync(server, "after").status_code == 200
         assert "Traceback" not in server.err
-
-
-@pytest.mark.slow
-def test_a_disk_that_is_full_at_the_start(disk: Disk) -> None:
-    data = disk.folder / "data"
-    data.mkdir()
-    disk.fill()
-    with unready(data) as (server, said):
-        assert "Traceback" not in said
-        assert said.count("not ready") == 1
-        assert error(ready(server), 503, "not_ready")["message"].endswith(".")
-        error(httpx.post(f"{server.url}/walker/sync", json={}), 503, "not_ready")
-        assert httpx.get(f"{server.url}/healthz").json() == {"status": "ok"}
-        disk.empty()
-        becomes(server, 200)
-        server.url = _announced(data)
-        assert sync(server, "s").status_code == 200
-
-
-def _announced(data: Path) -> str:
-    """Where clients find it: written up to two seconds after the store is there."""
-
-    def url() -> str | None:
-        with suppress(httpx.HTTPError, ContextRenderError):
-            if httpx.get(f"{(known := load_credentials(data)).url}/healthz").is_success:
-                return known.url
-        return None
-
-    return until(url) or ""
 
 
 @pytest.mark.slow

@@ -114,7 +114,7 @@ class Accounts(Callers):
             with suppress(CommandError):
                 self.add(LOCAL_USER)
         user = str(self.find(LOCAL_USER))
-        claims = self._tokens.read(known) if known else None
+        claims = self.tokens.read(known) if known else None
         if claims and not claims.is_due and self._bearer(claims) and claims.user == user:
             return known
         return self.token(user, days)
@@ -138,7 +138,7 @@ class Accounts(Callers):
         if user is None or not user.active:
             raise CommandError("there is no such user any more.")
         self.audit.note("token_made", user.name, days=seconds / DAY)
-        return self._tokens.make(id, user.generation, seconds)
+        return self.tokens.make(id, user.generation, seconds)
 
 
 def _check_password(password: str) -> None:

@@ -42,7 +42,6 @@ class Readiness:
         metrics: Metrics,
         is_local_users: Callable[[Request], Awaitable[bool]],
     ) -> None:
-        """Checks nothing until it is asked."""
         self._store, self._data, self._settings = store, data, settings
         self._metrics, self._is_local_users = metrics, is_local_users
         # One thread: a store that hangs must not take a second one with every question.
