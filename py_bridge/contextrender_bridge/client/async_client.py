@@ -95,7 +95,8 @@ class AsyncContextRender:
             try:
                 step = next(flow)
                 while True:
-                    step = connection.gone_on(flow, await self._take(step))
+                    got = await self._take(step)
+                    step = flow.send(got) if isinstance(got, Answer) else flow.throw(got)
             except StopIteration as end:
                 result: T = end.value
                 return result

@@ -20,7 +20,6 @@ import httpx
 
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.errors import (
-    ContextRenderError,
     InvalidRequest,
     NoCredentials,
     ServerError,
@@ -95,11 +94,6 @@ class Answer(NamedTuple):
 
 
 Flow = Generator[Step, Answer, T]
-
-
-def gone_on(flow: Flow[Any], outcome: Answer | ContextRenderError) -> Step:
-    """The next step, after what came of the one before. Raises StopIteration with the result."""
-    return flow.send(outcome) if isinstance(outcome, Answer) else flow.throw(outcome)
 
 
 def like(flow: Callable[..., Flow[Any]]) -> Callable[[C], C]:

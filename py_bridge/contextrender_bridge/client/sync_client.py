@@ -98,7 +98,8 @@ class ContextRender:
             try:
                 step = next(flow)
                 while True:
-                    step = connection.gone_on(flow, self._take(step))
+                    got = self._take(step)
+                    step = flow.send(got) if isinstance(got, Answer) else flow.throw(got)
             except StopIteration as end:
                 result: T = end.value
                 return result

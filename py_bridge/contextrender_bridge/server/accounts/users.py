@@ -88,6 +88,11 @@ class Accounts(Callers):
         )
         self.audit.note("tokens_revoked", user.name)
 
+    def lock_out(self, user: Caller) -> None:
+        """Neither tokens nor password let the user in any more."""
+        self._users.update_user_fields(user.user, {"status": "disabled"})
+        self.revoke(user)
+
     def remove(self, name: str) -> int:
         """Removes the account with its sessions; how many there were. Raises CommandError.
 
@@ -96,8 +101,7 @@ class Accounts(Callers):
         user = self.named(name)
         if user.name == LOCAL_USER:
             raise CommandError("the local user cannot be removed.")
-        self._users.update_user_fields(user.user, {"status": "disabled"})
-        self.revoke(user)
+        self.lock_out(user)
         owner = UUID(user.root)
         keys = [one.key for one in kept_sessions(self._store, owner)]
         remove_owner(self._store, owner)
