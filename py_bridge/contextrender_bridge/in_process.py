@@ -81,7 +81,6 @@ class LoopTransport(httpx.BaseTransport):
     """Runs an ASGI app for a synchronous client, on an event loop in a thread of its own."""
 
     def __init__(self, app: Any) -> None:
-        """Starts the thread."""
         self._asgi = httpx.ASGITransport(app)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -89,8 +88,8 @@ class LoopTransport(httpx.BaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """The app's answer, whole."""
-        body = request.read()
-        answer = asyncio.run_coroutine_threadsafe(self._answer(request, body), self._loop)
+        request.read()
+        answer = asyncio.run_coroutine_threadsafe(self._answer(request), self._loop)
         try:
             return answer.result(request.extensions.get("timeout", {}).get("read"))
         except FutureTimeout:
@@ -110,11 +109,8 @@ class LoopTransport(httpx.BaseTransport):
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
-    async def _answer(self, request: httpx.Request, body: bytes) -> httpx.Response:
-        inner = httpx.Request(
-            request.method, request.url, headers=request.headers.raw, content=body
-        )
-        response = await self._asgi.handle_async_request(inner)
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        response = await self._asgi.handle_async_request(request)
         content = await response.aread()
         return httpx.Response(response.status_code, headers=response.headers.raw, content=content)
 

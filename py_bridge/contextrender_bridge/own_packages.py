@@ -69,7 +69,6 @@ class _OwnLoader(Loader):
     """Another loader, whose modules are given an `__import__` of their own."""
 
     def __init__(self, loader: Any) -> None:
-        """Around `loader`, which does the work."""
         self._loader = loader
 
     def __getattr__(self, name: str) -> Any:

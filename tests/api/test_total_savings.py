@@ -1,4 +1,4 @@
-"""What all sessions saved, counted when calls are made: over HTTP, in the terminal, in /metrics."""
+"""What all sessions saved, counted when calls are made: over HTTP, in the terminal."""
 
 import re
 from typing import Any

@@ -26,15 +26,13 @@ def made_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Making:
     return make
 
 
-def test_pip_adds_to_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+@pytest.mark.parametrize(("pip", "command"), [(object(), "pip"), (None, "uv pip")])
+def test_what_is_there_is_added_to(
+    pip: object, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: pip)
     told = how_to_install("models")
-    assert told.startswith("`pip install '") and told.endswith("[models]'`")
-
-
-def test_uv_adds_where_there_is_no_pip(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert how_to_install("models").startswith("`uv pip install '")
+    assert told.startswith(f"`{command} install '") and told.endswith("[models]'`")
 
 
 @pytest.mark.parametrize(
@@ -57,13 +55,10 @@ def test_an_older_python_is_named(made_by: Making, monkeypatch: pytest.MonkeyPat
     assert "--python" not in how_to_install("proxy")
 
 
-@pytest.fixture
-def client_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_needs_the_server_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-
-
-@pytest.mark.usefixtures("client_alone")
-def test_what_needs_the_server_says_how_to_get_it(tmp_path: Path) -> None:
     told = pytest.raises(CommandError, match=r"embedded\(\) needs the server: .*\[server\]")
     with told, embedded(tmp_path / "data"):
         pass

@@ -8,16 +8,13 @@ import httpx
 import pytest
 from contextrender_bridge import (
     ContextRender,
-    ContextRenderError,
     Credentials,
     Fitted,
     NoCredentials,
 )
-from contextrender_bridge.adapters.planning import Planner
 from contextrender_bridge.base import settings
 from contextrender_bridge.base.errors import (
     Conflict,
-    HistoryDiverged,
     InvalidRequest,
     NotFound,
     ServerError,
@@ -124,25 +121,16 @@ def test_each_refusal_has_its_error(client: ContextRender, service: Credentials)
     with ContextRender("http://127.0.0.1:9", "t") as nowhere, pytest.raises(Unreachable) as lost:
         nowhere.list_sessions()
     assert lost.value.status == 0
-    for kind in (InvalidRequest, NotFound, Unauthorized, Unreachable, HistoryDiverged, ServerError):
-        assert issubclass(kind, ContextRenderError)
 
 
 @pytest.mark.parametrize(
-    ("body", "kind"),
-    [
-        (b"<html>", ServerError),
-        (b"[]", ServerError),
-        (b'{"reports": []}', ServerError),
-        (b'{"error": {"code": "busy", "message": "Try again."}}', ServerError),
-    ],
+    ("status", "body"), [(200, b"<html>"), (200, b'{"reports": []}'), (503, b"{}")]
 )
 def test_an_answer_of_something_else_is_an_error(
-    client: ContextRender, body: bytes, kind: type[ContextRenderError]
+    client: ContextRender, status: int, body: bytes
 ) -> None:
-    status = 503 if b"error" in body else 200
     client._http._transport = httpx.MockTransport(lambda _: httpx.Response(status, content=body))
-    with pytest.raises(kind):
+    with pytest.raises(ServerError):
         client.list_sessions()
 
 
@@ -244,11 +232,6 @@ def test_results_of_bypassed_tools_stay_on_top_of_the_budget(
     ]
     with pytest.raises(InvalidRequest, match="bypass_tools"):
         client.fit(session, messages, bypass_tools="get_*")
-    # As adapters ask.
-    with_pin = Planner(client, session=session, budget=1_500, keep=["c0"]).fit(messages)
-    assert messages[2] in with_pin.messages
-    around = Planner(client, session=session, budget=1_500, bypass_tools=["*"]).fit(messages)
-    assert around.messages == whole.messages
 
 
 def test_an_excerpts_line_names_what_its_reader_can_do(client: ContextRender, session: str) -> None:

@@ -65,12 +65,6 @@ def test_a_breakpoint_is_on_the_last_block_of_its_message() -> None:
     assert marked(made) == [0, 3, 4, 8]
 
 
-def test_no_marks_where_the_agent_has_none() -> None:
-    body = conversation(4)
-    del body["messages"][-1]["content"][-1]["cache_control"]
-    assert applied(body, [1, 4, 5]) == body
-
-
 @pytest.mark.parametrize("own", [1, 2, 3, 4])
 def test_a_request_never_has_more_than_four(own: int) -> None:
     body = conversation(4)
@@ -102,22 +96,19 @@ def test_long_lived_marks_come_before_short_lived_ones() -> None:
     assert [mark.get("ttl") for mark in marks(made["messages"])] == ["1h", None, None]
 
 
-def test_a_message_marked_by_the_agent_is_not_marked_again() -> None:
-    body = conversation(4)
-    assert applied(body, [9]) == body
-
-
 def test_where_the_message_has_left_the_block_before_it_is_marked() -> None:
     made = applied(conversation(4), [5], left_out=5)
     assert marked(made)[0] == 2
     assert "t1" not in str(made)
 
 
-def test_empty_text_and_thinking_are_never_marked() -> None:
-    body = conversation(2)
+def test_what_is_marked_or_cannot_be_is_not_marked() -> None:
+    body = conversation(4)
+    assert applied(body, [9]) == body
     body["messages"].insert(0, {"role": "user", "content": [{"type": "text", "text": " "}]})
-    made = applied(body, [1])
-    assert made == body
+    assert applied(body, [1]) == body
+    del body["messages"][-1]["content"][-1]["cache_control"]
+    assert applied(body, [1, 4, 5]) == body
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -45,7 +44,6 @@ class Load:
             Agent(f"agent{number}", random.Random(self.random.random())) for number in range(AGENTS)
         ]
         self.acknowledged = 0
-        self.stored: States = {}
         self._changed = threading.Condition()
         self._working: list[Future[None]] = []
 
@@ -104,7 +102,7 @@ class Load:
                 if agent.deleting:  # it goes on where it stopped
                     reply = http.post("/walker/delete_session", json={"session": agent.deleting})
                     assert reply.status_code in (200, 404), reply.text
-            self.stored = stored = stored_sessions(http)
+            stored = stored_sessions(http)
         for agent in self.agents:
             own = {name: lines for name, lines in stored.items() if owner(name) == agent.name}
             agent.settle(own)
@@ -159,27 +157,7 @@ def kill_under_load(data: Path, load: Load, rounds: int, calls: int) -> None:
                 server.stop(signal.SIGKILL)
     with another(data) as server:
         load.settle(server)
-        notices_every_loss(local_graph(data), load.stored)
     assert not load.busy
-
-
-def notices_every_loss(graph: Graph, sessions: States) -> None:
-    """The checker itself: one edge or event less, or one value other, and it objects."""
-    for kind in ("Next", "Returned", "Reuse", "Begins"):
-        (edge, *_) = [edge for edge in graph.edges if edge.kind == kind]
-        with pytest.raises((AssertionError, KeyError)):
-            check_graph(
-                Graph(graph.nodes, [one for one in graph.edges if one is not edge]), sessions
-            )
-        with pytest.raises(AssertionError):
-            check_graph(Graph(graph.nodes, [*graph.edges, edge]), sessions)
-    (event, *_) = graph.of("ToolResult")
-    other = replace(event, fields={**event.fields, "text": event.fields["text"] + "x"})
-    with pytest.raises(AssertionError):
-        check_graph(Graph({**graph.nodes, event.id: other}, graph.edges), sessions)
-    (session, *_) = [name for name, lines in sessions.items() if len(lines[0]) > 3]
-    with pytest.raises(AssertionError):
-        check_graph(graph, {**sessions, session: [sessions[session][0][:-1]]})
 
 
 @pytest.mark.slow

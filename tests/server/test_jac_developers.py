@@ -58,13 +58,6 @@ def output(command: str, service: Server, folder: Path) -> str:
     return done.stdout
 
 
-def test_the_docs_show_a_walker_of_ten_lines() -> None:
-    assert (len(COMMANDS), len(WALKERS)) == (1, 2)
-    for walker, most in zip(WALKERS, (10, 14), strict=True):
-        _, body = re.split(r"walker \w+ {\n", walker)
-        assert len([line for line in body.splitlines() if line.strip()]) <= most
-
-
 def test_a_walker_of_ones_own_tells_the_results_most_used(
     service: Server, api: Api, tmp_path: Path
 ) -> None:

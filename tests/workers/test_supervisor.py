@@ -96,22 +96,6 @@ def test_sigterm_ends_all_in_order() -> None:
             assert not any(Path(f"/proc/{pid}").exists() for pid in workers.values())
 
 
-def test_sighup_replaces_one_after_another() -> None:
-    with running() as one:
-        workers = one.started()
-        one.process.send_signal(signal.SIGHUP)
-        said = one.lines(6)
-        assert [line[:2] for line in said if line[0] != "gone"] == [
-            ["worker", "0"],
-            ["ended", "0"],
-            ["worker", "1"],
-            ["ended", "1"],
-        ]
-        assert {int(line[1]) for line in said if line[0] == "gone"} == set(workers.values())
-        one.process.send_signal(signal.SIGTERM)
-        assert one.process.wait(30) == 0
-
-
 def test_workers_end_when_nobody_is_there_to_tell_them() -> None:
     with running() as one:
         one.started()
@@ -124,26 +108,3 @@ def test_a_first_start_that_fails_ends_it_with_the_reason() -> None:
         _, said = one.process.communicate(timeout=30)
         assert one.process.returncode == 1
         assert "contextrender: there is no store." in said
-
-
-TOLD_AS_IT_STARTS = """
-import signal
-from contextrender_bridge.workers.supervisor import Supervisor
-
-install = signal.signal
-
-def installed(number, handler):
-    before = install(number, handler)
-    if number == signal.SIGINT:
-        signal.signal = install
-        signal.raise_signal(number)
-    return before
-
-signal.signal = installed
-raise SystemExit(Supervisor(1, lambda seat: signal.pause() or 0).run())
-"""
-
-
-def test_a_signal_while_it_starts_is_heard() -> None:
-    done = subprocess.run([sys.executable, "-c", TOLD_AS_IT_STARTS], timeout=60)
-    assert done.returncode == 0

@@ -33,7 +33,6 @@ class ContextRenderError(Exception):
     def __init__(
         self, message: str, *, code: str | None = None, status: int | None = None, **details: object
     ) -> None:
-        """`code` and `status` are the class's own unless given."""
         super().__init__(message)
         self.message = message
         self.code = self.code if code is None else code
@@ -111,7 +110,6 @@ class CommandError(Exception):
     """A sentence for the user of a command; `status` is its exit code."""
 
     def __init__(self, message: str, status: int = 1) -> None:
-        """Keeps the exit code beside the message."""
         super().__init__(message)
         self.status = status
 

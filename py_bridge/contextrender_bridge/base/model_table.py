@@ -56,16 +56,12 @@ def window_of(model: str) -> int | None:
 @cache
 def _newest() -> dict[Family, str]:
     """Each family's newest, of the names without a provider: they are the makers' own."""
-    found: dict[Family, tuple[Version, str]] = {}
-    for name in prices():
-        family, version = _parsed(name)
-        if "/" not in name and (version, -len(name)) > _rank(found.get(family)):
-            found[family] = version, name
-    return {family: name for family, (_, name) in found.items()}
-
-
-def _rank(best: tuple[Version, str] | None) -> tuple[Version, int]:
-    return (best[0], -len(best[1])) if best else ((), -1000)
+    rows = [(*_parsed(name), name) for name in prices() if "/" not in name]
+    rows.sort(key=lambda row: (row[1], -len(row[2])), reverse=True)
+    found: dict[Family, str] = {}
+    for family, _, name in rows:
+        found.setdefault(family, name)
+    return found
 
 
 def _parsed(name: str) -> tuple[Family, Version]:

@@ -55,15 +55,20 @@ def one_of(names: Sequence[str]) -> Callable[[str], str]:
     return read
 
 
+def _is_address(text: str) -> bool:
+    parts = urlsplit(text)
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
 as_policy = one_of(POLICIES)
 
 
 def as_base_address(text: str) -> str:
     """A provider's base address; `/v1` where it names a host alone. Raises Unfit."""
-    parts = urlsplit(text.rstrip("/"))
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    text = text.rstrip("/")
+    if not _is_address(text):
         raise Unfit("must begin with http:// or https://")
-    return text.rstrip("/") if parts.path else f"{text.rstrip('/')}/v1"
+    return text if urlsplit(text).path else f"{text}/v1"
 
 
 def as_whole(text: str) -> int:
@@ -110,24 +115,24 @@ def as_switch(text: str) -> bool:
     raise Unfit("must be on or off")
 
 
+def as_list(text: str) -> tuple[str, ...]:
+    """The entries of a list with commas, in their order."""
+    return tuple(one.strip() for one in text.split(",") if one.strip())
+
+
 def as_names(text: str) -> frozenset[str]:
     """The names in a list with commas, in lower case."""
-    return frozenset(name.strip().lower() for name in text.split(",") if name.strip())
+    return frozenset(as_list(text.lower()))
 
 
 def as_patterns(text: str) -> frozenset[str]:
     """The names and globs in a list with commas, as many and as long as the service takes them."""
-    names = frozenset(name.strip() for name in text.split(",") if name.strip())
+    names = frozenset(as_list(text))
     if len(names) > MOST_NAMES or any(len(name) > LONGEST_TOOL_NAME for name in names):
         raise Unfit(f"must be at most {MOST_NAMES} names of up to {LONGEST_TOOL_NAME} characters")
     if any("[" in name and "]" not in name.partition("[")[2][1:] for name in names):
         raise Unfit("has a [ without a ]")
     return names
-
-
-def as_list(text: str) -> tuple[str, ...]:
-    """The entries of a list with commas, in their order."""
-    return tuple(one.strip() for one in text.split(",") if one.strip())
 
 
 def as_share(text: str) -> float:
@@ -173,8 +178,7 @@ def as_secret(text: str) -> str:
 
 def as_address(text: str) -> str:
     """A service's address without its last slash."""
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not _is_address(text):
         raise Unfit(f"is {text!r:.60}: an address such as http://127.0.0.1:8000 is needed")
     return text.rstrip("/")
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.setting_kinds import (
@@ -69,10 +69,6 @@ def own_folder(kind: str) -> Path:
     return base / "contextrender"
 
 
-def _data() -> Path:
-    return own_folder("data")
-
-
 def _row(
     default: Any,
     what: str,
@@ -92,7 +88,7 @@ def _row(
 class Settings:
     """What is in force. Names in capitals after `CONTEXTRENDER_` are the environment's."""
 
-    data: Path = _row(_data, "data folder, as `--data`", as_folder)
+    data: Path = _row(lambda: own_folder("data"), "data folder, as `--data`", as_folder)
     url: str = _row("", "for clients: the service's address (else the local server's)", as_address)
     token: str = _row("", "for clients: their token (else the local server's)", secret=True)
     model: str = _row(
@@ -259,14 +255,13 @@ def in_force(unfit: list[str] | None = None) -> list[InForce]:
     With a list for sentences about what is `unfit`, the default stands in its place.
     """
     path, wrong = config_file(), unfit if unfit is not None else []
-    found, lines = [], {}
+    found, lines, usual = [], {}, Settings()
     try:
         lines = _lines(path)
     except CommandError as error:
         wrong.append(str(error))
     for row in fields(Settings):
-        default = cast(Any, row.default_factory if callable(row.default_factory) else row.default)
-        value, source = default() if callable(default) else default, "default"
+        value, source = getattr(usual, row.name), "default"
         if given := _given(row.name, row.metadata["also"], lines, path):
             text, source = given
             try:

@@ -26,17 +26,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help="days until the token expires (CONTEXTRENDER_TOKEN_DAYS)",
         )
     _action(actions, "password", "change a user's password to a line from stdin; revokes tokens")
-    remove = _action(actions, "remove", "remove a user, and say what becomes of the sessions")
-    fate = remove.add_mutually_exclusive_group(required=True)
-    fate.add_argument("--delete-sessions", action="store_true", help="delete the sessions for good")
-    fate.add_argument("--hand-over", metavar="TO", help="give the sessions to the user TO")
+    remove = _action(actions, "remove", "remove a user and the sessions")
+    remove.add_argument(
+        "--delete-sessions", action="store_true", required=True, help="say that you mean it"
+    )
     _action(actions, "root", "print the id of a user's root, for `jac enter -r`")
     _action(actions, "list", "list the users", named=False)
 
 
 def run(args: argparse.Namespace) -> int:
     """Does it, and prints what the action is for."""
-    from contextrender_bridge.server.accounts.users import Accounts, remove_user
+    from contextrender_bridge.server.accounts.users import Accounts
     from contextrender_bridge.server.runtime import Runtime
 
     data = make_private(args.data or data_dir())
@@ -54,9 +54,8 @@ def run(args: argparse.Namespace) -> int:
         elif args.action == "password":
             accounts.set_password(args.name, _line())
         elif args.action == "remove":
-            count = remove_user(runtime, accounts, args.name, args.hand_over)
-            fate = f"handed over to '{args.hand_over}'" if args.hand_over else "deleted"
-            print(f"Removed '{args.name}'; sessions {fate}: {count}.")
+            count = accounts.remove(args.name)
+            print(f"Removed '{args.name}'; sessions deleted: {count}.")
         else:
             for user in accounts.all():
                 print(user.name if user.active else f"{user.name} (locked out)")

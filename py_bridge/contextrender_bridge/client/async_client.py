@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import closing
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import httpx
 
-from contextrender_bridge.base.errors import InvalidRequest
-from contextrender_bridge.client.connection import (
-    RETRIES,
-    TIMEOUT,
-    Answer,
-    Exchange,
-    Flow,
-    Wait,
-    like,
-    lost,
-)
+from contextrender_bridge.base.errors import ContextRenderError, InvalidRequest
+from contextrender_bridge.client import connection
+from contextrender_bridge.client.connection import Answer, Exchange, Flow, Step
 from contextrender_bridge.client.core import Core
 from contextrender_bridge.client.credentials import is_local
 
@@ -31,7 +24,7 @@ def _driven(
 ) -> Callable[Concatenate[AsyncContextRender, P], Coroutine[Any, Any, T]]:
     """The client's method that drives a flow of the core to its end."""
 
-    @like(flow)
+    @connection.like(flow)
     async def method(client: AsyncContextRender, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await client._drive(flow(client._core, *args, **kwargs))
 
@@ -49,13 +42,11 @@ class AsyncContextRender:
         url: str | None = None,
         token: str | None = None,
         *,
-        timeout: float = TIMEOUT,
-        retries: int = RETRIES,
-        login: tuple[str, str] | None = None,
+        timeout: float = connection.TIMEOUT,
+        retries: int = connection.RETRIES,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """As for `ContextRender`."""
-        self._core = Core(url, token, retries=retries, login=login)
+        self._core = Core(url, token, retries=retries)
         self.failures = self._core.failures
         self._http = httpx.AsyncClient(
             timeout=timeout,
@@ -100,27 +91,25 @@ class AsyncContextRender:
     call = _driven(Core.call)
 
     async def _drive(self, flow: Flow[T]) -> T:
-        try:
-            step = next(flow)
-            while True:
-                try:
-                    answer = await self._take(step)
-                except (TimeoutError, httpx.TransportError) as error:
-                    step = flow.throw(lost(self.url, step, error))
-                except InvalidRequest as error:
-                    step = flow.throw(error)
-                else:
-                    step = flow.send(answer)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        finally:
-            flow.close()
+        with closing(flow):
+            try:
+                step = next(flow)
+                while True:
+                    got = await self._take(step)
+                    step = flow.send(got) if isinstance(got, Answer) else flow.throw(got)
+            except StopIteration as end:
+                result: T = end.value
+                return result
 
-    def _take(self, step: Exchange | Wait) -> Awaitable[Answer]:
-        if isinstance(step, Wait):
-            return asyncio.sleep(step.seconds, Answer())
-        return asyncio.wait_for(self._post(step), step.seconds)
+    async def _take(self, step: Step) -> Answer | ContextRenderError:
+        if not isinstance(step, Exchange):
+            return await asyncio.sleep(step, Answer())
+        try:
+            return await asyncio.wait_for(self._post(step), step.seconds)
+        except (TimeoutError, httpx.TransportError) as error:
+            return connection.lost(self.url, step, error)
+        except InvalidRequest as error:
+            return error
 
     async def _post(self, step: Exchange) -> Answer:
         got = await self._http.post(

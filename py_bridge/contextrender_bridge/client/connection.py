@@ -1,8 +1,7 @@
 """Calls of walkers: as JSON, with a good token, again where that helps, within a deadline.
 
 They are flows, generators of steps, as httpx has for auth: a flow yields what is to be done next
-and gets back what came of it; nothing in it is I/O. A driver answers an `Exchange` with an
-`Answer`, or throws what went wrong into the flow, and waits for as long as a `Wait` says.
+and gets back what came of it; nothing in it is I/O.
 """
 
 from __future__ import annotations
@@ -39,7 +38,6 @@ TIMEOUT = 60.0
 """Seconds that a call may take where it has no deadline."""
 RETRIES = 2
 FIRST_PAUSE = 0.05
-NO_TOKEN = "none yet"
 NOT_REPEATABLE = frozenset({"import_session", "delete_session"})
 PASSING = frozenset({0, 502, 503, 504})
 """Statuses of failures that may be over at the next try."""
@@ -47,7 +45,7 @@ PASSING = frozenset({0, 502, 503, 504})
 
 @dataclass(frozen=True)
 class Exchange:
-    """Fields to POST. `seconds`: the longest it may take, None for the driver's own limit."""
+    """What to POST. `seconds`: the longest it may take, None for the driver's own limit."""
 
     path: str
     fields: Mapping[str, Any] = field(repr=False)
@@ -65,8 +63,8 @@ class Exchange:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The request's headers. The session is for a balancer, and for a service of several
-        processes: which has it in memory.
+        """The session is for a balancer, and for a service of several processes: which has it in
+        memory.
         """
         headers = {"content-type": "application/json"}
         if self.token:
@@ -76,11 +74,8 @@ class Exchange:
         return headers
 
 
-@dataclass(frozen=True)
-class Wait:
-    """A pause before the next step."""
-
-    seconds: float
+Step = Exchange | float
+"""What is to be done next; a number is a pause in seconds."""
 
 
 class Answer(NamedTuple):
@@ -98,7 +93,7 @@ class Answer(NamedTuple):
             return cls(status)
 
 
-Flow = Generator["Exchange | Wait", Answer, T]
+Flow = Generator[Step, Answer, T]
 
 
 def like(flow: Callable[..., Flow[Any]]) -> Callable[[C], C]:
@@ -115,10 +110,10 @@ def like(flow: Callable[..., Flow[Any]]) -> Callable[[C], C]:
     return decorate
 
 
-def lost(url: str, step: Exchange | Wait, error: Exception) -> Unreachable:
+def lost(url: str, step: Exchange, error: Exception) -> Unreachable:
     """What a failure to get an answer is: `late` where it had a deadline, which has passed."""
     reason = str(error) or type(error).__name__
-    late = isinstance(step, Exchange) and step.seconds is not None and _is_timeout(error)
+    late = step.seconds is not None and _is_timeout(error)
     failure = Unreachable(f"No answer from {url}: {reason}.", code="late" if late else None)
     failure.__cause__ = error
     return failure
@@ -139,13 +134,12 @@ class Connection:
         token: str | None = None,
         *,
         retries: int = RETRIES,
-        login: tuple[str, str] | None = None,
     ) -> None:
         """As the clients have it. Raises NoCredentials for an address without a token.
 
         Where no address is known either, the local service is looked for at every call.
         """
-        self._own_token = token or (login and NO_TOKEN)
+        self._own_token = token
         self._finds_service = not (url or current_settings().url)
         self.url = self.token = ""
         try:
@@ -155,8 +149,6 @@ class Connection:
                 raise
         else:
             self.url, self.token = known.url, known.token
-        self._token_given = bool(token) or login is not None
-        self._login = login
         self._retries = retries
 
     def call(
@@ -181,16 +173,16 @@ class Connection:
                 if late or not left or error.status not in PASSING:
                     raise
             left -= 1
-            yield Wait(pause)
+            yield pause
             pause *= 2
 
     def _report(self, path: str, fields: Json, token: str | None, until: float) -> Flow[Json]:
-        """The report; with a fresh token if the client's own is no longer good."""
+        """The report; with the service's next token if the one found is no longer good."""
         used = token or self.token
         try:
             answer = yield from self._post(path, fields, used, until)
         except Unauthorized:
-            if token is not None or not (yield from self._refresh(used, until)):
+            if token is not None or not self._refresh(used):
                 raise
             answer = yield from self._post(path, fields, self.token, until)
         if not answer.get("reports"):
@@ -210,13 +202,9 @@ class Connection:
                 self._find_service()
         return self.url != before
 
-    def _refresh(self, used: str, until: float) -> Flow[bool]:
-        """Whether there is another token to try; another call may have got it already."""
-        if self.token == used and self._login is not None:
-            name, password = self._login
-            given = {"username": name, "password": password}
-            self.token = str((yield from self._post("/user/login", given, None, until))["token"])
-        elif self.token == used and not self._token_given:
+    def _refresh(self, used: str) -> bool:
+        """Whether there is another token to try; another call may have found it already."""
+        if self.token == used and not self._own_token:
             try:
                 self.token = resolve_credentials(self.url, None).token
             except NoCredentials:

@@ -49,7 +49,6 @@ class Core(Connection):
     """
 
     def __init__(self, url: str | None = None, token: str | None = None, **options: Any) -> None:
-        """As `Connection`; nothing is known to be sent yet."""
         super().__init__(url, token, **options)
         self.failures = Failures()
         self._sent = Sent()

@@ -77,7 +77,6 @@ class Unchanged:
     """The first items of a history, as they were; it keeps them, and so their texts, alive."""
 
     def __init__(self) -> None:
-        """Of none."""
         self._items: list[Any] = []
         self._blocks: list[Held] = []
         self._turn = 0
@@ -112,7 +111,6 @@ class Fingerprint:
     """A hash of messages, which goes on with those that follow."""
 
     def __init__(self, messages: Sequence[Message] = ()) -> None:
-        """Of these, as they are now."""
         self._hash = hashlib.sha256(b"".join(map(_shape, messages)))
 
     def __eq__(self, other: object) -> bool:

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import Concatenate, ParamSpec, TypeVar
 
 import httpx
 from httpx import USE_CLIENT_DEFAULT
 
-from contextrender_bridge.base.errors import InvalidRequest
-from contextrender_bridge.client.connection import (
-    RETRIES,
-    TIMEOUT,
-    Answer,
-    Exchange,
-    Flow,
-    Wait,
-    like,
-    lost,
-)
+from contextrender_bridge.base.errors import ContextRenderError, InvalidRequest
+from contextrender_bridge.client import connection
+from contextrender_bridge.client.connection import Answer, Exchange, Flow, Step
 from contextrender_bridge.client.core import Core
 from contextrender_bridge.client.credentials import is_local
 
@@ -32,7 +25,7 @@ def _driven(
 ) -> Callable[Concatenate[ContextRender, P], T]:
     """The client's method that drives a flow of the core to its end."""
 
-    @like(flow)
+    @connection.like(flow)
     def method(client: ContextRender, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return client._drive(flow(client._core, *args, **kwargs))
 
@@ -51,20 +44,19 @@ class ContextRender:
         url: str | None = None,
         token: str | None = None,
         *,
-        timeout: float = TIMEOUT,
-        retries: int = RETRIES,
-        login: tuple[str, str] | None = None,
+        timeout: float = connection.TIMEOUT,
+        retries: int = connection.RETRIES,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         """Address and token: as given, else from the environment, else those of the local server.
 
         `timeout` is in seconds; a call that could not reach the service, or found it busy, is made
-        again up to `retries` times. With `login`, a name and a password, it gets tokens itself.
-        `transport` reaches a service in this process (`embedded`). Where no service is known, `fit`
-        gives whole histories back and the other methods raise NoCredentials until one has started.
-        An address elsewhere without a token raises it at once.
+        again up to `retries` times. `transport` reaches a service in this process
+        (`embedded`). Where no service is known, `fit` gives whole histories back and the other
+        methods raise NoCredentials until one has started. An address elsewhere without a token
+        raises it at once.
         """
-        self._core = Core(url, token, retries=retries, login=login)
+        self._core = Core(url, token, retries=retries)
         self.failures = self._core.failures
         self._http = httpx.Client(
             timeout=timeout,
@@ -102,29 +94,27 @@ class ContextRender:
     call = _driven(Core.call)
 
     def _drive(self, flow: Flow[T]) -> T:
-        try:
-            step = next(flow)
-            while True:
-                try:
-                    answer = self._take(step)
-                except httpx.TransportError as error:
-                    step = flow.throw(lost(self.url, step, error))
-                except InvalidRequest as error:
-                    step = flow.throw(error)
-                else:
-                    step = flow.send(answer)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        finally:
-            flow.close()
+        with closing(flow):
+            try:
+                step = next(flow)
+                while True:
+                    got = self._take(step)
+                    step = flow.send(got) if isinstance(got, Answer) else flow.throw(got)
+            except StopIteration as end:
+                result: T = end.value
+                return result
 
-    def _take(self, step: Exchange | Wait) -> Answer:
-        if isinstance(step, Wait):
-            time.sleep(step.seconds)
+    def _take(self, step: Step) -> Answer | ContextRenderError:
+        if not isinstance(step, Exchange):
+            time.sleep(step)
             return Answer()
         limit = USE_CLIENT_DEFAULT if step.seconds is None else step.seconds
-        got = self._http.post(
-            f"{self.url}{step.path}", content=step.body, headers=step.headers, timeout=limit
-        )
+        try:
+            got = self._http.post(
+                f"{self.url}{step.path}", content=step.body, headers=step.headers, timeout=limit
+            )
+        except httpx.TransportError as error:
+            return connection.lost(self.url, step, error)
+        except InvalidRequest as error:
+            return error
         return Answer.read(got.status_code, got.content)

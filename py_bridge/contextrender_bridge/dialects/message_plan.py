@@ -141,10 +141,6 @@ class MessagePlan:
         """The results not shown at all, by position."""
         return sorted(result for result in self._calls_of if result not in self._texts)
 
-    def hidden_count(self) -> int:
-        """How many they are."""
-        return len(self._calls_of) - sum(position in self._calls_of for position in self._texts)
-
 
 class Pairs:
     """Which call each result answers: the first open one of its id in the latest message that used

@@ -60,7 +60,6 @@ class MessagesTranscript(Transcript):
     """
 
     def __init__(self, body: Body, before: Transcript | None = None) -> None:
-        """Reads `system` and `messages`."""
         system = _system_text(body.get("system"))
         past = usable(before, MessagesTranscript, system)
         super().__init__(body, "messages", past, system)

@@ -47,7 +47,6 @@ class ObservationTranscript(Transcript):
     """Every message is one canonical message; an observation is the result of the one before."""
 
     def __init__(self, body: Body, before: Transcript | None = None) -> None:
-        """Reads `messages`."""
         past = usable(before, ObservationTranscript)
         if past and any(map(is_observation, body["messages"][past.settled : past.settled + 1])):
             past = None  # another one of what was said before

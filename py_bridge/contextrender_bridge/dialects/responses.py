@@ -46,7 +46,6 @@ class ResponsesTranscript(Transcript):
     """A run of model items is one assistant message; each output and input message is its own."""
 
     def __init__(self, body: Body, before: Transcript | None = None) -> None:
-        """Reads `instructions` and `input`."""
         spoken = [
             {"role": role, "content": clean_text(text)}
             for role, text in (

@@ -15,7 +15,7 @@ from contextrender_bridge.base import wire
 from contextrender_bridge.base.errors import ContextRenderError
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client import AsyncContextRender
-from contextrender_bridge.client.connection import Answer, Exchange, Wait
+from contextrender_bridge.client.connection import Answer, Exchange, Step
 from contextrender_bridge.client.core import Core
 from contextrender_bridge.proxy.compress import Compression, Refused
 from contextrender_bridge.proxy.connections import Connections, Unavailable
@@ -230,6 +230,6 @@ class _Inside(AsyncContextRender):
     async def close(self) -> None:
         """Has no connections."""
 
-    def _take(self, step: Exchange | Wait) -> Awaitable[Answer]:
+    async def _take(self, step: Step) -> Answer:
         assert isinstance(step, Exchange), "nothing is tried again"
-        return self._walk(step.path.rpartition("/")[2], step.fields, _USER.get())
+        return await self._walk(step.path.rpartition("/")[2], step.fields, _USER.get())

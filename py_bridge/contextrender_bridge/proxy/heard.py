@@ -64,7 +64,7 @@ def report(call: Call, fit: Fitted) -> Headers:
         found.append(own_header("whole", call.asked.whole_for))
     if fit.reply is not None:
         tokens = fit.reply["tokens"]
-        found.append(own_header("omitted", fit.plan.hidden_count() if fit.plan else 0))
+        found.append(own_header("omitted", len(fit.plan.hidden()) if fit.plan else 0))
         if kept := Counter(pinned["shown"] for pinned in fit.reply.get("kept", ())):
             found.append(own_header("kept", ", ".join(f"{n} {how}" for how, n in kept.items())))
         if not fit.beyond:

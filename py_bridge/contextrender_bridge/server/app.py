@@ -44,7 +44,7 @@ from contextrender_bridge.server.process.machine import (
 from contextrender_bridge.server.process.threads import Threads
 from contextrender_bridge.server.runtime import Runtime, Walk
 from contextrender_bridge.server.watching.metrics import Metrics
-from contextrender_bridge.server.watching.readiness import Readiness, WatchingRoutes
+from contextrender_bridge.server.watching.readiness import Readiness
 from engine.models.providers import Answers
 from graph.runtime.request import SIGNER, Tell
 
@@ -68,15 +68,14 @@ class Service:
         self.processor = OneProcessor(settings.one_processor and alone)
         self.retention = Retention(self.runtime, self.accounts, settings)
         self.metrics = Metrics(store, data, self.runtime.walkers)
-        self.retention.on_collected = self.metrics.collected
+        self.retention.on_collected = lambda why: self.metrics.collections.labels(why).inc()
         self.runtime.on_reports = self.metrics.requests.rendered
         self.runtime.on_conflict = self.metrics.conflicts.inc
         store.on_refused = self.metrics.refused_writes.inc
         quotas = Quotas.of(settings, store, self.accounts.counts)
         self.admission = Admission(self.accounts, quotas, settings, self.processor.join)
-        self._readiness = Readiness(store, data, settings)
-        self._watching = WatchingRoutes(
-            self._readiness, self.metrics, self.admission.is_local_users
+        self._readiness = Readiness(
+            store, data, settings, self.metrics, self.admission.is_local_users
         )
         self._fields = {name: Fields(walker) for name, walker in self.runtime.walkers.items()}
         self._threads = Threads(settings, self.processor)
@@ -84,7 +83,7 @@ class Service:
     def routes(self) -> list[BaseRoute]:
         """All but the page's and the proxy's."""
         walkers = Route("/walker/{name}", self.call_walker, methods=["POST"])
-        others = (*self._watching.routes(), *self.admission.sign_in.routes())
+        others = (*self._readiness.routes(), *self.admission.sign_in.routes())
         return [walkers, *graph_routes(self._look_at_node), *others]
 
     async def call_walker(self, request: Request) -> Response:
@@ -169,7 +168,7 @@ def build_app(data: Path, *, app: Path | None = None, alone: bool = True) -> Sta
     service = Service(app or app_dir(), make_private(data), settings, alone=alone)
     proxy = MountedProxy(settings, service.admission.of_token, service.call_inside)
     proxied = [Route(path, proxy) for path in PATHS]
-    proxy.tell_failures(service.metrics.failed_open)
+    proxy.tell_failures(lambda reason: service.metrics.fail_open.labels(reason).inc())
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -38,7 +38,7 @@ process stood still too, as on a machine that slept, nothing has been missed."""
 class Supervisor:
     """Keeps `count` workers at `work`, which gives an exit code.
 
-    SIGTERM and SIGINT end them all in order; SIGHUP replaces them one after another.
+    SIGTERM and SIGINT end them all in order.
     """
 
     def __init__(
@@ -65,8 +65,6 @@ class Supervisor:
         self._workers: dict[int, int] = {}
         self._started: dict[int, float] = {}
         self._serving: set[int] = set()
-        self._leaving: set[int] = set()
-        self._to_replace: list[int] = []
         self._beats = [0] * count
         self._missed = [0] * count
         self._next_look = time.monotonic() + LOOK_SECONDS
@@ -79,7 +77,7 @@ class Supervisor:
         wake, woken = os.pipe()
         for end in (wake, woken, self._told):
             os.set_blocking(end, False)
-        signals = (*PASSED_ON, signal.SIGHUP, signal.SIGCHLD)
+        signals = (*PASSED_ON, signal.SIGCHLD)
         # First the pipe: a signal between the two would be lost.
         old = signal.set_wakeup_fd(woken)
         before = {number: signal.signal(number, lambda *_: None) for number in signals}
@@ -98,10 +96,12 @@ class Supervisor:
         self._fill()
         while self._workers or self._deadline is None:
             selector.select(self._patience())
-            for number in _read(wake):
-                self._handle(number)
-            for number in _read(self._told):
-                self._note_ready(number)
+            if set(PASSED_ON).intersection(_read(wake)):
+                self._end()
+            self._serving.update(_read(self._told))
+            if len(self._serving) == len(self._places) and not self._was_ready:
+                self._was_ready = True
+                self._on_ready()
             self._reap()
             if self._deadline is None:
                 self._fill()
@@ -113,34 +113,14 @@ class Supervisor:
         """Seconds until something is to be done without being woken."""
         if self._deadline is not None:
             return max(0.1, self._deadline - time.monotonic())
-        if len(set(self._workers.values())) < len(self._places):
+        if len(self._workers) < len(self._places):
             return 0.05
         return max(0.0, self._next_look - time.monotonic())
 
-    def _handle(self, number: int) -> None:
-        if number in PASSED_ON:
-            if self._deadline is None:
-                self._deadline = time.monotonic() + LEAVE_SECONDS
-            self._signal(signal.SIGTERM)
-        elif number == signal.SIGHUP and self._deadline is None:
-            self._to_replace = [place.number for place in self._places]
-            self._replace_next()
-
-    def _note_ready(self, number: int) -> None:
-        self._serving.add(number)
-        if len(self._serving) == len(self._places) and not self._was_ready:
-            self._was_ready = True
-            self._on_ready()
-        *older, _ = [0, *(pid for pid, at in self._workers.items() if at == number)]
-        for pid in filter(None, older):
-            self._leaving.add(pid)
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
-
-    def _replace_next(self) -> None:
-        """Starts a second worker at the next place; once it serves, the first one leaves."""
-        if self._to_replace:
-            self._start(self._to_replace.pop(0))
+    def _end(self) -> None:
+        if self._deadline is None:
+            self._deadline = time.monotonic() + LEAVE_SECONDS
+        self._signal(signal.SIGTERM)
 
     def _reap(self) -> None:
         while self._workers:
@@ -149,23 +129,19 @@ class Supervisor:
                 return
             number = self._workers.pop(pid, None)
             self._on_gone(pid)
-            if pid in self._leaving:
-                self._leaving.discard(pid)
-                self._replace_next()
-            elif number is not None and self._deadline is None:
+            if number is not None and self._deadline is None:
                 self._lost(number, os.waitstatus_to_exitcode(status))
 
     def _lost(self, number: int, code: int) -> None:
         self._serving.discard(number)
-        self._to_replace.clear()
         if code == DONE:
-            self._handle(signal.SIGTERM)
-            return
-        if not self._was_ready and code > 0:  # it said why
+            self._end()
+        elif not self._was_ready and code > 0:  # it said why
             self._code = code
-            self._handle(signal.SIGTERM)
-            return
-        print(f"contextrender: worker {number} ended ({code}); it is replaced.", file=sys.stderr)
+            self._end()
+        else:
+            told = f"contextrender: worker {number} ended ({code}); it is replaced."
+            print(told, file=sys.stderr)
 
     def _fill(self) -> None:
         """Starts a worker wherever there is none."""
@@ -199,7 +175,7 @@ class Supervisor:
             return
         code = 1
         try:
-            for each in (*PASSED_ON, signal.SIGHUP, signal.SIGCHLD):
+            for each in (*PASSED_ON, signal.SIGCHLD):
                 signal.signal(each, signal.SIG_DFL)
             # Last: what came before is heard by the supervisor, who passes it on again.
             signal.set_wakeup_fd(-1)

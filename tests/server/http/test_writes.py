@@ -1,7 +1,6 @@
 """A success is on disk; anything else wrote nothing; nobody reaches another user's nodes."""
 
 import sqlite3
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -50,17 +49,6 @@ def test_a_commit_that_fails_is_an_error(server: Server, client: httpx.Client) -
     assert shown(client, "locked") == ["before"]
     assert append(client, "locked", "after").status_code == 200
     assert shown(client, "locked") == ["before", "after"]
-
-
-def test_requests_that_collide_run_again(server: Server) -> None:
-    def make(number: int) -> int:
-        with server.client() as client:
-            return append(client, f"new {number}", "a").status_code
-
-    with ThreadPoolExecutor(8) as threads:
-        assert set(threads.map(make, range(24))) == {200}
-    with server.client() as client:
-        assert all(shown(client, f"new {number}") == ["a"] for number in range(24))
 
 
 @pytest.mark.slow

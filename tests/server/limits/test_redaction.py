@@ -9,8 +9,6 @@ import httpx
 import pytest
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.server.limits.redaction import RULES, Redaction, read_rules
-from hypothesis import given
-from hypothesis import strategies as st
 
 from graph.store import rows
 from graph.store.sqlite import SqliteStore
@@ -91,26 +89,6 @@ def test_whoever_sends_the_unredacted_history_goes_on(redacting: Server) -> None
     assert [line["messages"] for line in shape["lines"]] == [len(whole)]
 
 
-@pytest.mark.parametrize(
-    ("rule", "secret"),
-    [
-        ("keys", "sk-proj-abcdefghijklmnop"),
-        ("keys", "ghp_abcdefghijklmnopqrstuvwxyz0123456789"),
-        ("keys", "AKIAIOSFODNN7EXAMPLE"),
-        ("tokens", "Bearer abcdefghijklmnop.qrstuv"),
-        ("tokens", "eyJhbGciOi.eyJzdWIiOi.c2lnbmF0dXJl"),
-        ("private_keys", "-----BEGIN RSA PRIVATE KEY-----\nMIIabc\n-----END RSA PRIVATE KEY-----"),
-        ("emails", "ann.b+c@mail.example.org"),
-    ],
-)
-def test_rules_of_ours(rule: str, secret: str) -> None:
-    only = Redaction.of([rule])
-    assert only.text(f"It is {secret}, é.") == f"It is [redacted:{rule}], é."
-    assert (
-        only.text("Nothing of interest: skip, a-b, x@y.") == "Nothing of interest: skip, a-b, x@y."
-    )
-
-
 def test_what_a_message_is_stays_and_arguments_stay_json() -> None:
     greedy = Redaction({"all": r"(?s)item.*|tool|call_1"})
     call = {"id": "call_1", "type": "function", "function": {"name": "look"}}
@@ -125,13 +103,6 @@ def test_what_a_message_is_stays_and_arguments_stay_json() -> None:
     assert told["tool_calls"][0]["id"] == "call_1"
     arguments = told["tool_calls"][0]["function"]["arguments"]
     assert json.loads(arguments) == {"a": "[redacted:all]", "b": [1, "x"]}
-
-
-@given(st.text())
-def test_the_same_text_always_becomes_the_same(text: str) -> None:
-    every = Redaction.of(RULES)
-    once = every.text(text)
-    assert every.text(text) == once and every.text(once) == once
 
 
 @pytest.mark.parametrize(
@@ -166,12 +137,21 @@ WRITTEN = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
         ("host=db password=hunter22 port=1", "host=db password=[redacted:passwords] port=1"),
         ('{"password": "hunter22", "a": 1}', '{"password": "[redacted:passwords]", "a": 1}'),
         ("DB_PASSWORD='hunter22'", "DB_PASSWORD='[redacted:passwords]'"),
+        ("It is sk-proj-abcdefghijklmnop, é.", "It is [redacted:keys], é."),
+        ("ghp_abcdefghijklmnopqrstuvwxyz0123456789", "[redacted:keys]"),
+        ("AKIAIOSFODNN7EXAMPLE", "[redacted:keys]"),
+        ("Bearer abcdefghijklmnop.qrstuv", "[redacted:tokens]"),
+        ("eyJhbGciOi.eyJzdWIiOi.c2lnbmF0dXJl", "[redacted:tokens]"),
+        ("-----BEGIN PRIVATE KEY-----\nMI\n-----END PRIVATE KEY-----", "[redacted:private_keys]"),
+        ("to ann.b+c@mail.example.org", "to [redacted:emails]"),
+        ("Nothing of interest: skip, a-b, x@y.", None),
         ("http://host:8080/a?b=@c the password: see below", None),
         ("commit 0123456789abcdef0123456789abcdef01234567 secret", None),
     ],
 )
 def test_secrets_are_found_by_what_stands_before_them(text: str, left: str | None) -> None:
-    assert Redaction.of(["keys", "passwords"]).text(text) == (left or text)
+    once = Redaction.of(RULES).text(text)
+    assert once == Redaction.of(RULES).text(once) == (left or text)
 
 
 @pytest.mark.parametrize(

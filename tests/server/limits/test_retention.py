@@ -76,7 +76,7 @@ def test_number_of_sessions_longest_unused_first(later: Kit) -> None:
     later.sync("a", "a branch: it is used again")
     retention = later.retention(keep_sessions=2)
     metrics = Metrics(later.runtime.store, later.data, [])
-    retention.on_collected = metrics.collected
+    retention.on_collected = lambda why: metrics.collections.labels(why).inc()
     assert [one.session.key for one in retention.due()] == ["b"]
     assert later.names() == {"a", "b", "c"}  # only looked
     assert [one.why for one in retention.collect()] == ["sessions"]

@@ -32,8 +32,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
         for messages in (HISTORY[:1], HISTORY):
             assert post(service, "render", session="s", messages=messages, **ASKED) == 200
         metrics = service.app.state.service.metrics
-        metrics.collected("age")
-        metrics.failed_open("late")
+        metrics.collections.labels("age").inc()
+        metrics.fail_open.labels("late").inc()
         yield service
 
 

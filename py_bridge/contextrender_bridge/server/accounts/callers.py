@@ -66,23 +66,15 @@ class Tokens:
     def make(self, user: str, generation: str, seconds: int, audience: str | None = None) -> str:
         """A token of the user with that id; with an `audience`, valid there alone."""
         now = int(time.time())
-        claims: dict[str, object] = {"sub": user, "gen": generation, "iat": now}
-        claims["exp"] = now + seconds
+        claims = {"sub": user, "gen": generation, "iat": now, "exp": now + seconds}
         if audience is not None:
-            claims.update(aud=audience, jti=secrets.token_urlsafe(12))
+            claims |= {"aud": audience, "jti": secrets.token_urlsafe(12)}
         return jwt.encode(claims, self._secret, algorithm="HS256")
 
     def link(self, user: str, generation: str, session: str, name: str, ends: int) -> str:
         """What opens one session for reading until then, while its link is there."""
-        claims = {
-            "sub": user,
-            "gen": generation,
-            "aud": LINK,
-            "jti": name,
-            "ses": session,
-            "exp": ends,
-        }
-        return jwt.encode(claims, self._secret, algorithm="HS256")
+        named = {"sub": user, "gen": generation, "aud": LINK, "jti": name, "ses": session}
+        return jwt.encode({**named, "exp": ends}, self._secret, algorithm="HS256")
 
     def code(self, token: str) -> str:
         """What signs in to the console, once and soon, as the bearer of a good token."""
@@ -136,7 +128,7 @@ class Callers:
     def __init__(self, store: Store, data: Path) -> None:
         """Users are in the store, the secret of their tokens and what is counted in `data`."""
         self._store = store
-        self._tokens = Tokens(data)
+        self.tokens = Tokens(data)
         self.counts = Counts(data)
         self.audit = Audit(data)
 
@@ -146,14 +138,13 @@ class Callers:
 
     def caller(self, token: str) -> Caller | None:
         """The user of a token, if the token is valid."""
-        claims = self._tokens.read(token)
-        return None if claims is None else self._bearer(claims)
+        return self._bearer(self.tokens.read(token))
 
     def signer(self, user: Caller) -> Signer:
         """What makes the user's read-only links."""
 
         def sign(session: str, name: str, ends: int) -> str:
-            return self._tokens.link(user.user, user.generation, session, name, ends)
+            return self.tokens.link(user.user, user.generation, session, name, ends)
 
         return Signer(user.generation, sign)
 
@@ -162,8 +153,9 @@ class Callers:
 
         It is valid while its node is there: revoked, or deleted with its session, it opens nothing.
         """
-        claims = self._tokens.read(token, LINK)
-        if claims is None or (user := self._bearer(claims)) is None:
+        claims = self.tokens.read(token, LINK)
+        user = self._bearer(claims)
+        if claims is None or user is None:
             return None
         owner = UUID(user.root)
         link = link_id(session_id_of(owner, claims.session), claims.id)
@@ -172,13 +164,9 @@ class Callers:
         name = f"{user.name} (link)"
         return replace(user, user=f"{user.user} link", name=name, only=claims.session)
 
-    def console_code(self, token: str) -> str:
-        """What signs in to the console, once and soon, as the bearer of a good token."""
-        return self._tokens.code(token)
-
     def take_code(self, code: str) -> Caller | None:
         """Whose code it is, at its first use."""
-        claims = self._tokens.read(code, CODE)
+        claims = self.tokens.read(code, CODE)
         if claims is None or not self._is_first_use(claims):
             return None
         if user := self._bearer(claims):
@@ -187,15 +175,14 @@ class Callers:
 
     def console_sign_in(self, user: Caller) -> tuple[str, str]:
         """A cookie for the console, and the proof without which it is refused."""
-        cookie = self._tokens.make(user.user, user.generation, LOGIN_SECONDS, CONSOLE)
-        return cookie, self._tokens.proof(cookie)
+        cookie = self.tokens.make(user.user, user.generation, LOGIN_SECONDS, CONSOLE)
+        return cookie, self.tokens.proof(cookie)
 
     def console_caller(self, cookie: str, proof: str) -> Caller | None:
         """Whose cookie it is, if its proof came with it."""
-        if not hmac.compare_digest(self._tokens.proof(cookie).encode(), proof.encode()):
+        if not hmac.compare_digest(self.tokens.proof(cookie).encode(), proof.encode()):
             return None
-        claims = self._tokens.read(cookie, CONSOLE)
-        return None if claims is None else self._bearer(claims)
+        return self._bearer(self.tokens.read(cookie, CONSOLE))
 
     def _is_first_use(self, code: Claims) -> bool:
         with self.counts.changing() as file:
@@ -203,9 +190,9 @@ class Callers:
             row = (code.id, code.expires)
             return file.execute("INSERT OR IGNORE INTO codes VALUES (?, ?)", row).rowcount == 1
 
-    def _bearer(self, claims: Claims) -> Caller | None:
-        user = self._user(claims.user)
-        good = user and user.active and user.generation == claims.generation
+    def _bearer(self, claims: Claims | None) -> Caller | None:
+        user = self._user(claims.user) if claims else None
+        good = claims and user and user.active and user.generation == claims.generation
         return user if good else None
 
     def _user(self, id: str) -> Caller | None:

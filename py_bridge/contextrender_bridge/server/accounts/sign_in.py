@@ -55,7 +55,6 @@ class SignIn:
     """The routes, and whose cookie a request brings."""
 
     def __init__(self, accounts: Accounts, ask: Ask) -> None:
-        """Over the accounts of the service."""
         self._accounts = accounts
         self._ask = ask
         self._attempts = Attempts(accounts.counts)
@@ -90,7 +89,7 @@ class SignIn:
     async def link(self, request: Request) -> Response:
         """A code for the bearer of a token; it follows `/console/#code=` in a link."""
         await self._bearer(request)
-        code = self._accounts.console_code(bearer_of(request))
+        code = self._accounts.tokens.code(bearer_of(request))
         return json_response(encode({"code": code, "seconds": CODE_SECONDS}))
 
     async def enter(self, request: Request) -> Response:

@@ -1,15 +1,12 @@
 """Users, in jac-scale's user tables: added, given passwords and tokens, locked out and removed."""
 
-import json
 import secrets
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import bcrypt
-from contextrender_bridge.base.errors import CommandError, Conflict, ContextRenderError
+from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.server.accounts.callers import (
     DAY,
@@ -21,7 +18,7 @@ from contextrender_bridge.server.accounts.callers import (
 from contextrender_bridge.server.runtime import Runtime
 
 from graph.runtime.identities import Identities, NameTaken
-from graph.sessions.owned import remove_owner
+from graph.sessions.owned import kept_sessions, remove_owner
 
 LOCAL_USER = "local"
 # bcrypt ignores what comes after.
@@ -96,10 +93,23 @@ class Accounts(Callers):
         self._users.update_user_fields(user.user, {"status": "disabled"})
         self.revoke(user)
 
-    def forget(self, user: Caller) -> None:
-        """Delete the account; the name is free again."""
+    def remove(self, name: str) -> int:
+        """Removes the account with its sessions; how many there were. Raises CommandError.
+
+        The lock comes first and the account goes last, so it can be run again.
+        """
+        user = self.named(name)
+        if user.name == LOCAL_USER:
+            raise CommandError("the local user cannot be removed.")
+        self.lock_out(user)
+        owner = UUID(user.root)
+        keys = [one.key for one in kept_sessions(self._store, owner)]
+        remove_owner(self._store, owner)
+        for key in keys:
+            self.audit.note("session_deleted", user.name, session=key)
         self._users.delete_user(user.user)
         self.audit.note("user_removed", user.name)
+        return len(keys)
 
     def local_token(self, known: str = "", days: int | None = None) -> str:
         """A token of the local user, who is created at first use: `known`, while it will do."""
@@ -108,7 +118,7 @@ class Accounts(Callers):
             with suppress(CommandError):
                 self.add(LOCAL_USER)
         user = str(self.find(LOCAL_USER))
-        claims = self._tokens.read(known) if known else None
+        claims = self.tokens.read(known) if known else None
         if claims and not claims.is_due and self._bearer(claims) and claims.user == user:
             return known
         return self.token(user, days)
@@ -132,62 +142,7 @@ class Accounts(Callers):
         if user is None or not user.active:
             raise CommandError("there is no such user any more.")
         self.audit.note("token_made", user.name, days=seconds / DAY)
-        return self._tokens.make(id, user.generation, seconds)
-
-
-def remove_user(runtime: Runtime, accounts: Accounts, name: str, heir: str | None) -> int:
-    """Removes the account; its sessions go to `heir`, or are deleted. How many there were.
-
-    The lock comes first and the account goes last, so it can be run again.
-    Raises CommandError; the user is locked out then, and what was not handed over is still there.
-    """
-    user = accounts.named(name)
-    if user.name == LOCAL_USER:
-        raise CommandError("the local user cannot be removed.")
-    to = accounts.named(heir) if heir else None
-    if to is not None and (to.user == user.user or not to.active):
-        raise CommandError(f"'{heir}' cannot take the sessions.")
-    accounts.lock_out(user)
-    keys = list(_sessions(runtime, user))
-    for key in keys:
-        if to is not None:
-            _hand_over(runtime, user, to, key)
-            accounts.audit.note("session_handed_over", user.name, session=key, to=to.name)
-    remove_owner(runtime.store, UUID(user.root))
-    if to is None:
-        for key in keys:
-            accounts.audit.note("session_deleted", user.name, session=key)
-    accounts.forget(user)
-    return len(keys)
-
-
-def _hand_over(runtime: Runtime, user: Caller, to: Caller, key: str) -> None:
-    """As an export and an import; a name that the heir has already gets the old owner's behind."""
-    try:
-        data = _ask(runtime, user, "export_session", session=key)
-        try:
-            _ask(runtime, to, "import_session", data=data)
-        except Conflict:
-            _ask(runtime, to, "import_session", data=data, session=f"{key} ({user.name})")
-        _ask(runtime, user, "delete_session", session=key)
-    except ContextRenderError as failure:
-        raise CommandError(
-            f"session {key!r} cannot be handed over: {failure.message.rstrip('.')}. "
-            f"'{user.name}' is locked out, and what was not handed over is still there."
-        ) from None
-
-
-def _sessions(runtime: Runtime, user: Caller) -> Iterator[str]:
-    cursor = ""
-    while True:
-        page = _ask(runtime, user, "list_sessions", limit=200, cursor=cursor)
-        yield from (one["session"] for one in page["sessions"])
-        if not (cursor := page["next"] or ""):
-            return
-
-
-def _ask(runtime: Runtime, user: Caller, walker: str, **fields: Any) -> Any:
-    return json.loads(runtime.call(walker, lambda: dict(fields), user.root))["reports"][0]
+        return self.tokens.make(id, user.generation, seconds)
 
 
 def _check_password(password: str) -> None:

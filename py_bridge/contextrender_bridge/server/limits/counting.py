@@ -48,7 +48,6 @@ class Counts:
     """The file, opened when something is counted first; safe between threads and processes."""
 
     def __init__(self, data: Path) -> None:
-        """In that folder."""
         self._path = data / FILE
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
@@ -86,7 +85,6 @@ class Attempts:
     """Failures of the last while, in whichever process of the data folder."""
 
     def __init__(self, counts: Counts) -> None:
-        """Up to `MOST` within `SECONDS`, for each key."""
         self._counts = counts
 
     def begin(self, *keys: str) -> int:
@@ -140,7 +138,6 @@ class Quotas:
         counts: Counts,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Limits as the settings have them."""
         self._settings = settings
         self._store = store
         self._clock = clock

@@ -55,14 +55,8 @@ class Redaction:
             rules |= {one: RULES[one]} if one in RULES else read_rules(Path(one).expanduser())
         return cls(rules)
 
-    def __bool__(self) -> bool:
-        """Whether there are rules."""
-        return bool(self._rules)
-
     def applied(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         """A walker's fields with what the rules find in messages replaced, in an export, too."""
-        if not self._rules:
-            return fields
         changed = dict(fields)
         if isinstance(messages := fields.get("messages"), list):
             changed["messages"] = [self._message(message) for message in messages]

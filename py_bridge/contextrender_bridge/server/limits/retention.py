@@ -45,7 +45,6 @@ class Retention:
     """The limits of one store."""
 
     def __init__(self, runtime: Runtime, accounts: Accounts, settings: Settings) -> None:
-        """Nothing is looked at yet."""
         self._runtime, self._accounts, self._settings = runtime, accounts, settings
         self.on_collected: Callable[[str], None] = lambda why: None
 

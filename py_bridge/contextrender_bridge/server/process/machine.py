@@ -64,22 +64,16 @@ def resident_bytes() -> int:
 class Thrift:
     """Gives back what requests have left free, each time the process has grown by much."""
 
-    def __init__(
-        self,
-        resident: Callable[[], int] = resident_bytes,
-        give_back: Callable[[], None] = give_back,
-    ) -> None:
-        self._resident, self._give_back = resident, give_back
-        self._least = resident()
+    def __init__(self) -> None:
+        self._least = resident_bytes()
 
     def look(self) -> None:
         """Call it now and then."""
-        held = self._resident()
-        if held >= self._least + WORTH_BYTES:
-            self._give_back()
-            self._least = self._resident()
+        if resident_bytes() >= self._least + WORTH_BYTES:
+            give_back()
+            self._least = resident_bytes()
         else:
-            self._least = min(self._least, held)
+            self._least = min(self._least, resident_bytes())
 
 
 FREE_SECONDS: Final = 0.02

@@ -26,7 +26,6 @@ class Recovering:
     """
 
     def __init__(self, build: Callable[[], Starlette], on_open: Callable[[], None]) -> None:
-        """Tries once."""
         self._build, self._on_open = build, on_open
         self._ended = threading.Event()
         self._says = ""

@@ -1,21 +1,20 @@
 """A process that serves the app, under its supervisor, for ever or until nobody uses it."""
 
-import json
 import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from contextrender_bridge.base.errors import ContextRenderError, NotReady
+from contextrender_bridge.base.errors import ContextRenderError, NoCredentials, NotReady
 from contextrender_bridge.base.settings import current_settings, read_again
-from contextrender_bridge.client.credentials import FILE_NAME, Credentials
+from contextrender_bridge.client.credentials import Credentials, stored_credentials
 from contextrender_bridge.guarding import guarded
 from contextrender_bridge.leases import any_alive
 from contextrender_bridge.listening import http_config
@@ -63,26 +62,21 @@ class Idle:
 
 
 @contextmanager
-def stopped_when_idle(server: Any, use: Idle, seconds: float | None) -> Iterator[None]:
-    """While the block runs: stops uvicorn's `server` after that long without use."""
-    if seconds is None:
-        yield
-        return
+def meanwhile(seconds: float, work: Callable[[], object]) -> Iterator[None]:
+    """Does `work` every so many seconds, in a thread of its own, while the block runs."""
     ended = threading.Event()
 
-    def watch() -> None:
-        while not ended.wait(min(LOOK_SECONDS, seconds)):
-            if use.seconds() >= seconds:
-                server.should_exit = True
-                return
+    def repeat() -> None:
+        while not ended.wait(seconds):
+            work()
 
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
     try:
         yield
     finally:
         ended.set()
-        watcher.join()
+        thread.join()
 
 
 @dataclass(frozen=True)
@@ -115,9 +109,16 @@ def work(place: Place, worker: Worker) -> int:
     config = http_config(used, http=guard, ws="auto", date_header=True)
     end_in_order()
     server = WorkerServer(config, worker, lambda: asgi.app is not None)
-    # One keeps the file by which clients find the service.
-    first = nullcontext() if worker.number else announced(place.url, asgi.token, place.data)
-    with first, stopped_when_idle(server, used, place.idle):
+
+    def stop_when_idle() -> None:
+        if place.idle is not None and used.seconds() >= place.idle:
+            server.should_exit = True
+
+    with ExitStack() as beside:
+        if place.idle is not None:
+            beside.enter_context(meanwhile(min(LOOK_SECONDS, place.idle), stop_when_idle))
+        if worker.number == 0:
+            beside.enter_context(announced(place.url, asgi.token, place.data))
         server.run(sockets=[place.listener])
     return 0 if place.idle is None else DONE
 
@@ -141,44 +142,27 @@ def announced(url: str, token_for: Callable[[str], str], data: Path) -> Iterator
     has another, which clients read when theirs is refused. `token_for` is given the file's
     token, and gives it back or a new one.
     """
-    ended = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(url, token_for, data, ended), daemon=True)
-    _try_to_claim(url, token_for, data)
-    watcher.start()
-    try:
+
+    def claim() -> None:
+        try:
+            _claim(url, token_for, data)
+        except NotReady:
+            pass  # the server says so itself, and why
+        except (ContextRenderError, OSError) as failure:  # the next look may do
+            log_failure("announcing", failure)
+
+    claim()
+    with meanwhile(ANNOUNCED_SECONDS, claim):
         yield
-    finally:
-        ended.set()
-        watcher.join()
-
-
-def _watch(url: str, token_for: Callable[[str], str], data: Path, ended: threading.Event) -> None:
-    while not ended.wait(ANNOUNCED_SECONDS):
-        _try_to_claim(url, token_for, data)
-
-
-def _try_to_claim(url: str, token_for: Callable[[str], str], data: Path) -> None:
-    try:
-        _claim(url, token_for, data)
-    except NotReady:
-        pass  # the server says so itself, and why
-    except (ContextRenderError, OSError) as failure:  # the next look may do
-        log_failure("announcing", failure)
 
 
 def _claim(url: str, token_for: Callable[[str], str], data: Path) -> None:
     """Writes the file where anything in it is new, unless it names another server that answers."""
-    known = _known(data)
+    known = Credentials("", "")
+    with suppress(NoCredentials):
+        known = stored_credentials(data)
     if known.url not in ("", url) and answers(known.url):
         return
     wanted = Credentials(url, token_for(known.token))
     if wanted != known:
         wanted.save(data)
-
-
-def _known(data: Path) -> Credentials:
-    try:
-        found = json.loads((data / FILE_NAME).read_text(encoding="utf-8"))
-        return Credentials(str(found["url"]), str(found["token"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return Credentials("", "")

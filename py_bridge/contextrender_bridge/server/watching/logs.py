@@ -37,26 +37,25 @@ ASKED: ContextVar[Asked | None] = ContextVar("asked", default=None)
 
 
 class ContentFreeFormatter(logging.Formatter):
-    """One line a record."""
+    """One line a record: time, level, name and place, then what may be said, as words and as
+    `name=value`; or an object of JSON with the same names.
+    """
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        super().__init__()
+        self._as_json = as_json
 
     def format(self, record: logging.LogRecord) -> str:
-        """Time, level, name and place, then what may be said, as words and as `name=value`."""
-        held = said(record)
-        first = [str(held.pop(name)) for name in ("time", "level", "logger", "at", "message")]
+        """The line, and below it a traceback where what was sent may be quoted."""
+        held, more = said(record), ""
+        if record.exc_info and current_settings().debug:
+            more = self.formatException(record.exc_info)
+        if self._as_json:
+            return json.dumps(held | ({"traceback": more} if more else {}))
+        first = [held.pop(name) for name in ("time", "level", "logger", "at", "message")]
         failure = [held.pop("failure")] if "failure" in held else []
         line = " ".join([*first, *failure, *(f"{name}={value}" for name, value in held.items())])
-        return "\n".join([line, *whole(record)])
-
-
-class JsonFormatter(logging.Formatter):
-    """One object a line, with the same names."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """As JSON."""
-        held = said(record)
-        if more := whole(record):
-            held["traceback"] = "\n".join(more)
-        return json.dumps(held)
+        return "\n".join(filter(None, (line, more)))
 
 
 def said(record: logging.LogRecord) -> dict[str, Any]:
@@ -80,20 +79,12 @@ def said(record: logging.LogRecord) -> dict[str, Any]:
     return held | fields
 
 
-def whole(record: logging.LogRecord) -> list[str]:
-    """An exception's traceback, where what was sent may be quoted."""
-    if record.exc_info and current_settings().debug:
-        return logging.Formatter().formatException(record.exc_info).splitlines()
-    return []
-
-
 def configure_logging() -> None:
     """To stderr, content-free, from `CONTEXTRENDER_LOG_LEVEL` on."""
     settings = current_settings()
     level = logging.getLevelNamesMapping()[settings.log_level.upper()]
     handler = logging.StreamHandler()
-    as_json = settings.log_format == "json"
-    handler.setFormatter(JsonFormatter() if as_json else ContentFreeFormatter())
+    handler.setFormatter(ContentFreeFormatter(as_json=settings.log_format == "json"))
     # Others' records say little here: only a debugger wants those below a warning.
     others = level if level == logging.DEBUG else max(level, logging.WARNING)
     logging.basicConfig(level=others, handlers=[handler], force=True)
@@ -126,7 +117,6 @@ class Audit:
     """
 
     def __init__(self, data: Path) -> None:
-        """Makes the file when there is something to say."""
         self._path = data / AUDIT_FILE
 
     def note(self, event: str, user: str, **more: object) -> None:

@@ -4,10 +4,9 @@ Answered on loopback to programs of this machine; from elsewhere only to the loc
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from contextrender_bridge.base.model_table import model_row
 from contextrender_bridge.server.watching.requests import Requests
@@ -22,6 +21,7 @@ from graph.sessions.caches import CACHES
 from graph.sessions.owned import all_spent
 from graph.store.base import Store
 from graph.store.writes import StoreUnavailable
+
 
 OTHER = "other"
 """Callers name models as they like: those that LiteLLM's table does not know count as one."""
@@ -133,14 +133,6 @@ class Metrics:
             multiprocess_mode="livesum",
         )
 
-    def collected(self, why: str) -> None:
-        """Counts a session that retention deleted."""
-        self.collections.labels(why).inc()
-
-    def failed_open(self, reason: str) -> None:
-        """Counts a history that went through unchanged."""
-        self.fail_open.labels(reason).inc()
-
     def tell_caches(self) -> None:
         """Notes what this process's caches hold: each worker its own, now and then."""
         for name, caches in CACHES.items():
@@ -157,9 +149,3 @@ class Metrics:
             registry.register(collector)
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
-
-
-def is_of_this_machine(scope: Mapping[str, Any]) -> bool:
-    """Whether the request came over loopback."""
-    host, *_ = scope.get("client") or ("",)
-    return host.startswith("127.") or host == "::1"

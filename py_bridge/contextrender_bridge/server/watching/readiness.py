@@ -16,7 +16,7 @@ from typing import Any, Final
 from contextrender_bridge.base.errors import NotReady, Unauthorized
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.server.http.bodies import encode, error_response, json_response, refusal
-from contextrender_bridge.server.watching.metrics import CONTENT_TYPE, Metrics, is_of_this_machine
+from contextrender_bridge.server.watching.metrics import CONTENT_TYPE, Metrics
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -30,15 +30,33 @@ ANSWER_SECONDS: Final = 5.0
 
 
 class Readiness:
-    """Looks at one server's store, disk and embedder."""
+    """Looks at one server's store, disk and embedder. Figures, and why it is not ready, are for
+    this machine's programs and the local user.
+    """
 
-    def __init__(self, store: Store, data: Path, settings: Settings) -> None:
-        """Checks nothing until it is asked."""
+    def __init__(
+        self,
+        store: Store,
+        data: Path,
+        settings: Settings,
+        metrics: Metrics,
+        is_local_users: Callable[[Request], Awaitable[bool]],
+    ) -> None:
         self._store, self._data, self._settings = store, data, settings
+        self._metrics, self._is_local_users = metrics, is_local_users
         # One thread: a store that hangs must not take a second one with every question.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ready")
         self._writing: Future[None] | None = None
         self._written = float("-inf")
+
+    def routes(self) -> list[BaseRoute]:
+        """Read-only ones."""
+        return [
+            Route("/healthz", self.live, methods=["GET"]),
+            Route("/healthz/live", self.live, methods=["GET"]),
+            Route("/healthz/ready", self.ready, methods=["GET"]),
+            Route("/metrics", self.figures, methods=["GET"]),
+        ]
 
     async def look(self) -> dict[str, Any]:
         """What is there. Raises NotReady with a sentence where something is not."""
@@ -55,6 +73,26 @@ class Readiness:
     def close(self) -> None:
         """No more questions."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def live(self, _: Request) -> Response:
+        """The process answers."""
+        return json_response(b'{"status":"ok"}')
+
+    async def ready(self, request: Request) -> Response:
+        """503 with a sentence while requests cannot be served."""
+        try:
+            found = await self.look()
+        except NotReady as trouble:
+            known = await self._may_know(request)
+            return error_response(trouble if known else NotReady("The server is not ready."))
+        return json_response(encode(found))
+
+    async def figures(self, request: Request) -> Response:
+        """For Prometheus."""
+        if not await self._may_know(request):
+            raise Unauthorized("From elsewhere, send the local user's token.")
+        page = await asyncio.to_thread(self._metrics.page)
+        return Response(page, media_type=CONTENT_TYPE)
 
     def _check_disk(self) -> int:
         try:
@@ -87,49 +125,7 @@ class Readiness:
         self._writing = None
         self._written = time.monotonic()
 
-
-class WatchingRoutes:
-    """Figures, and why a server is not ready: for this machine's programs and the local user."""
-
-    def __init__(
-        self,
-        readiness: Readiness,
-        metrics: Metrics,
-        is_local_users: Callable[[Request], Awaitable[bool]],
-    ) -> None:
-        """Routes of one service."""
-        self._readiness = readiness
-        self._metrics = metrics
-        self._is_local_users = is_local_users
-
-    def routes(self) -> list[BaseRoute]:
-        """Read-only ones."""
-        return [
-            Route("/healthz", self.live, methods=["GET"]),
-            Route("/healthz/live", self.live, methods=["GET"]),
-            Route("/healthz/ready", self.ready, methods=["GET"]),
-            Route("/metrics", self.figures, methods=["GET"]),
-        ]
-
-    async def live(self, _: Request) -> Response:
-        """The process answers."""
-        return json_response(b'{"status":"ok"}')
-
-    async def ready(self, request: Request) -> Response:
-        """503 with a sentence while requests cannot be served."""
-        try:
-            found = await self._readiness.look()
-        except NotReady as trouble:
-            known = await self._may_know(request)
-            return error_response(trouble if known else NotReady("The server is not ready."))
-        return json_response(encode(found))
-
-    async def figures(self, request: Request) -> Response:
-        """For Prometheus."""
-        if not await self._may_know(request):
-            raise Unauthorized("From elsewhere, send the local user's token.")
-        page = await asyncio.to_thread(self._metrics.page)
-        return Response(page, media_type=CONTENT_TYPE)
-
     async def _may_know(self, request: Request) -> bool:
-        return is_of_this_machine(request.scope) or await self._is_local_users(request)
+        host = request.client.host if request.client else ""
+        loopback = host.startswith("127.") or host == "::1"
+        return loopback or await self._is_local_users(request)

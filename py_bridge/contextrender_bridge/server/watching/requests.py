@@ -26,7 +26,6 @@ class Requests:
     """The outermost layer of a service, and its counters."""
 
     def __init__(self, registry: CollectorRegistry, walkers: Iterable[str]) -> None:
-        """Counts in that registry, by the names of these walkers."""
         self._walkers = frozenset(walkers)
         self._calls = Counter(
             "contextrender_calls",
