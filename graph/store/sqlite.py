@@ -142,7 +142,7 @@ class SqliteStore(Store):
         with self._connection() as connection:
 
             def step(pragma: str) -> None:
-                with self._queue.turn():
+                with self._queue.turn:
                     connection.execute(f"PRAGMA {pragma}").fetchall()
 
             with suppress(sqlite3.OperationalError):

@@ -123,21 +123,11 @@ def test_what_does_not_load_stays_until_it_is_put_aside_and_comes_back(store: St
     assert [entry["id"] for entry in operator.list_quarantined()] == [str(id)]
     assert operator.inspect_summary()["quarantine_by_type"] == [("Renamed", 1)]
     assert operator.recover_one(str(id)[:8]) == (False, "there is no such type")
-    operator.add_alias("nodes.gone.Renamed", "nodes.session.Session")
-    assert operator.recover_all() == (1, [])
-    assert operator.get(id).archetype.key == "kept"
-    assert operator.remove_alias("nodes.gone.Renamed")
-
-
-def test_fsck_finds_edges_without_an_end(store: Store) -> None:
-    operator, id = OperatorMemory(store), uuid4()
-    insert(store, OWNER)
-    insert(store, id)
-    kind = store.kinds.number("nodes.edges", "Owns")
-    store.write(Unit(join=[(OWNER, OWNER, kind, id, None), (OWNER, id, kind, uuid4(), None)]))
-    assert len(operator.fsck()["dangling_edge_node"]) == 1
-    assert operator.fsck(repair=True)["repaired_counts"]["collected"] == 1
-    assert operator.fsck()["dangling_edge_node"] == operator.fsck()["orphan_nodes"] == []
+    sound = uuid4()
+    insert(store, sound)
+    put_aside(store, OWNER, sound, "a mistake")
+    assert operator.recover_all() == (1, [(str(id), "there is no such type")])
+    assert operator.get(sound).archetype.key == str(sound)
 
 
 def test_of_two_who_take_a_name_at_once_one_is_told(store: Store) -> None:
