@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.call.render_call import Rendered
-from engine.history.history import History
 from engine.history.stored import Fields
 from engine.lookback.past import Past
 
@@ -59,16 +58,14 @@ def positions_told(
     return [*earlier[max(0, len(earlier) - size) :], *range(first, stop)]
 
 
-def outline(
-    past: Past, rendered: Rendered, positions: Sequence[int] | None = None
-) -> list[MessageLine]:
-    """The messages at these positions, or every one before the call, in order."""
+def outline(past: Past, rendered: Rendered, positions: Sequence[int]) -> list[MessageLine]:
+    """The messages at these positions."""
     history = rendered.view.history
     items = {item.message: item for item in rendered.items}
-    results = _results_by_call(history)
+    results = dict(zip(history.results.call_event, history.results.message, strict=True))
     limit = SHOWN_CHARACTERS if len(items) < MANY_MESSAGES else SHOWN_CHARACTERS // 10
     lines = []
-    for position in range(len(history)) if positions is None else positions:
+    for position in positions:
         item = items.get(position)
         head, *calls = past.fields_of(position)
         first = history.first_events[position]
@@ -103,11 +100,6 @@ def _shown(rendered: Rendered, position: int) -> str:
     if result in rendered.kinds:
         return rendered.kinds[result]
     return "excerpt" if position in rendered.plan.retained.excerpts else "whole"
-
-
-def _results_by_call(history: History) -> dict[int, int]:
-    results = history.results
-    return dict(zip(results.call_event, results.message, strict=True))
 
 
 def call_line(fields: Fields, result: int | None, shown: bool) -> CallLine:

@@ -82,7 +82,7 @@ def test_nobody_is_lost_when_many_count_at_once(store: Store) -> None:
     assert fields_of(store, id) == {"n": 40}
 
 
-def test_a_node_takes_its_edges_with_it(store: Store) -> None:
+def test_a_node_takes_its_edges_with_it_and_an_edge_goes_alone(store: Store) -> None:
     ids = [uuid4() for _ in range(3)]
     for id in ids:
         insert(store, id)
@@ -94,14 +94,8 @@ def test_a_node_takes_its_edges_with_it(store: Store) -> None:
     assert len(list(store.edges(OWNER, [ids[0]]))) == 2
     store.write(Unit(remove=[(OWNER, ids[1], 1)]))
     assert [edge[::2][:2] for edge in store.edges(OWNER, [ids[0]])] == [(ids[0], ids[2])]
-
-
-def test_an_edge_goes_alone(store: Store) -> None:
-    kind = store.kinds.number("nodes.edges", "Next")
-    source, target = uuid4(), uuid4()
-    store.write(Unit(join=[(OWNER, source, kind, target, None)]))
-    store.write(Unit(part=[(OWNER, source, kind, target)]))
-    assert not list(store.edges(OWNER, [source]))
+    store.write(Unit(part=[(OWNER, ids[0], kind, ids[2])]))
+    assert not list(store.edges(OWNER, [ids[0]]))
 
 
 def test_another_layout_is_refused(store: Store) -> None:
