@@ -163,7 +163,10 @@ export interface TimelineView {
   next: number | null;
 }
 
-/** A tool call of a message: its result's position, if it has one, and whether the call stays. */
+/**
+ * A tool call of a message: the beginning of its arguments, its result's position, if it has
+ * one, and whether the call stays.
+ */
 export interface CallLine {
   name: string;
   tokens: number;
@@ -174,8 +177,9 @@ export interface CallLine {
 }
 
 /**
- * One message before a call: `shown` is "whole", "excerpt", "compaction" or "omitted", `text` its
- * beginning as the model got it (as it was recorded, where omitted), all of it if `whole`.
+ * One message before a call: `shown` is "whole", "excerpt", "compaction", "summary" or
+ * "omitted", `text` its beginning as the model got it (as it was recorded, where omitted), all of
+ * it if `whole`.
  */
 export interface MessageLine {
   position: number;
@@ -207,10 +211,11 @@ export interface CallView {
 }
 
 /**
- * A measure's mean by session in both groups; `ratio` is rendered over held out, with its 95%
- * interval where there are enough sessions.
+ * A measure's mean in rendered sessions over that in held-out ones, within `low` and `high`.
+ *
+ * The interval is the 95% one of a bootstrap by session; nothing is told of too few sessions.
  */
-export interface RatioView {
+export interface Ratio {
   measure: string;
   rendered: number;
   held_out: number;
@@ -228,7 +233,7 @@ export interface HoldoutView {
   rendered: number;
   held_out: number;
   unbilled: number;
-  measures: RatioView[];
+  measures: Ratio[];
 }
 
 /**

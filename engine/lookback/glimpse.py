@@ -15,9 +15,9 @@ from engine.history.stored import Drawn, Fields, is_event, kind_of
 from engine.lookback.outline import (
     OMITTED_CHARACTERS,
     SHOWN_CHARACTERS,
-    Call,
-    OutlineLine,
+    MessageLine,
     beginning,
+    call_line,
 )
 from engine.lookback.recorded import told_step
 from engine.lookback.steps import Step
@@ -107,7 +107,7 @@ def whole_end(stored: Sequence[Fields | None], start: int) -> list[Fields]:
     return found[::-1]
 
 
-def noted_lines(events: Sequence[Fields], record: CallRecord) -> list[OutlineLine]:
+def noted_lines(events: Sequence[Fields], record: CallRecord) -> list[MessageLine]:
     """The last messages before a call, each as far as its record tells what was shown of it.
 
     `events` are the last ones before the call; the beginning of a message that lacks its first
@@ -172,30 +172,28 @@ def _line(
     answers: dict[str, int],
     kept: set[int],
     outside: frozenset[int],
-) -> OutlineLine:
+) -> MessageLine:
     head, *rest = message
     position = head["position"]
-    calls = [_call(fields, answers.get(fields["call_id"]), states) for fields in rest]
+    calls = []
+    for fields in rest:
+        result = answers.get(fields["call_id"])
+        shown = result is not None and states[result] != "omitted"
+        calls.append(call_line(fields, result, shown))
     speaks = bool(head["tokens"]) or not rest
     stands = (speaks and position in kept) or any(call.shown for call in calls)
-    shown = states.get(position, "whole" if stands else "omitted")
-    limit = OMITTED_CHARACTERS if shown == "omitted" else SHOWN_CHARACTERS
-    text, whole = ("", False) if shown == "excerpt" else beginning(head["text"], limit)
-    return OutlineLine(
+    state = states.get(position, "whole" if stands else "omitted")
+    limit = OMITTED_CHARACTERS if state == "omitted" else SHOWN_CHARACTERS
+    text, whole = ("", False) if state == "excerpt" else beginning(head["text"], limit)
+    return MessageLine(
         position,
         "tool" if position in states else head["role"],
         head.get("name", ""),
         head["turn"],
         head["tokens"],
-        shown,
+        state,
         position in outside,
         text,
         whole,
         calls,
     )
-
-
-def _call(fields: Fields, result: int | None, states: dict[int, str]) -> Call:
-    text, whole = beginning(fields["text"], OMITTED_CHARACTERS * 4)
-    shown = result is not None and states[result] != "omitted"
-    return Call(fields["name"], fields["tokens"], text, whole, result, shown)

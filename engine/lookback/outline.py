@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.call.render_call import Rendered
-from engine.history.history import History
 from engine.history.stored import Fields
 from engine.lookback.past import Past
 
@@ -14,8 +13,9 @@ MANY_MESSAGES = 400
 
 
 @dataclass(slots=True, frozen=True)
-class Call:
-    """A tool call: the beginning of its arguments, its result's position, and whether it stays."""
+class CallLine:
+    """A tool call of a message: the beginning of its arguments, its result's position, if it has
+    one, and whether the call stays."""
 
     name: str
     tokens: int
@@ -26,11 +26,10 @@ class Call:
 
 
 @dataclass(slots=True, frozen=True)
-class OutlineLine:
-    """A message: `shown` is "whole", "excerpt", "compaction", "summary" or "omitted".
-
-    `text` is the beginning of what the model got, or of what was recorded where it got nothing.
-    """
+class MessageLine:
+    """One message before a call: `shown` is "whole", "excerpt", "compaction", "summary" or
+    "omitted", `text` its beginning as the model got it (as it was recorded, where omitted), all of
+    it if `whole`."""
 
     position: int
     role: str
@@ -41,7 +40,7 @@ class OutlineLine:
     outside: bool
     text: str
     whole: bool
-    calls: list[Call]
+    calls: list[CallLine]
 
 
 def positions_told(
@@ -59,16 +58,14 @@ def positions_told(
     return [*earlier[max(0, len(earlier) - size) :], *range(first, stop)]
 
 
-def outline(
-    past: Past, rendered: Rendered, positions: Sequence[int] | None = None
-) -> list[OutlineLine]:
-    """The messages at these positions, or every one before the call, in order."""
+def outline(past: Past, rendered: Rendered, positions: Sequence[int]) -> list[MessageLine]:
+    """The messages at these positions."""
     history = rendered.view.history
     items = {item.message: item for item in rendered.items}
-    results = _results_by_call(history)
+    results = dict(zip(history.results.call_event, history.results.message, strict=True))
     limit = SHOWN_CHARACTERS if len(items) < MANY_MESSAGES else SHOWN_CHARACTERS // 10
     lines = []
-    for position in range(len(history)) if positions is None else positions:
+    for position in positions:
         item = items.get(position)
         head, *calls = past.fields_of(position)
         first = history.first_events[position]
@@ -77,7 +74,7 @@ def outline(
             limit if item else OMITTED_CHARACTERS,
         )
         lines.append(
-            OutlineLine(
+            MessageLine(
                 position,
                 history.roles[position],
                 history.names.get(first, ""),
@@ -88,7 +85,7 @@ def outline(
                 text,
                 whole,
                 [
-                    _call(
+                    call_line(
                         fields, results.get(first + 1 + index), bool(item and index in item.calls)
                     )
                     for index, fields in enumerate(calls)
@@ -105,14 +102,10 @@ def _shown(rendered: Rendered, position: int) -> str:
     return "excerpt" if position in rendered.plan.retained.excerpts else "whole"
 
 
-def _results_by_call(history: History) -> dict[int, int]:
-    results = history.results
-    return dict(zip(results.call_event, results.message, strict=True))
-
-
-def _call(fields: Fields, result: int | None, shown: bool) -> Call:
+def call_line(fields: Fields, result: int | None, shown: bool) -> CallLine:
+    """A call of a message, by its stored fields."""
     text, whole = beginning(fields["text"], OMITTED_CHARACTERS * 4)
-    return Call(fields["name"], fields["tokens"], text, whole, result, shown)
+    return CallLine(fields["name"], fields["tokens"], text, whole, result, shown)
 
 
 def beginning(text: str, limit: int) -> tuple[str, bool]:

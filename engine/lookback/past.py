@@ -109,9 +109,11 @@ class Past:
 
     def messages_before(self, turn: int) -> int | None:
         """How many messages there were before a call; None if there was none such."""
-        if 1 <= turn <= len(self.invocations):
-            return self.invocations[turn - 1]
-        return len(self._rows) if turn == self.next_turn else None
+        return len(self._rows) if turn == self.next_turn else self._answer(turn)
+
+    def _answer(self, turn: int) -> int | None:
+        """The message that answered a call; None while there is none."""
+        return self.invocations[turn - 1] if 1 <= turn <= len(self.invocations) else None
 
     def fields_of(self, message: int) -> Sequence[Fields]:
         """The stored fields of a message and its calls."""
@@ -152,9 +154,8 @@ class Past:
 
     def uses_at(self, turn: int) -> list[Use]:
         """What a turn's message drew on, operation by operation."""
-        if not 1 <= turn <= len(self.invocations):
+        if (message := self._answer(turn)) is None:
             return []
-        message = self.invocations[turn - 1]
         first = self.whole.first_events[message]
         uses = self.whole.reuse.uses
         start = bisect_left(uses, first, key=lambda use: use.operation)
@@ -163,9 +164,8 @@ class Past:
 
     def asked_again_at(self, turn: int) -> set[int]:
         """The latest earlier results of calls that a turn's message makes again, word for word."""
-        if not 1 <= turn <= len(self.invocations):
+        if (message := self._answer(turn)) is None:
             return set()
-        message = self.invocations[turn - 1]
         found = set()
         for call in self._rows[message][1:]:
             earlier = self._answers.get((call["name"], call["text"]), [])
@@ -189,9 +189,8 @@ class Past:
 
     def output_of(self, turn: int) -> int:
         """Tokens of a call's answer; 0 while there is none."""
-        if not 1 <= turn <= len(self.invocations):
-            return 0
-        return sum(int(row["tokens"]) for row in self._rows[self.invocations[turn - 1]])
+        message = self._answer(turn)
+        return 0 if message is None else sum(int(row["tokens"]) for row in self._rows[message])
 
     def total_before(self, turn: int) -> int:
         """Tokens of the whole history before a call; 0 before the first one."""

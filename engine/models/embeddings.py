@@ -43,14 +43,6 @@ class NoEmbedder:
         return np.zeros((len(texts), 0), dtype=np.float32)
 
 
-def embed_once(embedder: Embedder, texts: Sequence[str]) -> tuple[Vectors, bool]:
-    """An embedder's vectors, and whether their tokens are this request's: two that ask a provider
-    for the same at once get one answer, which is told to one of them."""
-    if isinstance(embedder, LiteLLMEmbedder):
-        return embedder.embed_once(texts)
-    return embedder.embed(texts), True
-
-
 _embedders: dict[str, Embedder] = {}
 _embedders_lock = threading.Lock()
 
@@ -59,22 +51,14 @@ def load_embedder(name: str) -> Embedder:
     """The shared embedder of a setting: `wordllama`, `none`, or a LiteLLM embedding model."""
     with _embedders_lock:
         if name not in _embedders:
-            _embedders[name] = _make(name)
+            made = OFFLINE.get(name)
+            _embedders[name] = made() if made else LiteLLMEmbedder(name)
         return _embedders[name]
 
 
 def offline_embedder(name: str) -> Embedder:
     """The embedder of a setting if it asks no provider; else one that embeds nothing."""
-    offline = (NoEmbedder.name, WordLlamaEmbedder.name)
-    return load_embedder(name if name in offline else NoEmbedder.name)
-
-
-def _make(name: str) -> Embedder:
-    if name == NoEmbedder.name:
-        return NoEmbedder()
-    if name == WordLlamaEmbedder.name:
-        return WordLlamaEmbedder()
-    return LiteLLMEmbedder(name)
+    return load_embedder(name if name in OFFLINE else NoEmbedder.name)
 
 
 class RememberingEmbedder:
@@ -82,18 +66,10 @@ class RememberingEmbedder:
 
     def __init__(self, inner: Embedder) -> None:
         self._inner = inner
+        self.name = inner.name
         self._known: dict[str, Any] = {}
-        self._bytes = 0
-
-    @property
-    def name(self) -> str:
-        """The embedder's."""
-        return self._inner.name
-
-    @property
-    def nbytes(self) -> int:
+        self.nbytes = 0
         """The memory held, in bytes."""
-        return self._bytes
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """One row a text; only new texts are asked for."""
@@ -101,7 +77,7 @@ class RememberingEmbedder:
         if fresh:
             made = self._inner.embed(fresh)
             self._known.update(zip(fresh, made, strict=True))
-            self._bytes += made.nbytes + sum(map(len, fresh))
+            self.nbytes += made.nbytes + sum(map(len, fresh))
         return np.stack([self._known[text] for text in texts])
 
 
@@ -144,6 +120,13 @@ class WordLlamaEmbedder:
             if self._model is None:
                 self._model = _load()
             return self._model
+
+
+OFFLINE: Final[dict[str, type[Embedder]]] = {
+    NoEmbedder.name: NoEmbedder,
+    WordLlamaEmbedder.name: WordLlamaEmbedder,
+}
+"""Those that ask no provider."""
 
 
 def _sum(table: Vectors, ids: np.ndarray[Any, np.dtype[np.int64]]) -> Vectors:

@@ -36,8 +36,7 @@ def name_of(kind: type) -> Name:
 
 
 def type_of(name: Name) -> type | None:
-    """The type of that stored name, or None where the program has no such type; an alias may stand
-    between."""
+    """The type of that stored name, or None where the program has no such type."""
     if name not in _TYPES:
         module, plain = name
         ours = PARENT + module
@@ -61,12 +60,6 @@ def type_at(kinds: Kinds, number: int) -> type:
 def number_of(kinds: Kinds, kind: type) -> int:
     """The number that a database has for a type."""
     return kinds.number(*name_of(kind))
-
-
-def forget_types() -> None:
-    """Look types up again, after a new alias."""
-    _TYPES.clear()
-    type_at.cache_clear()
 
 
 @lru_cache(1024)

@@ -6,7 +6,6 @@ Long because jaclang's interface is.
 
 import logging
 from collections.abc import Generator
-from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -16,22 +15,13 @@ from jaclang.runtimelib.changeset import ApplyReport, ChangeSet
 from jaclang.runtimelib.memory import PersistentMemory
 from jaclang.runtimelib.serializer import Serializer
 
-from graph.runtime.archetypes import forget_types, unreadable
+from graph.runtime.archetypes import unreadable
 from graph.runtime.memory import SYSTEM_ROOT, RequestMemory
 from graph.store import rows
 from graph.store.base import Store
 from graph.store.schema import VERSION
 
 ASIDE: Final = "SELECT id, kind, error, quarantined_at, owner, data FROM quarantine"
-LOST_EDGES: Final = (
-    "SELECT owner, source, kind, target FROM edges AS e WHERE "
-    "NOT EXISTS (SELECT 1 FROM nodes AS n WHERE n.owner = e.owner AND n.id = e.source) OR "
-    "NOT EXISTS (SELECT 1 FROM nodes AS n WHERE n.owner = e.owner AND n.id = e.target)"
-)
-LOST_NODES: Final = (
-    "SELECT owner, id, rev FROM nodes AS n WHERE owner <> id AND NOT EXISTS "
-    "(SELECT 1 FROM edges AS e WHERE e.owner = n.owner AND n.id IN (e.source, e.target))"
-)
 
 
 def _is_news(record: logging.LogRecord) -> bool:
@@ -47,8 +37,6 @@ class OperatorMemory(PersistentMemory):
         logging.getLogger(Serializer.__module__).addFilter(_is_news)
         self._store = store
         self._by_owner: dict[UUID, RequestMemory] = {}
-        for row in self.list_aliases():
-            Serializer._aliases[row["old_name"]] = row["new_name"]
 
     # Nodes and edges.
 
@@ -139,7 +127,7 @@ class OperatorMemory(PersistentMemory):
             "anchors_by_type": sorted(live, key=lambda row: -row[1]),
             "quarantine_total": sum(number for _, number in aside),
             "quarantine_by_type": aside,
-            "aliases_total": len(self.list_aliases()),
+            "aliases_total": 0,
             "location": self._store.place,
         }
 
@@ -183,67 +171,32 @@ class OperatorMemory(PersistentMemory):
         return sum(done for _, done, _ in tried), [(id, why) for id, done, why in tried if not done]
 
     def list_aliases(self) -> list[dict[str, str]]:
-        """Names of types that were renamed."""
-        found = self._store.read("SELECT old_name, new_name, created_at FROM aliases")
-        return [
-            dict(zip(("old_name", "new_name", "created_at"), row, strict=True)) for row in found
-        ]
+        """Types keep their names."""
+        return []
 
     def add_alias(self, old_name: str, new_name: str) -> None:
-        """What was stored as the one is the other now."""
-        self._run(
-            "INSERT INTO aliases (old_name, new_name, created_at) VALUES (?, ?, ?) "
-            "ON CONFLICT (old_name) DO UPDATE SET new_name = excluded.new_name",
-            (old_name, new_name, datetime.now(UTC).isoformat()),
-        )
-        Serializer._aliases[old_name] = new_name
-        forget_types()
+        """Refused."""
+        raise SystemExit("Types keep their names here: there are no aliases.")
 
     def remove_alias(self, old_name: str) -> bool:
-        """Whether there was one."""
-        Serializer._aliases.pop(old_name, None)
-        forget_types()
-        return self._run("DELETE FROM aliases WHERE old_name = ?", (old_name,)) > 0
+        """There was none."""
+        return False
 
     def quarantine_dangling(self, missing_id: UUID, referrer_id: UUID | None, kind: str) -> None:
-        """`fsck` finds them; nothing is written while the graph is walked."""
+        """`contextrender check` finds them; nothing is written while the graph is walked."""
 
     def is_recoverable_quarantine(self, id: UUID) -> bool:
         """An end that does not load is left alone."""
         return True
 
     def fsck(self, repair: bool = False) -> dict[str, Any]:
-        """Edges without an end and nodes without an edge; gone afterwards, if that is wanted."""
-        edges, nodes = self._store.read(LOST_EDGES), self._store.read(LOST_NODES)
-        aside = {row[0] for row in self._store.read("SELECT id FROM quarantine")}
-        uuid = self._store.uuid
-        edges = [e for e in edges if not {str(uuid(e[1])), str(uuid(e[3]))} & aside]
-        removed = 0
-        if repair:
-            part = "DELETE FROM edges WHERE owner = ? AND source = ? AND kind = ? AND target = ?"
-            removed = sum(
-                self._run(part, [uuid(e[0]), uuid(e[1]), e[2], uuid(e[3])]) for e in edges
-            )
-            drop = "DELETE FROM nodes WHERE owner = ? AND id = ? AND rev = ?"
-            removed += sum(self._run(drop, [uuid(n[0]), uuid(n[1]), n[2]]) for n in nodes)
-        return {
-            "location": self._store.place,
-            "dangling_node_edge": [],
-            "dangling_edge_node": [(str(uuid(e[1])), str(uuid(e[3]))) for e in edges],
-            "orphan_edges": [],
-            "orphan_nodes": [str(uuid(n[1])) for n in nodes],
-            "repaired": repair,
-            "repaired_counts": {"pruned": 0, "quarantined": 0, "collected": removed},
-        }
+        """Refused."""
+        raise SystemExit("Use `contextrender check`, which knows what there must be.")
 
     def _of(self, owner: UUID) -> RequestMemory:
         if owner not in self._by_owner:
             self._by_owner[owner] = RequestMemory(self._store, owner)
         return self._by_owner[owner]
-
-    def _run(self, query: str, values: Any) -> int:
-        with self._store.transaction() as cursor:
-            return self._store.run(cursor, query, [values])
 
     def _counts(self, query: str) -> list[tuple[str, int]]:
         return [(self._store.kinds.name(kind)[1], n) for kind, n in self._store.read(query)]

@@ -204,7 +204,7 @@ class RequestMemory(TieredMemory):
             vars(anchor).clear()
 
     def quarantine_ref(self, referrer: object, stub: object) -> None:
-        """An edge whose end does not load stays as it is: `jac db fsck` tells of it."""
+        """An edge whose end does not load stays as it is: `contextrender check` tells of it."""
 
     def is_recoverable_quarantine(self, id: UUID) -> bool:
         """Whether an end that does not load is to be left alone: always."""

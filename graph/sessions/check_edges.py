@@ -200,8 +200,7 @@ def _damage(data: bytes | None) -> str:
 
 def _values(data: bytes | None) -> set[str] | None:
     try:
-        fields: Mapping[str, list[str]] = rows.parse(rows.unpack(data or b""))[0]
-        return set(fields["values"])
+        return set(rows.read(data or b"")[1]["values"])
     except (ValueError, KeyError, TypeError):
         return None
 

@@ -29,11 +29,8 @@ def remove_owner(store: Store, owner: UUID) -> None:
 
 def stored_bytes(store: Store, owner: UUID) -> int:
     """What the owner's rows hold, without the database's own share."""
-    total = 0
-    for table in ("nodes", "edges"):
-        query = f"SELECT COALESCE(SUM(LENGTH(data)), 0) FROM {table} WHERE owner = ?"
-        total += int(store.read(query, (owner,))[0][0])
-    return total
+    query = "SELECT COALESCE(SUM(LENGTH(data)), 0) FROM {} WHERE owner = ?"
+    return sum(int(store.read(query.format(table), (owner,))[0][0]) for table in ("nodes", "edges"))
 
 
 def count_sessions(store: Store, owner: UUID) -> int:
@@ -61,39 +58,30 @@ def kept_sessions(store: Store, owner: UUID) -> list[Kept]:
     """The owner's sessions, those longest unused first."""
     found = [
         Kept(held["key"], held["updated_at"], held["branches"])
-        for held in _listed(store, owner, "nodes.session", "Session")
+        for held in listed_fields(store, owner)
     ]
     return sorted(found, key=lambda one: one.updated_at)
 
 
 def unfinished_removals(store: Store, owner: UUID) -> list[str]:
     """The names of the owner's sessions whose delete did not come to its end."""
-    return [held["key"] for held in _listed(store, owner, "nodes.removal", "Removal")]
+    return [held["key"] for held in listed_fields(store, owner, "nodes.removal", "Removal")]
 
 
 def session_bytes(store: Store, owner: UUID, kept: Kept) -> int:
     """What the rows of a session's events and the edges from them hold."""
     session = session_id_of(owner, kept.key)
     branches = [branch_id(session, number) for number in range(kept.branches)]
-    held = {id: _fields(data) for id, _, _, data in store.nodes(owner, branches)}
+    held = {id: rows.read(data)[1] for id, _, _, data in store.nodes(owner, branches)}
     ranges = [(held[id]["fork_events"], held[id]["events"]) for id in branches if id in held]
     return store.bytes_of(owner, own_event_ids(session, ranges))
 
 
-def _listed(store: Store, owner: UUID, module: str, name: str) -> Iterator[Any]:
-    """The fields of every node of a kind that is listed."""
-    ids = store.listed(owner, store.kinds.number(module, name), None, 2**31 - 1)
-    for _, _, _, data in store.nodes(owner, ids):
-        yield _fields(data)
-
-
-def _fields(data: bytes) -> Any:
-    return rows.read(data)[1]
-
-
-def session_fields(store: Store, owner: UUID) -> Iterator[Mapping[str, Any]]:
-    """The fields of each of the owner's sessions, one row each; damaged rows are left out."""
-    kind = store.kinds.number("nodes.session", "Session")
+def listed_fields(
+    store: Store, owner: UUID, module: str = "nodes.session", name: str = "Session"
+) -> Iterator[Mapping[str, Any]]:
+    """The fields of every node of a kind that is listed; damaged rows are left out."""
+    kind = store.kinds.number(module, name)
     query = (
         "SELECT id, data FROM nodes WHERE owner = ? AND kind = ? AND listed IS NOT NULL "
         "AND id > ? ORDER BY id LIMIT ?"
@@ -103,7 +91,7 @@ def session_fields(store: Store, owner: UUID) -> Iterator[Mapping[str, Any]]:
         for id, data in found:
             last = store.uuid(id)
             with suppress(ValueError):
-                yield _fields(bytes(data))
+                yield rows.read(bytes(data))[1]
 
 
 def all_spent(store: Store) -> Iterator[list[Row]]:
@@ -111,5 +99,5 @@ def all_spent(store: Store) -> Iterator[list[Row]]:
     kind = store.kinds.number("nodes.session", "Session")
     query = "SELECT DISTINCT owner FROM nodes WHERE kind = ? AND listed IS NOT NULL"
     for (owner,) in store.read(query, (kind,)):
-        for fields in session_fields(store, store.uuid(owner)):
+        for fields in listed_fields(store, store.uuid(owner)):
             yield fields.get("spent", [])

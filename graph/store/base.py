@@ -9,7 +9,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
 from itertools import batched
 from typing import Any, ClassVar, Final, Protocol
 from uuid import UUID
@@ -36,11 +35,6 @@ from graph.store.writes import (
     wiping,
 )
 
-PROBE: Final = (
-    "INSERT INTO meta (name, value) VALUES ('probe', ?) "
-    "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-)
-
 CLAIM: Final = (
     "INSERT INTO meta (name, value) VALUES (?, ?) "
     "ON CONFLICT (name) DO UPDATE SET value = excluded.value "
@@ -57,11 +51,8 @@ EdgeRow = tuple[UUID, int, UUID, bytes | None]
 """Source, kind, target, data."""
 
 
-class Read(Protocol):
-    """A query with `?`, and its values."""
-
-    def __call__(self, query: str, params: Sequence[Any] = ..., /) -> list[Any]:
-        """The rows."""
+Read = Callable[..., list[Any]]
+"""The rows of a query with `?` and its values."""
 
 
 class Cursor(Protocol):
@@ -90,6 +81,8 @@ class Store(ABC):
 
     system: ClassVar[str]
     """The database's name in spans."""
+    place: str
+    """Where it is, for people; without a password."""
 
     def __init__(self) -> None:
         """Subclasses open the database first. `on_refused` is told of each failed write."""
@@ -136,11 +129,6 @@ class Store(ABC):
     def told(self, failure: Exception) -> Exception:
         """The error that callers get for a failure of the driver; others as they are."""
 
-    @property
-    @abstractmethod
-    def place(self) -> str:
-        """Where it is, for people; without a password."""
-
     @abstractmethod
     def connect(self) -> Any:
         """A connection of the driver's own, to be closed by whoever asked: for accounts."""
@@ -151,8 +139,7 @@ class Store(ABC):
 
     def probe(self) -> None:
         """Writes a little, as any request would. Raises StoreUnavailable."""
-        with self.transaction() as cursor:
-            self.run(cursor, PROBE, [(datetime.now(UTC).isoformat(),)])
+        self.claim("probe", 0.0)
 
     def claim(self, work: str, seconds: float) -> bool:
         """Whether it is this process that is to do what one process does in so many seconds: the

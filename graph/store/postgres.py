@@ -66,7 +66,7 @@ class PostgresStore(Store):
             application_name="contextrender",
             target_session_attrs=known.get("target_session_attrs", "read-write"),
         )
-        self._place = f"postgresql://{known.get('host', '')}/{known.get('dbname', '')}"
+        self.place = f"postgresql://{known.get('host', '')}/{known.get('dbname', '')}"
         self._commit_seconds = limits.database_statement_timeout
         self._limits = (
             f"SET statement_timeout = {int(limits.database_statement_timeout * 1000)};"
@@ -88,12 +88,7 @@ class PostgresStore(Store):
                 self.make_tables(cursor, CREATE)
         except StoreUnavailable as failure:
             self.close()
-            raise StoreUnavailable(f"{self._place}: {failure.__cause__ or failure}") from failure
-
-    @property
-    @override
-    def place(self) -> str:
-        return self._place
+            raise StoreUnavailable(f"{self.place}: {failure.__cause__ or failure}") from failure
 
     @override
     def run(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> int:

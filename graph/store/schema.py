@@ -50,11 +50,6 @@ CREATE TABLE IF NOT EXISTS quarantine (
     error TEXT NOT NULL,
     quarantined_at TEXT NOT NULL
 );
-CREATE TABLE IF NOT EXISTS aliases (
-    old_name TEXT PRIMARY KEY,
-    new_name TEXT NOT NULL,
-    created_at TEXT NOT NULL
-);
 CREATE TABLE IF NOT EXISTS identity_users (
     user_id TEXT PRIMARY KEY,
     status TEXT,

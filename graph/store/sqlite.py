@@ -55,7 +55,7 @@ class SqliteStore(Store):
     def __init__(self, path: Path) -> None:
         """Opens the file, creating it private, and makes its tables."""
         super().__init__()
-        self._path = path
+        self.place = str(path)
         # It is never made anew where it has gone.
         self._address = f"{path.absolute().as_uri()}?mode=rw"
         self._idle: list[sqlite3.Connection] = []
@@ -77,11 +77,6 @@ class SqliteStore(Store):
             connection.execute("PRAGMA journal_mode=WAL")
         with self.transaction() as cursor:
             self.make_tables(cursor, CREATE)
-
-    @property
-    @override
-    def place(self) -> str:
-        return str(self._path)
 
     @override
     def run(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> int:
@@ -142,7 +137,7 @@ class SqliteStore(Store):
         with self._connection() as connection:
 
             def step(pragma: str) -> None:
-                with self._queue.turn():
+                with self._queue.turn:
                     connection.execute(f"PRAGMA {pragma}").fetchall()
 
             with suppress(sqlite3.OperationalError):

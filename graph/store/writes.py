@@ -5,7 +5,6 @@ Statements have `?` for values, the owner first.
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
@@ -109,7 +108,9 @@ class WriteQueue:
         """`write_all` gives an error, or None, for each unit."""
         self._write_all = write_all
         self._guard = threading.Lock()
-        self._turn = threading.Lock()
+        self.turn = threading.Lock()
+        """Whoever holds it writes alone: others of this process wait here, and not, by ever longer
+        sleeps, for the database's own lock."""
         self._waiting: list[_Job] = []
 
     def write(self, unit: Unit) -> None:
@@ -118,18 +119,11 @@ class WriteQueue:
         with self._guard:
             self._waiting.append(job)
         while not job.done:
-            with self._turn:
+            with self.turn:
                 if not job.done:
                     self._write_some()
         if job.failure is not None:
             raise job.failure
-
-    @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Nobody of this process writes during the block: whoever comes waits here, and not, by
-        ever longer sleeps, for the database's own lock."""
-        with self._turn:
-            yield
 
     def _write_some(self) -> None:
         with self._guard:

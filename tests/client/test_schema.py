@@ -27,7 +27,8 @@ walkers = load_app(Path(sys.argv[1]))
 def name(kind):
     plain = isinstance(kind, type) and not hasattr(kind, "__origin__")
     text = kind.__name__ if plain else str(kind)
-    return re.sub(r"(contextrender_app\.)?views\.\w+\.|typing\.", "", text)
+    text = re.sub(r"(contextrender_app\.)?views\.\w+\.|typing\.", "", text)
+    return re.sub(r"^ClassVar\[(.*)\]$", r"\1", text)
 
 fields = {
     walker: {f.name: name(get_type_hints(kind)[f.name]) for f in dataclasses.fields(kind) if f.init}

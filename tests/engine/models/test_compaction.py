@@ -1,15 +1,14 @@
 """Compaction through byLLM and LiteLLM, against a scripted double of an OpenAI server."""
 
-import importlib
 import json
 import threading
 from collections.abc import Iterator
 from typing import Any
 
-import jaclang  # noqa: F401  registers the importer of .jac modules
 import pytest
 from contextrender_bridge.base.errors import ContextRenderError
 
+from engine.models.providers import writer
 from engine.text.tokens import counter_for
 from tests.support.provider_double import ProviderDouble, chat_reply, failure, provided, stalled
 
@@ -20,11 +19,8 @@ RESULT = 'timeout_ms = 4500\npath = "/srv/app/Main.py"\n' + "filler line\n" * 20
 
 
 def compact_result(*given: Any, **limits: Any) -> str:
-    """Imported here: LiteLLM takes seconds, which only the process that runs these tests needs."""
-    compacted: str = importlib.import_module("engine.models.compaction").compact_result(
-        *given, **limits
-    )
-    return compacted
+    made: str = writer("compaction").compact_result(*given, **limits)
+    return made
 
 
 @pytest.fixture
