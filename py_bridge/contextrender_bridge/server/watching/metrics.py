@@ -22,7 +22,6 @@ from graph.sessions.owned import all_spent
 from graph.store.base import Store
 from graph.store.writes import StoreUnavailable
 
-
 OTHER = "other"
 """Callers name models as they like: those that LiteLLM's table does not know count as one."""
 COUNTED_SECONDS = 60.0
