@@ -1,7 +1,6 @@
 """The figures of a case over many runs: recall, tokens and costs (docs/evaluation.md).
 
 Every figure is a quotient of sums over runs, so that it can be computed of any selection of them.
-Long because it has all that is summed and every figure of that.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from engine.lookback.measures import AGE_BINS
 from evaluation.billing import RULES
-from evaluation.prices import RulePrices, cost_of
+from evaluation.prices import cost_of, price_under
 from evaluation.scores import CaseScore, LoopScore, RunScore
 
 Floats = NDArray[np.float64]
@@ -66,33 +65,16 @@ class Sums:
         return spent / 1e6
 
     @property
-    def true_cost(self) -> Floats:
-        """Dollars with what really repeats the previous prompt at the cached price."""
-        spent = INPUT * (self["over prompt"] - self["over cached"]) + CACHED * self["over cached"]
-        spent = spent + OUTPUT * self["over output"] + EMBEDDED * self["over embedded"]
-        return spent / 1e6
-
-    def prompt_cost(self, cached_price: float) -> Floats:
-        """What prompts cost relative to full history's, cached tokens at a share of the price.
-
-        The policy's own model calls are part of it, at the full price.
-        """
-        discount = 1 - cached_price
-        mine = self["prompt"] - discount * self["cached"] + self["own"]
-        return self.share(mine, self["full prompt"] - discount * self["full cached"])
-
-    @property
     def _input_price(self) -> Floats:
         share = np.nan_to_num(self.cached_fraction)
         return INPUT * (1 - share) + CACHED * share
 
 
-def columns_of(run: RunScore, score: CaseScore, prices: RulePrices) -> dict[str, float]:
+def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
     """What of one run under one case is summed; `over` is only of runs that exceed the budget."""
     recall, sent, own, full = score.recall, score.sent, score.own, run.full
     spent = {
         "prompt": sent.prompt + own.prompt,
-        "cached": sent.read + own.read,
         "output": sent.output + own.output,
         "embedded": own.embedded,
         "full prompt": full.prompt,
@@ -108,24 +90,19 @@ def columns_of(run: RunScore, score: CaseScore, prices: RulePrices) -> dict[str,
         "turns with all": recall.turns_with_all_values,
         "calls": recall.invocations,
         "tokens rendered": recall.tokens_rendered,
-        "prompt": sent.prompt,
-        "cached": sent.read,
-        "full prompt": full.prompt,
-        "full cached": full.read,
-        "own": own.prompt + OUTPUT / INPUT * own.output,
         "runs": 1,
         "newest": score.newest,
         "newest complete": score.newest_complete,
-        **_loop(run, score.loop, prices),
-        **{name: cost for rule in RULES for name, cost in _bills(run, score, rule, prices).items()},
+        **_loop(run, score.loop),
+        **{name: cost for rule in RULES for name, cost in _bills(run, score, rule).items()},
         "runs over": over,
         **{f"over {name}": tokens if over else 0 for name, tokens in spent.items()},
     }
 
 
-def _bills(run: RunScore, score: CaseScore, rule: str, prices: RulePrices) -> dict[str, float]:
+def _bills(run: RunScore, score: CaseScore, rule: str) -> dict[str, float]:
     """Dollars for prompts, and with output; the policy's own model calls are never cached."""
-    price, mine, full = prices.of(rule, run.model), score.bills[rule], run.full_bills[rule]
+    price, mine, full = price_under(rule, run.model), score.bills[rule], run.full_bills[rule]
     own = price.of(score.own)
     return {
         f"{rule} prompts": cost_of(price, mine) + own,
@@ -135,7 +112,7 @@ def _bills(run: RunScore, score: CaseScore, rule: str, prices: RulePrices) -> di
     }
 
 
-def _loop(run: RunScore, loop: LoopScore | None, prices: RulePrices) -> dict[str, float]:
+def _loop(run: RunScore, loop: LoopScore | None) -> dict[str, float]:
     """Of the closed loop, in counts and dollars; 0 where it was not replayed."""
     replayed = loop or LoopScore()
     found: dict[str, float] = {
@@ -144,7 +121,7 @@ def _loop(run: RunScore, loop: LoopScore | None, prices: RulePrices) -> dict[str
         "loop without": replayed.without,
     }
     for rule in RULES:
-        price = prices.of(rule, run.model)
+        price = price_under(rule, run.model)
         spent = cost_of(price, replayed.bills[rule], replayed.output) + price.of(replayed.own)
         full = cost_of(price, run.full_bills[rule], run.full.output) if loop else 0.0
         found |= {f"loop {rule} calls": spent, f"loop {rule} full calls": full}
@@ -241,22 +218,6 @@ FIGURES: Final[Sequence[Figure]] = (
         "cost_relative",
         "standardized cost, of full history's",
         lambda sums: sums.share(sums.paper_cost, sums.full_paper_cost),
-    ),
-    _cost(
-        "prefix_cost_dollars",
-        "true-prefix cost, dollars a run",
-        lambda sums: sums.share(sums.true_cost, sums["runs over"]),
-        percent=False,
-    ),
-    _cost(
-        "prompt_cost_25",
-        "prompt cost, cached tokens at 0.25, of full history's",
-        lambda sums: sums.prompt_cost(0.25),
-    ),
-    _cost(
-        "prompt_cost_10",
-        "prompt cost, cached tokens at 0.1, of full history's",
-        lambda sums: sums.prompt_cost(0.1),
     ),
 )
 

@@ -5,7 +5,6 @@ A run may have "task", "tools" (schemas sent with every call), "times" of its me
 """
 
 import gzip
-import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -51,12 +50,6 @@ class Run:
             return self.id.removeprefix(f"{self.model}_")
         parts = self.id.split(":")
         return parts[-2] if len(parts) > 2 else self.id
-
-    @property
-    def fingerprint(self) -> str:
-        """A digest of what replaying depends on."""
-        text = json.dumps([self.model, self.messages, self.tools, self.times], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
 
     def time(self, position: int) -> float:
         """The second at which a message came; 0 for all where that is not known."""

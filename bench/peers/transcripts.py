@@ -11,15 +11,16 @@ _SYSTEM = ("system", "developer")
 class Sent:
     """A history with a call id of its own for every call, so that results can be told."""
 
-    def __init__(self, messages: Sequence[Message] = ()) -> None:
-        """Renames the ids; a result answers the first open call with its id."""
+    def __init__(self) -> None:
         self.messages: list[Json] = []
         self._at: dict[str, int] = {}
         self._waiting: dict[str, list[str]] = {}
-        self.extend(messages)
 
     def extend(self, messages: Sequence[Message]) -> list[Json]:
-        """Takes in what follows, and gives it as it is sent."""
+        """Takes in what follows, and gives it as it is sent.
+
+        A result answers the first open call with its id.
+        """
         fresh = [self._renamed(at, m) for at, m in enumerate(messages, len(self.messages))]
         self.messages += fresh
         return fresh
@@ -68,11 +69,6 @@ class Sent:
         return part != whole and not any(
             line in whole for line in part.splitlines() if line.strip()
         )
-
-    def has_task(self, shown: Sequence[Message]) -> bool:
-        """Whether the first user message is still there, in full."""
-        task = next((message for message in self.messages if message["role"] == "user"), None)
-        return task is None or any(_same(task, message) for message in shown)
 
 
 def _same(one: Message, other: Message) -> bool:
