@@ -1,8 +1,6 @@
 """What to use for an agent, from runs of it: replays in a closed loop, and the verdict on them."""
 
 import dataclasses
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final
@@ -104,36 +102,12 @@ def first_calls(
     return (messages if len(answers) <= calls else messages[: answers[calls - 1]]), len(answers)
 
 
+SCORES: Final[dict[tuple[Hashable, Case], RunScore]] = {}
+"""Of runs under single cases, of about 3 KB each."""
 MOST_KEPT: Final = 4_000
-"""Scores of one run under one case, of about 3 KB each."""
 
 Read = Callable[[], tuple[Sequence[Mapping[str, Any]], Sequence[float]]]
 """Reads messages, and the seconds at which they came."""
-
-
-class Scores:
-    """Scores of runs under single cases, the least recently used dropped; safe between threads."""
-
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._held: OrderedDict[tuple[Hashable, Case], RunScore] = OrderedDict()
-
-    def get(self, run: Hashable, case: Case) -> RunScore | None:
-        """That of a run under a case, if it is kept."""
-        with self._guard:
-            if (score := self._held.get((run, case))) is not None:
-                self._held.move_to_end((run, case))
-            return score
-
-    def keep(self, run: Hashable, case: Case, score: RunScore) -> None:
-        """Keeps it."""
-        with self._guard:
-            self._held[run, case] = score
-            while len(self._held) > MOST_KEPT:
-                self._held.popitem(last=False)
-
-
-SCORES: Final = Scores()
 
 
 class Weighing:
@@ -158,7 +132,7 @@ class Weighing:
         run: Run | None = None
         found: list[RunScore] = []
         for case in self.cases:
-            score = SCORES.get(known_by, case)
+            score = SCORES.get((known_by, case))
             if score is None:
                 if self._enough():
                     return
@@ -166,7 +140,9 @@ class Weighing:
                     messages, times = read()
                     run = _run(session, model, first_calls(messages, self._calls)[0], times)
                 score = _lean(replay_run(run, [case], self._embedder, closed_loop=True))
-                SCORES.keep(known_by, case, score)
+                SCORES[known_by, case] = score
+                for oldest in list(SCORES)[:-MOST_KEPT]:
+                    SCORES.pop(oldest, None)
             found.append(score)
         self.scores.append(dataclasses.replace(found[0], cases=[score.cases[0] for score in found]))
 

@@ -1,7 +1,7 @@
 """What a replay prints, and its page."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
@@ -13,42 +13,37 @@ from evaluation.scores import CaseScore, RunScore, totals
 from evaluation.tables import Rows, paragraphs, percent
 from evaluation.verdict import Verdict
 
-TABLES: Final = (
-    (
-        "What later steps used that was in view, % (Later-Used Recall; ages in turns)",
-        (
-            *("results", "", *(f"age\n{age}" for age in AGES)),
-            *("values", "", "turns\nwith all", "", "newest\ncomplete"),
-        ),
-        (
-            *("result_recall", *(f"result_recall {age}" for age in AGES)),
-            *("value_recall", "turns_with_all_values", "newest_complete"),
-        ),
-        ("result_recall", "value_recall", "turns_with_all_values"),
-    ),
-    (
-        "What it cost, % of full history's: the paper's C, and prompts as providers bill them",
-        (
-            *("C", "", "OpenAI's\ncache", "", "Anthropic's\ncache", ""),
-            *("one\nbreakpoint", "C, dollars\na run"),
-        ),
-        (
-            *("cost_relative", "openai_prompts", "anthropic_prompts"),
-            *("anthropic_end_prompts", "cost_dollars"),
-        ),
-        ("cost_relative", "openai_prompts", "anthropic_prompts"),
-    ),
-    (
-        "Closed loop: prompts and output, % of full history's; per 100 steps",
-        (
-            *("OpenAI's\ncache", "", "Anthropic's\ncache", ""),
-            *("one\nbreakpoint", "calls\nagain", "", "steps\nwithout"),
-        ),
-        ("openai_loop", "anthropic_loop", "anthropic_end_loop", "refetches", "steps_without"),
-        ("openai_loop", "anthropic_loop", "refetches"),
-    ),
-)
-"""Title, columns, figures, and those of them with an interval; the last is of closed loops."""
+CLOSED_LOOP: Final = "Closed loop: prompts and output, % of full history's; per 100 steps"
+TABLES: Final = {
+    "What later steps used that was in view, % (Later-Used Recall; ages in turns)": {
+        "result_recall": "results",
+        **{f"result_recall {age}": f"age\n{age}" for age in AGES},
+        "value_recall": "values",
+        "turns_with_all_values": "turns\nwith all",
+        "newest_complete": "newest\ncomplete",
+    },
+    "What it cost, % of full history's: the paper's C, and prompts as providers bill them": {
+        "cost_relative": "C",
+        "openai_prompts": "OpenAI's\ncache",
+        "anthropic_prompts": "Anthropic's\ncache",
+        "anthropic_end_prompts": "one\nbreakpoint",
+        "cost_dollars": "C, dollars\na run",
+    },
+    CLOSED_LOOP: {
+        "openai_loop": "OpenAI's\ncache",
+        "anthropic_loop": "Anthropic's\ncache",
+        "anthropic_end_loop": "one\nbreakpoint",
+        "refetches": "calls\nagain",
+        "steps_without": "steps\nwithout",
+    },
+}
+"""Figures by title, and their columns'."""
+WIDE: Final = {
+    *("result_recall", "value_recall", "turns_with_all_values"),
+    *("cost_relative", "openai_prompts", "anthropic_prompts"),
+    *("openai_loop", "anthropic_loop", "refetches"),
+}
+"""Those with an interval."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +62,18 @@ class Report:
         sums = totals(self.runs)
         estimates = [self.bootstrap.estimates(index) for index in range(len(sums))]
         made = [_sent_table(sums)]
-        for title, columns, names, wide in TABLES[: 3 if any(total.loop for total in sums) else 2]:
+        for title, figures in TABLES.items():
+            columns = [part for name in figures for part in _wide(name, figures[name], "")]
             rows = [
-                (total.case.name, total.case.size, *_cells(known, names, wide))
+                [
+                    *(total.case.name, total.case.size),
+                    *(cell for name in figures for cell in _cells(BY_NAME[name], known[name])),
+                ]
                 for total, known in zip(sums, estimates, strict=True)
+                if title != CLOSED_LOOP or total.loop
             ]
-            made.append(Rows(title, ("policy", "budget", *columns), rows, folds="policy"))
+            if rows:
+                made.append(Rows(title, ("policy", "budget", *columns), rows, folds="policy"))
         by_pair = groupby(self.compared, key=lambda each: (each.case, each.other))
         for (case, other), group in by_pair:
             title = f"{case} less {other}, paired by task"
@@ -151,14 +152,13 @@ def _differs(found: Difference) -> tuple[str, str, str, str]:
     return figure.title, by, within, found.verdict
 
 
-def _cells(known: Mapping[str, Estimate], names: Sequence[str], wide: Sequence[str]) -> list[str]:
-    """Values, and the intervals of the `wide` ones."""
-    cells: list[str] = []
-    for figure in (BY_NAME[name] for name in names):
-        cells.append(_shown(figure, known[figure.name].value))
-        if figure.name in wide:
-            cells.append(_interval(figure, known[figure.name]))
-    return cells
+def _cells(figure: Figure, known: Estimate) -> list[str]:
+    return _wide(figure.name, _shown(figure, known.value), _interval(figure, known))
+
+
+def _wide(name: str, value: str, interval: str) -> list[str]:
+    """The cells of a figure: two where its interval is told."""
+    return [value, interval] if name in WIDE else [value]
 
 
 def _shown(figure: Figure, value: float | None, signed: bool = False) -> str:

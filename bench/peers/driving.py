@@ -90,17 +90,12 @@ class Worker:
         self._process.communicate()
         self._log.close()
 
-    def open(self, messages: Sequence[Json]) -> None:
-        """Hands over a run."""
-        self._write({"run": messages})
+    def shorten(self, kept: int, messages: Sequence[Json], tokens: int) -> Json:
+        """What it makes of the first messages that it was sent before, and these behind them.
 
-    def extend(self, messages: Sequence[Json]) -> None:
-        """Hands over what follows."""
-        self._write({"extend": messages})
-
-    def shorten(self, messages: int, tokens: int) -> Json:
-        """What it makes of the run's first messages. Raises Unavailable when it hangs or ends."""
-        self._write({"messages": messages, "budget": tokens})
+        Raises Unavailable when it hangs or ends.
+        """
+        self._write({"kept": kept, "messages": messages, "budget": tokens})
         answer = self._read(CALL_SECONDS)
         if answer is None:
             raise Unavailable(f"it gave no answer within {CALL_SECONDS:.0f} s")
@@ -153,11 +148,11 @@ class _Shortened:
         self._budget = budget
         self._score = score
         self._sent = Sent()
-        worker.open([])
+        self._handed_over = 0
 
     def __call__(self, messages: Sequence[Json]) -> Prompt:
         sent = self._sent
-        self._worker.extend(sent.extend(messages[len(sent.messages) :]))
+        sent.extend(messages[len(sent.messages) :])
         outside = [sent.messages[position] for position in sent.outside(len(messages))]
         beside = self._prompts.tokens(outside)
         full = self._prompts.tokens(sent.messages) - beside
@@ -171,7 +166,9 @@ class _Shortened:
 
     def _shown(self, beside: int) -> Sequence[Json]:
         """What the peer leaves."""
-        answer = self._worker.shorten(len(self._sent.messages), self._budget + beside)
+        kept, known = self._handed_over, self._sent.messages
+        answer = self._worker.shorten(kept, known[kept:], self._budget + beside)
+        self._handed_over = len(known)
         if "error" in answer:
             self._score.failed += 1
             self._score.problem = self._score.problem or answer["error"]

@@ -16,14 +16,9 @@ class Sent:
         self._at: dict[str, int] = {}
         self._waiting: dict[str, list[str]] = {}
 
-    def extend(self, messages: Sequence[Message]) -> list[Json]:
-        """Takes in what follows, and gives it as it is sent.
-
-        A result answers the first open call with its id.
-        """
-        fresh = [self._renamed(at, m) for at, m in enumerate(messages, len(self.messages))]
-        self.messages += fresh
-        return fresh
+    def extend(self, messages: Sequence[Message]) -> None:
+        """Takes in what follows. A result answers the first open call with its id."""
+        self.messages += [self._renamed(at, m) for at, m in enumerate(messages, len(self.messages))]
 
     def _renamed(self, position: int, message: Message) -> Json:
         renamed = dict(message)

@@ -4,7 +4,6 @@ import json
 import re
 import sys
 from functools import cache
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -141,38 +140,18 @@ def test_the_command_writes_everything(file: Path, tmp_path: Path) -> None:
     _check_page((tmp_path / "out" / "report.html").read_text())
 
 
-_REFERRING = {"src", "href", "xlink:href", "data", "action", "poster", "srcset"}
-
-
-class _Page(HTMLParser):
-    """Collects what a page refers to, and checks that it is well formed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.references: list[str] = []
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.references += [value or "" for name, value in attrs if name in _REFERRING]
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
 def _check_page(html: str) -> None:
-    page = _Page()
-    page.feed(html)
-    assert page.tags.count("svg") == 1
-    assert "table" in page.tags
-    assert not {"script", "link", "iframe", "img", "object", "embed"} & set(page.tags)
-    assert all(reference.startswith("#") for reference in page.references)
+    tags = re.findall(r"<([a-z]+)", html)
+    assert tags.count("svg") == 1
+    assert "table" in tags
+    assert not {"script", "link", "iframe", "img", "object", "embed"} & set(tags)
+    referring = r"""\b(?:src|href|data|action|poster|srcset)\s*=\s*["']?([^"'\s>]*)"""
+    assert all(reference.startswith("#") for reference in re.findall(referring, html))
     assert not re.search(r"@import|url\(\s*['\"]?(?!#)", html)
     hosts = set(re.findall(r"[a-z]+://([^/\"\s<]+)", html))
     assert hosts <= {"www.w3.org"}, "only the names of SVG's name spaces"
     for said in ("recency@120 less prune@240", "In brackets", "contextrender "):
-        assert said in page.text
+        assert said in html
     verdict, curve, table = (html.index(part) for part in ("<h1>", "<figure>", "<table"))
     assert verdict < curve < table
     assert "best for these runs" in html[verdict:curve] or "would save" in html[verdict:curve]
@@ -182,15 +161,3 @@ def test_a_missing_extra_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delitem(sys.modules, "evaluation.plots", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert "[eval]'`" in printed("eval", file, status=1)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["--policy", "prune:W"], "parameters are set as name=number"),
-        (["--compare", "prune", "best"], "no policy 'best'"),
-    ],
-)
-def test_a_wrong_option_is_a_sentence(file: Path, arguments: list[str], sentence: str) -> None:
-    said = printed("replay", file, "--policy", "prune", *arguments, status=1)
-    assert f"contextrender: {sentence}" in said

@@ -49,10 +49,8 @@ def test_the_cheapest_that_hides_little_is_advised() -> None:
 
 
 def test_the_live_default_is_advised_where_it_is_among_them() -> None:
-    cheap, found = (
-        figures(0.3, 0.99),
-        verdict((6000, figures(0.3, 0.99)), (AUTO, figures(0.6, 0.9))),
-    )
+    cheap = figures(0.3, 0.99)
+    found = verdict((6000, cheap), (AUTO, figures(0.6, 0.9)))
     assert found.best is not None and found.best.is_default
     assert "with a budget that finds itself would save 40.0%" in found.sentence
     level = verdict((6000, cheap), (AUTO, figures(0.99, 1.0)))
