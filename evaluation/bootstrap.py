@@ -8,7 +8,7 @@ import numpy as np
 from contextrender_bridge.base.errors import CommandError
 
 from evaluation.cases import Case, cases_named
-from evaluation.figures import FIGURES, Figure, Floats, Sums, columns_of
+from evaluation.figures import FIGURES, Figure, Floats, Sums, columns_of, with_derived
 from evaluation.scores import RunScore
 
 RESAMPLES: Final = 1_000
@@ -86,7 +86,8 @@ class Bootstrap:
         by_task = np.zeros((self.tasks, rows.shape[1]))
         np.add.at(by_task, self._task_of, rows)
         parts = (by_task.sum(axis=0), self._drawn @ by_task, by_task)
-        one, drawn, each = (Sums(dict(zip(table[0], part.T, strict=True))) for part in parts)
+        named = (dict(zip(table[0], part.T, strict=True)) for part in parts)
+        one, drawn, each = map(with_derived, named)
         return one, drawn, each
 
 

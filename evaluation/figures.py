@@ -3,7 +3,7 @@
 Every figure is a quotient of sums over runs, so that it can be computed of any selection of them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,47 +27,32 @@ EMBEDDED: Final = 0.13
 AGES: Final = tuple(label for label, _ in AGE_BINS)
 
 
-@dataclass(slots=True, frozen=True)
-class Sums:
-    """Sums over some runs by what is summed: numbers, or arrays of those of several selections."""
+Sums = Mapping[str, Floats]
+"""Sums over some runs by what is summed: numbers, or arrays of those of several selections."""
 
-    columns: Mapping[str, Floats]
 
-    def __getitem__(self, name: str) -> Floats:
-        return self.columns[name]
+def with_derived(sums: Sums) -> Sums:
+    """The sums, and what follows from them: those over all ages, and dollars by the paper's formula
+    over the runs whose history exceeds the budget.
+    """
+    cached = np.nan_to_num(_quotient(sums["over full cached"], sums["over full prompt"]))
+    price = INPUT * (1 - cached) + CACHED * cached
+    full = price * sums["over full prompt"] + OUTPUT * sums["over full output"]
+    mine = price * sums["over prompt"] + OUTPUT * sums["over output"]
+    return {
+        **sums,
+        "events": np.sum([sums[f"events {age}"] for age in AGES], axis=0),
+        "visible": np.sum([sums[f"visible {age}"] for age in AGES], axis=0),
+        "paper": (mine + EMBEDDED * sums["over embedded"]) / 1e6,
+        "full paper": full / 1e6,
+    }
 
-    def share(self, part: Floats, whole: Floats) -> Floats:
-        """A quotient, NaN where there is nothing to divide."""
-        quotient: Floats = np.full(np.shape(whole), np.nan)
-        np.divide(part, whole, out=quotient, where=np.asarray(whole) > 0)
-        return quotient
 
-    def total(self, prefix: str) -> Floats:
-        """The sum of the columns of every age."""
-        summed: Floats = np.sum([self[f"{prefix} {age}"] for age in AGES], axis=0)
-        return summed
-
-    @property
-    def cached_fraction(self) -> Floats:
-        """The paper's rho: full history's, over runs whose history exceeds the budget."""
-        return self.share(self["over full cached"], self["over full prompt"])
-
-    @property
-    def paper_cost(self) -> Floats:
-        """Dollars by the paper's formula, over runs whose history exceeds the budget."""
-        spent = self._input_price * self["over prompt"] + OUTPUT * self["over output"]
-        return (spent + EMBEDDED * self["over embedded"]) / 1e6
-
-    @property
-    def full_paper_cost(self) -> Floats:
-        """The same of full history."""
-        spent = self._input_price * self["over full prompt"] + OUTPUT * self["over full output"]
-        return spent / 1e6
-
-    @property
-    def _input_price(self) -> Floats:
-        share = np.nan_to_num(self.cached_fraction)
-        return INPUT * (1 - share) + CACHED * share
+def _quotient(part: Floats, whole: Floats) -> Floats:
+    """NaN where there is nothing to divide."""
+    quotient: Floats = np.full(np.shape(whole), np.nan)
+    np.divide(part, whole, out=quotient, where=np.asarray(whole) > 0)
+    return quotient
 
 
 def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
@@ -130,26 +115,22 @@ def _loop(run: RunScore, loop: LoopScore | None) -> dict[str, float]:
 
 @dataclass(slots=True, frozen=True)
 class Figure:
-    """One figure: how it is called, what it is, and whether it is shown as a percentage."""
+    """One figure: a quotient of two sums, and whether it is shown as a percentage."""
 
     name: str
     title: str
-    of: Callable[[Sums], Floats]
+    part: str
+    whole: str
     percent: bool = True
-    more_is_better: bool = True
+    more_is_better: bool = False
+
+    def of(self, sums: Sums) -> Floats:
+        """The figure of these sums, `with_derived`; NaN where there is nothing to divide."""
+        return _quotient(sums[self.part], sums[self.whole])
 
 
-def _quotient(part: str, whole: str) -> Callable[[Sums], Floats]:
-    return lambda sums: sums.share(sums[part], sums[whole])
-
-
-def _cost(name: str, title: str, of: Callable[[Sums], Floats], *, percent: bool = True) -> Figure:
-    return Figure(name, title, of, percent, more_is_better=False)
-
-
-def _relative(name: str, title: str, part: str, whole: str) -> Figure:
-    """A cost as a share of full history's."""
-    return _cost(name, f"{title}, of full history's", _quotient(part, whole))
+def _seen(name: str, title: str, part: str, whole: str) -> Figure:
+    return Figure(name, title, part, whole, more_is_better=True)
 
 
 RULE_TITLES: Final = {
@@ -160,65 +141,47 @@ RULE_TITLES: Final = {
 
 
 def _of_rule(rule: str, title: str) -> Sequence[Figure]:
-    """The figures of one provider's rule."""
-    calls, loop = f"{rule} calls", f"loop {rule}"
-    dollars, own = f"whole bill, {title}, dollars a run", f"{rule} full prompts"
+    """The figures of one provider's rule; shares are of full history's."""
+    of_full, calls, loop = "of full history's", f"{rule} calls", f"loop {rule}"
+    bill = f"whole bill, {title}"
     return (
-        _relative(f"{rule}_prompts", f"prompts, {title}", f"{rule} prompts", own),
-        _relative(f"{rule}_calls", f"whole bill, {title}", calls, f"{rule} full calls"),
-        _cost(f"{rule}_dollars", dollars, _quotient(calls, "runs"), percent=False),
-        _relative(f"{rule}_loop", f"closed loop, {title}", f"{loop} calls", f"{loop} full calls"),
+        Figure(
+            f"{rule}_prompts",
+            f"prompts, {title}, {of_full}",
+            f"{rule} prompts",
+            f"{rule} full prompts",
+        ),
+        Figure(f"{rule}_calls", f"{bill}, {of_full}", calls, f"{rule} full calls"),
+        Figure(f"{rule}_dollars", f"{bill}, dollars a run", calls, "runs", percent=False),
+        Figure(
+            f"{rule}_loop",
+            f"closed loop, {title}, {of_full}",
+            f"{loop} calls",
+            f"{loop} full calls",
+        ),
     )
 
 
+RECALL: Final = "result recall"
+COMPLETE: Final = "newest results complete, calls over budget"
+AGAIN: Final = "closed loop, calls issued again per 100 steps"
+WITHOUT: Final = "closed loop, steps that never got what they needed"
+PAPERS: Final = "standardized cost"
 FIGURES: Final[Sequence[Figure]] = (
-    Figure(
-        "result_recall",
-        "result recall",
-        lambda sums: sums.share(sums.total("visible"), sums.total("events")),
-    ),
+    _seen("result_recall", RECALL, "visible", "events"),
     *(
-        Figure(
-            f"result_recall {age}",
-            f"result recall, age {age}",
-            _quotient(f"visible {age}", f"events {age}"),
-        )
+        _seen(f"result_recall {age}", f"{RECALL}, age {age}", f"visible {age}", f"events {age}")
         for age in AGES
     ),
-    Figure(
-        "value_recall",
-        "value recall",
-        lambda sums: sums.share(sums["values seen"], sums.total("events")),
-    ),
-    Figure("turns_with_all_values", "turns with all values", _quotient("turns with all", "turns")),
-    Figure(
-        "newest_complete",
-        "newest results complete, calls over budget",
-        _quotient("newest complete", "newest"),
-    ),
+    _seen("value_recall", "value recall", "values seen", "events"),
+    _seen("turns_with_all_values", "turns with all values", "turns with all", "turns"),
+    _seen("newest_complete", COMPLETE, "newest complete", "newest"),
     *(figure for rule, title in RULE_TITLES.items() for figure in _of_rule(rule, title)),
-    _cost(
-        "refetches",
-        "closed loop, calls issued again per 100 steps",
-        _quotient("loop refetched", "loop steps"),
-    ),
-    _cost(
-        "steps_without",
-        "closed loop, steps that never got what they needed",
-        _quotient("loop without", "loop steps"),
-    ),
-    _cost("tokens_per_call", "tokens a call", _quotient("tokens rendered", "calls"), percent=False),
-    _cost(
-        "cost_dollars",
-        "standardized cost, dollars a run",
-        lambda sums: sums.share(sums.paper_cost, sums["runs over"]),
-        percent=False,
-    ),
-    _cost(
-        "cost_relative",
-        "standardized cost, of full history's",
-        lambda sums: sums.share(sums.paper_cost, sums.full_paper_cost),
-    ),
+    Figure("refetches", AGAIN, "loop refetched", "loop steps"),
+    Figure("steps_without", WITHOUT, "loop without", "loop steps"),
+    Figure("tokens_per_call", "tokens a call", "tokens rendered", "calls", percent=False),
+    Figure("cost_dollars", f"{PAPERS}, dollars a run", "paper", "runs over", percent=False),
+    Figure("cost_relative", f"{PAPERS}, of full history's", "paper", "full paper"),
 )
 
 BY_NAME: Final[Mapping[str, Figure]] = {figure.name: figure for figure in FIGURES}

@@ -23,7 +23,7 @@ def main() -> None:
     socket.socket.connect = _refuse
     shorten = importlib.import_module(adapter).make(variant)
     print(json.dumps({"ready": True}), file=answers, flush=True)
-    run = []
+    run: list[object] = []
     for line in sys.stdin:
         asked = json.loads(line)
         run = run[: asked["kept"]] + asked["messages"]
