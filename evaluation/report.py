@@ -110,7 +110,7 @@ class Report:
             paragraphs([self.verdict.sentence]),
             curve,
             *(table.html for table in self.tables),
-            paragraphs([*self.notes, f"Made by: {shlex.join(command)}"]),
+            paragraphs([*self.notes, f"Made by: {command[0]} {shlex.join(command[1:])}"]),
         ]
 
 
