@@ -8,7 +8,7 @@ RUNTIMES ?=
 	check-python check-console fix lock clean
 
 demo: .venv/ready
-	$(BIN)/contextrender demo $(if $(TRACES),"$(TRACES)")
+	$(BIN)/contextrender demo
 
 # A file's tests stay in one process; JOBS=0 runs all in this one. Tests wait for sockets and disks half
 # of the time, so two share a processor.

@@ -8,6 +8,7 @@ import asyncio
 import json
 import statistics
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -42,16 +43,7 @@ class Seen:
     """What agents saw: seconds of each call, and what went wrong, by sentence."""
 
     seconds: list[float] = field(default_factory=list)
-    errors: dict[str, int] = field(default_factory=dict)
-
-    def wrong(self, what: str) -> None:
-        self.errors[what] = self.errors.get(what, 0) + 1
-
-    def add(self, other: "Seen") -> None:
-        """What others saw, too."""
-        self.seconds += other.seconds
-        for what, count in other.errors.items():
-            self.errors[what] = self.errors.get(what, 0) + count
+    errors: Counter[str] = field(default_factory=Counter)
 
 
 class Wire:
@@ -114,7 +106,7 @@ class Agent:
         status, answer = await self._wire.post("render", body, self.session)
         seen.seconds.append(time.perf_counter() - begun)
         if status != 200:
-            seen.wrong(f"{status} {answer[:120]!r}")
+            seen.errors[f"{status} {answer[:120]!r}"] += 1
             return
         self._next += 1
         self._keep(answer)
@@ -129,9 +121,8 @@ class Agent:
         self._known = (report["offset"], report["digest"])
 
 
-async def worked(agents: list[Agent], seconds: float) -> Seen:
-    """What they all see until that long has passed."""
-    seen = Seen()
+async def worked(agents: list[Agent], seconds: float, seen: Seen) -> Seen:
+    """Adds what they all see until that long has passed."""
     until = time.perf_counter() + seconds
 
     async def work(agent: Agent) -> None:
@@ -139,7 +130,7 @@ async def worked(agents: list[Agent], seconds: float) -> Seen:
             try:
                 await agent.call(seen)
             except (OSError, asyncio.IncompleteReadError) as failure:
-                seen.wrong(type(failure).__name__)
+                seen.errors[type(failure).__name__] += 1
                 return
 
     await asyncio.gather(*(work(agent) for agent in agents))
@@ -162,16 +153,15 @@ class Crowd:
     async def begin(self, warm: float) -> None:
         """Records what their sessions begin with, and lets them work so long uncounted."""
         await asyncio.gather(*(agent.begin() for agent in self._agents))
-        await worked(self._agents, warm)
+        await worked(self._agents, warm, Seen())
 
     async def work(self, seconds: float) -> None:
         """So long, counted with what was before."""
         cpu, own, begun = self._service.cpu_seconds(), time.process_time(), time.perf_counter()
-        seen = await worked(self._agents, seconds)
+        await worked(self._agents, seconds, self._seen)
         self._seconds += time.perf_counter() - begun
         self._cpu += self._service.cpu_seconds() - cpu
         self._own += time.process_time() - own
-        self._seen.add(seen)
 
     def figures(self) -> dict[str, Any]:
         """Of all that was counted; processor time is that of the service and of those who ask."""

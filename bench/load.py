@@ -56,7 +56,7 @@ async def console(service: Service, seconds: float) -> dict[str, Any]:
         for looked_at, times in taken.items():
             ended = asyncio.Event()
             reader = asyncio.create_task(read(looked_at, ended)) if looked_at else None
-            times += (await worked([agent], seconds / 8)).seconds
+            times += (await worked([agent], seconds / 8, Seen())).seconds
             ended.set()
             if reader is not None:
                 await reader

@@ -1,8 +1,6 @@
 """What to use for an agent, from runs of it: replays in a closed loop, and the verdict on them."""
 
 import dataclasses
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final
@@ -16,7 +14,7 @@ from engine.parameters import budget_name
 from evaluation.bootstrap import Bootstrap
 from evaluation.cases import Case, cases_of
 from evaluation.in_process import replay_run
-from evaluation.prices import RulePrices, rule_of
+from evaluation.prices import rule_of
 from evaluation.runs import Run
 from evaluation.scores import RunScore
 from evaluation.verdict import Verdict, lengths_of, verdict_on
@@ -32,7 +30,6 @@ Replay = Callable[[Sequence[Run], Sequence[Case]], Sequence[RunScore]]
 def advise(
     runs: Sequence[Run],
     cases: Sequence[Case],
-    prices: RulePrices,
     replay: Replay | None = None,
     embedder: Embedder | None = None,
 ) -> Verdict:
@@ -49,10 +46,10 @@ def advise(
 
     cases = for_agents(cases)
     scores = (replay or here)(runs, cases)
-    bootstrap = Bootstrap(scores, prices=prices)
+    bootstrap = Bootstrap(scores)
     known = [(case, bootstrap.estimates(index)) for index, case in enumerate(cases)]
     rule = rule_of(run.model for run in runs)
-    return verdict_on(known, rule, bootstrap.tasks, lengths_of(scores, rule, prices))
+    return verdict_on(known, rule, bootstrap.tasks, lengths_of(scores, rule))
 
 
 def for_agents(cases: Sequence[Case]) -> list[Case]:
@@ -73,10 +70,8 @@ def advise_on_session(
     several tasks. It takes about 30 ms a recorded call. `embedder` serves other `cases` than those
     that advice is made from.
     """
-    recorded = [dict(message) for message in messages]
-    in_order = list(accumulate(times, max))
-    run = Run("session", "", model, recorded, times=in_order)
-    return advise([run], cases or session_cases(), RulePrices(), embedder=embedder)
+    run = _run("session", model, messages, times)
+    return advise([run], cases or session_cases(), embedder=embedder)
 
 
 def session_cases(policies: Sequence[str] = (), budgets: Sequence[int] = ()) -> list[Case]:
@@ -107,36 +102,12 @@ def first_calls(
     return (messages if len(answers) <= calls else messages[: answers[calls - 1]]), len(answers)
 
 
+SCORES: Final[dict[tuple[Hashable, Case], RunScore]] = {}
+"""Of runs under single cases, of about 3 KB each."""
 MOST_KEPT: Final = 4_000
-"""Scores of one run under one case, of about 3 KB each."""
 
 Read = Callable[[], tuple[Sequence[Mapping[str, Any]], Sequence[float]]]
 """Reads messages, and the seconds at which they came."""
-
-
-class Scores:
-    """Scores of runs under single cases, the least recently used dropped; safe between threads."""
-
-    def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._held: OrderedDict[tuple[Hashable, Case], RunScore] = OrderedDict()
-
-    def get(self, run: Hashable, case: Case) -> RunScore | None:
-        """That of a run under a case, if it is kept."""
-        with self._guard:
-            if (score := self._held.get((run, case))) is not None:
-                self._held.move_to_end((run, case))
-            return score
-
-    def keep(self, run: Hashable, case: Case, score: RunScore) -> None:
-        """Keeps it."""
-        with self._guard:
-            self._held[run, case] = score
-            while len(self._held) > MOST_KEPT:
-                self._held.popitem(last=False)
-
-
-SCORES: Final = Scores()
 
 
 class Weighing:
@@ -161,13 +132,17 @@ class Weighing:
         run: Run | None = None
         found: list[RunScore] = []
         for case in self.cases:
-            score = SCORES.get(known_by, case)
+            score = SCORES.get((known_by, case))
             if score is None:
                 if self._enough():
                     return
-                run = run or self._run(session, model, *read())
+                if run is None:
+                    messages, times = read()
+                    run = _run(session, model, first_calls(messages, self._calls)[0], times)
                 score = _lean(replay_run(run, [case], self._embedder, closed_loop=True))
-                SCORES.keep(known_by, case, score)
+                SCORES[known_by, case] = score
+                for oldest in list(SCORES)[:-MOST_KEPT]:
+                    SCORES.pop(oldest, None)
             found.append(score)
         self.scores.append(dataclasses.replace(found[0], cases=[score.cases[0] for score in found]))
 
@@ -182,18 +157,15 @@ class Weighing:
         if not self.scores:
             return None
         runs = [Run(score.id, score.source, score.model, []) for score in self.scores]
-        return advise(runs, self.cases, RulePrices(), lambda _runs, _cases: self.scores)
+        return advise(runs, self.cases, lambda _runs, _cases: self.scores)
 
-    def _run(
-        self,
-        session: str,
-        model: str,
-        messages: Sequence[Mapping[str, Any]],
-        times: Sequence[float],
-    ) -> Run:
-        taken = [dict(message) for message in first_calls(messages, self._calls)[0]]
-        in_order = list(accumulate(times[: len(taken)], max))
-        return Run(session, "", model, taken, session, times=in_order)
+
+def _run(
+    name: str, model: str, messages: Sequence[Mapping[str, Any]], times: Sequence[float]
+) -> Run:
+    """A session as a run, and a task of its own."""
+    taken, in_order = [dict(message) for message in messages], list(accumulate(times, max))
+    return Run(name, "", model, taken, name, times=in_order[: len(taken)])
 
 
 def _lean(score: RunScore) -> RunScore:

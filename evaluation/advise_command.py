@@ -6,56 +6,44 @@ most 5% of the steps that use earlier results is advised; full history where les
 """
 
 import argparse
-import json
 from functools import partial
+
+from contextrender_bridge.printing import add_json, print_json
 
 from evaluation.advice import BUDGETS, POLICIES, advise
 from evaluation.bootstrap import span
 from evaluation.cases import cases_of
-from evaluation.prices import RulePrices
 from evaluation.replay_command import add_what_to_replay
-from evaluation.report import console, percent, table
 from evaluation.runs import read_runs
-from evaluation.verdict import Verdict
+from evaluation.tables import Rows, console, percent
 from evaluation.workers import replay_runs
+
+COLUMNS = ("policy", "budget", "of the\nbill", "", "hides, % of\nsteps", "", "dollars\na run")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender advise`."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add_what_to_replay(parser, POLICIES, BUDGETS)
-    parser.add_argument("--json", action="store_true", help="print the verdict as JSON")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Replays, and prints the verdict."""
-    cases = cases_of(args.policy, args.budget)
-    prices = RulePrices.parsed(args.price)
     replay = partial(replay_runs, workers=args.workers, closed_loop=True)
-    verdict = advise(read_runs(args.files, args.limit), cases, prices, replay)
+    cases = cases_of(args.policy, args.budget)
+    verdict = advise(read_runs(args.files, args.limit), cases, replay)
     if args.json:
-        print(json.dumps(verdict.to_json(), indent=1))
-        return 0
-    out = console()
-    out.print(verdict.sentence, soft_wrap=True)
-    _print_options(verdict)
-    return 0
-
-
-def _print_options(verdict: Verdict) -> None:
-    made = table(
-        "",
-        *("policy", "budget", "of the\nbill", "", "hides, % of\nsteps", "", "dollars\na run"),
-        folds="policy",
-    )
-    for option in verdict.options:
-        made.add_row(
-            option.case.name,
-            option.case.size,
-            percent(option.cost.value),
-            span(option.cost),
-            percent(option.hidden.value),
-            span(option.hidden),
+        return print_json(verdict.to_json())
+    rows = [
+        (
+            *(option.case.name, option.case.size),
+            *(percent(option.cost.value), span(option.cost)),
+            *(percent(option.hidden.value), span(option.hidden)),
             f"{option.dollars:.3f}",
         )
-    console().print("", made)
+        for option in verdict.options
+    ]
+    out = console()
+    out.print(verdict.sentence, soft_wrap=True)
+    out.print("", Rows("", COLUMNS, rows, folds="policy"))
+    return 0

@@ -8,8 +8,7 @@ import numpy as np
 from contextrender_bridge.base.errors import CommandError
 
 from evaluation.cases import Case, cases_named
-from evaluation.figures import FIGURES, Figure, Floats, Sums, columns_of
-from evaluation.prices import RulePrices
+from evaluation.figures import FIGURES, Figure, Floats, Sums, columns_of, with_derived
 from evaluation.scores import RunScore
 
 RESAMPLES: Final = 1_000
@@ -58,15 +57,9 @@ def span(share: Estimate) -> str:
 class Bootstrap:
     """Samples of the tasks of some runs, the same ones for every case: differences are paired."""
 
-    def __init__(
-        self,
-        runs: Sequence[RunScore],
-        resamples: int = RESAMPLES,
-        prices: RulePrices | None = None,
-    ) -> None:
+    def __init__(self, runs: Sequence[RunScore], resamples: int = RESAMPLES) -> None:
         """Draws `resamples` times as many tasks as there are, with replacement."""
         self._runs = runs
-        self._prices = prices or RulePrices()
         tasks = sorted({run.task for run in runs})
         self.tasks = len(tasks)
         number = {task: index for index, task in enumerate(tasks)}
@@ -88,12 +81,13 @@ class Bootstrap:
 
     def _sums(self, case: int) -> tuple[Sums, Sums, Sums]:
         """Over all runs, over every sample, and over each task's runs alone."""
-        table = [columns_of(run, run.cases[case], self._prices) for run in self._runs]
+        table = [columns_of(run, run.cases[case]) for run in self._runs]
         rows = np.array([list(columns.values()) for columns in table], np.float64)
         by_task = np.zeros((self.tasks, rows.shape[1]))
         np.add.at(by_task, self._task_of, rows)
         parts = (by_task.sum(axis=0), self._drawn @ by_task, by_task)
-        one, drawn, each = (Sums(dict(zip(table[0], part.T, strict=True))) for part in parts)
+        named = (dict(zip(table[0], part.T, strict=True)) for part in parts)
+        one, drawn, each = map(with_derived, named)
         return one, drawn, each
 
 

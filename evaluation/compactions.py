@@ -4,7 +4,7 @@ An agent that compacts goes on with a summary of its history. Of its steps after
 measured that drew on values which only results from before hold.
 """
 
-import os
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -19,7 +19,7 @@ from evaluation.cases import Case
 from evaluation.closed_loop import calls_of
 from evaluation.in_process import Renderer
 from evaluation.runs import Compaction, Run, compactions_of
-from evaluation.workers import progress, spread
+from evaluation.workers import spread
 
 STEPS: Final = 60
 """Turns after a compaction that are measured."""
@@ -28,70 +28,65 @@ MOST: Final = 10
 BUDGETS: Final = (24_000, 48_000, 96_000, AUTO)
 
 
-@dataclass(slots=True)
-class Seen:
-    """Of the steps measured, those that had all their values there, and of all values the share."""
-
-    steps: int = 0
-    values: int = 0
-
-    def add(self, needed: frozenset[str], unseen: frozenset[str]) -> None:
-        """One more step."""
-        self.steps += not unseen
-        self.values += len(needed) - len(unseen)
+ALL, SUMMARY, AGAIN = "all", "summary", "again"
+"""Every step measured; what the agent's own summary held; that and all that it read since."""
 
 
 @dataclass(slots=True)
 class CompactionScore:
-    """Sums over compactions.
+    """Sums over `count` compactions.
 
-    There were `count`; of those measured `steps` drew on `values` from before. Of these `summary`
-    is what the agent's own summary held, `again` what that and all it read since held, `shown` what
-    each case shows of the history from before alone. `read_calls` are results that brought such
-    values again, `read_tokens` by model.
+    `steps` counts, of those that drew on values from before, those that had all there, and
+    `values` these values: by `ALL`, `SUMMARY`, `AGAIN` and the names of the budgets `shown`, which
+    count what each shows of the history from before alone. `read_calls` are results that brought
+    such values again, `read_tokens` by model.
     """
 
     count: int = 0
-    steps: int = 0
-    values: int = 0
-    summary: Seen = field(default_factory=Seen)
-    again: Seen = field(default_factory=Seen)
-    shown: dict[str, Seen] = field(default_factory=dict)
+    shown: Sequence[str] = ()
+    steps: Counter[str] = field(default_factory=Counter)
+    values: Counter[str] = field(default_factory=Counter)
     read_calls: int = 0
-    read_tokens: dict[str, int] = field(default_factory=dict)
+    read_tokens: Counter[str] = field(default_factory=Counter)
+
+    def saw(self, name: str, needed: frozenset[str], unseen: frozenset[str]) -> None:
+        """What one step had there, and what not."""
+        self.steps[name] += not unseen
+        self.values[name] += len(needed) - len(unseen)
 
     def add(self, other: "CompactionScore") -> None:
         """Adds what was measured of others."""
-        self.steps += other.steps
-        self.values += other.values
-        pairs = [(self.summary, other.summary), (self.again, other.again)]
-        for mine, seen in [*pairs, *((self.shown[name], other.shown[name]) for name in self.shown)]:
-            mine.steps += seen.steps
-            mine.values += seen.values
+        self.steps.update(other.steps)
+        self.values.update(other.values)
         self.read_calls += other.read_calls
-        for model, tokens in other.read_tokens.items():
-            self.read_tokens[model] = self.read_tokens.get(model, 0) + tokens
+        self.read_tokens.update(other.read_tokens)
 
-    def share(self, seen: Seen) -> float | None:
+    def share(self, name: str) -> float | None:
         """Of the steps measured; None where there are none."""
-        return seen.steps / self.steps if self.steps else None
+        return self.steps[name] / self.steps[ALL] if self.steps[ALL] else None
 
-    def share_of_values(self, seen: Seen) -> float | None:
+    def share_of_values(self, name: str) -> float | None:
         """Of the values of those steps."""
-        return seen.values / self.values if self.values else None
+        return self.values[name] / self.values[ALL] if self.values[ALL] else None
+
+    @property
+    def rows(self) -> dict[str, str]:
+        """What is counted, by how it is told."""
+        shown = {f"shown {within(name)}, nothing read again": name for name in self.shown}
+        return {"in the agent's summary": SUMMARY, "and what it read again": AGAIN, **shown}
 
     def to_json(self) -> dict[str, Any]:
         """Shares are from 0 to 1, of the steps that drew on results from before."""
         return {
             "count": self.count,
-            "steps": self.steps,
-            "summary_had_all": self.share(self.summary),
-            "read_again": self.share(self.again),
-            "shown": {name: self.share(seen) for name, seen in self.shown.items()},
+            "steps": self.steps[ALL],
+            "summary_had_all": self.share(SUMMARY),
+            "read_again": self.share(AGAIN),
+            "shown": {name: self.share(name) for name in self.shown},
             "values": {
-                "summary": self.share_of_values(self.summary),
-                "read_again": self.share_of_values(self.again),
-                "shown": {name: self.share_of_values(seen) for name, seen in self.shown.items()},
+                "summary": self.share_of_values(SUMMARY),
+                "read_again": self.share_of_values(AGAIN),
+                "shown": {name: self.share_of_values(name) for name in self.shown},
             },
             "read_again_calls": self.read_calls,
             "read_again_tokens": sum(self.read_tokens.values()),
@@ -104,7 +99,7 @@ def measure(compactions: Sequence[Compaction], cases: Sequence[Case]) -> Compact
     What the agent read again is left out of the history, and of what is shown only what stood
     before the compaction counts. The cases' policies must not embed.
     """
-    score = CompactionScore(len(compactions), shown={budget_of(case): Seen() for case in cases})
+    score = CompactionScore(len(compactions), [_name(case) for case in cases])
     for compaction in compactions:
         _measure(compaction, cases, score)
     return score
@@ -114,22 +109,17 @@ def measure_runs(runs: Sequence[Run], workers: int | None = None) -> CompactionS
     """The last `MOST` compactions in these runs, under the live default, with a progress bar."""
     found = compactions_of(runs)
     cases = [Case("contextrender_frozen", budget, live=True) for budget in BUDGETS]
-    tasks = [([one], cases) for one in found[-MOST:]]
+    last = found[-MOST:]
     score = measure([], cases)
     score.count = len(found)
-    with progress("Measuring compactions", len(tasks)) as advance:
-
-        def done(_: int, more: CompactionScore) -> None:
-            score.add(more)
-            advance(1)
-
-        sizes = [len(one.before) for one in found[-MOST:]]
-        spread(measure, tasks, sizes, workers or os.cpu_count() or 1, done)
+    sizes = [len(one.before) for one in last]
+    tasks = [([one], cases) for one in last]
+    for more in spread("Following compactions, messages", measure, tasks, sizes, workers):
+        score.add(more)
     return score
 
 
-def budget_of(case: Case) -> str:
-    """What a case's row is called."""
+def _name(case: Case) -> str:
     return str(budget_name(case.budget))
 
 
@@ -145,20 +135,19 @@ def _measure(compaction: Compaction, cases: Sequence[Case], score: CompactionSco
     steps = list(_steps(compaction))
     again = _read_again(compaction, steps)
     for position, needed in steps:
-        score.steps += 1
-        score.values += len(needed)
         since = compaction.after[:position]
-        score.summary.add(needed, unseen_tokens(needed, compaction.summary))
-        score.again.add(needed, unseen_tokens(needed, [*compaction.summary, *since]))
+        score.saw(ALL, needed, frozenset())
+        score.saw(SUMMARY, needed, unseen_tokens(needed, compaction.summary))
+        score.saw(AGAIN, needed, unseen_tokens(needed, [*compaction.summary, *since]))
     lean = _without(compaction.after, again)
     for case in cases:
         for needed, shown in _shown(compaction, lean, dict(steps), case):
-            score.shown[budget_of(case)].add(needed, unseen_tokens(needed, shown))
+            score.saw(_name(case), needed, unseen_tokens(needed, shown))
     calls = calls_of(compaction.after)
     tokens = sum(counter.message(compaction.after[at]) for at in again)
     tokens += sum(counter.call(calls[at]) for at in again if at in calls)
     score.read_calls += len(again)
-    score.read_tokens[compaction.model] = score.read_tokens.get(compaction.model, 0) + tokens
+    score.read_tokens[compaction.model] += tokens
 
 
 def _shown(

@@ -1,6 +1,6 @@
-"""Replay a recorded agent run, one model call at a time, and show what the agent needed after its
-history was compacted, what the summary held of it and what would have been shown; what is sent
-under some policies, and what that costs; and one of its calls explained by the service.
+"""Replay the agent run that is shipped, one model call at a time, and show what the agent needed
+after its history was compacted, what the summary held of it and what would have been shown; what is
+sent under some policies, and what that costs; and one of its calls explained by the service.
 """
 
 import argparse
@@ -16,16 +16,15 @@ from contextrender_bridge.client import ContextRender
 from contextrender_bridge.local_service import temporary_service
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from engine.call.settings import DEFAULT_BUDGET
 from evaluation.bootstrap import Bootstrap
 from evaluation.cases import cases_of
 from evaluation.compactions import measure_runs
-from evaluation.replay_command import count
-from evaluation.report import compaction_table, console, percent, table
+from evaluation.report import compaction_table
 from evaluation.runs import Run, read_runs
-from evaluation.scores import RunScore, totals, turns_of
+from evaluation.scores import RunScore, turns_of
+from evaluation.tables import Rows, console, percent
 from evaluation.workers import replay_runs
 
 DATA = Path(contextrender_bridge.__file__).parent / "data"
@@ -36,7 +35,10 @@ POLICIES: Final = f"{LIVE_POLICY}@{LIVE_BUDGET},full,contextrender,prune"
 LIVE_AND_FULL: Final = (0, 1)
 OTHERS: Final = (2, 3)
 """Numbers of the policies that are printed together."""
-FEW_RUNS = 5
+COLUMNS: Final = (
+    *("policy", "budget", "tokens\nsaved", "OpenAI's\nbill", "Anthropic's\nbill"),
+    *("result\nrecall", "value\nrecall", "steps\nwith all"),
+)
 EXPLAINED: Final = 12
 """Results of the explained call that are printed at least."""
 SHOWN: Final = (
@@ -53,39 +55,20 @@ LEGEND: Final = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `contextrender demo`."""
-    parser.add_argument(
-        "file", nargs="?", metavar="FILE", help="runs as .jsonl or .jsonl.gz (one is shipped)"
-    )
-    parser.add_argument(
-        "--limit", type=count, default=FEW_RUNS, metavar="N", help="the first N runs (%(default)s)"
-    )
-    parser.add_argument(
-        "--budget",
-        type=count,
-        default=DEFAULT_BUDGET,
-        metavar="N",
-        help=f"tokens, of all policies but {LIVE_POLICY} (%(default)s)",
-    )
+def add_arguments(_: argparse.ArgumentParser) -> None:
+    """`contextrender demo` has no options."""
 
 
-def run(args: argparse.Namespace) -> int:
-    """Replays the runs and prints the figures."""
-    cases = cases_of(POLICIES, str(args.budget))
-    source = Path(args.file or SHIPPED)
-    found = read_runs([source], args.limit + 1)
-    runs = found[: args.limit]
-    scores = replay_runs(runs, cases, None)
+def run(_: argparse.Namespace) -> int:
+    """Replays the run and prints the figures."""
+    cases = cases_of(POLICIES, str(DEFAULT_BUDGET))
+    (whole,) = read_runs([SHIPPED])
+    (score,) = replay_runs([whole], cases, None)
     out = console()
-    histories = compacted(runs[0]) if source == SHIPPED else found
-    if any(run.continues for run in histories):
-        out.print(compaction_table(measure_runs(histories)))
-    out.print(_table_of(scores, LIVE_AND_FULL))
-    if len(found) > len(runs):
-        out.print(f"The first {args.limit} runs of {source}; --limit N takes more.")
-    print_one_call(out, runs[0])
-    out.print("\n[bold]Other policies[/bold]", _table_of(scores, OTHERS), LEGEND, sep="\n")
+    out.print(compaction_table(measure_runs(compacted(whole))))
+    out.print(_table_of(score, LIVE_AND_FULL))
+    print_one_call(out, whole)
+    out.print("\n[bold]Other policies[/bold]", _table_of(score, OTHERS), LEGEND, sep="\n")
     return 0
 
 
@@ -105,15 +88,15 @@ def print_one_call(out: Console, run: Run) -> None:
         f"{view['tokens']['after']:,} of {view['tokens']['before']:,} tokens were sent, of "
         f"{view['budget']:,} that its budget had then."
     )
-    made = table("", "", "tool", "age", "c", "tokens", left=2, folds="tool")
-    made.add_column("shown", justify="left")
-    for row in rows[: max(EXPLAINED, len(drawn_on))]:
-        made.add_row(
-            *("*" if row["position"] in drawn_on else "", escape(row["name"]), str(row["age"])),
-            *(f"{row['reuse']:.2f}", f"{row['tokens']:,}"),
+    cells = [
+        (
+            *("*" if row["position"] in drawn_on else "", row["name"]),
             row["shown"] if row["order"] is not None else f"omitted: {row['reason']}",
+            *(str(row["age"]), f"{row['reuse']:.2f}", f"{row['tokens']:,}"),
         )
-    out.print(made)
+        for row in rows[: max(EXPLAINED, len(drawn_on))]
+    ]
+    out.print(Rows("", ("", "tool", "shown", "age", "c", "tokens"), cells, left=3, folds="shown"))
     out.print(
         "* the call used it. c is its observed reuse: a value that n results hold counts 1/n."
     )
@@ -135,33 +118,20 @@ def compacted(whole: Run) -> list[Run]:
     ]
 
 
-def _table_of(scores: Sequence[RunScore], cases: Sequence[int]) -> Table:
+def _table_of(run: RunScore, numbers: Sequence[int]) -> Rows:
     """A table of the cases of these numbers."""
-    made = table(
-        "",
-        *("run", "budget", "tokens\nsaved", "OpenAI's\nbill", "Anthropic's\nbill"),
-        *("result\nrecall", "value\nrecall", "steps\nwith all"),
-        folds="run",
-    )
-    for run in scores:
-        _add_rows(made, run.id, [run], cases)
-    if len(scores) > 1:
-        _add_rows(made, f"all {len(scores)}", scores, cases)
-    return made
-
-
-def _add_rows(made: Table, name: str, scores: Sequence[RunScore], cases: Sequence[int]) -> None:
-    sums, bootstrap = totals(scores), Bootstrap(scores, 1)
-    recall = sums[0].recall
-    made.add_row(f"{escape(name)}: {recall.invocations:,} calls", style="bold")
-    made.add_row(f"  {recall.tokens_full:,} tokens of history", style="bold")
-    for index in cases:
-        score = sums[index]
-        known = bootstrap.estimates(index)
-        made.add_row(
-            f"  {score.case.policy}",
-            score.case.size if score.case.policy != "full" else "-",
-            percent(score.share_saved),
-            *(percent(known[name].value) for name in SHOWN),
-            end_section=index == cases[-1],
+    bootstrap = Bootstrap([run])
+    rows = []
+    for index in numbers:
+        score, known = run.cases[index], bootstrap.estimates(index)
+        rows.append(
+            (
+                score.case.policy,
+                score.case.size if score.case.policy != "full" else "-",
+                percent(score.share_saved),
+                *(percent(known[name].value) for name in SHOWN),
+            )
         )
+    recall = run.cases[0].recall
+    title = f"{run.id}: {recall.invocations:,} calls, {recall.tokens_full:,} tokens of history"
+    return Rows(title, COLUMNS, rows)

@@ -1,10 +1,9 @@
 """The figures of a case over many runs: recall, tokens and costs (docs/evaluation.md).
 
 Every figure is a quotient of sums over runs, so that it can be computed of any selection of them.
-Long because it has all that is summed and every figure of that.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from engine.lookback.measures import AGE_BINS
 from evaluation.billing import RULES
-from evaluation.prices import RulePrices, cost_of
+from evaluation.prices import cost_of, price_under
 from evaluation.scores import CaseScore, LoopScore, RunScore
 
 Floats = NDArray[np.float64]
@@ -28,71 +27,39 @@ EMBEDDED: Final = 0.13
 AGES: Final = tuple(label for label, _ in AGE_BINS)
 
 
-@dataclass(slots=True, frozen=True)
-class Sums:
-    """Sums over some runs by what is summed: numbers, or arrays of those of several selections."""
-
-    columns: Mapping[str, Floats]
-
-    def __getitem__(self, name: str) -> Floats:
-        return self.columns[name]
-
-    def share(self, part: Floats, whole: Floats) -> Floats:
-        """A quotient, NaN where there is nothing to divide."""
-        quotient: Floats = np.full(np.shape(whole), np.nan)
-        np.divide(part, whole, out=quotient, where=np.asarray(whole) > 0)
-        return quotient
-
-    def total(self, prefix: str) -> Floats:
-        """The sum of the columns of every age."""
-        summed: Floats = np.sum([self[f"{prefix} {age}"] for age in AGES], axis=0)
-        return summed
-
-    @property
-    def cached_fraction(self) -> Floats:
-        """The paper's rho: full history's, over runs whose history exceeds the budget."""
-        return self.share(self["over full cached"], self["over full prompt"])
-
-    @property
-    def paper_cost(self) -> Floats:
-        """Dollars by the paper's formula, over runs whose history exceeds the budget."""
-        spent = self._input_price * self["over prompt"] + OUTPUT * self["over output"]
-        return (spent + EMBEDDED * self["over embedded"]) / 1e6
-
-    @property
-    def full_paper_cost(self) -> Floats:
-        """The same of full history."""
-        spent = self._input_price * self["over full prompt"] + OUTPUT * self["over full output"]
-        return spent / 1e6
-
-    @property
-    def true_cost(self) -> Floats:
-        """Dollars with what really repeats the previous prompt at the cached price."""
-        spent = INPUT * (self["over prompt"] - self["over cached"]) + CACHED * self["over cached"]
-        spent = spent + OUTPUT * self["over output"] + EMBEDDED * self["over embedded"]
-        return spent / 1e6
-
-    def prompt_cost(self, cached_price: float) -> Floats:
-        """What prompts cost relative to full history's, cached tokens at a share of the price.
-
-        The policy's own model calls are part of it, at the full price.
-        """
-        discount = 1 - cached_price
-        mine = self["prompt"] - discount * self["cached"] + self["own"]
-        return self.share(mine, self["full prompt"] - discount * self["full cached"])
-
-    @property
-    def _input_price(self) -> Floats:
-        share = np.nan_to_num(self.cached_fraction)
-        return INPUT * (1 - share) + CACHED * share
+Sums = Mapping[str, Floats]
+"""Sums over some runs by what is summed: numbers, or arrays of those of several selections."""
 
 
-def columns_of(run: RunScore, score: CaseScore, prices: RulePrices) -> dict[str, float]:
+def with_derived(sums: Sums) -> Sums:
+    """The sums, and what follows from them: those over all ages, and dollars by the paper's formula
+    over the runs whose history exceeds the budget.
+    """
+    cached = np.nan_to_num(_quotient(sums["over full cached"], sums["over full prompt"]))
+    price = INPUT * (1 - cached) + CACHED * cached
+    full = price * sums["over full prompt"] + OUTPUT * sums["over full output"]
+    mine = price * sums["over prompt"] + OUTPUT * sums["over output"]
+    return {
+        **sums,
+        "events": np.sum([sums[f"events {age}"] for age in AGES], axis=0),
+        "visible": np.sum([sums[f"visible {age}"] for age in AGES], axis=0),
+        "paper": (mine + EMBEDDED * sums["over embedded"]) / 1e6,
+        "full paper": full / 1e6,
+    }
+
+
+def _quotient(part: Floats, whole: Floats) -> Floats:
+    """NaN where there is nothing to divide."""
+    quotient: Floats = np.full(np.shape(whole), np.nan)
+    np.divide(part, whole, out=quotient, where=np.asarray(whole) > 0)
+    return quotient
+
+
+def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
     """What of one run under one case is summed; `over` is only of runs that exceed the budget."""
     recall, sent, own, full = score.recall, score.sent, score.own, run.full
     spent = {
         "prompt": sent.prompt + own.prompt,
-        "cached": sent.read + own.read,
         "output": sent.output + own.output,
         "embedded": own.embedded,
         "full prompt": full.prompt,
@@ -108,24 +75,19 @@ def columns_of(run: RunScore, score: CaseScore, prices: RulePrices) -> dict[str,
         "turns with all": recall.turns_with_all_values,
         "calls": recall.invocations,
         "tokens rendered": recall.tokens_rendered,
-        "prompt": sent.prompt,
-        "cached": sent.read,
-        "full prompt": full.prompt,
-        "full cached": full.read,
-        "own": own.prompt + OUTPUT / INPUT * own.output,
         "runs": 1,
         "newest": score.newest,
         "newest complete": score.newest_complete,
-        **_loop(run, score.loop, prices),
-        **{name: cost for rule in RULES for name, cost in _bills(run, score, rule, prices).items()},
+        **_loop(run, score.loop),
+        **{name: cost for rule in RULES for name, cost in _bills(run, score, rule).items()},
         "runs over": over,
         **{f"over {name}": tokens if over else 0 for name, tokens in spent.items()},
     }
 
 
-def _bills(run: RunScore, score: CaseScore, rule: str, prices: RulePrices) -> dict[str, float]:
+def _bills(run: RunScore, score: CaseScore, rule: str) -> dict[str, float]:
     """Dollars for prompts, and with output; the policy's own model calls are never cached."""
-    price, mine, full = prices.of(rule, run.model), score.bills[rule], run.full_bills[rule]
+    price, mine, full = price_under(rule, run.model), score.bills[rule], run.full_bills[rule]
     own = price.of(score.own)
     return {
         f"{rule} prompts": cost_of(price, mine) + own,
@@ -135,7 +97,7 @@ def _bills(run: RunScore, score: CaseScore, rule: str, prices: RulePrices) -> di
     }
 
 
-def _loop(run: RunScore, loop: LoopScore | None, prices: RulePrices) -> dict[str, float]:
+def _loop(run: RunScore, loop: LoopScore | None) -> dict[str, float]:
     """Of the closed loop, in counts and dollars; 0 where it was not replayed."""
     replayed = loop or LoopScore()
     found: dict[str, float] = {
@@ -144,7 +106,7 @@ def _loop(run: RunScore, loop: LoopScore | None, prices: RulePrices) -> dict[str
         "loop without": replayed.without,
     }
     for rule in RULES:
-        price = prices.of(rule, run.model)
+        price = price_under(rule, run.model)
         spent = cost_of(price, replayed.bills[rule], replayed.output) + price.of(replayed.own)
         full = cost_of(price, run.full_bills[rule], run.full.output) if loop else 0.0
         found |= {f"loop {rule} calls": spent, f"loop {rule} full calls": full}
@@ -153,26 +115,22 @@ def _loop(run: RunScore, loop: LoopScore | None, prices: RulePrices) -> dict[str
 
 @dataclass(slots=True, frozen=True)
 class Figure:
-    """One figure: how it is called, what it is, and whether it is shown as a percentage."""
+    """One figure: a quotient of two sums, and whether it is shown as a percentage."""
 
     name: str
     title: str
-    of: Callable[[Sums], Floats]
+    part: str
+    whole: str
     percent: bool = True
-    more_is_better: bool = True
+    more_is_better: bool = False
+
+    def of(self, sums: Sums) -> Floats:
+        """The figure of these sums, `with_derived`; NaN where there is nothing to divide."""
+        return _quotient(sums[self.part], sums[self.whole])
 
 
-def _quotient(part: str, whole: str) -> Callable[[Sums], Floats]:
-    return lambda sums: sums.share(sums[part], sums[whole])
-
-
-def _cost(name: str, title: str, of: Callable[[Sums], Floats], *, percent: bool = True) -> Figure:
-    return Figure(name, title, of, percent, more_is_better=False)
-
-
-def _relative(name: str, title: str, part: str, whole: str) -> Figure:
-    """A cost as a share of full history's."""
-    return _cost(name, f"{title}, of full history's", _quotient(part, whole))
+def _seen(name: str, title: str, part: str, whole: str) -> Figure:
+    return Figure(name, title, part, whole, more_is_better=True)
 
 
 RULE_TITLES: Final = {
@@ -183,81 +141,47 @@ RULE_TITLES: Final = {
 
 
 def _of_rule(rule: str, title: str) -> Sequence[Figure]:
-    """The figures of one provider's rule."""
-    calls, loop = f"{rule} calls", f"loop {rule}"
-    dollars, own = f"whole bill, {title}, dollars a run", f"{rule} full prompts"
+    """The figures of one provider's rule; shares are of full history's."""
+    of_full, calls, loop = "of full history's", f"{rule} calls", f"loop {rule}"
+    bill = f"whole bill, {title}"
     return (
-        _relative(f"{rule}_prompts", f"prompts, {title}", f"{rule} prompts", own),
-        _relative(f"{rule}_calls", f"whole bill, {title}", calls, f"{rule} full calls"),
-        _cost(f"{rule}_dollars", dollars, _quotient(calls, "runs"), percent=False),
-        _relative(f"{rule}_loop", f"closed loop, {title}", f"{loop} calls", f"{loop} full calls"),
+        Figure(
+            f"{rule}_prompts",
+            f"prompts, {title}, {of_full}",
+            f"{rule} prompts",
+            f"{rule} full prompts",
+        ),
+        Figure(f"{rule}_calls", f"{bill}, {of_full}", calls, f"{rule} full calls"),
+        Figure(f"{rule}_dollars", f"{bill}, dollars a run", calls, "runs", percent=False),
+        Figure(
+            f"{rule}_loop",
+            f"closed loop, {title}, {of_full}",
+            f"{loop} calls",
+            f"{loop} full calls",
+        ),
     )
 
 
+RECALL: Final = "result recall"
+COMPLETE: Final = "newest results complete, calls over budget"
+AGAIN: Final = "closed loop, calls issued again per 100 steps"
+WITHOUT: Final = "closed loop, steps that never got what they needed"
+PAPERS: Final = "standardized cost"
 FIGURES: Final[Sequence[Figure]] = (
-    Figure(
-        "result_recall",
-        "result recall",
-        lambda sums: sums.share(sums.total("visible"), sums.total("events")),
-    ),
+    _seen("result_recall", RECALL, "visible", "events"),
     *(
-        Figure(
-            f"result_recall {age}",
-            f"result recall, age {age}",
-            _quotient(f"visible {age}", f"events {age}"),
-        )
+        _seen(f"result_recall {age}", f"{RECALL}, age {age}", f"visible {age}", f"events {age}")
         for age in AGES
     ),
-    Figure(
-        "value_recall",
-        "value recall",
-        lambda sums: sums.share(sums["values seen"], sums.total("events")),
-    ),
-    Figure("turns_with_all_values", "turns with all values", _quotient("turns with all", "turns")),
-    Figure(
-        "newest_complete",
-        "newest results complete, calls over budget",
-        _quotient("newest complete", "newest"),
-    ),
+    _seen("value_recall", "value recall", "values seen", "events"),
+    _seen("turns_with_all_values", "turns with all values", "turns with all", "turns"),
+    _seen("newest_complete", COMPLETE, "newest complete", "newest"),
     *(figure for rule, title in RULE_TITLES.items() for figure in _of_rule(rule, title)),
-    _cost(
-        "refetches",
-        "closed loop, calls issued again per 100 steps",
-        _quotient("loop refetched", "loop steps"),
-    ),
-    _cost(
-        "steps_without",
-        "closed loop, steps that never got what they needed",
-        _quotient("loop without", "loop steps"),
-    ),
-    _cost("tokens_per_call", "tokens a call", _quotient("tokens rendered", "calls"), percent=False),
-    _cost(
-        "cost_dollars",
-        "standardized cost, dollars a run",
-        lambda sums: sums.share(sums.paper_cost, sums["runs over"]),
-        percent=False,
-    ),
-    _cost(
-        "cost_relative",
-        "standardized cost, of full history's",
-        lambda sums: sums.share(sums.paper_cost, sums.full_paper_cost),
-    ),
-    _cost(
-        "prefix_cost_dollars",
-        "true-prefix cost, dollars a run",
-        lambda sums: sums.share(sums.true_cost, sums["runs over"]),
-        percent=False,
-    ),
-    _cost(
-        "prompt_cost_25",
-        "prompt cost, cached tokens at 0.25, of full history's",
-        lambda sums: sums.prompt_cost(0.25),
-    ),
-    _cost(
-        "prompt_cost_10",
-        "prompt cost, cached tokens at 0.1, of full history's",
-        lambda sums: sums.prompt_cost(0.1),
-    ),
+    Figure("refetches", AGAIN, "loop refetched", "loop steps"),
+    Figure("steps_without", WITHOUT, "loop without", "loop steps"),
+    Figure("tokens_per_call", "tokens a call", "tokens rendered", "calls", percent=False),
+    Figure("cost_dollars", f"{PAPERS}, dollars a run", "paper", "runs over", percent=False),
+    Figure("cost_relative", f"{PAPERS}, of full history's", "paper", "full paper"),
 )
 
 BY_NAME: Final[Mapping[str, Figure]] = {figure.name: figure for figure in FIGURES}

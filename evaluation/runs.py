@@ -5,7 +5,6 @@ A run may have "task", "tools" (schemas sent with every call), "times" of its me
 """
 
 import gzip
-import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,11 +14,11 @@ from typing import Any
 
 from contextrender_bridge.base.errors import CommandError, InvalidRequest
 from contextrender_bridge.base.wire import Json
+from pydantic import BaseModel, Field, ValidationError
 
 from engine.text.transcript import check_messages
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
-_OWN_FIELDS = ("source", "model", "task", "continues")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +50,6 @@ class Run:
             return self.id.removeprefix(f"{self.model}_")
         parts = self.id.split(":")
         return parts[-2] if len(parts) > 2 else self.id
-
-    @property
-    def fingerprint(self) -> str:
-        """A digest of what replaying depends on."""
-        text = json.dumps([self.model, self.messages, self.tools, self.times], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
 
     def time(self, position: int) -> float:
         """The second at which a message came; 0 for all where that is not known."""
@@ -114,54 +107,35 @@ class _NotARun(Exception):
     """Why a line is not a run."""
 
 
+class _Line(BaseModel, strict=True):
+    id: str = Field(min_length=1)
+    messages: list[Any]
+    source: str | None = None
+    model: str | None = None
+    task: str | None = None
+    tools: list[dict[str, Any]] | None = None
+    times: list[float] | None = None
+    continues: str | None = None
+
+
 def _run(line: bytes) -> Run:
     try:
-        fields = json.loads(line)
+        told = _Line.model_validate(json.loads(line))
+        check_messages(told.messages, 0)
     except UnicodeDecodeError:
         raise _NotARun("it is not UTF-8") from None
-    except (ValueError, RecursionError) as error:
-        raise _NotARun(f"it is not JSON ({error})") from None
-    if not isinstance(fields, dict):
-        raise _NotARun("a run must be a JSON object")
-    id, messages = fields.get("id"), fields.get("messages")
-    if not isinstance(id, str) or not id:
-        raise _NotARun("a run needs an id, a text")
-    if not isinstance(messages, list):
-        raise _NotARun("a run needs messages, a list")
-    source, model, task, continues = (_text(fields, name) for name in _OWN_FIELDS)
-    _check(messages)
-    times = _times(fields, len(messages))
-    return Run(id, source, model, messages, task, _tools(fields), times, continues)
-
-
-def _tools(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
-    tools = fields.get("tools") or []
-    if not (isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)):
-        raise _NotARun("tools must be a list of schemas")
-    return tools
-
-
-def _times(fields: Mapping[str, Any], messages: int) -> list[float]:
-    times = fields.get("times") or []
-    if not (isinstance(times, list) and all(type(time) in (int, float) for time in times)):
-        raise _NotARun("times must be a list of seconds")
-    if times and (len(times) != messages or sorted(times) != times):
-        raise _NotARun("times must be one a message, none before the last")
-    return times
-
-
-def _text(fields: dict[str, Any], name: str) -> str:
-    value = fields.get(name)
-    if value is not None and not isinstance(value, str):
-        raise _NotARun(f"{name} must be a text")
-    return value or ""
-
-
-def _check(messages: Sequence[object]) -> None:
-    try:
-        check_messages(messages, 0)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise _NotARun(" ".join(map(str, ["a run:", *first["loc"], first["msg"]]))) from None
     except InvalidRequest as problem:
         raise _NotARun(problem.message) from None
+    except (ValueError, RecursionError) as error:
+        raise _NotARun(f"it is not JSON ({error})") from None
+    times = told.times or []
+    if times and (len(times) != len(told.messages) or sorted(times) != times):
+        raise _NotARun("times must be one a message, none before the last")
+    about = told.source or "", told.model or "", told.messages, told.task or ""
+    return Run(told.id, *about, told.tools or [], times, told.continues or "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from engine.parameters import START, budget_name
 from evaluation.bootstrap import Estimate, span
 from evaluation.cases import Case
 from evaluation.figures import RULE_TITLES
-from evaluation.prices import RulePrices, cost_of
+from evaluation.prices import cost_of, price_under
 from evaluation.scores import RunScore
 
 Known = Sequence[tuple[Case, Mapping[str, Estimate]]]
@@ -77,11 +77,11 @@ class RunLength:
     costs: Mapping[Case, float]
 
 
-def lengths_of(scores: Sequence[RunScore], rule: str, prices: RulePrices) -> list[RunLength]:
+def lengths_of(scores: Sequence[RunScore], rule: str) -> list[RunLength]:
     """The runs' lengths and costs, with what is fetched again where that was replayed."""
     found = []
     for run in scores:
-        price = prices.of(rule, run.model)
+        price = price_under(rule, run.model)
         full = cost_of(price, run.full_bills[rule], run.full.output)
         costs = {}
         for score in run.cases if full else ():
@@ -126,56 +126,46 @@ class Verdict:
     def sentence(self) -> str:
         """The verdict in words."""
         cache = RULE_TITLES[self.rule].replace("cache", "prompt cache")
-        best = self.best
-        if best is None and self.options and self.runs:
-            least = min(option.case.budget or START for option in self.options)
-            longest = max(run.tokens for run in self.runs)
-            if longest <= least:
-                return (
-                    f"No history of these runs exceeds {longest:,} tokens: there is nothing to "
-                    f"leave out within {least:,}."
-                )
-        if best is None and (default := _default(self.options)) is not None:
+        if self.best is not None:
+            return self._saves(self.best, cache)
+        longest = max((run.tokens for run in self.runs), default=0)
+        least = min((option.case.budget or START for option in self.options), default=0)
+        if self.runs and longest <= least:
+            return (
+                f"No history of these runs exceeds {longest:,} tokens: there is nothing to "
+                f"leave out within {least:,}."
+            )
+        if (default := _default(self.options)) is not None:
             return (
                 f"Full history does as well for these runs: under {cache}, the default would cost "
                 f"{default.cost.value or 0:.1%} of its bill{_again(default)}."
             )
-        if best is None:
-            return (
-                f"Full history is best for these runs: under {cache}, nothing that was replayed "
-                f"saves {WORTH:.0%} of the bill and hides something needed in at most {HIDDEN:.0%} "
-                "of the steps that use earlier results."
-            )
         return (
-            f"{best.case.name} {_within(best.case)} would save "
-            f"{_span(_rest(best.cost))} of the bill under {cache} (${best.dollars:.2f} instead of "
-            f"${best.full_dollars:.2f} a run{_again(best)}), {self._hidden}; {self._sureness}."
-            f"{self._length}"
+            f"Full history is best for these runs: under {cache}, nothing that was replayed "
+            f"saves {WORTH:.0%} of the bill and hides something needed in at most {HIDDEN:.0%} "
+            "of the steps that use earlier results."
         )
 
-    @property
-    def _hidden(self) -> str:
-        if self.best is None or self.best.hidden.value is None:
-            return "and hide nothing needed, since no step uses an earlier result"
-        return (
-            f"and hide something needed in {_span(self.best.hidden)} of the steps that use "
-            "earlier results"
+    def _saves(self, best: Advised, cache: str) -> str:
+        within = f"of {best.case.size} tokens" if best.case.budget else "that finds itself"
+        hides = "nothing needed, since no step uses an earlier result"
+        if best.hidden.value is not None:
+            share = _span(best.hidden)
+            hides = f"something needed in {share} of the steps that use earlier results"
+        sure = f"in brackets, 95% intervals over {self.tasks} tasks"
+        if best.cost.low is None:
+            sure = "one task does not show how sure that is"
+        said = (
+            f"{best.case.name} with a budget {within} would save {_span(_rest(best.cost))} of the "
+            f"bill under {cache} (${best.dollars:.2f} instead of ${best.full_dollars:.2f} a run"
+            f"{_again(best)}), and hide {hides}; {sure}."
         )
-
-    @property
-    def _length(self) -> str:
         if self.pays_from is None:
-            return ""
+            return said
         return (
-            f" It pays from histories of {self.pays_from:,} tokens on: {self.that_long} of "
+            f"{said} It pays from histories of {self.pays_from:,} tokens on: {self.that_long} of "
             f"{len(self.runs)} runs reach that."
         )
-
-    @property
-    def _sureness(self) -> str:
-        if self.best is None or self.best.cost.low is None:
-            return "one task does not show how sure that is"
-        return f"in brackets, 95% intervals over {self.tasks} tasks"
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -212,20 +202,10 @@ def _again(option: Advised) -> str:
     return ", what is fetched again included" if option.loop else ""
 
 
-def _within(case: Case) -> str:
-    return (
-        f"with a budget of {case.size} tokens" if case.budget else "with a budget that finds itself"
-    )
-
-
 def _rest(share: Estimate) -> Estimate:
     """What is missing to 1."""
-    value, low, high = (None if end is None else 1 - end for end in _ends(share))
-    return Estimate(value, high, low)
-
-
-def _ends(share: Estimate) -> tuple[float | None, float | None, float | None]:
-    return share.value, share.low, share.high
+    ends = share.value, share.high, share.low
+    return Estimate(*(None if end is None else 1 - end for end in ends))
 
 
 def _span(share: Estimate) -> str:

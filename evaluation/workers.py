@@ -16,7 +16,6 @@ from engine.models.embeddings import load_embedder
 from evaluation.cases import Case
 from evaluation.in_process import replay_run
 from evaluation.runs import Run
-from evaluation.score_cache import ScoreCache
 from evaluation.scores import RunScore
 
 PLAIN_LINES = 5
@@ -52,97 +51,53 @@ def _plain(console: Console, what: str, total: int) -> Callable[[int], None]:
 FEWEST_FOR_WORKERS = 400
 """Renderings below which starting processes takes longer than it saves."""
 
-Advance = Callable[[int], None]
-"""Told how many more renderings are done."""
-
-Task = tuple[Run, Sequence[Case], bool]
-"""A run, its cases, and whether they are replayed in a closed loop too."""
-
 
 def replay_runs(
-    runs: Sequence[Run],
-    cases: Sequence[Case],
-    workers: int | None,
-    advance: Advance | None = None,
-    kept: ScoreCache | None = None,
-    *,
-    closed_loop: bool = False,
+    runs: Sequence[Run], cases: Sequence[Case], workers: int | None, *, closed_loop: bool = False
 ) -> list[RunScore]:
     """The scores of all runs, in their order. `workers` is the number of processes at most.
 
-    Without `advance` a bar tells how far it is.
-    With `closed_loop` also those of an agent that reacts; `kept` must then be for such scores.
-    With `kept`, what is kept there is not replayed, and what is replayed is kept run by run.
+    With `closed_loop` also those of an agent that reacts.
     """
-    if advance is None:
-        total = sum(run.invocations for run in runs) * len(cases)
-        with progress("Replaying model calls", total) as advance:
-            return replay_runs(runs, cases, workers, advance, kept, closed_loop=closed_loop)
-    scores: dict[int, RunScore] = {}
-    if kept is None:
-        _replay_all(
-            [(run, cases, closed_loop) for run in runs], workers, advance, scores.__setitem__
-        )
-        return [scores[index] for index in range(len(runs))]
-    missing = [kept.missing(run, cases) for run in runs]
-    known = zip(runs, missing, strict=True)
-    advance(sum(run.invocations * (len(cases) - len(lacking)) for run, lacking in known))
-    tasks = [number for number, lacking in enumerate(missing) if lacking]
-
-    def done(task: int, score: RunScore) -> None:
-        scores[tasks[task]] = score
-        kept.put(runs[tasks[task]], score)
-
-    todo = [(runs[n], missing[n], closed_loop) for n in tasks]
-    _replay_all(todo, workers, advance, done)
-    return [kept.get(run, cases, scores.get(number)) for number, run in enumerate(runs)]
-
-
-def _replay_all(
-    tasks: Sequence[Task],
-    workers: int | None,
-    advance: Advance,
-    done: Callable[[int, RunScore], None],
-) -> None:
-    """Replays every task's run under its cases; tells `done` its number and the score."""
-
-    def told(number: int, score: RunScore) -> None:
-        done(number, score)
-        advance(sizes[number])
-
-    sizes = [run.invocations * len(cases) for run, cases, _ in tasks]
-    few = workers is None and sum(sizes) < FEWEST_FOR_WORKERS
-    processes = 1 if few else workers or os.cpu_count() or 1
-    spread(_replay, tasks, [run.invocations for run, *_ in tasks], processes, told)
+    sizes = [run.invocations * len(cases) for run in runs]
+    if workers is None and sum(sizes) < FEWEST_FOR_WORKERS:
+        workers = 1
+    tasks = [(run, cases, closed_loop) for run in runs]
+    return spread("Replaying model calls", _replay, tasks, sizes, workers)
 
 
 def spread[R](
+    what: str,
     work: Callable[..., R],
     tasks: Sequence[tuple[Any, ...]],
     sizes: Sequence[int],
-    workers: int,
-    done: Callable[[int, R], object],
-) -> None:
-    """Does the work with every task's arguments; `done` is told each number.
+    workers: int | None,
+) -> list[R]:
+    """What the work gives with every task's arguments, in their order, with a progress bar.
 
-    Here, in their order, or in at most so many processes, the largest first.
+    Here, or in so many processes at most (None: one a processor), the largest task first.
     """
-    if min(workers, len(tasks)) <= 1:
-        for number, task in enumerate(tasks):
-            done(number, work(*task))
-        return
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(workers, len(tasks)), context)
-    try:
-        futures = _submit(pool, work, tasks, sizes)
-        for future in as_completed(futures):
-            done(futures[future], future.result())
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in multiprocessing.active_children():
-            process.terminate()
-        raise
-    pool.shutdown()
+    workers = min(workers or os.cpu_count() or 1, len(tasks))
+    found: dict[int, R] = {}
+    with progress(what, sum(sizes)) as advance:
+        if workers <= 1:
+            for number, task in enumerate(tasks):
+                found[number] = work(*task)
+                advance(sizes[number])
+            return list(found.values())
+        pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+        try:
+            futures = _submit(pool, work, tasks, sizes)
+            for future in as_completed(futures):
+                found[futures[future]] = future.result()
+                advance(sizes[futures[future]])
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
+        pool.shutdown()
+    return [found[number] for number in range(len(tasks))]
 
 
 def _submit[R](

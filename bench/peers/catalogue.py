@@ -19,69 +19,32 @@ SECONDS = 900
 class Peer:
     """One way of shortening a history.
 
-    `adapter` names the module that drives it, `variant` which of that module's ways. `environment`
-    names the virtual environment, which peers may share. `note` says what its budget means.
+    `library` names its virtual environment, which peers may share, and the module `with_...` that
+    drives it, `variant` which of that module's ways. `note` says what its budget means.
     """
 
     name: str
-    environment: str
     requirements: tuple[str, ...]
-    adapter: str
+    library: str
     variant: str
     note: str
 
 
 LANGCHAIN = ("langchain==1.3.18", "langchain-core==1.7.2")
 
+FITS = "keeps as many of the newest results as fit the budget"
+CLEARS = "cannot target a budget: past it, clears all but the last 3 results"
+INDEX = "the budget is its token_limit; it does not count tool calls"
+STUBS = "the budget is its compression_target; stubs and calls are not counted in it"
+UNFIT = "cannot target a budget: compresses contents; its text model needs a download, so is off"
+EDIT = "langchain ClearToolUsesEdit"
 PEERS = (
-    Peer(
-        "langchain trim_messages",
-        "langchain",
-        LANGCHAIN,
-        "with_langchain",
-        "trim",
-        "the budget is its max_tokens",
-    ),
-    Peer(
-        "langchain ClearToolUsesEdit",
-        "langchain",
-        LANGCHAIN,
-        "with_langchain",
-        "clear",
-        "cannot target a budget: past it, clears all but the last 3 results",
-    ),
-    Peer(
-        "langchain ClearToolUsesEdit, fitted",
-        "langchain",
-        LANGCHAIN,
-        "with_langchain",
-        "clear fitted",
-        "keeps as many of the newest results as fit the budget",
-    ),
-    Peer(
-        "LlamaIndex ChatMemoryBuffer",
-        "llama-index",
-        ("llama-index-core==0.14.25",),
-        "with_llama_index",
-        "",
-        "the budget is its token_limit; it does not count tool calls",
-    ),
-    Peer(
-        "LiteLLM compress",
-        "litellm",
-        ("litellm==1.103.7",),
-        "with_litellm",
-        "",
-        "the budget is its compression_target; stubs and calls are not counted in it",
-    ),
-    Peer(
-        "headroom compress",
-        "headroom",
-        ("headroom-ai==0.42.0",),
-        "with_headroom",
-        "",
-        "cannot target a budget: compresses contents; its text model needs a download, so is off",
-    ),
+    Peer("langchain trim_messages", LANGCHAIN, "langchain", "trim", "the budget is its max_tokens"),
+    Peer(EDIT, LANGCHAIN, "langchain", "clear", CLEARS),
+    Peer(f"{EDIT}, fitted", LANGCHAIN, "langchain", "clear fitted", FITS),
+    Peer("LlamaIndex ChatMemoryBuffer", ("llama-index-core==0.14.25",), "llama_index", "", INDEX),
+    Peer("LiteLLM compress", ("litellm==1.103.7",), "litellm", "", STUBS),
+    Peer("headroom compress", ("headroom-ai==0.42.0",), "headroom", "", UNFIT),
 )
 
 
@@ -91,7 +54,7 @@ class Unavailable(Exception):
 
 def python_of(peer: Peer, folder: Path) -> Path:
     """The peer's Python, installing it first where it is not. Raises Unavailable."""
-    home = folder / peer.environment
+    home = folder / peer.library
     python: Path = home / "bin" / "python"
     stamp = home / STAMP
     wanted = hashlib.sha256(" ".join([*peer.requirements, *COUNTING]).encode()).hexdigest()

@@ -2,15 +2,14 @@
 own policies leave.
 """
 
-import importlib.util
 import json
 import os
 import select
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,6 +19,7 @@ from contextrender_bridge.base.settings import current_settings
 
 from bench.peers.catalogue import Peer, Unavailable
 from bench.peers.transcripts import Sent
+from bench.shipped import litellms
 from engine.models.embeddings import load_embedder
 from engine.text.tokens import counter_for
 from evaluation.billing import Prompts
@@ -27,11 +27,12 @@ from evaluation.cases import Case
 from evaluation.closed_loop import replay_in_closed_loop
 from evaluation.in_process import replay_run
 from evaluation.runs import Run
-from evaluation.scores import Prompt, RunScore, Scorer, Turn, Watch, score_of, turns_of
-from tests.api.checks import orphans
+from evaluation.scores import Prompt, RunScore, Scorer, Turn, score_of, turns_of
 
 BRIDGE = Path(contextrender_bridge.__file__).parent.parent
 WORKER = Path(__file__).parent / "worker.py"
+RANKS = litellms() / "litellm_core_utils" / "tokenizers"
+"""Of tiktoken's files, which LiteLLM ships, for peers that have no LiteLLM."""
 START_SECONDS = 180.0
 CALL_SECONDS = 120.0
 
@@ -49,8 +50,6 @@ class PeerScore:
     runs: list[RunScore] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     beyond: int = 0
-    with_orphans: int = 0
-    without_task: int = 0
     failed: int = 0
     problem: str = ""
     milliseconds: list[float] = field(default_factory=list)
@@ -65,7 +64,7 @@ class Worker:
         command = [
             str(python),
             str(WORKER),
-            peer.adapter,
+            f"with_{peer.library}",
             peer.variant,
             str(app_dir()),
             str(BRIDGE),
@@ -75,7 +74,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env={**os.environ, "TIKTOKEN_CACHE_DIR": _ranks(), "PYTHONPATH": ""},
+            env={**os.environ, "TIKTOKEN_CACHE_DIR": str(RANKS), "PYTHONPATH": ""},
         )
         if "ready" not in (self._read(START_SECONDS) or {}):
             self._log.seek(0)
@@ -91,17 +90,12 @@ class Worker:
         self._process.communicate()
         self._log.close()
 
-    def open(self, messages: Sequence[Json]) -> None:
-        """Hands over a run."""
-        self._write({"run": messages})
+    def shorten(self, kept: int, messages: Sequence[Json], tokens: int) -> Json:
+        """What it makes of the first messages that it was sent before, and these behind them.
 
-    def extend(self, messages: Sequence[Json]) -> None:
-        """Hands over what follows."""
-        self._write({"extend": messages})
-
-    def shorten(self, messages: int, tokens: int) -> Json:
-        """What it makes of the run's first messages. Raises Unavailable when it hangs or ends."""
-        self._write({"messages": messages, "budget": tokens})
+        Raises Unavailable when it hangs or ends.
+        """
+        self._write({"kept": kept, "messages": messages, "budget": tokens})
         answer = self._read(CALL_SECONDS)
         if answer is None:
             raise Unavailable(f"it gave no answer within {CALL_SECONDS:.0f} s")
@@ -154,24 +148,27 @@ class _Shortened:
         self._budget = budget
         self._score = score
         self._sent = Sent()
-        worker.open([])
+        self._handed_over = 0
 
     def __call__(self, messages: Sequence[Json]) -> Prompt:
         sent = self._sent
-        self._worker.extend(sent.extend(messages[len(sent.messages) :]))
+        sent.extend(messages[len(sent.messages) :])
         outside = [sent.messages[position] for position in sent.outside(len(messages))]
         beside = self._prompts.tokens(outside)
         full = self._prompts.tokens(sent.messages) - beside
         shown = self._shown(beside) if full > self._budget else sent.messages
         tokens = self._prompts.tokens(shown)
         if full > self._budget:
-            self._check(shown, tokens, beside)
+            self._score.sizes.append(tokens)
+            self._score.beyond += tokens > self._budget + beside
         visible, left = frozenset(sent.complete(shown)), frozenset(sent.left(shown))
         return Prompt(full, tokens - beside, beside, visible, shown, shown=left)
 
     def _shown(self, beside: int) -> Sequence[Json]:
         """What the peer leaves."""
-        answer = self._worker.shorten(len(self._sent.messages), self._budget + beside)
+        kept, known = self._handed_over, self._sent.messages
+        answer = self._worker.shorten(kept, known[kept:], self._budget + beside)
+        self._handed_over = len(known)
         if "error" in answer:
             self._score.failed += 1
             self._score.problem = self._score.problem or answer["error"]
@@ -180,15 +177,6 @@ class _Shortened:
         messages: list[Json] = answer["messages"]
         return messages
 
-    def _check(self, shown: Sequence[Json], tokens: int, beside: int) -> None:
-        """Counts what is unsound about a prompt."""
-        found = len(orphans(shown)) - len(orphans(self._sent.messages))
-        score = self._score
-        score.sizes.append(tokens)
-        score.beyond += tokens > self._budget + beside
-        score.with_orphans += found > 0
-        score.without_task += not self._sent.has_task(shown)
-
 
 def replay_ours(runs: Sequence[Run], cases: Sequence[Case]) -> Iterator[tuple[Case, PeerScore]]:
     """Each case's score; its times are those of rendering, embedding left out."""
@@ -196,31 +184,13 @@ def replay_ours(runs: Sequence[Run], cases: Sequence[Case]) -> Iterator[tuple[Ca
     for case in cases:
         score = PeerScore()
         for run in runs:
-            watch = _watch(run, score)
+            watch = partial(_watch, score)
             score.runs.append(replay_run(run, [case], embedder, watch, closed_loop=True))
         yield case, score
 
 
-def _watch(run: Run, score: PeerScore) -> Watch:
-    task = next((m.get("content") for m in run.messages if m["role"] == "user"), None)
-
-    def watch(case: Case, _: Turn, prompt: Prompt) -> None:
-        if prompt.tokens_full <= case.budget:
-            return
+def _watch(score: PeerScore, case: Case, _: Turn, prompt: Prompt) -> None:
+    if prompt.tokens_full > case.budget:
         score.milliseconds.append(1000 * prompt.seconds)
         score.sizes.append(prompt.tokens_rendered + prompt.tokens_outside)
         score.beyond += prompt.tokens_rendered > case.budget
-        score.with_orphans += bool(orphans(prompt.messages))
-        score.without_task += task not in [message.get("content") for message in prompt.messages]
-
-    return watch
-
-
-def _ranks() -> str:
-    """The folder of tiktoken's rank files that litellm ships, for peers that have no litellm."""
-    spec = importlib.util.find_spec("litellm")
-    if spec is None or not spec.submodule_search_locations:
-        sys.exit(
-            "bench/peers needs litellm's tokenizer files: run it in the project's environment."
-        )
-    return str(Path(spec.submodule_search_locations[0]) / "litellm_core_utils" / "tokenizers")

@@ -11,18 +11,14 @@ _SYSTEM = ("system", "developer")
 class Sent:
     """A history with a call id of its own for every call, so that results can be told."""
 
-    def __init__(self, messages: Sequence[Message] = ()) -> None:
-        """Renames the ids; a result answers the first open call with its id."""
+    def __init__(self) -> None:
         self.messages: list[Json] = []
         self._at: dict[str, int] = {}
         self._waiting: dict[str, list[str]] = {}
-        self.extend(messages)
 
-    def extend(self, messages: Sequence[Message]) -> list[Json]:
-        """Takes in what follows, and gives it as it is sent."""
-        fresh = [self._renamed(at, m) for at, m in enumerate(messages, len(self.messages))]
-        self.messages += fresh
-        return fresh
+    def extend(self, messages: Sequence[Message]) -> None:
+        """Takes in what follows. A result answers the first open call with its id."""
+        self.messages += [self._renamed(at, m) for at, m in enumerate(messages, len(self.messages))]
 
     def _renamed(self, position: int, message: Message) -> Json:
         renamed = dict(message)
@@ -68,11 +64,6 @@ class Sent:
         return part != whole and not any(
             line in whole for line in part.splitlines() if line.strip()
         )
-
-    def has_task(self, shown: Sequence[Message]) -> bool:
-        """Whether the first user message is still there, in full."""
-        task = next((message for message in self.messages if message["role"] == "user"), None)
-        return task is None or any(_same(task, message) for message in shown)
 
 
 def _same(one: Message, other: Message) -> bool:

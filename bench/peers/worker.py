@@ -1,7 +1,7 @@
 """Runs in a peer's own environment: shortens the histories it is sent, one JSON line each.
 
-Takes {"run": messages}, then any number of {"extend": messages}, which follow them, and of
-{"messages": n, "budget": tokens}: shorten the first n.
+Takes {"kept": n, "messages": messages, "budget": tokens}: shorten the first n of the messages that
+came before, and these behind them.
 Answers {"messages", "ms"} or {"error"}.
 Nothing may connect anywhere: what a peer would have to download counts as not there.
 """
@@ -23,19 +23,13 @@ def main() -> None:
     socket.socket.connect = _refuse
     shorten = importlib.import_module(adapter).make(variant)
     print(json.dumps({"ready": True}), file=answers, flush=True)
-    run = []
+    run: list[object] = []
     for line in sys.stdin:
         asked = json.loads(line)
-        if "run" in asked:
-            run = asked["run"]
-            continue
-        if "extend" in asked:
-            run += asked["extend"]
-            continue
-        messages = run[: asked["messages"]]
+        run = run[: asked["kept"]] + asked["messages"]
         start = time.perf_counter()
         try:
-            made = shorten(messages, asked["budget"])
+            made = shorten(run, asked["budget"])
             answer = {"messages": made, "ms": 1000 * (time.perf_counter() - start)}
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"[:300]}

@@ -9,7 +9,6 @@ from contextrender_bridge.base.wire import Json
 from engine.models.embeddings import NoEmbedder
 from evaluation.advice import Weighing, advise, first_calls, for_agents, session_cases
 from evaluation.in_process import replay_run
-from evaluation.prices import RulePrices
 from evaluation.runs import Run
 from tests.api.client import Api
 from tests.support.transcripts import agent_run, user
@@ -43,7 +42,7 @@ def test_it_is_the_advice_of_a_file_with_the_same_calls(api: Api) -> None:
     ]
     cases = for_agents(session_cases())
     scores = [replay_run(run, cases, NoEmbedder(), closed_loop=True) for run in runs]
-    wanted = advise(runs, cases, RulePrices(), lambda _runs, _cases: scores)
+    wanted = advise(runs, cases, lambda _runs, _cases: scores)
     assert told["sentence"] == wanted.sentence
     for option, expected in zip(told["options"], wanted.options, strict=True):
         # Times of recording stand where the file has none: caches do not expire in a test.

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -42,9 +43,9 @@ def result(id: str) -> Json:
     return {"type": "tool_result", "tool_use_id": id, "content": f"seen {id}"}
 
 
-def read(home: Path) -> Found:
+def read(place: Path, reader: Callable[[Path, Found], None] = read_claude) -> Found:
     found = Found()
-    read_claude(home, found)
+    reader(place, found)
     return found
 
 
@@ -63,7 +64,7 @@ def test_claudes_parallel_calls_are_one_answer_billed_by_its_last_record(tmp_pat
     found = read(tmp_path)
     (run,) = found.runs
     assert [message["role"] for message in run.messages] == [
-        *("user", "assistant", "tool", "tool", "assistant")
+        *("user", "assistant", "tool", "tool", "assistant"),
     ]
     assert [call["id"] for call in run.messages[1]["tool_calls"]] == ["a", "b"]
     assert [used.output for used in run.usage] == [40, 5]
@@ -109,8 +110,7 @@ def test_codexs_copied_history_is_not_billed_and_cached_tokens_are_part_of_input
         count(2),
         count(2),
     )
-    found = Found()
-    read_codex(tmp_path, found)
+    found = read(tmp_path, read_codex)
     (run,) = found.runs
     assert run.usage == [Usage("gpt-x", 40, 60, output=2)]
     assert [message["role"] for message in run.messages] == ["assistant", "tool"]
@@ -128,8 +128,7 @@ def test_text_and_calls_of_one_answer_of_codexs_are_one_call(tmp_path: Path) -> 
         tmp_path / "sessions" / "rollout-x.jsonl",
         *({"type": "response_item", "payload": item} for item in items),
     )
-    found = Found()
-    read_codex(tmp_path, found)
+    found = read(tmp_path, read_codex)
     (run,) = found.runs
     assert [message["role"] for message in run.messages] == [
         "assistant",
@@ -168,29 +167,15 @@ def span(conversation: str, **attributes: object) -> Json:
     return {"spanId": str(len(attributes)), "attributes": values}
 
 
-SPANS = {
-    "resourceSpans": [
-        {
-            "scopeSpans": [
-                {
-                    "spans": [
-                        span("c", **{"gen_ai.usage.input_tokens": 5}),
-                        span(
-                            "c",
-                            **{
-                                "gen_ai.usage.input_tokens": 9,
-                                "gen_ai.usage.output_tokens": 2,
-                                "gen_ai.usage.cache_read.input_tokens": 4,
-                                "gen_ai.input.messages": json.dumps(PARTS),
-                                "gen_ai.output.messages": json.dumps(ANSWER),
-                            },
-                        ),
-                    ]
-                }
-            ]
-        }
-    ]
+LAST = {
+    "gen_ai.usage.input_tokens": 9,
+    "gen_ai.usage.output_tokens": 2,
+    "gen_ai.usage.cache_read.input_tokens": 4,
+    "gen_ai.input.messages": json.dumps(PARTS),
+    "gen_ai.output.messages": json.dumps(ANSWER),
 }
+CALLS = [span("c", **{"gen_ai.usage.input_tokens": 5}), span("c", **LAST)]
+SPANS = {"resourceSpans": [{"scopeSpans": [{"spans": CALLS}]}]}
 
 
 @pytest.mark.parametrize(
@@ -198,8 +183,7 @@ SPANS = {
     [CHAT, {"model": "m", "messages": CHAT}, {"system": "Be.", "messages": BLOCKS}, BLOCKS, SPANS],
 )
 def test_files_of_every_kind(tmp_path: Path, value: object) -> None:
-    found = Found()
-    read_files(write(tmp_path / "file.json", value), found)
+    found = read(write(tmp_path / "file.json", value), read_files)
     (run,) = found.runs
     roles = [message["role"] for message in run.messages if message["role"] != "system"]
     assert roles == ["user", "assistant", "tool", "assistant"]
@@ -213,9 +197,8 @@ def test_spans_of_two_traces_are_two_runs_whose_calls_are_billed_once(tmp_path: 
         told = {"gen_ai.usage.input_tokens": 5, "gen_ai.input.messages": json.dumps(PARTS)}
         return {"context": {"trace_id": trace, "span_id": span}, "attributes": told}
 
-    found = Found()
     lines = [line("a", "1"), line("a", "2"), line("b", "3"), line("b", "3")]
-    read_files(write(tmp_path / "spans.jsonl", *lines), found)
+    found = read(write(tmp_path / "spans.jsonl", *lines), read_files)
     assert [len(run.usage) for run in found.runs] == [2, 1]
 
 
@@ -226,8 +209,7 @@ def test_lines_with_responses_are_billed(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl.gz"
     line = json.dumps({"request": request, "response": response})
     path.write_bytes(gzip.compress(f"{line}\nnot json\n\n".encode()))
-    found = Found()
-    read_files(path, found)
+    found = read(path, read_files)
     (run,) = found.runs
     assert run.calls == 2 and found.counts["damaged lines"] == 1
     (bill,) = bills_of(found.runs)
@@ -250,6 +232,5 @@ def test_a_logs_requests_are_one_run_however_they_are_mixed(tmp_path: Path, fiel
         return {"request": {"model": "m", field: items}, "response": {"usage": usage}}
 
     lines = [line(task, rounds) for rounds in range(3) for task in ("Look.", "Mend.")]
-    found = Found()
-    read_files(write(tmp_path / "log.jsonl", *lines), found)
+    found = read(write(tmp_path / "log.jsonl", *lines), read_files)
     assert [(len(run.messages), len(run.usage)) for run in found.runs] == [(5, 3), (5, 3)]

@@ -1,7 +1,6 @@
 """The closed loop on runs worked by hand: what is fetched again, when, and what it costs."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from contextrender_bridge.base.wire import Json
@@ -14,7 +13,6 @@ from evaluation.cases import Case, cases_of
 from evaluation.closed_loop import replay_in_closed_loop
 from evaluation.in_process import replay_run
 from evaluation.runs import Run
-from evaluation.score_cache import ScoreCache
 from evaluation.scores import LoopScore, Prompt
 from evaluation.workers import replay_runs
 from tests.support.transcripts import assistant, call, result, step, user
@@ -135,17 +133,14 @@ def test_a_policy_that_hides_what_is_needed_pays_for_it() -> None:
     assert full.loop.output == full.sent.output
 
 
-def test_figures_of_the_closed_loop_are_there_only_when_it_was_replayed(tmp_path: Path) -> None:
+def test_figures_of_the_closed_loop_are_there_only_when_it_was_replayed() -> None:
     runs = [long_run("one"), long_run("two")]
     cases = cases_of("prune,full", "200")
-    kept = ScoreCache(tmp_path, closed_loop=True)
-    for again in range(2):  # the second time from what was kept
-        scores = replay_runs(runs, cases, 1, lambda _: None, kept, closed_loop=True)
-        bootstrap = Bootstrap(scores, 50)
-        pruned, full = bootstrap.estimates(0), bootstrap.estimates(1)
-        assert pruned["refetches"].value == pytest.approx(1 / 7), again
-        assert pruned["steps_without"].value == 0
-        assert full["openai_loop"].value == full["anthropic_loop"].value == 1
-        assert pruned["openai_loop"].value is not None
-    open_only = replay_runs(runs, cases, 1, lambda _: None, ScoreCache(tmp_path))
+    bootstrap = Bootstrap(replay_runs(runs, cases, 1, closed_loop=True), 50)
+    pruned, full = bootstrap.estimates(0), bootstrap.estimates(1)
+    assert pruned["refetches"].value == pytest.approx(1 / 7)
+    assert pruned["steps_without"].value == 0
+    assert full["openai_loop"].value == full["anthropic_loop"].value == 1
+    assert pruned["openai_loop"].value is not None
+    open_only = replay_runs(runs, cases, 1)
     assert Bootstrap(open_only, 50).estimates(0)["openai_loop"].value is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.command import contextrender, printed
+from tests.support.command import contextrender
 
 
 @pytest.mark.slow
@@ -24,8 +24,3 @@ def test_it_replays_the_shipped_run_and_explains_a_call(monkeypatch: pytest.Monk
         "shown within 24,000 tokens",
     ):
         assert words in done.stdout
-
-
-def test_a_missing_file_is_a_sentence() -> None:
-    said = printed("demo", "no-such-file.jsonl", status=1)
-    assert said.startswith("contextrender: cannot read no-such-file.jsonl")

@@ -1,7 +1,5 @@
 """The figures of a replay: costs on examples worked by hand."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
@@ -11,11 +9,10 @@ from engine.models.embeddings import NoEmbedder
 from engine.text.tokens import counter_for
 from evaluation.billing import Prompts
 from evaluation.cases import Case, cases_of
-from evaluation.figures import FIGURES, Sums, columns_of
+from evaluation.figures import FIGURES, Sums, columns_of, with_derived
 from evaluation.in_process import replay_run
-from evaluation.prices import RulePrices, price_of
+from evaluation.prices import price_under
 from evaluation.runs import Run
-from evaluation.score_cache import ScoreCache
 from evaluation.scores import CaseScore, RunScore
 from evaluation.workers import replay_runs
 from tests.support.transcripts import assistant, call, result, step, user
@@ -31,8 +28,8 @@ def score_of(
 
 
 def sums_over(*runs: RunScore) -> Sums:
-    each = [columns_of(run, run.cases[0], RulePrices()) for run in runs]
-    return Sums({name: np.array(sum(one[name] for one in each)) for name in each[0]})
+    each = [columns_of(run, run.cases[0]) for run in runs]
+    return with_derived({name: np.array(sum(one[name] for one in each)) for name in each[0]})
 
 
 def value(name: str, sums: Sums) -> float:
@@ -50,26 +47,20 @@ def test_the_papers_cost_by_hand() -> None:
         Usage(embedded=100_000),
     )
     sums = sums_over(run)
-    assert sums.cached_fraction == pytest.approx(0.8)
     assert value("cost_dollars", sums) == pytest.approx(0.333)
     assert value("cost_relative", sums) == pytest.approx(0.333 / (0.8 + 0.08))
-    # 250,000 tokens at 2, 50,000 at 0.5, and the same output and embeddings.
-    assert value("prefix_cost_dollars", sums) == pytest.approx(0.5 + 0.025 + 0.08 + 0.013)
 
 
 def test_a_policys_own_model_calls_are_paid_for() -> None:
-    # 40 tokens read at the full input price and 5 written at four times that price.
     own = Usage(fresh=40, output=5)
     sums = sums_over(score_of(Usage.of_prompt(300, 100, 9), Usage.of_prompt(1_000, 800, 9), own))
-    assert value("prompt_cost_10", sums) == pytest.approx((200 + 10 + 40 + 20) / (200 + 80))
     price = 2 * 0.2 + 0.5 * 0.8
     assert value("cost_dollars", sums) == pytest.approx((price * 340 + 8 * 14) / 1e6)
-    assert value("prefix_cost_dollars", sums) == pytest.approx((2 * 240 + 50 + 8 * 14) / 1e6)
 
 
 def test_provider_bills_by_hand() -> None:
     # A model's own price: dollars for a million tokens.
-    price = price_of("gpt-4o")
+    price = price_under("openai", "gpt-4o")
     mine = Usage(fresh=300_000, read=100_000)
     full = Usage(fresh=200_000, read=1_800_000)
     run = score_of(Usage(output=10_000), Usage(output=10_000), Usage(fresh=1_000, output=500))
@@ -136,32 +127,29 @@ def test_full_history_costs_what_full_history_costs() -> None:
     assert run.full.read == whole[0] + sum(whole[:3])
     assert run.full.output == whole[1] + whole[3] + whole[5]
     sums = sums_over(run)
-    assert value("cost_relative", sums) == value("prompt_cost_10", sums) == 1
+    assert value("cost_relative", sums) == value("openai_prompts", sums) == 1
 
 
-def test_a_policys_model_is_counted_and_a_failed_one_is_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_policys_model_is_counted_and_so_are_calls_that_went_without(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_MODEL", "scripted")
     monkeypatch.setattr(summaries, "_write", lambda *_: ("OWNER_A.", Usage.of_prompt(50, 0, 7)))
     cases = cases_of("compact,prune", "160")
     run = Run("long", "", "", [*RUN.messages[:-1], *RUN.messages[3:]])
-    kept = ScoreCache(tmp_path)
-    (score,) = replay_runs([run], cases, 1, lambda _: None, kept)
+    (score,) = replay_runs([run], cases, 1)
     compacted, pruned = score.cases
     assert compacted.own.prompt == 50 * (compacted.own.output // 7) > 0
     assert (compacted.warned, pruned.own) == (0, NOTHING_USED)
-    assert kept.missing(run, cases) == []
 
     def fail(*_: object) -> None:
         raise summaries.SummaryFailed("it is down", Usage.of_prompt(3, 0, 0))
 
     monkeypatch.setattr(summaries, "_write", fail)
     monkeypatch.setenv("CONTEXTRENDER_MODEL", "another")
-    (score,) = replay_runs([run], cases, 1, lambda _: None, kept)
+    (score,) = replay_runs([run], cases, 1)
     assert score.cases[0].warned > 0
     assert score.cases[0].own.prompt == 3 * score.cases[0].warned
-    assert kept.missing(run, cases) == cases[:1]
 
 
 def test_newest_results_complete_counts_calls_over_budget_that_follow_results() -> None:

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 from contextrender_bridge.base import shipped
-from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.base.prices import price_from
+from contextrender_bridge.base.prices import Price, Prices, price_from
 from contextrender_bridge.base.usage import Usage
 
 from bench.shipped import TABLE, installed, litellms, prices, tiktokens
-from evaluation.prices import DEFAULTS, RulePrices, cost_of, price_of
+from evaluation.prices import DEFAULTS, cost_of, price_under
 
 LOCKED = (Path(__file__).resolve().parents[2] / "requirements" / "lock.txt").read_text()
 
@@ -33,6 +32,12 @@ def test_what_is_shipped_is_the_installed_litellms() -> None:
         assert shipped.encoding_of(name) == (theirs._pat_str, theirs._mergeable_ranks)
 
 
+def price_of(model: str) -> Price:
+    price = Prices.of().of_model(model)
+    assert price is not None
+    return price
+
+
 def test_what_calls_cost_by_hand() -> None:
     price = price_from({"input": 2, "cached": 0.5, "written": 2.5, "output": 8})
     billed = Usage(fresh=100_000, read=400_000, written=200_000)
@@ -50,38 +55,14 @@ def test_a_models_price_is_litellms(model: str) -> None:
     assert price.written == written
 
 
-def test_a_run_has_its_own_models_price_under_its_own_providers_rule() -> None:
-    prices = RulePrices()
-    assert prices.of("openai", "gpt-4o") == price_of("gpt-4o")
-    assert prices.of("anthropic", "gpt-4o") == price_of(DEFAULTS["anthropic"])
-    assert prices.of("anthropic_end", "claude-opus-4-6") == price_of("claude-opus-4-6")
-    assert prices.of("openai", "claude-opus-4-6") == price_of(DEFAULTS["openai"])
-    assert prices.of("openai", "anthropic/claude-opus-4-6") == price_of(DEFAULTS["openai"])
-    assert prices.of("openai", "nobody-s-model") == price_of(DEFAULTS["openai"])
-
-
-def test_prices_set_hold_for_every_run() -> None:
-    prices = RulePrices.parsed(["gpt-4o", "anthropic:input=4,output=20"])
-    assert prices.of("openai", "gpt-5.1") == price_of("gpt-4o")
-    assert prices.of("anthropic", "claude-opus-4-6") == price_from(
-        {"input": 4, "cached": 0.4, "written": 5, "output": 20}
-    )
-    (own,) = RulePrices.parsed(["openai:input=2,cached=0.5,output=8"]).given.values()
-    assert own == price_from({"input": 2, "cached": 0.5, "output": 8})
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        "nobody-s-model",
-        "google:input=1,output=2",
-        "openai:input=1",
-        "openai:input=x,output=1",
-        "openai:input=-1,output=1",
-        "openai:input=1,output=1,tax=3",
-        "openai:input,output",
-    ],
-)
-def test_a_wrong_price_is_a_sentence(wrong: str) -> None:
-    with pytest.raises(CommandError):
-        RulePrices.parsed([wrong])
+def test_a_run_has_its_own_models_price_under_its_own_providers_rule(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert price_under("openai", "gpt-4o") == price_of("gpt-4o")
+    assert price_under("anthropic", "gpt-4o") == price_of(DEFAULTS["anthropic"])
+    assert price_under("anthropic_end", "claude-opus-4-6") == price_of("claude-opus-4-6")
+    assert price_under("openai", "anthropic/claude-opus-4-6") == price_of(DEFAULTS["openai"])
+    assert price_under("openai", "nobody-s-model") == price_of(DEFAULTS["openai"])
+    monkeypatch.setenv("CONTEXTRENDER_PRICES", "*:input=2,cached=0.5,output=8")
+    own = price_from({"input": 2, "cached": 0.5, "output": 8})
+    assert price_under("openai", "gpt-4o") == price_under("anthropic", "gpt-4o") == own

@@ -23,7 +23,7 @@ from evaluation.runs import Run, read_runs
 from evaluation.scores import Prompt, RunScore, Turn, turns_of
 from evaluation.workers import replay_runs
 from tests.engine.plan.test_filling import write as large_write
-from tests.engine.policies.test_policies import IN_PARTS, agent_run
+from tests.engine.policies.test_policies import agent_run
 from tests.engine.policies.test_policies import turns_of as sizes_of
 from tests.support.command import PROCESS, contextrender, printed
 from tests.support.transcripts import assistant, step, user
@@ -87,10 +87,10 @@ def test_runs_are_read_from_files_and_folders_plain_or_compressed(
     [
         ("{", "it is not JSON"),
         ("\udcff", "it is not UTF-8"),
-        ([], "a run must be a JSON object"),
-        ({**LINE, "id": 7}, "a run needs an id"),
-        ({"id": "x"}, "a run needs messages"),
-        ({**LINE, "model": 7}, "model must be a text"),
+        ([], "a run: Input should be a valid dictionary"),
+        ({**LINE, "id": 7}, "a run: id Input should be a valid string"),
+        ({"id": "x"}, "a run: messages Field required"),
+        ({**LINE, "model": 7}, "a run: model Input should be a valid string"),
         ({**LINE, "messages": [user("a"), {"role": "x"}]}, "message 1: role must be one of"),
         (
             {**LINE, "messages": [{"role": "tool", "content": "x"}]},
@@ -148,11 +148,7 @@ def test_a_small_run_by_hand() -> None:
 @pytest.mark.slow
 def test_the_figures_do_not_depend_on_the_number_of_workers(shipped: Run) -> None:
     runs = [Run(f"r{n}", "", "", shipped.messages[: 30 + n]) for n in range(3)]
-    done: list[int] = []
-    alone = replay_runs(runs, CASES, 1, done.append)
-    together = replay_runs(runs, CASES, 2, done.append)
-    assert figures_of(alone) == figures_of(together)
-    assert sum(done) == 2 * len(CASES) * sum(run.invocations for run in runs)
+    assert figures_of(replay_runs(runs, CASES, 1)) == figures_of(replay_runs(runs, CASES, 2))
 
 
 def test_the_command_prints_tables_and_writes_json(tmp_path: Path, write: Write) -> None:
@@ -186,6 +182,8 @@ def test_the_command_prints_tables_and_writes_json(tmp_path: Path, write: Write)
         (["--budget", "12"], "budget must be at least"),
         (["--budget", "many"], "--budget takes whole numbers"),
         (["--json", "/nowhere/out.json"], "cannot write /nowhere/out.json"),
+        (["--policy", "prune:W"], "parameters are set as name=number"),
+        (["--compare", "prune", "best"], "no policy 'best'"),
     ],
 )
 def test_a_wrong_option_is_a_sentence(write: Write, arguments: list[str], sentence: str) -> None:
@@ -228,12 +226,6 @@ def last_prompt(policy: str, messages: list[Json], times: list[float] | None = N
 def test_a_policy_that_hides_the_newest_step_shows_it_to_a_live_agent() -> None:
     assert last_prompt("prune", WRITTEN)[-1] != WRITTEN[-2]
     assert last_prompt("prune:live=1", WRITTEN)[-1] == WRITTEN[-2]
-
-
-@pytest.mark.parametrize("policy", IN_PARTS)
-def test_our_own_policies_show_it_to_anyone(policy: str) -> None:
-    assert last_prompt(policy, WRITTEN) == last_prompt(f"{policy}:live=1", WRITTEN)
-    assert last_prompt(policy, WRITTEN)[-1] == WRITTEN[-2]
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from evaluation import scores
 from evaluation.advice import BUDGETS, advise, advise_on_session
 from evaluation.bootstrap import Estimate
 from evaluation.cases import Case, cases_of
-from evaluation.prices import RulePrices, rule_of
+from evaluation.prices import rule_of
 from evaluation.runs import Run
 from evaluation.verdict import RunLength, Verdict, verdict_on
 from tests.support.command import printed
@@ -49,10 +49,8 @@ def test_the_cheapest_that_hides_little_is_advised() -> None:
 
 
 def test_the_live_default_is_advised_where_it_is_among_them() -> None:
-    cheap, found = (
-        figures(0.3, 0.99),
-        verdict((6000, figures(0.3, 0.99)), (AUTO, figures(0.6, 0.9))),
-    )
+    cheap = figures(0.3, 0.99)
+    found = verdict((6000, cheap), (AUTO, figures(0.6, 0.9)))
     assert found.best is not None and found.best.is_default
     assert "with a budget that finds itself would save 40.0%" in found.sentence
     level = verdict((6000, cheap), (AUTO, figures(0.99, 1.0)))
@@ -61,9 +59,9 @@ def test_the_live_default_is_advised_where_it_is_among_them() -> None:
 
 def test_full_history_is_billed_within_the_models_window(monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_run(1)
-    whole = advise([run], cases_of("contextrender_frozen", "auto"), RulePrices()).options[0]
+    whole = advise([run], cases_of("contextrender_frozen", "auto")).options[0]
     monkeypatch.setattr(scores, "window_of", lambda _: 9_000)
-    capped = advise([run], cases_of("contextrender_frozen", "auto"), RulePrices()).options[0]
+    capped = advise([run], cases_of("contextrender_frozen", "auto")).options[0]
     assert capped.full_dollars < 0.8 * whole.full_dollars
 
 
@@ -152,7 +150,7 @@ def test_advise_prints_the_verdict_and_what_it_was_chosen_from(tmp_path: Path) -
     path.write_text("\n".join(map(json.dumps, lines)))
     told = printed("advise", path, "--budget", "4000,8000", "--workers", "1")
     sentence, table = told.split("\n", 1)
-    found = advise(runs, cases_of("contextrender_frozen", "4000,8000"), RulePrices())
+    found = advise(runs, cases_of("contextrender_frozen", "4000,8000"))
     assert sentence == found.sentence
     assert found.best is not None
     assert found.best.cost.low is not None

@@ -106,7 +106,7 @@ def server(installed: Installed) -> Iterator[Server]:
 
 def test_it_serves_by_either_name_and_its_files_stay_as_they_are(installed: Installed) -> None:
     before = _files(installed.place / "venv")
-    demo = installed.run("contextrender", "demo", "--limit", "1")
+    demo = installed.run("contextrender", "demo")
     assert demo.returncode == 0, demo.stderr
     assert "One call explained" in demo.stdout
     for name in ("contextrender", "jac"):

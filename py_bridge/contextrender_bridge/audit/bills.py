@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from contextrender_bridge.audit.recorded import Recorded
 from contextrender_bridge.base.prices import Prices
@@ -26,35 +27,30 @@ class Bill:
     """
 
     model: str
-    calls: int = 0
-    prompt: int = 0
-    cached: int = 0
-    written: int = 0
-    output: int = 0
-    dollars: float | None = 0.0
-    priced_as: str = ""
+    calls: int
+    prompt: int
+    cached: int
+    written: int
+    output: int
+    dollars: float | None
+    priced_as: str
 
 
 def bills_of(runs: Iterable[Recorded]) -> list[Bill]:
     """The bills, the dearest first."""
-    prices = Prices.of()
-    bills: dict[str, Bill] = {}
+    prices, calls = Prices.of(), dict[str, list[Usage]]()
     for run in runs:
         for used in run.usage:
-            bill = bills.setdefault(used.model, _new(used.model, prices))
-            bill.calls += used.calls
-            bill.prompt += used.prompt
-            bill.cached += used.read
-            bill.written += used.written + used.written_long
-            bill.output += used.output
-            price = prices.of_model(used.model)
-            known = price is not None and bill.dollars is not None
-            bill.dollars = (bill.dollars or 0.0) + price.of(used) if known and price else None
-    return sorted(bills.values(), key=lambda bill: -(bill.dollars or 0.0))
+            calls.setdefault(used.model, []).append(used)
+    bills = [_bill(model, reduce(Usage.plus, used), prices) for model, used in calls.items()]
+    return sorted(bills, key=lambda bill: -(bill.dollars or 0.0))
 
 
-def _new(model: str, prices: Prices) -> Bill:
-    return Bill(model or "unnamed", priced_as=prices.stands_as(model))
+def _bill(model: str, used: Usage, prices: Prices) -> Bill:
+    price, written = prices.of_model(model), used.written + used.written_long
+    dollars = price.of(used) if price else None
+    counts = used.calls, used.prompt, used.read, written, used.output
+    return Bill(model or "unnamed", *counts, dollars, prices.stands_as(model))
 
 
 @dataclass

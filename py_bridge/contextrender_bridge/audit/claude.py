@@ -48,12 +48,10 @@ def _read(path: Path, found: Found) -> None:
     entries: dict[str, Entry] = {}
     usage: dict[str, Usage] = {}
     resumed: set[str] = set()
-    part, resuming = 1, False
+    run, resuming = Recorded(f"{path.stem}#1", SOURCE, path.stem), False
 
     def end(kept: set[str]) -> None:
-        nonlocal part, usage
-        run = Recorded(f"{path.stem}#{part}", SOURCE, path.stem)
-        run.continues = f"{path.stem}#{part - 1}" if part > 1 else ""
+        nonlocal run, usage
         for entry in entries.values():
             if entry.blocks:
                 run.add("messages", {"role": entry.role, "content": entry.blocks}, entry.time)
@@ -62,7 +60,7 @@ def _read(path: Path, found: Found) -> None:
                 run.resumed.add(len(run.usage))
             found.bill(run, id, used, entries[id].time)
         found.keep(run)
-        part, usage = part + 1, {}
+        run, usage = run.compacted(), {}
         for key in [key for key, entry in entries.items() if not kept & set(entry.uuids)]:
             del entries[key]
 

@@ -24,14 +24,12 @@ def read_codex(home: Path, found: Found) -> None:
 
 
 def _read(path: Path, found: Found) -> None:
-    session, model, part, copied = path.stem, "", 1, 0
-    run = Recorded(f"{session}#1", SOURCE, session)
-    recorded = False
+    model, copied, recorded = "", 0, False
+    run = Recorded(f"{path.stem}#1", SOURCE, path.stem)
     for ordinal, record in enumerate(found.lines(path), 1):
         kind, payload = record.get("type"), dict(mapping(record.get("payload")))
         time = second_of(record.get("timestamp"))
         if kind == "session_meta":
-            session = str(payload.get("id") or session)
             start = payload.get("subagent_history_start_ordinal")
             copied = start if isinstance(start, int) else 0
         elif kind == "turn_context":
@@ -40,8 +38,7 @@ def _read(path: Path, found: Found) -> None:
             run.add("responses", payload, time)
         elif kind == "compacted":
             found.keep(run)
-            part += 1
-            run = Recorded(f"{session}#{part}", SOURCE, session, continues=run.id)
+            run = run.compacted()
             for item in items(payload.get("replacement_history")):
                 run.add("responses", item, time)
             if summary := payload.get("message"):

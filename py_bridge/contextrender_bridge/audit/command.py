@@ -24,7 +24,8 @@ from contextrender_bridge.audit.recorded import Found
 from contextrender_bridge.audit.told import Audit, as_json, as_page, as_text
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.settings import environment_without
-from contextrender_bridge.printing import print_json
+from contextrender_bridge.printing import add_json, print_json
+from evaluation.export import write
 
 MOST = 600
 READERS: Mapping[str, Callable[[Path, Found], None]] = {
@@ -50,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--workers", type=int, metavar="N", help="processes (one a processor)")
     parser.add_argument("--html", type=Path, metavar="OUT", help="write it as an HTML page")
-    parser.add_argument("--json", action="store_true", help="print it as JSON")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -71,13 +72,12 @@ def run(args: argparse.Namespace) -> int:
     replayed = replay(found.runs, max(args.limit, 1), args.workers)
     audit = Audit(found, bills_of(found.runs), written_anew(found.runs), replayed)
     if args.html:
-        try:
-            args.html.write_text(as_page(audit), encoding="utf-8")
-        except OSError as error:
-            raise CommandError(f"cannot write {args.html}: {error.strerror}.") from None
+        write(as_page(audit), args.html)
     if args.json:
         return print_json(as_json(audit))
-    Console(highlight=False).print(as_text(audit), soft_wrap=True, markup=False)
+    out = Console(highlight=False)
+    for part in as_text(audit):
+        out.print(part, soft_wrap=isinstance(part, str), markup=False)
     return 0
 
 

@@ -6,15 +6,14 @@ summary and what it kept; system prompt, tools and the words of compactions' cal
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from contextrender_bridge.audit.recorded import (
     Found,
     Recorded,
+    chat,
     items,
     mapping,
     second_of,
@@ -53,7 +52,6 @@ def _unpacked(packed: bytes) -> bytes:
 def _read(session: str, events: Iterator[Json], found: Found) -> None:
     run = Recorded(f"{session}#1", SOURCE, session)
     kept: list[Json] = []
-    part = 1
     for event in events:
         kind = event.get("type")
         if kind == "message":
@@ -61,8 +59,7 @@ def _read(session: str, events: Iterator[Json], found: Found) -> None:
             _add(run, event, found)
         elif kind == "compaction":
             found.keep(run)
-            part += 1
-            run = Recorded(f"{session}#{part}", SOURCE, session, continues=run.id)
+            run = run.compacted()
             run.add("chat", {"role": "user", "content": str(event.get("summary") or "")})
             kept = _kept(kept, event.get("firstKeptEntryId"))
             for earlier in kept:
@@ -93,16 +90,15 @@ def _say(run: Recorded, event: Json) -> None:
     """A message as a chat message: its parts are texts, thoughts and calls."""
     told = mapping(event.get("message"))
     role, content = told.get("role"), told.get("content")
-    parts = [mapping(part) for part in items(content)]
-    text: Any = content
-    if not isinstance(content, str):
-        text = "\n".join(str(part["text"]) for part in parts if part.get("type") == "text") or None
-    message: Json = {"role": "tool" if role == "toolResult" else str(role), "content": text}
+    text = {"type": "text", "text": content}
+    parts = [text] if isinstance(content, str) else [mapping(part) for part in items(content)]
+    calls = [
+        tool_call(part.get("id"), part.get("name"), part.get("arguments") or {})
+        for part in parts
+        if part.get("type") == "toolCall"
+    ]
+    texts = [part["text"] for part in parts if part.get("type") == "text"]
+    message = chat("tool" if role == "toolResult" else role, texts, calls)
     if role == "toolResult":
         message["tool_call_id"] = str(told.get("toolCallId"))
-    elif calls := [part for part in parts if part.get("type") == "toolCall"]:
-        message["tool_calls"] = [
-            tool_call(part.get("id"), part.get("name"), json.dumps(part.get("arguments") or {}))
-            for part in calls
-        ]
     run.add("chat", message, second_of(event.get("timestamp")))

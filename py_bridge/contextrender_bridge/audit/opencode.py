@@ -13,6 +13,7 @@ from pathlib import Path
 from contextrender_bridge.audit.recorded import (
     Found,
     Recorded,
+    chat,
     mapping,
     second_of,
     tool_call,
@@ -52,14 +53,9 @@ def read_opencode(home: Path, found: Found) -> None:
 def _add(run: Recorded, info: Json, parts: list[Json]) -> None:
     """One message: its text and calls, and behind it the calls' results."""
     time = second_of(mapping(info.get("time")).get("created"))
-    texts = [str(part.get("text") or "") for part in parts if part.get("type") == "text"]
+    texts = [part.get("text") for part in parts if part.get("type") == "text"]
     tools = [part for part in parts if part.get("type") == "tool"]
-    message: Json = {
-        "role": str(info.get("role")),
-        "content": "\n".join(filter(None, texts)) or None,
-    }
-    if tools:
-        message["tool_calls"] = [_call(part) for part in tools]
+    message = chat(info.get("role"), texts, [_call(part) for part in tools])
     if message["content"] or tools:
         run.add("chat", message, time)
     for part in tools:
@@ -71,7 +67,7 @@ def _add(run: Recorded, info: Json, parts: list[Json]) -> None:
 
 
 def _call(part: Json) -> Json:
-    arguments = json.dumps(mapping(part.get("state")).get("input") or {})
+    arguments = mapping(part.get("state")).get("input") or {}
     return tool_call(part.get("callID"), part.get("tool"), arguments)
 
 
@@ -79,7 +75,6 @@ def _bill(run: Recorded, id: str, info: Json, found: Found) -> None:
     told = mapping(info.get("tokens"))
     if info.get("role") != "assistant" or not told:
         return
-
     cache = mapping(told.get("cache"))
     usage = Usage(
         str(info.get("modelID") or ""),

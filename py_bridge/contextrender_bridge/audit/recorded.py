@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -48,6 +48,11 @@ class Recorded:
                 self.messages.append(message)
                 self.times.append(time)
 
+    def compacted(self) -> Recorded:
+        """The history that goes on from this one's summary."""
+        session, _, part = self.id.rpartition("#")
+        return Recorded(f"{session}#{int(part) + 1}", self.source, self.task, continues=self.id)
+
     @property
     def calls(self) -> int:
         """The model's answers."""
@@ -57,11 +62,6 @@ class Recorded:
     def billed(self) -> int:
         """The calls that the usage is of."""
         return sum(used.calls for used in self.usage)
-
-    @property
-    def results(self) -> int:
-        """The tools' answers."""
-        return sum(message["role"] == "tool" for message in self.messages)
 
 
 def _goes_on(messages: list[Json], message: Json) -> bool:
@@ -167,6 +167,12 @@ def items(value: object) -> Sequence[Any]:
 def whole(value: object) -> int:
     """A count, whatever number it is written as; 0 if it is none."""
     return int(value) if isinstance(value, (int, float)) else 0
+
+
+def chat(role: object, texts: Iterable[object], calls: Sequence[Json]) -> Json:
+    """A chat message of these texts and calls."""
+    made: Json = {"role": str(role), "content": "\n".join(map(str, filter(None, texts))) or None}
+    return {**made, "tool_calls": calls} if calls else made
 
 
 def tool_call(id: object, name: object, arguments: object) -> Json:

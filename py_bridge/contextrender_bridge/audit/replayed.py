@@ -14,7 +14,6 @@ from engine.text.transcript import check_messages
 from evaluation.advice import BUDGETS, POLICIES, advise, first_calls
 from evaluation.cases import cases_of
 from evaluation.compactions import CompactionScore, measure_runs
-from evaluation.prices import RulePrices
 from evaluation.runs import Run
 from evaluation.verdict import Verdict
 from evaluation.workers import replay_runs
@@ -40,7 +39,13 @@ def replay(found: Sequence[Recorded], most: int, workers: int | None) -> Replaye
 
     Of a run that would exceed that, the first calls are replayed.
     """
-    useful = [made for one in found if one.results and one.calls > 1 and (made := _run(one))]
+    useful = [
+        made
+        for one in found
+        if one.calls > 1
+        and any(message["role"] == "tool" for message in one.messages)
+        and (made := _run(one))
+    ]
     useful.sort(key=lambda run: max(run.times, default=0.0), reverse=True)
     runs, left = list[Run](), most
     for run in useful:
@@ -54,7 +59,7 @@ def replay(found: Sequence[Recorded], most: int, workers: int | None) -> Replaye
     if not runs:
         return Replayed(None, 0, 0, 0, lost)
     replayed = partial(replay_runs, workers=workers, closed_loop=True)
-    verdict = advise(runs, cases_of(POLICIES, BUDGETS), RulePrices(), replayed)
+    verdict = advise(runs, cases_of(POLICIES, BUDGETS), replayed)
     left_out = sum(run.invocations for run in useful) - (most - left)
     return Replayed(verdict, len(runs), most - left, left_out, lost)
 

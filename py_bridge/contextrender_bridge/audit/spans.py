@@ -13,6 +13,7 @@ from typing import Any
 from contextrender_bridge.audit.recorded import (
     Found,
     Recorded,
+    chat,
     items,
     mapping,
     second_of,
@@ -98,7 +99,7 @@ def _as_chat(message: Any) -> Iterator[Json]:
     role, texts, calls = mapping(message).get("role"), [], []
     for part in map(mapping, items(mapping(message).get("parts"))):
         if part.get("type") == "text":
-            texts.append(str(part.get("content") or ""))
+            texts.append(part.get("content"))
         elif part.get("type") == "tool_call":
             calls.append(tool_call(part.get("id"), part.get("name"), part.get("arguments")))
         elif part.get("type") == "tool_call_response":
@@ -106,8 +107,7 @@ def _as_chat(message: Any) -> Iterator[Json]:
             text = content if isinstance(content, str) else json.dumps(content)
             yield {"role": "tool", "tool_call_id": str(part.get("id")), "content": text}
     if texts or calls:
-        made: Json = {"role": role, "content": "\n".join(texts) or None}
-        yield {**made, "tool_calls": calls} if calls else made
+        yield chat(role, texts, calls)
 
 
 def _usage(span: Json) -> Usage:

@@ -1,0 +1,92 @@
+"""Tables as they are printed, and as they stand in a page."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Literal
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape as plain
+from rich.table import Table
+
+PLAIN_WIDTH = 136
+
+
+def console() -> Console:
+    """Stdout, wide enough for the tables where it is no terminal."""
+    out = Console(highlight=False)
+    return out if out.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
+
+
+def percent(share: float | None) -> str:
+    """A share as a percentage; a dash where there is none."""
+    return "-" if share is None else f"{share:.1%}"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table: the first `left` columns hold names, of which `folds` may fold, others figures."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: int = 1
+    folds: str = ""
+
+    def __rich__(self) -> Table:
+        made = Table(
+            title=self.title or None,
+            box=box.SIMPLE_HEAD,
+            padding=(0, 1, 0, 0),
+            pad_edge=False,
+            title_justify="left",
+            title_style="bold",
+        )
+        for index, column in enumerate(self.columns):
+            justify: Literal["left", "right"] = "left" if index < self.left else "right"
+            made.add_column(column, justify=justify, no_wrap=column != self.folds, overflow="fold")
+        for row in self.rows:
+            made.add_row(*map(plain, row))
+        return made
+
+    @property
+    def html(self) -> str:
+        """The same for a page, under its title."""
+        head = _row("th", self.columns)
+        body = "".join(_row("td", row) for row in self.rows)
+        title = f"<h2>{escape(self.title)}</h2>" if self.title else ""
+        return f'{title}<div class="wide"><table>{head}{body}</table></div>'
+
+
+def _row(tag: str, cells: Sequence[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+
+STYLE = (
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:80rem;margin:2rem auto;padding:0 1rem;"
+    "color:#1b1f24;background:#fff}"
+    "h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2.5rem}.wide{overflow-x:auto}"
+    "table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}"
+    "th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #e3e6ea}"
+    "th:first-child,td:first-child{text-align:left}th{background:#f6f8fa}"
+    "meter{width:20rem}caption{text-align:left}"
+    "figure{margin:1.5rem 0}figure svg{max-width:100%;height:auto}figcaption{color:#57606a}"
+    "pre{background:#f6f8fa;padding:.7rem;overflow-x:auto}"
+)
+
+
+def page(title: str, parts: Iterable[str]) -> str:
+    """A page that opens offline and runs nothing: nothing in it refers to another file."""
+    body = "\n".join(parts)
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>ContextRender: {escape(title)}</title><style>{STYLE}</style>\n"
+        f"<h1>{escape(title)}</h1>\n{body}\n</html>\n"
+    )
+
+
+def paragraphs(sentences: Iterable[str]) -> str:
+    """Sentences, each a paragraph of a page."""
+    return "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
