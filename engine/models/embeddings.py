@@ -47,6 +47,14 @@ _embedders: dict[str, Embedder] = {}
 _embedders_lock = threading.Lock()
 
 
+def embed_once(embedder: Embedder, texts: Sequence[str]) -> tuple[Vectors, bool]:
+    """An embedder's vectors, and whether their tokens are this request's: two that ask a provider
+    for the same at once get one answer, which is told to one of them."""
+    if isinstance(embedder, LiteLLMEmbedder):
+        return embedder.embed_once(texts)
+    return embedder.embed(texts), True
+
+
 def load_embedder(name: str) -> Embedder:
     """The shared embedder of a setting: `wordllama`, `none`, or a LiteLLM embedding model."""
     with _embedders_lock:

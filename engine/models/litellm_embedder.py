@@ -11,7 +11,7 @@ from contextrender_bridge.base.errors import ContextRenderError
 from contextrender_bridge.base.spans import span
 
 from engine.history.growing import Vectors, unit
-from engine.models.providers import answer_of, input_limit, litellm
+from engine.models.providers import Answer, answer_of, input_limit, litellm
 from engine.text.tokens import counter_for, well_formed
 
 
@@ -27,13 +27,20 @@ class CircuitBreaker:
         self._lock = threading.Lock()
         self._retry_at: float | None = None
 
+    @property
+    def refuses(self) -> bool:
+        """Whether a call would be refused now."""
+        with self._lock:
+            return self._retry_at is not None and self._clock() < self._retry_at
+
     def allow(self) -> bool:
         """Whether a call may be made now; a trial keeps other callers out for `cooldown`."""
         with self._lock:
-            if self._retry_at is not None:
-                if self._clock() < self._retry_at:
-                    return False
-                self._retry_at = self._clock() + self._cooldown
+            if self._retry_at is None:
+                return True
+            if self._clock() < self._retry_at:
+                return False
+            self._retry_at = self._clock() + self._cooldown
             return True
 
     def succeed(self) -> None:
@@ -95,15 +102,25 @@ class LiteLLMEmbedder:
         d is 0 as long as the provider has embedded nothing. Raises EmbeddingUnavailable when the
         provider fails, and at once during the cool-down after that.
         """
+        return self.embed_once(texts)[0]
+
+    def embed_once(self, texts: Sequence[str]) -> tuple[Vectors, bool]:
+        """The same, and whether it is this request that pays: of several that wait for one answer
+        the first one alone does."""
         wanted = {index: text for index, text in enumerate(texts) if text.strip()}
         if not wanted:
-            return np.zeros((len(texts), self._dimension), dtype=np.float32)
+            return np.zeros((len(texts), self._dimension), dtype=np.float32), True
         key = ("embedding", self.name, *wanted.values())
-        vectors = answer_of(key, lambda: self._asked(list(wanted.values())))
+        vectors, pays = answer_of(
+            key,
+            lambda: (self._asked(list(wanted.values())), True),
+            quick=self._breaker.refuses,
+            free=_free,
+        )
         self._dimension = vectors.shape[1]
         rows = np.zeros((len(texts), self._dimension), dtype=np.float32)
         rows[list(wanted)] = vectors
-        return rows
+        return rows, pays
 
     def _asked(self, texts: list[str]) -> Vectors:
         """Unless the provider is left alone for now."""
@@ -197,3 +214,8 @@ class LiteLLMEmbedder:
                 f"embedding model {self.name} gave {len(rows)} vectors for {count} texts"
             )
         return rows
+
+
+def _free(answer: Answer) -> Answer:
+    """What another request pays for."""
+    return answer if answer.failure is not None else Answer((answer.value[0], False))

@@ -14,7 +14,7 @@ import logging
 import threading
 from collections.abc import Callable, Hashable
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final
 
@@ -84,6 +84,13 @@ class Answer:
 
     value: Any = None
     failure: Exception | None = None
+    takers: list[object] = field(default_factory=list, compare=False, repr=False)
+
+    def is_paid_by(self, request: object) -> bool:
+        """Whether this request is the first of those that take it: its tokens are told to that one
+        alone, however often it asks."""
+        self.takers.append(request)
+        return self.takers[0] is request
 
     def get(self) -> Any:
         """The value. Raises the failure."""
@@ -133,15 +140,27 @@ class Answers:
 ANSWERS: ContextVar[Answers | None] = ContextVar("answers", default=None)
 
 
-def answer_of[T](key: Hashable, ask: Callable[[], T]) -> T:
-    """What `ask` gives or raises. Raises Waiting where somebody else is to wait for it."""
+def answer_of[T](
+    key: Hashable,
+    ask: Callable[[], T],
+    *,
+    quick: bool = False,
+    free: Callable[[Answer], Answer] = lambda answer: answer,
+) -> T:
+    """What `ask` gives or raises. Raises Waiting where somebody else is to wait for it.
+
+    `quick`: it will not take long this time. `free` is what an answer is to a request that another
+    one pays for.
+    """
     answers = ANSWERS.get()
     if answers is None:
         return ask()
-    if (come := answers.take(key)) is None:
-        raise Waiting(key, ask)
-    found: T = come.get()
-    return found
+    if (come := answers.take(key)) is not None:
+        found: T = (come if come.is_paid_by(answers) else free(come)).get()
+        return found
+    if quick:
+        return ask()
+    raise Waiting(key, ask)
 
 
 WRITERS: Final = ("compaction", "summary_writer")
@@ -171,7 +190,13 @@ class Compacted:
 def compacted(model: str, content: str, question: str, limit: int) -> Compacted:
     """`content` for `question`, at most `limit` tokens as `model` counts them."""
     key = ("compaction", model, content, question, limit)
-    return answer_of(key, lambda: _asked(model, content, question, limit))
+    return answer_of(key, lambda: _asked(model, content, question, limit), free=_free)
+
+
+def _free(answer: Answer) -> Answer:
+    if answer.failure is not None:
+        return answer
+    return Answer(replace(answer.value, used=NOTHING_USED))
 
 
 def _asked(model: str, content: str, question: str, limit: int) -> Compacted:

@@ -15,7 +15,7 @@ from contextrender_bridge.base.errors import ContextRenderError, InvalidRequest
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
 
 from engine.history.history import History
-from engine.models.providers import answer_of, writer
+from engine.models.providers import Answer, answer_of, writer
 from engine.text.tokens import call_parts, content_text, well_formed
 from engine.text.transcript import Json
 
@@ -231,7 +231,15 @@ def summaries_for(
 
 def _write(way: Way, earlier: str, text: str) -> tuple[str, Usage]:
     key = ("summary", way, earlier, text)
-    return answer_of(key, lambda: _written(way, earlier, text))
+    return answer_of(key, lambda: _written(way, earlier, text), free=_free)
+
+
+def _free(answer: Answer) -> Answer:
+    if isinstance(answer.failure, SummaryFailed):
+        return Answer(failure=SummaryFailed(answer.failure.message))
+    if answer.failure is not None:
+        return answer
+    return Answer((answer.value[0], NOTHING_USED))
 
 
 def _written(way: Way, earlier: str, text: str) -> tuple[str, Usage]:

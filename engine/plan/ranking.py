@@ -15,7 +15,7 @@ from engine.history.growing import Vectors, unit
 from engine.history.growing import Vectors as Vector
 from engine.history.history import History
 from engine.history.tracking import TextOf
-from engine.models.embeddings import Embedder
+from engine.models.embeddings import Embedder, embed_once
 from engine.models.litellm_embedder import EmbeddingUnavailable
 
 Floats = NDArray[np.float64]
@@ -141,12 +141,13 @@ class Relevance:
         texts = [self._text(history.results.message[result]) for result in missing]
         asked += [text[:RESULT_CHARACTERS] for text in texts]
         try:
-            rows = self.embedder.embed(asked)
+            rows, pays = embed_once(self.embedder, asked)
         except EmbeddingUnavailable as problem:
             self.warning = f"relevance is 0: {problem}"
             return np.zeros(count)
         self.embedded = True
-        self.embedded_tokens += self._tokens(missing, texts, first)
+        if pays:
+            self.embedded_tokens += self._tokens(missing, texts, first)
         if task is None:
             task = rows[1].copy()  # a view would keep all rows in memory
         if history.first_user >= 0:
