@@ -23,6 +23,8 @@ CACHED: Final = 0.5
 """The same for prompt tokens the provider has cached."""
 OUTPUT: Final = 8.0
 EMBEDDED: Final = 0.13
+PREFIX_SHARES: Final = (0.25, 0.1)
+"""What cached tokens cost of the price, in the true-prefix cost."""
 
 AGES: Final = tuple(label for label, _ in AGE_BINS)
 
@@ -32,18 +34,27 @@ Sums = Mapping[str, Floats]
 
 
 def with_derived(sums: Sums) -> Sums:
-    """The sums, and what follows from them: those over all ages, and dollars by the paper's formula
-    over the runs whose history exceeds the budget.
+    """The sums, and what follows from them: those over all ages; dollars over the runs whose history
+    exceeds the budget, by the paper's formula and with what really repeats the previous prompt at
+    the cached price; and prompts with that at a share of the price, own model calls at the full one.
     """
     cached = np.nan_to_num(_quotient(sums["over full cached"], sums["over full prompt"]))
     price = INPUT * (1 - cached) + CACHED * cached
     full = price * sums["over full prompt"] + OUTPUT * sums["over full output"]
-    mine = price * sums["over prompt"] + OUTPUT * sums["over output"]
+    rest = OUTPUT * sums["over output"] + EMBEDDED * sums["over embedded"]
+    prefix = INPUT * (sums["over prompt"] - sums["over cached"]) + CACHED * sums["over cached"]
+    shares: dict[str, Floats] = {}
+    for share in PREFIX_SHARES:
+        less = 1 - share
+        shares[f"prompt at {share}"] = sums["prompt"] - less * sums["cached"] + sums["own"]
+        shares[f"full at {share}"] = sums["full prompt"] - less * sums["full cached"]
     return {
         **sums,
+        **shares,
         "events": np.sum([sums[f"events {age}"] for age in AGES], axis=0),
         "visible": np.sum([sums[f"visible {age}"] for age in AGES], axis=0),
-        "paper": (mine + EMBEDDED * sums["over embedded"]) / 1e6,
+        "paper": (price * sums["over prompt"] + rest) / 1e6,
+        "prefix": (prefix + rest) / 1e6,
         "full paper": full / 1e6,
     }
 
@@ -60,6 +71,7 @@ def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
     recall, sent, own, full = score.recall, score.sent, score.own, run.full
     spent = {
         "prompt": sent.prompt + own.prompt,
+        "cached": sent.read + own.read,
         "output": sent.output + own.output,
         "embedded": own.embedded,
         "full prompt": full.prompt,
@@ -75,6 +87,11 @@ def columns_of(run: RunScore, score: CaseScore) -> dict[str, float]:
         "turns with all": recall.turns_with_all_values,
         "calls": recall.invocations,
         "tokens rendered": recall.tokens_rendered,
+        "prompt": sent.prompt,
+        "cached": sent.read,
+        "own": own.prompt + OUTPUT / INPUT * own.output,
+        "full prompt": full.prompt,
+        "full cached": full.read,
         "runs": 1,
         "newest": score.newest,
         "newest complete": score.newest_complete,
@@ -167,6 +184,7 @@ COMPLETE: Final = "newest results complete, calls over budget"
 AGAIN: Final = "closed loop, calls issued again per 100 steps"
 WITHOUT: Final = "closed loop, steps that never got what they needed"
 PAPERS: Final = "standardized cost"
+PREFIX: Final = "true-prefix cost"
 FIGURES: Final[Sequence[Figure]] = (
     _seen("result_recall", RECALL, "visible", "events"),
     *(
@@ -182,6 +200,16 @@ FIGURES: Final[Sequence[Figure]] = (
     Figure("tokens_per_call", "tokens a call", "tokens rendered", "calls", percent=False),
     Figure("cost_dollars", f"{PAPERS}, dollars a run", "paper", "runs over", percent=False),
     Figure("cost_relative", f"{PAPERS}, of full history's", "paper", "full paper"),
+    Figure("prefix_cost_dollars", f"{PREFIX}, dollars a run", "prefix", "runs over", percent=False),
+    *(
+        Figure(
+            f"prompt_cost_{share:.0%}".rstrip("%"),
+            f"{PREFIX}, prompts with cached tokens at {share}, of full history's",
+            f"prompt at {share}",
+            f"full at {share}",
+        )
+        for share in PREFIX_SHARES
+    ),
 )
 
 BY_NAME: Final[Mapping[str, Figure]] = {figure.name: figure for figure in FIGURES}

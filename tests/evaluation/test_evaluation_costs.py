@@ -49,13 +49,18 @@ def test_the_papers_cost_by_hand() -> None:
     sums = sums_over(run)
     assert value("cost_dollars", sums) == pytest.approx(0.333)
     assert value("cost_relative", sums) == pytest.approx(0.333 / (0.8 + 0.08))
+    # 250,000 tokens at 2, 50,000 at 0.5, and the same output and embeddings.
+    assert value("prefix_cost_dollars", sums) == pytest.approx(0.5 + 0.025 + 0.08 + 0.013)
 
 
 def test_a_policys_own_model_calls_are_paid_for() -> None:
     own = Usage(fresh=40, output=5)
     sums = sums_over(score_of(Usage.of_prompt(300, 100, 9), Usage.of_prompt(1_000, 800, 9), own))
+    # 40 tokens read at the full input price and 5 written at four times that price.
+    assert value("prompt_cost_10", sums) == pytest.approx((200 + 10 + 40 + 20) / (200 + 80))
     price = 2 * 0.2 + 0.5 * 0.8
     assert value("cost_dollars", sums) == pytest.approx((price * 340 + 8 * 14) / 1e6)
+    assert value("prefix_cost_dollars", sums) == pytest.approx((2 * 240 + 50 + 8 * 14) / 1e6)
 
 
 def test_provider_bills_by_hand() -> None:
