@@ -34,9 +34,11 @@ Sums = Mapping[str, Floats]
 
 
 def with_derived(sums: Sums) -> Sums:
-    """The sums, and what follows from them: those over all ages; dollars over the runs whose history
-    exceeds the budget, by the paper's formula and with what really repeats the previous prompt at
-    the cached price; and prompts with that at a share of the price, own model calls at the full one.
+    """The sums, and what follows from them.
+
+    Those over all ages; dollars over the runs whose history exceeds the budget, by the paper's
+    formula and with what really repeats the previous prompt at the cached price; and prompts with
+    that at a share of the price, the policy's own model calls at the full one.
     """
     cached = np.nan_to_num(_quotient(sums["over full cached"], sums["over full prompt"]))
     price = INPUT * (1 - cached) + CACHED * cached

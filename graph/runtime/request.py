@@ -16,8 +16,8 @@ from typing import Any, Self
 from uuid import UUID
 
 from contextrender_bridge.base.errors import ContextRenderError, Damaged
-from jaclang import lib
-from jaclang.jac0core import jaclib
+from jaclang import lib  # type: ignore[attr-defined]
+from jaclang.jac0core import jaclib  # type: ignore[attr-defined]
 from jaclang.jac0core.archetype import Anchor, Archetype
 from jaclang.jac0core.osp_kernel import _current_scope, osp_report
 from jaclang.jac0core.runtime import JacRuntimeInterface, hookimpl, plugin_manager
