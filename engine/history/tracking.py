@@ -227,7 +227,8 @@ class Tracking:
             (self._event_ids, ids),
             (self._event_ids_at, (len(self._event_ids.values) + len(ids),)),
         )
-        self.kinds.extend(fresh, tool)
+        if fresh:
+            self.kinds.extend(fresh, tool)
         introduced = len(fresh)
         if result >= 0:
             owners = self._owner.values

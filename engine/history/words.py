@@ -83,7 +83,7 @@ class WordIndex:
     def nbytes(self) -> int:
         """A close estimate of the memory held, in bytes."""
         words = 100 * len(self._postings) + 5 * self._entries
-        return words + self._lengths.nbytes + self._result_of.nbytes
+        return words + Growing.bytes_in(self)
 
     def add(self, segments: Sequence[str]) -> None:
         """Adds the next result as the texts of its segments."""
