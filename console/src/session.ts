@@ -1,13 +1,11 @@
-// One session's timeline, kept up to date: the newest turns come first, then those in the window, then
-// the rest. `turns` has holes until then.
+// One session's timeline, kept up to date: the newest turns come first, then the rest. `turns` has holes
+// until then.
 import { useEffect, useState } from "preact/hooks";
 import { ApiError, ask, isAbort } from "./api";
 import type { TimelineView, TurnView } from "./types";
 
 const FIRST_PAGE = 60;
 const PAGE = 500;
-/** How many turns before the first in the window are asked for with it. */
-const MARGIN = 50;
 const POLL_MS = 3000;
 
 export const OMITTED = 0;
@@ -39,8 +37,6 @@ export class SessionData {
   rough = true;
   /** How many turns are known. */
   known = 0;
-  /** The first turn in the window, if that is to come before others. */
-  wanted: number | null = null;
   error: ApiError | null = null;
   private toolIds = new Map<string, number>();
   private listeners = new Set<() => void>();
@@ -52,11 +48,6 @@ export class SessionData {
     readonly key: string,
     readonly branch: number | null,
   ) {}
-
-  /** How many turns there are, recomputed yet or not. */
-  get columns(): number {
-    return this.last;
-  }
 
   subscribe(listener: () => void): () => void {
     this.listeners.add(listener);
@@ -124,26 +115,16 @@ export class SessionData {
   /** The turns to ask for next: a start and how many. */
   private gap(): [number, number] | null {
     if (this.known >= this.last) return null;
-    if (this.oldestFirst) return [this.firstUnknown(0) + 1, PAGE];
-    const window = this.wanted === null ? this.last : Math.max(0, this.wanted - MARGIN);
-    let start = window < this.last ? this.firstUnknown(window) : this.last;
-    if (start < this.last) return [start + 1, this.gapLength(start)];
-    while (this.turns[start - 1]) start--;
-    const end = start;
-    while (start > 0 && !this.turns[start - 1] && end - start < PAGE) start--;
+    const known = (turn: number) => this.turns[turn] !== undefined;
+    let [start, end] = [0, this.last];
+    if (this.oldestFirst) {
+      while (known(start)) start++;
+      return [start + 1, PAGE];
+    }
+    while (known(end - 1)) end--;
+    start = end;
+    while (start > 0 && !known(start - 1) && end - start < PAGE) start--;
     return [start + 1, end - start];
-  }
-
-  private firstUnknown(from: number): number {
-    let turn = from;
-    while (turn < this.last && this.turns[turn]) turn++;
-    return turn;
-  }
-
-  private gapLength(start: number): number {
-    let end = start;
-    while (end < this.last && !this.turns[end] && end - start < PAGE) end++;
-    return end - start;
   }
 
   private take(page: TimelineView): void {

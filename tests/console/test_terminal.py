@@ -155,19 +155,6 @@ def test_it_is_followed_until_interrupted(service: Service) -> None:
     process.communicate(timeout=30)
 
 
-@pytest.mark.parametrize("command", [["sessions"], ["show", ORDERS], ["explain", ORDERS]])
-def test_a_program_reads_json(service: Service, command: list[str]) -> None:
-    told = json.loads(run(service, *command, "--json"))
-    if command == ["sessions"]:
-        (found,) = [one for one in told["sessions"] if one["session"] == ORDERS]
-        assert [found] == service("list_sessions", query=ORDERS)["sessions"]
-        assert found["counted"]["calls"] > 0
-    elif command[0] == "show":
-        assert told["turns"] == service.timeline(ORDERS)
-    else:
-        assert told["results"] == service("explain", session=ORDERS)["results"]
-
-
 def test_complete_results_are_recalled(service: Service) -> None:
     first = service("explain", session=ORDERS)["results"][0]
     asked = [ORDERS, str(first["position"])]

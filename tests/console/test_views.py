@@ -48,9 +48,8 @@ def test_the_timeline_says_when_something_had_to_leave(console: Console, service
         shown = now
     assert len(dropped) > 1
     rebuilds = console.open("live").page.locator(".rebuilds")
-    expect(rebuilds.locator("summary")).to_contain_text(f"had to leave in {len(dropped)} calls")
-    rebuilds.locator("summary").click()
-    expect(rebuilds.locator("tbody th")).to_have_text([str(turn) for turn in dropped])
+    expect(rebuilds).to_contain_text(f"had to leave in {len(dropped)} calls")
+    expect(rebuilds.get_by_role("link")).to_have_text([str(turn) for turn in dropped])
     service("delete_session", session="live")
 
 
@@ -151,10 +150,7 @@ def test_what_if_shows_what_would_have_been_shown_and_stores_nothing(
     turn = 40
     console.open(ORDERS, "call", turn)
     form = console.page.get_by_role("form", name="What if")
-    field = form.get_by_label("Budget in tokens")
-    field.fill("")
-    field.press_sequentially("3000")  # "3" and "30" are no budgets yet
-    expect(field).to_have_value("3000")
+    form.get_by_role("slider", name="Budget").fill("3000")
     other = service("explain", session=ORDERS, turn=turn, budget=3000)
     own = service("explain", session=ORDERS, turn=turn)
     expect(console.page.locator(".budget")).to_contain_text(
@@ -276,11 +272,7 @@ def test_savings_are_told_beside_those_of_other_policies(
     console.open(ORDERS, "savings")
     figures = console.page.locator(".savings .figures")
     expect(figures).to_contain_text("no price")
-    expect(console.page.locator(".savings canvas")).to_have_count(2)
-    console.page.get_by_label("Your own prices").fill("*:input=2,cached=0.5,output=8")
-    console.page.get_by_role("button", name="Use", exact=True).click()
-    expect(figures).to_contain_text("instead of $")
-    expect(console.page.locator(".savings canvas")).to_have_count(3)
+    expect(console.page.locator(".savings .chart")).to_have_count(2)
     saved = 1 - totals["prompt"] / totals["full"]
     expect(figures).to_contain_text(f"{saved:.0%}")
     compared = service.complete("compare_policies", session=ORDERS)
@@ -320,4 +312,5 @@ def test_a_session_opens_on_what_its_calls_lacked(console: Console, service: Ser
     found = service("remedies", session=LARGE, turn=first["turn"], position=first["position"])
     expect(row).to_contain_text(f"a budget of {found['budget']:,}")
     row.get_by_role("link", name=str(first["turn"]), exact=True).click()
-    expect(page.locator(".answer")).to_contain_text(f"#{first['position']} {first['name']}")
+    answer = page.get_by_role("region", name="The answer")
+    expect(answer).to_contain_text(f"#{first['position']} {first['name']}")

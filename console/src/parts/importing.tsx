@@ -1,5 +1,5 @@
-// Exports read from files: chosen with a button, or dropped on the page.
-import { useEffect, useRef, useState } from "preact/hooks";
+// Exports read from files.
+import { useRef, useState } from "preact/hooks";
 import { ask } from "../api";
 import type { SyncView } from "../types";
 
@@ -11,7 +11,6 @@ interface Props {
 
 export function Importing({ onDone, onFailure }: Props) {
   const input = useRef<HTMLInputElement>(null);
-  const [over, setOver] = useState(false);
   const [busy, setBusy] = useState("");
   const take = async (files: FileList | null | undefined) => {
     const made: string[] = [];
@@ -26,26 +25,9 @@ export function Importing({ onDone, onFailure }: Props) {
     setBusy("");
     if (made.length) onDone(made);
   };
-  useEffect(() => {
-    const drag = (event: DragEvent) => {
-      if (!event.dataTransfer?.types.includes("Files")) return;
-      event.preventDefault();
-      setOver(event.type !== "dragleave" || event.relatedTarget !== null);
-    };
-    const drop = (event: DragEvent) => {
-      event.preventDefault();
-      setOver(false);
-      void take(event.dataTransfer?.files);
-    };
-    const events: [string, (event: DragEvent) => void][] = [["dragover", drag], ["dragleave", drag], ["drop", drop]];
-    for (const [name, listener] of events) addEventListener(name, listener as EventListener);
-    return () => {
-      for (const [name, listener] of events) removeEventListener(name, listener as EventListener);
-    };
-  });
   return (
     <>
-      <button onClick={() => input.current?.click()} disabled={busy !== ""} title="Exported sessions; or drop their files on this page">
+      <button onClick={() => input.current?.click()} disabled={busy !== ""} title="Exported sessions">
         {busy ? `Importing ${busy}…` : "Import"}
       </button>
       <input
@@ -61,7 +43,6 @@ export function Importing({ onDone, onFailure }: Props) {
           void take(files).finally(() => input.current && (input.current.value = ""));
         }}
       />
-      {over && <div class="dropping">Drop exported sessions to import them</div>}
     </>
   );
 }

@@ -1,11 +1,4 @@
-// A result as people read it: text blocks as text, JSON and tables laid out, diffs and colours shown.
-import { laidOut } from "./pretty";
-
-/** A piece of text and the class it is drawn with, "" for none. */
-export interface Segment {
-  text: string;
-  kind: string;
-}
+// A result as people read it: text blocks as text, JSON laid out, a terminal's colours left out.
 
 export interface Reading {
   /** What it is laid out as, for people. */
@@ -13,19 +6,15 @@ export interface Reading {
   text: string;
   /** Addresses of the images among text blocks, within the text itself. */
   images: string[];
-  paint: (block: string) => Segment[];
 }
 
 type Fields = Record<string, unknown>;
-/** What a reviver is told beside the value, in newer browsers: how a number was written. */
-type Reviver = (this: unknown, key: string, value: unknown, context?: { source?: string }) => unknown;
 
+const INDENT = "  ";
 const IMAGES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-const WIDEST_CELL = 60;
 const ESCAPE = "\u001b";
-// Colours and weights of terminals; every other sequence moves a cursor that is not there.
-const SEQUENCE = new RegExp(String.raw`${ESCAPE}(?:\[([0-9;:?]*)[ -/]*([@-~])|\][^\u0007${ESCAPE}]*(?:\u0007|${ESCAPE}\\)|[@-Z\\^_])`, "g");
-const DIFF = /^(?:diff --git .*\n(?:.*\n){0,6}?)?--- .+\n\+\+\+ .+\n@@ /;
+/** Colours of terminals, and what moves a cursor that is not there. */
+const SEQUENCE = new RegExp(String.raw`${ESCAPE}(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\u0007${ESCAPE}]*(?:\u0007|${ESCAPE}\\)|[@-Z\\^_])`, "g");
 
 /** How a text is read other than as it stands; null where it is best so. */
 export function readingOf(text: string): Reading | null {
@@ -33,19 +22,14 @@ export function readingOf(text: string): Reading | null {
   const blocks = textBlocks(json);
   if (blocks !== null) {
     const within = blocks.images.length === 0 ? readingOf(blocks.text) : null;
-    return within ?? { name: "text blocks", ...blocks, paint: plain };
+    return within ?? { name: "text blocks", ...blocks };
   }
-  if (text.includes(`${ESCAPE}[`)) return { name: "colours", text, images: [], paint: painted };
-  if (DIFF.test(text)) return { name: "diff", text, images: [], paint: compared };
-  if (json === undefined) return null;
-  const table = tableOf(json);
-  if (table !== null) return { name: "table", text: table, images: [], paint: plain };
-  return { name: "JSON", text: laidOut(text), images: [], paint: plain };
+  if (text.includes(`${ESCAPE}[`)) return { name: "plain text", text: text.replace(SEQUENCE, ""), images: [] };
+  return json === undefined ? null : { name: "JSON", text: laidOut(text), images: [] };
 }
 
-export function plain(text: string): Segment[] {
-  return [{ text, kind: "" }];
-}
+/** The text laid out if it is JSON of an object or array, else as it is. Numbers stay as written. */
+export const prettyJson = (text: string): string => (parse(text) === undefined ? text : laidOut(text));
 
 /** The content of a result in MCP's form, if it is nothing else. */
 function textBlocks(parsed: unknown): { text: string; images: string[] } | null {
@@ -63,70 +47,36 @@ function textBlocks(parsed: unknown): { text: string; images: string[] } | null 
   return blocks.length ? { text: texts.join("\n"), images } : null;
 }
 
-/** Objects of the same few fields as lines of columns. Numbers stay as they were written. */
-function tableOf(rows: unknown): string | null {
-  if (!Array.isArray(rows) || rows.length < 2 || !isFields(rows[0])) return null;
-  const names = Object.keys(rows[0]);
-  const lines = [names];
-  for (const row of rows) {
-    if (!isFields(row) || Object.keys(row).join("\n") !== names.join("\n")) return null;
-    const cells = Object.values(row).map((cell) => (cell === null || typeof cell === "boolean" ? String(cell) : cell));
-    if (!cells.every((cell) => typeof cell === "string" && cell.length <= WIDEST_CELL && !cell.includes("\n"))) return null;
-    lines.push(cells as string[]);
+/** A text that is JSON, laid out without changing a character of any value. */
+function laidOut(text: string): string {
+  const out: string[] = [];
+  let depth = 0;
+  for (let i = 0; i < text.length; i++) {
+    const c = text[i];
+    if (c === '"') {
+      let end = i + 1;
+      while (text[end] !== '"') end += text[end] === "\\" ? 2 : 1;
+      out.push(text.slice(i, end + 1));
+      i = end;
+    } else if (c === "{" || c === "[") {
+      const closing = /\S/.exec(text.slice(i + 1, i + 200))?.[0];
+      if (closing === "}" || closing === "]") {
+        out.push(c + closing);
+        i = text.indexOf(closing, i + 1);
+      } else out.push(c, "\n", INDENT.repeat(++depth));
+    } else if (c === "}" || c === "]") out.push("\n", INDENT.repeat(--depth), c);
+    else if (c === ",") out.push(",\n", INDENT.repeat(depth));
+    else if (c === ":") out.push(": ");
+    else if (c > " ") out.push(c);
   }
-  const widths = names.map((_, column) => Math.max(...lines.map((line) => line[column].length)));
-  const drawn = lines.map((line) => line.map((cell, column) => cell.padEnd(widths[column])).join("  ").trimEnd());
-  return names.length > 1 ? drawn.join("\n") : null;
+  return out.join("");
 }
 
-function compared(text: string): Segment[] {
-  const kinds: Record<string, string> = { "+": "added", "-": "removed", "@": "hunk" };
-  const segments: Segment[] = [];
-  for (const line of text.split(/(?<=\n)/)) {
-    const kind = /^(?:\+\+\+|---) /.test(line) ? "hunk" : (kinds[line[0]] ?? "");
-    const last = segments.at(-1);
-    if (last?.kind === kind) last.text += line;
-    else segments.push({ text: line, kind });
-  }
-  return segments;
-}
-
-function painted(text: string): Segment[] {
-  const segments: Segment[] = [];
-  let colour = "";
-  let bold = "";
-  let end = 0;
-  const add = (upTo: number) => {
-    if (upTo > end) segments.push({ text: text.slice(end, upTo), kind: `${colour} ${bold}`.trim() });
-  };
-  for (const found of text.matchAll(SEQUENCE)) {
-    add(found.index);
-    end = found.index + found[0].length;
-    if (found[2] !== "m") continue;
-    for (const code of (found[1] || "0").split(/[;:]/).map(Number)) {
-      if (code === 0) colour = bold = "";
-      else if (code === 1) bold = "bold";
-      else if (code === 22) bold = "";
-      else if (code === 39) colour = "";
-      else if (code === 38 || code === 48) break;
-      else if ((code >= 30 && code <= 37) || (code >= 90 && code <= 97)) colour = `ansi${code % 10}`;
-    }
-  }
-  add(text.length);
-  return segments;
-}
-
-/** Numbers as they were written; what cannot be told so is no cell of a table. */
-const written: Reviver = (_, value, context) => {
-  if (typeof value !== "number") return value;
-  return context?.source ?? (Number.isSafeInteger(value) ? String(value) : {});
-};
-
-/** JSON of an object or array, else undefined. Only what may be a table has its numbers as text: that takes longer. */
+/** JSON of an object or array, else undefined. */
 function parse(text: string): unknown {
   if (!/^\s*[[{]/.test(text)) return undefined;
   try {
-    return JSON.parse(text, /^\s*\[\s*\{/.test(text) ? written : undefined);
+    return JSON.parse(text);
   } catch {
     return undefined;
   }

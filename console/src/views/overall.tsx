@@ -3,16 +3,16 @@ import { useState } from "preact/hooks";
 import { number, percent, plural, short } from "../format";
 import { useAsk } from "../parts/load";
 import { Empty, Failure, Figure, IN_VIEW, Loading } from "../parts/notes";
-import { COUNTED, OwnPrices, useOwnPrices } from "../parts/prices";
+import { COUNTED, Prices } from "../parts/prices";
 import { Cost, Signed } from "../parts/signed";
 import { num, Table, text } from "../parts/table";
 import { GROUPS, type Group, grouped, saved, type Total, total } from "../parts/saved";
 import type { TotalSavingsView } from "../types";
-import { Weighed } from "./advice";
+import { Advice } from "./advice";
 
 export function Overall() {
   const [by, setBy] = useState<Group>("day");
-  const found = useAsk<TotalSavingsView>("total_savings", { prices: useOwnPrices() });
+  const found = useAsk<TotalSavingsView>("total_savings", {});
   if (found.error !== null) return <Failure error={found.error} again={found.again} />;
   if (found.value === null) return <Loading what="Adding up…" />;
   const { sessions, counted, rows } = found.value;
@@ -58,29 +58,29 @@ export function Overall() {
         Counted when the calls of {counted === sessions ? plural(sessions, "session") : `${number(counted)} of ${number(sessions)} sessions`} were made.
         {counted < sessions && " The others were only recorded, or are older than that: their own pages recompute them."}
       </p>
-      <OwnPrices unpriced={all.unpriced} pricedAs={all.pricedAs} />
+      <Prices unpriced={all.unpriced} pricedAs={all.pricedAs} />
       <Table label={`Savings by ${NAMES[by].toLowerCase()}`} kind={by} columns={[text(NAMES[by]), ...SUMS]} foot={<Line sums={all} />}>
         {groups.map((sums) => (
           <Line key={sums.name} sums={sums} />
         ))}
       </Table>
-      <Weighed of="all" policies={[]} />
-      <details>
-        <summary>What the words mean</summary>
-        <dl class="terms">
-          {TERMS.map(([term, meaning]) => (
-            <>
-              <dt>{term}</dt>
-              <dd>{meaning}</dd>
-            </>
-          ))}
-        </dl>
-      </details>
+      <Advice data={null} />
     </section>
   );
 }
 
-const SUMS = ["Calls", "Whole", "Sent", "Saved", "Cost", "Billed", "In view"].map((name) => num(name));
+const SUMS = [
+  num("Calls", "Model calls whose answer was recorded"),
+  num("Whole", "Prompt tokens with the whole history: what would have been sent otherwise, at most the model’s window"),
+  num("Sent", "Prompt tokens that went to the model. “Whole” and “held out” calls were sent with everything, so they saved nothing"),
+  num("Saved"),
+  num("Cost", COUNTED),
+  num(
+    "Billed",
+    "By the provider’s own counts, for calls through the proxy. What the whole history would have been is an estimate: the same count and the tokens left out, cached as far as the whole prompt before was.",
+  ),
+  num("In view", `${IN_VIEW}. A running session may still use what it was not shown`),
+];
 
 function Line({ sums }: { sums: Total }) {
   return (
@@ -110,16 +110,3 @@ function Line({ sums }: { sums: Total }) {
 const Share = ({ sums }: { sums: Total }) => <>{percent(sums.capped ? saved(sums) / sums.capped : 0)}</>;
 
 const NAMES: Record<Group, string> = { day: "Day (UTC)", model: "Model", "day and model": "Day and model", client: "Client", policy: "Policy", sent: "Sent" };
-
-const TERMS: [string, string][] = [
-  ["Calls", "Model calls whose answer was recorded."],
-  ["Whole", "Prompt tokens with the whole history: what would have been sent otherwise, at most the model’s window."],
-  ["Sent", "Prompt tokens that went to the model. “Whole” and “held out” calls were sent with everything, so they saved nothing."],
-  ["Cost", COUNTED],
-  [
-    "Billed",
-    "By the provider’s own counts, for calls through the proxy. What the whole history would have been is an estimate: the same count and the tokens left out, cached as far as the whole prompt before was.",
-  ],
-  ["In view", `${IN_VIEW}. A running session may still use what it was not shown.`],
-  ["Red", "It cost more than the whole history would have."],
-];

@@ -8,7 +8,6 @@ import { Failure, Loading } from "../parts/notes";
 import { Table, text } from "../parts/table";
 import { go } from "../route";
 import type { DegreeView, EdgeView, NodeView } from "../types";
-import { Neighbours } from "./store/neighbours";
 
 const SESSION = "session:";
 const at = (id: string): string => `#/store/${encodeURIComponent(id)}`;
@@ -52,7 +51,6 @@ export function Store({ id }: { id: string }) {
             {value.id} <Copy text={value.id} title="Copy id" />
           </p>
           <Degrees node={value} kind={kind} onKind={choose} />
-          <Neighbours node={value} href={at} />
           <Edges edges={value.edges} />
           {(start > 0 || value.next !== null) && (
             <nav class="pager" aria-label="Pages of edges">
@@ -65,7 +63,6 @@ export function Store({ id }: { id: string }) {
             </nav>
           )}
           <Fields node={value} />
-          <Commands node={value} />
         </>
       )}
     </section>
@@ -127,31 +124,3 @@ function Edges({ edges }: { edges: EdgeView[] }) {
     </Table>
   );
 }
-
-/** What runs a walker of one's own from here; a file as docs/inspection.md has it. */
-function Commands({ node }: { node: NodeView }) {
-  const session = node.kind === "Session" ? (node.fields.find((field) => field.name === "key")?.text ?? "") : "";
-  const named = quoted(session || "SESSION");
-  const lines = [
-    `contextrender jac run most_used.jac ${named}`,
-    `contextrender jac dot ${named} > session.dot`,
-    `CONTEXTRENDER_DATA=DATA jac enter -r ${node.owner} most_used.jac most_used ${named}`,
-  ];
-  return (
-    <details>
-      <summary>Run a walker of your own</summary>
-      <p>
-        On the service’s machine, in the folder of your file (docs/inspection.md has this one); with <code>--user NAME</code> for another
-        user than <code>local</code>, and <code>--data DATA</code> for another data folder. The first writes nothing, the second is{" "}
-        <code>jac dot</code> of one session, the third is Jac’s own command.
-      </p>
-      {lines.map((line) => (
-        <p key={line} class="mono">
-          {line} <Copy text={line} />
-        </p>
-      ))}
-    </details>
-  );
-}
-
-const quoted = (word: string): string => (/^[\w.@:/-]+$/.test(word) ? word : `'${word.replace(/'/g, "'\\''")}'`);

@@ -1,5 +1,4 @@
 // The budget as a bar: text, calls, each result, and what is free.
-import { useState } from "preact/hooks";
 import { number, percent, plural } from "../../format";
 import { numbersIn, type SessionData } from "../../session";
 import { toolColour, useDark } from "../../theme";
@@ -16,7 +15,6 @@ interface Part {
 
 export function BudgetBar({ view, data, tools }: { view: CallView; data: SessionData; tools: (name: string) => number }) {
   const dark = useDark();
-  const [focus, setFocus] = useState<Part | null>(null);
   const { budget, tokens, retained, policy } = view.explain;
   const taken = numbersIn(view.explain.complete).map((number) => shownOf(data, number));
   const replaced = numbersIn(view.explain.replaced);
@@ -49,12 +47,8 @@ export function BudgetBar({ view, data, tools }: { view: CallView; data: Session
             <span class="muted"> · {number(tokens.outside)} outside it (system prompt and current user message)</span>
           )}
         </span>
-        <span class="spring" />
-        <span class="focus" aria-hidden="true">
-          {focus ? `${focus.name}: ${number(focus.tokens)} tokens, ${percent(focus.tokens / budget)}` : ""}
-        </span>
       </figcaption>
-      <div class="stack" role="img" aria-label={said} onPointerLeave={() => setFocus(null)}>
+      <div class="stack" role="img" aria-label={said}>
         {parts.map(
           (part, index) =>
             part.tokens > 0 && (
@@ -62,7 +56,7 @@ export function BudgetBar({ view, data, tools }: { view: CallView; data: Session
                 key={index}
                 class={`part ${part.kind}`}
                 style={{ width: `${(100 * part.tokens) / total}%`, ...(part.colour ? { backgroundColor: part.colour } : {}) }}
-                onPointerEnter={() => setFocus(part)}
+                title={`${part.name}: ${number(part.tokens)} tokens, ${percent(part.tokens / budget)}`}
               >
                 {part.tokens / total > 0.09 ? part.label : ""}
               </span>

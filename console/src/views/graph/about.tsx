@@ -72,7 +72,7 @@ export function AboutGroup({ group, onChoose, onClose }: Pick<Ways, "onChoose" |
   return (
     <section aria-label={group.label}>
       <Title title={group.label} onClose={onClose} />
-      {group.span > 0 && <p class="muted">Double-click it or press Enter to open it.</p>}
+      <p class="muted">Double-click it or press Enter to open it.</p>
       <Members nodes={group.members} onChoose={onChoose} />
       {group.members.length > MOST && <p class="muted">and {number(group.members.length - MOST)} more</p>}
     </section>

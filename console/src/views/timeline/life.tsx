@@ -30,17 +30,9 @@ export function Life({ place, data, cell, rows, rebuild }: Props) {
       <strong>
         #{result.position} {data.tools[result.tool] || "tool"}
       </strong>{" "}
-      <span class="muted">{plural(result.tokens, "token")}</span> · created in turn {result.turn}
-      {life.used.length > 0 ? (
-        <>
-          {" "}
-          · used in {life.used.length === 1 ? "turn" : "turns"} {ranges(life.used)}
-        </>
-      ) : (
-        " · never used"
-      )}
-      {life.omitted.length > 0 && <> · omitted from {ranges(life.omitted.slice(0, 12))}{life.omitted.length > 12 ? "…" : ""}</>}
-      {life.restored.length > 0 && <> · restored at {ranges(life.restored.slice(0, 12))}{life.restored.length > 12 ? "…" : ""}</>}
+      <span class="muted">{plural(result.tokens, "token")}</span> · created in turn {result.turn} ·{" "}
+      {told("used in", life.used) || "never used"}
+      {[told("omitted from", life.omitted), told("restored at", life.restored)].map((words) => words && ` · ${words}`)}
       {cell.turn >= 0 && (
         <>
           {" "}
@@ -55,6 +47,10 @@ export function Life({ place, data, cell, rows, rebuild }: Props) {
     </p>
   );
 }
+
+/** Turns after the words, a dozen at most. */
+const told = (words: string, turns: number[]): string =>
+  turns.length ? `${words} ${turns.length === 1 ? "turn" : "turns"} ${ranges(turns.slice(0, 12))}${turns.length > 12 ? "…" : ""}` : "";
 
 function stateWords(data: SessionData, cell: Cell, result: number): string {
   if (!data.turns[cell.turn]) return UNKNOWN;

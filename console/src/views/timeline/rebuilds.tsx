@@ -1,46 +1,29 @@
-// Each time something had to leave: what was dropped, what came back, the budget.
-import { number, plural } from "../../format";
-import { ResultLink } from "../../parts/places";
-import { num, Table, text } from "../../parts/table";
+// The calls in which something had to leave, and how often the budget grew.
+import { plural } from "../../format";
 import { address } from "../../route";
 import type { ViewProps } from "../props";
 import type { Rebuild } from "./rebuilt";
 
-const NAMED = 6;
-const COLUMNS = [text("Call"), num("Budget"), text("Dropped", "In view in the call before, and not in this one"), text("Came back", "Out of view in the call before")];
+const MOST = 100;
 
 export function Rebuilds({ place, data, rebuilds }: ViewProps & { rebuilds: Rebuild[] }) {
   const faults = data.turns.filter((turn) => turn?.faulted).length;
   if (rebuilds.length === 0) return null;
-  const named = (results: number[]) => (
-    <>
-      {results.slice(0, NAMED).map((result) => (
+  return (
+    <p class="rebuilds">
+      Something had to leave in {plural(rebuilds.length, "call")}:{" "}
+      {rebuilds.slice(0, MOST).map(({ turn, dropped, back }) => (
         <>
-          <ResultLink session={place.session} branch={place.branch} position={data.results[result]?.position ?? -1} name={data.tools[data.results[result]?.tool]} />{" "}
+          <a
+            key={turn}
+            href={address(place.session, "call", turn, place.branch, { with: String(turn - 1) })}
+            title={`${plural(dropped.length, "result")} dropped, ${back.length} came back`}
+          >
+            {turn}
+          </a>{" "}
         </>
       ))}
-      {results.length > NAMED && <small>{number(results.length - NAMED)} more</small>}
-      {results.length === 0 && "–"}
-    </>
-  );
-  return (
-    <details class="rebuilds">
-      <summary>
-        Something had to leave in {plural(rebuilds.length, "call")}
-        {faults > 0 && `; the budget grew in ${plural(faults, "call")} for what the turn before had missed`}
-      </summary>
-      <Table label="Calls in which something had to leave" columns={COLUMNS}>
-        {rebuilds.map(({ turn, budget, dropped, back }) => (
-          <tr key={turn}>
-            <th scope="row">
-              <a href={address(place.session, "call", turn, place.branch)}>{number(turn)}</a>
-            </th>
-            <td class="num">{number(budget)}</td>
-            <td>{named(dropped)}</td>
-            <td>{named(back)}</td>
-          </tr>
-        ))}
-      </Table>
-    </details>
+      {faults > 0 && ` The budget grew in ${plural(faults, "call")} for what the turn before had missed.`}
+    </p>
   );
 }

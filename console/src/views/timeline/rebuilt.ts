@@ -11,7 +11,6 @@ export interface Rebuild {
   dropped: number[];
   /** Those that were out of view before. */
   back: number[];
-  budget: number;
 }
 
 /** Turns that are not loaded are holes: what follows one is not told. */
@@ -26,7 +25,7 @@ export function rebuildsOf(turns: TurnView[]): Rebuild[] {
       const had = last.results;
       const dropped = [...before].filter((number) => !now.has(number)).sort(byNumber);
       const back = [...now].filter((number) => number < had && !before.has(number)).sort(byNumber);
-      if (dropped.length) found.push({ turn: turn.turn, dropped, back, budget: turn.budget });
+      if (dropped.length) found.push({ turn: turn.turn, dropped, back });
     }
     [before, last] = [now, turn];
   }
