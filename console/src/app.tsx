@@ -14,17 +14,10 @@ import { Sessions } from "./views/sessions";
 import { Store } from "./views/store";
 
 export function App() {
-  const [signedIn, setSignedIn] = useState(isSignedIn());
-  const [only, setOnly] = useState(visited());
+  const [, setChanges] = useState(0);
+  const [signedIn, only] = [isSignedIn(), visited()];
   const place = usePlace();
-  useEffect(
-    () =>
-      onSignIn(() => {
-        setSignedIn(isSignedIn());
-        setOnly(visited());
-      }),
-    [],
-  );
+  useEffect(() => onSignIn(() => setChanges((count) => count + 1)), []);
   useEffect(() => {
     document.title = (signedIn ? titleOf(place) : "Sign in") + " · ContextRender";
   });

@@ -38,21 +38,16 @@ export class SessionData {
   /** How many turns are known. */
   known = 0;
   error: ApiError | null = null;
-  private toolIds = new Map<string, number>();
-  private listeners = new Set<() => void>();
   private stop = new AbortController();
   private byPosition = new Map<number, number>();
   private oldestFirst = false;
 
+  /** `changed` is called whenever something is added. */
   constructor(
     readonly key: string,
     readonly branch: number | null,
+    private changed: () => void,
   ) {}
-
-  subscribe(listener: () => void): () => void {
-    this.listeners.add(listener);
-    return () => this.listeners.delete(listener);
-  }
 
   async run(): Promise<void> {
     while (!this.stop.signal.aborted) {
@@ -166,18 +161,13 @@ export class SessionData {
 
   /** A tool's index in `tools`, new if need be. */
   toolId(name: string): number {
-    let id = this.toolIds.get(name);
-    if (id === undefined) {
-      id = this.tools.length;
-      this.toolIds.set(name, id);
-      this.tools.push(name);
-    }
-    return id;
+    const known = this.tools.indexOf(name);
+    return known < 0 ? this.tools.push(name) - 1 : known;
   }
 
   private tell(): void {
     this.version++;
-    for (const listener of [...this.listeners]) listener();
+    this.changed();
   }
 }
 
@@ -198,15 +188,11 @@ export function numbersIn(runs: number[]): number[] {
 
 /** The session's data, for a component that is keyed by session and branch. */
 export function useSession(key: string, branch: number | null): SessionData {
-  const [data] = useState(() => new SessionData(key, branch));
   const [, setVersion] = useState(0);
+  const [data] = useState(() => new SessionData(key, branch, () => setVersion((count) => count + 1)));
   useEffect(() => {
-    const unsubscribe = data.subscribe(() => setVersion((count) => count + 1));
     void data.run();
-    return () => {
-      unsubscribe();
-      data.close();
-    };
+    return () => data.close();
   }, []);
   return data;
 }

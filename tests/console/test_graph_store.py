@@ -85,12 +85,12 @@ def test_edges_are_followed_by_click_from_the_root(console: Console) -> None:
     page.get_by_role("region", name="Edges").get_by_role("link", name="Branch 0").click()
     page.get_by_role("button", name="→ Begins 1").click()
     page.get_by_role("region", name="Edges").get_by_role("link").first.click()
-    expect(page.locator("h2")).to_contain_text("message 0")
+    expect(page.locator("main h2")).to_contain_text("message 0")
     node = look(console.service, id=page.url.rpartition("/")[2])
     assert node["kind"] == "Message"
     page.get_by_label("A node’s id").fill(f"session:{ORDERS}")
     page.keyboard.press("Enter")
-    expect(page.locator("h2")).to_contain_text("Session " + ORDERS)
+    expect(page.locator("main h2")).to_contain_text("Session " + ORDERS)
 
 
 def test_it_is_served_as_jacs_viewer_asks(service: Service, other: str) -> None:

@@ -198,9 +198,11 @@ def test_two_calls_are_compared(console: Console, service: Service) -> None:
     last = len(turns)
     console.open(ORDERS, "call", last)
     console.page.get_by_text("Compare with another call").click()
+    status = console.page.locator(".compare [role=status]")
+    expect(status).to_contain_text("messages differ")
     console.page.get_by_label("Compare with turn").fill("12")
     console.page.keyboard.press("Enter")
-    status = console.page.locator(".compare [role=status]")
+    expect(console.page).to_have_url(re.compile("with=12"))
     expect(status).to_contain_text("messages differ")
     views = [service("show_call", session=ORDERS, turn=turn)["messages"] for turn in (12, last)]
     shown = [{line["position"] for line in view if line["shown"] == "whole"} for view in views]
@@ -208,7 +210,6 @@ def test_two_calls_are_compared(console: Console, service: Service) -> None:
     row = console.page.locator(".compare tbody tr").filter(has_text=f"#{came} ")
     expect(row.locator("td").nth(0)).to_have_text("–")
     expect(row.locator("td").nth(1)).to_have_text("complete")
-    expect(console.page).to_have_url(re.compile("with=12"))
     console.page.reload()
     expect(status).to_contain_text("messages differ")
 

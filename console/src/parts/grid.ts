@@ -1,6 +1,6 @@
 // The picture of a session: a column for each turn, a row for each result, drawn on a canvas.
 // Long because drawing, pointing and moving share the measures of one canvas.
-import { COMPLETE, OMITTED, REPLACED, type SessionData } from "../session";
+import { numbersIn, OMITTED, type SessionData } from "../session";
 import { short } from "../format";
 import { colour } from "../theme";
 import { fittedName, fresh, TURN_STEPS } from "./canvas";
@@ -105,21 +105,16 @@ export class Grid {
     this.map.height = height;
     const image = new ImageData(width, height);
     const cells = new Uint32Array(image.data.buffer);
-    const omitted = packed(look.omitted);
-    const shown = [omitted, packed(look.complete), packed(look.replaced)];
+    const [omitted, complete, replaced] = [packed(look.omitted), packed(look.complete), packed(look.replaced)];
     const rowOf = new Int32Array(data.results.length).fill(-1);
     rows.forEach((result, row) => (rowOf[result] = row));
     data.turns.forEach((turn, column) => {
-      for (let result = 0; result < turn.results; result++) {
-        if (rowOf[result] >= 0) cells[rowOf[result] * width + column] = omitted;
-      }
-      for (const [runs, state] of [[turn.complete, COMPLETE], [turn.replaced, REPLACED]] as const) {
-        for (let i = 0; i < runs.length; i += 2) {
-          for (let result = runs[i]; result < runs[i] + runs[i + 1]; result++) {
-            if (rowOf[result] >= 0) cells[rowOf[result] * width + column] = shown[state];
-          }
-        }
-      }
+      const paint = (result: number, colour: number) => {
+        if (rowOf[result] >= 0) cells[rowOf[result] * width + column] = colour;
+      };
+      for (let result = 0; result < turn.results; result++) paint(result, omitted);
+      for (const result of numbersIn(turn.complete)) paint(result, complete);
+      for (const result of numbersIn(turn.replaced)) paint(result, replaced);
     });
     this.map.getContext("2d")!.putImageData(image, 0, 0);
   }

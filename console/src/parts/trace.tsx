@@ -3,9 +3,8 @@ import { plural } from "../format";
 import { address } from "../route";
 import type { SessionData } from "../session";
 import type { ValueTraceView } from "../types";
-import { Icon } from "./icon";
 import { useAsk } from "./load";
-import { Failure, Loading } from "./notes";
+import { Closable, Failure, Loading } from "./notes";
 import { ResultLinks } from "./places";
 
 interface Props {
@@ -20,14 +19,7 @@ export function Trace({ data, value, onClose }: Props) {
   const view = found.value?.value === value ? found.value : null;
   return (
     <section class="trace" aria-label={`Value ${value}`}>
-      <header>
-        <h2>
-          <code>{value}</code>
-        </h2>
-        <button class="quiet icon" aria-label="Close" onClick={onClose}>
-          <Icon name="close" />
-        </button>
-      </header>
+      <Closable title={<code>{value}</code>} onClose={onClose} />
       {found.error !== null && <Failure error={found.error} />}
       {!view && found.busy && <Loading what="Tracing…" />}
       {view && (

@@ -77,8 +77,6 @@ export function Call({ place, data }: ViewProps) {
       </Empty>
     );
   }
-  const tools = (name: string) => Math.max(0, data.tools.indexOf(name));
-
   return (
     <div class="call">
       <div class="toolbar">
@@ -116,7 +114,7 @@ export function Call({ place, data }: ViewProps) {
       {!own.value && own.busy && <Loading what="Recomputing the call…" />}
       {view && (
         <div class={own.busy || (changed && other.busy) ? "stale" : ""}>
-          <BudgetBar view={view} data={data} tools={tools} />
+          <BudgetBar view={view} data={data} />
           <Notes view={view} data={data} turn={turn} asked={changed} />
           <Compare data={data} turn={turn} asked={asked} other={beside} onOther={setBeside} />
           <Histories view={view} data={data} window={page.window} onMore={(more) => setPage({ ...page, window: page.window + more })} />

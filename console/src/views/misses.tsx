@@ -1,6 +1,6 @@
 // What calls lacked that their answers then used or asked for again, and what would have shown it.
-import { useEffect, useRef, useState } from "preact/hooks";
-import { ask, isAbort } from "../api";
+import { useState } from "preact/hooks";
+import { ask } from "../api";
 import { number, plural } from "../format";
 import { useTask } from "../parts/load";
 import { ResultLink } from "../parts/places";
@@ -39,28 +39,32 @@ function useMisses(session: string, branch: number | null, stamp: number) {
   return useTask<Known>({ misses: [], next: 1 }, load, [session, branch, stamp]);
 }
 
-/** Settings that would have shown misses, by `keyOf`: as they are found, or the error's words. */
-type Found = Map<string, RemediesView | "busy" | string>;
+/** Settings that would have shown misses, by `keyOf`, as they are found; null while one is looked for. */
+type Found = Map<string, RemediesView | null>;
 const keyOf = (miss: MissView): string => `${miss.turn}/${miss.position}`;
 
 function useRemedies(session: string, branch: number | null) {
-  const [found, setFound] = useState<Found>(new Map());
-  const stop = useRef(new AbortController());
-  useEffect(() => () => stop.current.abort(), []);
-  const set = (miss: MissView, value: RemediesView | string) => setFound((now) => new Map(now).set(keyOf(miss), value));
+  const [wanted, setWanted] = useState<MissView[]>([]);
+  const [known, setKnown] = useState<Found>(new Map());
   /** One after the other: each renders the call anew a dozen times. */
-  const find = async (misses: MissView[]) => {
-    for (const miss of misses) {
-      set(miss, "busy");
-      try {
-        set(miss, await ask<RemediesView>("remedies", { session, branch, turn: miss.turn, position: miss.position }, stop.current.signal));
-      } catch (error) {
-        if (isAbort(error)) return;
-        set(miss, error instanceof Error ? error.message : String(error));
-      }
+  const look = async (tell: (found: Found) => void, signal: AbortSignal) => {
+    const found = new Map(known);
+    for (const miss of wanted) {
+      tell(new Map(found.set(keyOf(miss), null)));
+      const fields = { session, branch, turn: miss.turn, position: miss.position };
+      found.set(keyOf(miss), await ask<RemediesView>("remedies", fields, signal));
+      tell(new Map(found));
     }
   };
-  return { found, find };
+  const { value: found, error, busy } = useTask<Found>(new Map(), look, [wanted]);
+  const of = (miss: MissView) => found.get(keyOf(miss)) ?? (busy && found.has(keyOf(miss)) ? null : undefined);
+  /** What is still looked for is looked for with it. */
+  const find = (misses: MissView[]) => {
+    setKnown(new Map([...found].filter(([, one]) => one !== null)));
+    const waiting = busy ? wanted.filter((miss) => !found.get(keyOf(miss))) : [];
+    setWanted([...new Set([...waiting, ...misses])]);
+  };
+  return { found, of, find, error, busy };
 }
 
 /** `damaged`: the store has lost a part of the session. */
@@ -69,7 +73,7 @@ export function Misses({ place, data, damaged }: ViewProps & { damaged: boolean 
   const { value: { misses, next }, error } = useMisses(session, branch, data.last);
   const [only, setOnly] = useOption<string>(place, "only", "");
   const [limit, setLimit] = useState(AT_ONCE);
-  const { found, find } = useRemedies(session, branch);
+  const { found, of, find, error: failed, busy } = useRemedies(session, branch);
   const named = misses.filter((miss) => miss.names_only);
   const real = misses.filter((miss) => !miss.names_only);
   if (error !== null) return <Failure error={error} />;
@@ -85,8 +89,7 @@ export function Misses({ place, data, damaged }: ViewProps & { damaged: boolean 
   }
   const shown = only ? named : real;
   const turns = new Set(real.map((miss) => miss.turn)).size;
-  const open = shown.slice(0, limit).filter((miss) => !found.has(keyOf(miss))).slice(0, LOOKS);
-  const busy = [...found.values()].includes("busy");
+  const open = shown.slice(0, limit).filter((miss) => of(miss) === undefined).slice(0, LOOKS);
   return (
     <div class="misses">
       <p class="verdict">
@@ -94,10 +97,11 @@ export function Misses({ place, data, damaged }: ViewProps & { damaged: boolean 
         {plural(real.length, "result")} in all.
         {next !== null && ` Still looking at the other ${number(data.last - next + 1)}.`}
       </p>
-      <Remedies data={data} found={[...found.values()].filter((one) => typeof one !== "string")} />
+      <Remedies data={data} found={[...found.values()].filter((one) => one !== null)} />
+      {failed !== null && <Failure error={failed} />}
       <p class="verdict">
         {open.length > 0 && !busy && (
-          <button class="primary" onClick={() => void find(open)}>
+          <button class="primary" onClick={() => find(open)}>
             What would have shown {open.length === 1 ? "it" : `${found.size ? "the next" : "the first"} ${number(open.length)}`}?
           </button>
         )}
@@ -106,7 +110,7 @@ export function Misses({ place, data, damaged }: ViewProps & { damaged: boolean 
       <Names count={named.length} only={Boolean(only)} onOnly={setOnly} />
       <Table label="Misses" columns={COLUMNS}>
         {shown.slice(0, limit).map((miss) => (
-          <Row key={keyOf(miss)} miss={miss} data={data} found={found.get(keyOf(miss))} onFind={() => void find([miss])} />
+          <Row key={keyOf(miss)} miss={miss} data={data} found={of(miss)} onFind={() => find([miss])} />
         ))}
       </Table>
       {shown.length > limit && (
@@ -133,7 +137,7 @@ function Names({ count, only, onOnly }: { count: number; only: boolean; onOnly: 
 interface RowProps {
   miss: MissView;
   data: SessionData;
-  found: RemediesView | "busy" | string | undefined;
+  found: RemediesView | null | undefined;
   onFind: () => void;
 }
 
@@ -163,15 +167,12 @@ function Row({ miss, data, found, onFind }: RowProps) {
 }
 
 function Remedy({ found, onFind }: Pick<RowProps, "found" | "onFind">) {
-  if (found === "busy") return <span class="spinner" role="status" aria-label="Trying other settings" />;
-  if (found === undefined || typeof found === "string") {
+  if (found === null) return <span class="spinner" role="status" aria-label="Trying other settings" />;
+  if (found === undefined) {
     return (
-      <>
-        <button class="link" onClick={onFind}>
-          Find out
-        </button>
-        {found && <small class="bad">{found}</small>}
-      </>
+      <button class="link" onClick={onFind}>
+        Find out
+      </button>
     );
   }
   const larger = found.budget === null ? "no budget up to 96,000" : `a budget of ${number(found.budget)}`;

@@ -44,11 +44,11 @@ export function Overall() {
       <dl class="figures">
         <Figure name="Tokens saved" value={<Signed value={saved(all)}>{short(saved(all))}</Signed>} hint={`${number(saved(all))} prompt tokens`} />
         <Figure name="Share of whole histories saved" value={<Share sums={all} />} />
-        <Figure name="Cost, counted" value={<Cost cost={all.cost} full={all.fullCost} />} hint={COUNTED} />
+        <Figure name="Cost, counted" value={<Cost cost={all.cost} full={all.full_cost} />} hint={COUNTED} />
         {all.billed > 0 && (
           <Figure
             name={`Billed, ${plural(all.billed, "call")}`}
-            value={<Cost cost={all.billedCost} full={all.wholeCost} />}
+            value={<Cost cost={all.billed_cost} full={all.whole_cost} />}
             hint="The provider’s own counts, beside what the whole history would have been, about"
           />
         )}
@@ -98,10 +98,10 @@ function Line({ sums }: { sums: Total }) {
         </small>
       </td>
       <td class="num">
-        <Cost cost={sums.cost} full={sums.fullCost} />
+        <Cost cost={sums.cost} full={sums.full_cost} />
         {sums.cost !== null && sums.unpriced > 0 && <small> {plural(sums.unpriced, "call")} without a price</small>}
       </td>
-      <td class="num">{sums.billed === 0 ? "–" : <Cost cost={sums.billedCost} full={sums.wholeCost} />}</td>
+      <td class="num">{sums.billed === 0 ? "–" : <Cost cost={sums.billed_cost} full={sums.whole_cost} />}</td>
       <td class="num">{sums.drawn ? percent(sums.seen / sums.drawn) : "–"}</td>
     </tr>
   );

@@ -108,25 +108,23 @@ export function Session({ place }: { place: Place }) {
         <Figure name="Budget" value={data.budget ? budgetOf(data.budget) : "…"} hint="The session’s own setting, in tokens" />
         <Figure name="Policy" value={data.policy || "…"} />
         {about.value && about.value.lines.length > 1 && (
-          <div class="figure">
-            <dt>
-              <label for="branch">Branch</label>
-            </dt>
-            <dd>
+          <Figure
+            name="Branch"
+            value={
               <select
-                id="branch"
+                aria-label="Branch"
                 value={String(branch ?? about.value.head)}
                 onChange={(event) => go(address(session, place.view, null, Number(event.currentTarget.value)))}
               >
-                {about.value.lines.map((found) => (
-                  <option key={found.number} value={found.number}>
-                    {found.number === 0 ? "0, the first" : `${found.number}, from message ${found.fork} of ${found.parent}`}
-                    {found.number === about.value!.head ? " (written last)" : ""}
+                {about.value.lines.map(({ number, fork, parent }) => (
+                  <option key={number} value={number}>
+                    {number === 0 ? "0, the first" : `${number}, from message ${fork} of ${parent}`}
+                    {number === about.value!.head ? " (written last)" : ""}
                   </option>
                 ))}
               </select>
-            </dd>
-          </div>
+            }
+          />
         )}
         {counted && counted.full > 0 && (
           <Figure

@@ -8,8 +8,7 @@ import { address, go, useOption } from "../route";
 import { useDark } from "../theme";
 import type { ViewProps } from "./props";
 import { Life, said } from "./timeline/life";
-import { Rebuilds } from "./timeline/rebuilds";
-import { LIVE, rebuildsOf } from "./timeline/rebuilt";
+import { LIVE, Rebuilds, rebuildsOf } from "./timeline/rebuilds";
 
 const SIGNS: [string, string][] = [
   ["swatch complete", "shown"],

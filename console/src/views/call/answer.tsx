@@ -8,6 +8,7 @@ import { Failure, Loading } from "../../parts/notes";
 import { ResultLink, ResultLinks } from "../../parts/places";
 import type { SessionData } from "../../session";
 import type { ContentView, MissesView, TurnView } from "../../types";
+import { ToolCall } from "./histories";
 
 interface Props {
   data: SessionData;
@@ -43,14 +44,9 @@ export function Answer({ data, turn, position }: Props) {
         </button>
       )}
       {value.calls.map((made, place) => (
-        <p key={place} class="toolcall">
-          <span class="arrow" aria-hidden="true">
-            →
-          </span>
-          <code>
-            <b>{made.name}</b> {marked(made.arguments)}
-          </code>
-        </p>
+        <ToolCall key={place} name={made.name}>
+          {marked(made.arguments)}
+        </ToolCall>
       ))}
       {again.length > 0 && (
         <p class="bad">

@@ -13,8 +13,9 @@ interface Part {
   colour?: string;
 }
 
-export function BudgetBar({ view, data, tools }: { view: CallView; data: SessionData; tools: (name: string) => number }) {
+export function BudgetBar({ view, data }: { view: CallView; data: SessionData }) {
   const dark = useDark();
+  const colourOf = (name: string) => toolColour(Math.max(0, data.tools.indexOf(name)), dark);
   const { budget, tokens, retained, policy } = view.explain;
   const taken = numbersIn(view.explain.complete).map((number) => shownOf(data, number));
   const replaced = numbersIn(view.explain.replaced);
@@ -28,7 +29,7 @@ export function BudgetBar({ view, data, tools }: { view: CallView; data: Session
       name: `Result #${row.position} of ${row.name || "a tool"}`,
       tokens: row.tokens,
       kind: "result",
-      colour: toolColour(tools(row.name), dark),
+      colour: colourOf(row.name),
     })),
   ];
   if (rest > 0 && view.rough) parts.push({ name: "Calls, and excerpts with theirs", label: "Calls", tokens: rest, kind: "calls" });
@@ -67,7 +68,7 @@ export function BudgetBar({ view, data, tools }: { view: CallView; data: Session
       <ul class="legend" aria-label="Results shown, by tool">
         {byTool(taken).map(([name, count, tokens]) => (
           <li key={name}>
-            <i class="swatch" style={{ background: toolColour(tools(name), dark) }} /> {name || "a tool"} {number(count)}
+            <i class="swatch" style={{ background: colourOf(name) }} /> {name || "a tool"} {number(count)}
             <small>{number(tokens)} tokens</small>
           </li>
         ))}

@@ -5,7 +5,7 @@ import { number, plural } from "../../format";
 import { readWhole } from "../../parts/message";
 import { ResultLink } from "../../parts/places";
 import type { SessionData } from "../../session";
-import type { CallLine, CallView, MessageLine } from "../../types";
+import type { CallView, MessageLine } from "../../types";
 
 interface Props {
   view: CallView;
@@ -127,23 +127,26 @@ function Message({ line, full, data }: Props & { line: MessageLine; full: boolea
         </button>
       )}
       {calls.map((call, index) => (
-        <CallOf key={index} call={call} />
+        <ToolCall key={index} name={call.name} gone={!call.shown}>
+          {call.text}
+          {!call.whole && "…"}
+        </ToolCall>
       ))}
     </article>
   );
 }
 
-function CallOf({ call }: { call: CallLine }) {
+/** `gone`: it was not in the prompt. */
+export function ToolCall({ name, gone, children }: { name: string; gone?: boolean; children: ComponentChildren }) {
   return (
-    <p class={call.shown ? "toolcall" : "toolcall gone"}>
+    <p class={gone ? "toolcall gone" : "toolcall"}>
       <span class="arrow" aria-hidden="true">
         →
       </span>
       <code>
-        <b>{call.name}</b> {call.text}
-        {!call.whole && "…"}
+        <b>{name}</b> {children}
       </code>
-      {!call.shown && <span class="tag">left out</span>}
+      {gone && <span class="tag">left out</span>}
     </p>
   );
 }

@@ -19,24 +19,16 @@ export function labels(paper: Paper, scene: Scene, shine: Shine): void {
   ctx.textBaseline = "middle";
   ctx.textAlign = "center";
   const put = placer(paper);
-  if (shine.groups.size) bright(paper, put, shine);
-  else if (paper.camera.down >= ROOM_FOR_NAMES) names(paper, put, scene);
-  rows(paper, scene);
-  axis(paper, scene);
-}
-
-/** The words of what stands out, and the values of its links. */
-function bright(paper: Paper, put: Put, { focus, groups, bundles }: Shine): void {
+  const { focus, groups, bundles } = shine;
   if (focus) name(paper, put, focus, true);
   if (bundles.size <= MOST_VALUES) for (const bundle of bundles) value(paper, put, bundle);
   for (const group of groups) if (group !== focus) name(paper, put, group, true);
-}
-
-/** The words of all, the most used first. */
-function names(paper: Paper, put: Put, scene: Scene): void {
-  const uses = (group: Group) => group.members.reduce((sum, node) => sum + node.uses, 0);
-  const order = [...scene.groups].sort((a, b) => uses(b) - uses(a));
-  for (const group of order) name(paper, put, group, false);
+  if (!groups.size && paper.camera.down >= ROOM_FOR_NAMES) {
+    const uses = (group: Group) => group.members.reduce((sum, node) => sum + node.uses, 0);
+    for (const group of [...scene.groups].sort((a, b) => uses(b) - uses(a))) name(paper, put, group, false);
+  }
+  rows(paper, scene);
+  axis(paper, scene);
 }
 
 /** Writes where nothing was written before, on a ground of the panel's colour. */

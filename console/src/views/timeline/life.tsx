@@ -4,7 +4,7 @@ import type { Cell } from "../../parts/grid";
 import { address } from "../../route";
 import { COMPLETE, OMITTED, REPLACED, type SessionData } from "../../session";
 import type { ViewProps } from "../props";
-import type { Rebuild } from "./rebuilt";
+import type { Rebuild } from "./rebuilds";
 
 const UNKNOWN = "not loaded yet";
 const STATES = ["omitted", "shown complete", "shown as an excerpt"];
@@ -37,7 +37,7 @@ export function Life({ place, data, cell, rows, rebuild }: Props) {
         <>
           {" "}
           · <strong>turn {cell.turn + 1}: {stateWords(data, cell, result.number)}</strong>
-          {rebuild && ` · something had to leave: ${number(rebuild.dropped.length)} dropped, ${number(rebuild.back.length)} came back`}
+          {rebuild && ` · something had to leave: ${number(rebuild.dropped)} dropped, ${number(rebuild.back)} came back`}
         </>
       )}
       <span class="links">

@@ -1,8 +1,39 @@
-// The calls in which something had to leave, and how often the budget grew.
+// Where something had to leave a prompt that else only grows.
 import { plural } from "../../format";
 import { address } from "../../route";
+import { numbersIn } from "../../session";
+import type { TurnView } from "../../types";
 import type { ViewProps } from "../props";
-import type { Rebuild } from "./rebuilt";
+
+/** The policy whose prompts only grow in between. */
+export const LIVE = "contextrender_frozen";
+
+export interface Rebuild {
+  turn: number;
+  /** How many results the call before had in view, and this one not. */
+  dropped: number;
+  /** How many were out of view before. */
+  back: number;
+}
+
+/** Turns that are not loaded are holes: what follows one is not told. */
+export function rebuildsOf(turns: TurnView[]): Rebuild[] {
+  const found: Rebuild[] = [];
+  let before = new Set<number>();
+  let last: TurnView | undefined;
+  for (let index = 0; index < turns.length; index++) {
+    const turn = turns[index];
+    const now = new Set(turn ? [...numbersIn(turn.complete), ...numbersIn(turn.replaced)] : []);
+    if (turn && last) {
+      const had = last.results;
+      const dropped = [...before].filter((number) => !now.has(number)).length;
+      const back = [...now].filter((number) => number < had && !before.has(number)).length;
+      if (dropped) found.push({ turn: turn.turn, dropped, back });
+    }
+    [before, last] = [now, turn];
+  }
+  return found;
+}
 
 const MOST = 100;
 
@@ -17,7 +48,7 @@ export function Rebuilds({ place, data, rebuilds }: ViewProps & { rebuilds: Rebu
           <a
             key={turn}
             href={address(place.session, "call", turn, place.branch, { with: String(turn - 1) })}
-            title={`${plural(dropped.length, "result")} dropped, ${back.length} came back`}
+            title={`${plural(dropped, "result")} dropped, ${back} came back`}
           >
             {turn}
           </a>{" "}
