@@ -35,9 +35,43 @@ test("blocks of another kind leave all as JSON", () => {
   expect(shown('[{"type":"text","text":"a"},{"type":"video"}]')?.[0]).toBe("JSON");
 });
 
-test("no sequence of a terminal is left", () => {
+test("objects of the same fields are a table, numbers as they were written", () => {
+  const text = '[{"id":1234567,"name":"ada","on":true},{"id":7,"name":null,"on":false}]';
+  expect(shown(text)).toEqual(["table", "id       name  on\n1234567  ada   true\n7        null  false"]);
+  const long = readingOf('[{"id":12345678901234567890,"share":1.50},{"id":7,"share":2}]')?.text;
+  expect(long).toContain("12345678901234567890");
+  expect(long).toContain("1.50");
+});
+
+test.each([
+  '[{"a":1,"b":2}]',
+  '[{"a":1,"b":2},{"a":1}]',
+  '[{"a":1,"b":{}},{"a":1,"b":{}}]',
+  '[{"a":"x\\ny","b":2},{"a":1,"b":2}]',
+])("%s is no table", (text) => expect(readingOf(text)?.name).toBe("JSON"));
+
+test("a diff's lines have their kinds", () => {
+  const text = "diff --git a/x b/x\nindex 1..2\n--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n same\n-old\n+new\n";
+  const reading = readingOf(text);
+  expect(reading?.name).toBe("diff");
+  expect(reading?.paint(text)).toEqual([
+    { text: "diff --git a/x b/x\nindex 1..2\n", kind: "" },
+    { text: "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n", kind: "hunk" },
+    { text: " same\n", kind: "" },
+    { text: "-old\n", kind: "removed" },
+    { text: "+new\n", kind: "added" },
+  ]);
+});
+
+test("colours of a terminal are classes, and no sequence is left", () => {
   const text = `${ESC}[1;31mFAILED${ESC}[0m tests ${ESC}[92mok${ESC}[39m${ESC}[2K${ESC}]0;title\u0007 end ${ESC}[38;5;208mx`;
-  expect(shown(text)).toEqual(["plain text", "FAILED tests ok end x"]);
+  expect(readingOf(text)?.paint(text)).toEqual([
+    { text: "FAILED", kind: "ansi1 bold" },
+    { text: " tests ", kind: "" },
+    { text: "ok", kind: "ansi2" },
+    { text: " end ", kind: "" },
+    { text: "x", kind: "" },
+  ]);
 });
 
 test("numbers stay as they were written", () => {

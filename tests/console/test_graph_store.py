@@ -82,12 +82,20 @@ def test_edges_are_followed_by_click_from_the_root(console: Console) -> None:
     page = console.page
     page.get_by_role("link", name="Graph store").click()
     page.get_by_role("region", name="Edges").get_by_role("link", name=ORDERS).click()
-    page.get_by_role("region", name="Edges").get_by_role("link", name="Branch 0").click()
+    drawn = page.get_by_role("region", name="Neighbourhood")
+    drawn.get_by_role("link", name="Branch 0").click()
+    expect(drawn.locator(".here")).to_contain_text("Branch 0")
     page.get_by_role("button", name="→ Begins 1").click()
+    expect(drawn.get_by_role("link")).to_have_count(1)
     page.get_by_role("region", name="Edges").get_by_role("link").first.click()
     expect(page.locator("main h2")).to_contain_text("message 0")
     node = look(console.service, id=page.url.rpartition("/")[2])
     assert node["kind"] == "Message"
+    found = event_before_a_result(console.service)["edges"]
+    wide = max(found, key=lambda edge: edge["kind"] == "Returned")
+    page.evaluate("where => { location.hash = where }", f"#/store/{wide['id']}")
+    stored = look(console.service, id=wide["id"])
+    expect(drawn.get_by_role("link")).to_have_count(len(stored["edges"]))
     page.get_by_label("A node’s id").fill(f"session:{ORDERS}")
     page.keyboard.press("Enter")
     expect(page.locator("main h2")).to_contain_text("Session " + ORDERS)

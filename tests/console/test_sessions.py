@@ -125,7 +125,20 @@ def test_exported_files_are_imported(console: Console, service: Service, tmp_pat
         chooser.value.set_files(file)
         expect(page.get_by_role("alert")).to_contain_text(told)
     console.problems.clear()  # The browser's own line about a refused request.
-    service("delete_session", session="from-a-file")
+
+    dropped = json.dumps({**data, "session": "dropped"})
+    files_of = """text => {
+        const carried = new DataTransfer();
+        carried.items.add(new File([text], "two.json"));
+        return carried;
+    }"""
+    carried = page.evaluate_handle(files_of, dropped)
+    page.dispatch_event("table.sessions", "dragover", {"dataTransfer": carried})
+    expect(page.get_by_text("Drop exported sessions")).to_be_visible()
+    page.dispatch_event("table.sessions", "drop", {"dataTransfer": carried})
+    page.get_by_role("heading", name="dropped", level=1).wait_for()
+    for session in ("from-a-file", "dropped"):
+        service("delete_session", session=session)
 
 
 def test_a_user_without_sessions_is_told_how_one_begins(console: Console) -> None:
@@ -170,6 +183,7 @@ def test_a_setting_is_recommended_for_one_session_or_for_all(console: Console) -
     expect(page.locator(".advice .loading")).to_have_count(0)
     named = [fields["policies"] for fields in asked if "policies" in fields]
     expect(page.locator(".advice tbody tr")).to_have_count(len(named))
+    expect(page.locator(".curve circle")).to_have_count(len(named))
     assert ["prune"] in named and ["full"] not in named
     assert all(fields["session"] == ORDERS for fields in asked)
 
@@ -179,6 +193,7 @@ def test_a_setting_is_recommended_for_one_session_or_for_all(console: Console) -
     expect(verdict).to_contain_text("Prune at 12,000.")
     expect(verdict).to_contain_text("From 500 calls of 9 sessions.")
     expect(page.locator(".advice tbody tr")).to_have_count(1)
+    expect(page.locator(".curve circle")).to_have_count(1)
     assert len(asked) == 2 and not any("session" in fields for fields in asked)
 
 

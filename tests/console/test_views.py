@@ -1,6 +1,7 @@
 """The views on one session."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -94,6 +95,11 @@ def test_a_thousand_results_are_drawn_while_they_load(console: Console) -> None:
     grid.press("Control+ArrowDown")
     assert grid.evaluate("grid => grid.scrollTop > 5000 && grid.scrollLeft > 2000")
     expect(console.page.locator(".life")).to_contain_text("shown complete")
+    assert drawn(console, "canvas.minimap", 4)
+    console.page.locator("canvas.minimap").click(position={"x": 2, "y": 36})
+    expect(grid).to_have_js_property("scrollLeft", 0)
+    console.page.get_by_role("button", name="Fit").click()
+    expect(console.page.locator("canvas.minimap")).to_have_count(0)
 
 
 def test_a_call_shows_what_explain_says(console: Console, service: Service) -> None:
@@ -150,7 +156,10 @@ def test_what_if_shows_what_would_have_been_shown_and_stores_nothing(
     turn = 40
     console.open(ORDERS, "call", turn)
     form = console.page.get_by_role("form", name="What if")
-    form.get_by_role("slider", name="Budget").fill("3000")
+    field = form.get_by_label("Budget in tokens")
+    field.fill("")
+    field.press_sequentially("3000")  # "3" and "30" are no budgets yet
+    expect(field).to_have_value("3000")
     other = service("explain", session=ORDERS, turn=turn, budget=3000)
     own = service("explain", session=ORDERS, turn=turn)
     expect(console.page.locator(".budget")).to_contain_text(
@@ -167,6 +176,11 @@ def test_what_if_shows_what_would_have_been_shown_and_stores_nothing(
     weighted = service("explain", session=ORDERS, turn=turn, parameters={"weight_recency": 0.0})
     assert shown(weighted) != shown(own)
     expect(console.page.locator(".tag.complete")).to_have_count(len(shown(weighted)))
+    form.get_by_text("More").click()
+    form.get_by_role("slider", name="Redundancy penalty").fill("2")
+    expect(console.page).to_have_url(re.compile("redundancy_penalty"))
+    form.get_by_role("slider", name="Budget").fill("2500")
+    expect(field).to_have_value("2500")
     assert service("export_session", session=ORDERS) == before
 
 
@@ -274,6 +288,11 @@ def test_savings_are_told_beside_those_of_other_policies(
     figures = console.page.locator(".savings .figures")
     expect(figures).to_contain_text("no price")
     expect(console.page.locator(".savings .chart")).to_have_count(2)
+    expect(console.page.get_by_text("of models without a price")).to_be_visible()
+    console.page.get_by_label("Your own prices").fill("*:input=2,cached=0.5,output=8")
+    console.page.get_by_role("button", name="Use", exact=True).click()
+    expect(figures).to_contain_text("instead of $")
+    expect(console.page.locator(".savings .chart")).to_have_count(3)
     saved = 1 - totals["prompt"] / totals["full"]
     expect(figures).to_contain_text(f"{saved:.0%}")
     compared = service.complete("compare_policies", session=ORDERS)
@@ -293,18 +312,48 @@ def test_a_session_that_goes_on_is_followed(console: Console, service: Service) 
     turns = sum(one["role"] == "assistant" for one in service.runs[ORDERS][:20])
     waiting = service.runs[ORDERS][19]["role"] != "assistant"
     label = re.compile(f"Timeline of {turns + waiting} turns")
-    expect(console.page.locator(".grid")).to_have_attribute("aria-label", label)
+    grid = console.page.locator(".grid")
+    expect(grid).to_have_attribute("aria-label", label)
+    grid.press("+")
+    console.page.get_by_label("follow").check()
+    service.record("running", service.runs[ORDERS])
+    below = "scrollTop > 0 && scrollTop + clientHeight > scrollHeight - 2"
+    until(lambda: grid.evaluate(f"({{ scrollTop, clientHeight, scrollHeight }}) => {below}"))
     service("delete_session", session="running")
     expect(console.page.get_by_text("There is no such session")).to_be_visible()
     console.problems.clear()
 
 
+def all_misses(service: Service, session: str) -> Iterator[Any]:
+    start: int | None = 1
+    while start is not None:
+        page = service("misses", session=session, start=start)
+        yield from (miss for miss in page["misses"] if not miss["names_only"])
+        start = page["next"]
+
+
+def complete(turns: list[Any], miss: Any) -> bool:
+    """Whether one of the turns had the result that was missed complete."""
+    known = (turn for turn in turns if turn["results"] > miss["result"])
+    return any(state(turn, miss["result"]) == "shown complete" for turn in known)
+
+
 def test_a_session_opens_on_what_its_calls_lacked(console: Console, service: Service) -> None:
-    first = service.first_miss(LARGE)
+    turns, misses = service.timeline(LARGE), list(all_misses(service, LARGE))
+    first = misses[0]
     console.page.evaluate("where => { location.hash = where }", f"#/session/{LARGE}")
     page = console.page
     expect(page.get_by_role("link", name="Misses")).to_have_attribute("aria-current", "page")
     table = page.get_by_role("region", name="Misses")
+    filters = page.get_by_role("group", name="Which misses")
+    dropped = sum(complete(turns[: miss["turn"] - 1], miss) for miss in misses)
+    restored = sum(complete(turns[miss["turn"] :], miss) for miss in misses)
+    assert 0 < restored < dropped
+    counts = {"never shown": len(misses) - dropped, "dropped and used later": dropped}
+    for name, count in {**counts, "restored": restored, "all": len(misses)}.items():
+        expect(filters.get_by_role("button", name=name)).to_have_text(f"{name} {count:,}")
+        filters.get_by_role("button", name=name).click()
+        expect(table.get_by_role("row")).to_have_count(min(count, 100) + 1)
     row = table.get_by_role("row").nth(1)
     expect(row).to_contain_text(f"#{first['position']} {first['name']}")
     expect(row).to_contain_text((*first["values"], "called again")[0])

@@ -47,6 +47,11 @@ export class Grid {
     return AXIS + (this.rebuilds.length ? BAND : 0);
   }
 
+  /** The size of all of it, in CSS pixels. */
+  get extent(): { width: number; height: number } {
+    return { width: this.gutter + this.data.last * this.cell, height: this.header + this.rows.length * this.height };
+  }
+
   at(x: number, y: number, left: number, top: number): Cell | null {
     if (y < this.header) return null;
     const turn = Math.floor((x - this.gutter + left) / this.cell);
@@ -91,6 +96,19 @@ export class Grid {
     }
     ctx.restore();
     this.labels(ctx, look, left, top, { ...part, last: Math.min(this.data.last, end) }, cursor);
+  }
+
+  /** All of it on a canvas of its own, and a frame around what is in the window of `box`. */
+  drawWhole(canvas: HTMLCanvasElement, look: Look, box: HTMLElement): void {
+    const ctx = fresh(canvas, look.panel);
+    const [width, tall] = [canvas.clientWidth, canvas.clientHeight];
+    this.paintMap(look);
+    const x = width / (this.extent.width - this.gutter);
+    const y = tall / (this.extent.height - this.header);
+    ctx.drawImage(this.map, 0, 0, this.data.turns.length * this.cell * x, tall);
+    ctx.strokeStyle = look.text;
+    ctx.lineWidth = 2;
+    ctx.strokeRect(box.scrollLeft * x, box.scrollTop * y, (box.clientWidth - this.gutter) * x, (box.clientHeight - this.header) * y);
   }
 
   /** One pixel a cell; scaled when drawn. Only what is new is painted. */

@@ -1,5 +1,5 @@
-// Exports read from files.
-import { useRef, useState } from "preact/hooks";
+// Exports read from files: chosen with a button, or dropped on the page.
+import { useEffect, useRef, useState } from "preact/hooks";
 import { ask } from "../api";
 import type { SyncView } from "../types";
 
@@ -11,6 +11,7 @@ interface Props {
 
 export function Importing({ onDone, onFailure }: Props) {
   const input = useRef<HTMLInputElement>(null);
+  const [over, setOver] = useState(false);
   const [busy, setBusy] = useState("");
   const take = async (files: FileList | null | undefined) => {
     const made: string[] = [];
@@ -25,9 +26,20 @@ export function Importing({ onDone, onFailure }: Props) {
     setBusy("");
     if (made.length) onDone(made);
   };
+  useEffect(() => {
+    const drag = (event: DragEvent) => {
+      if (!event.dataTransfer?.types.includes("Files")) return;
+      event.preventDefault();
+      setOver(event.type === "dragover");
+      if (event.type === "drop") void take(event.dataTransfer.files);
+    };
+    const stop = new AbortController();
+    for (const name of ["dragover", "dragleave", "drop"] as const) addEventListener(name, drag, stop);
+    return () => stop.abort();
+  });
   return (
     <>
-      <button onClick={() => input.current?.click()} disabled={busy !== ""} title="Exported sessions">
+      <button onClick={() => input.current?.click()} disabled={busy !== ""} title="Exported sessions; or drop their files on this page">
         {busy ? `Importing ${busy}…` : "Import"}
       </button>
       <input
@@ -43,6 +55,7 @@ export function Importing({ onDone, onFailure }: Props) {
           void take(files).finally(() => input.current && (input.current.value = ""));
         }}
       />
+      {over && <div class="dropping">Drop exported sessions to import them</div>}
     </>
   );
 }

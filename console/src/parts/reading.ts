@@ -1,4 +1,10 @@
-// A result as people read it: text blocks as text, JSON laid out, a terminal's colours left out.
+// A result as people read it: text blocks as text, JSON and tables laid out, diffs and colours shown.
+
+/** A piece of text and the class it is drawn with, "" for none. */
+export interface Segment {
+  text: string;
+  kind: string;
+}
 
 export interface Reading {
   /** What it is laid out as, for people. */
@@ -6,15 +12,21 @@ export interface Reading {
   text: string;
   /** Addresses of the images among text blocks, within the text itself. */
   images: string[];
+  paint: (block: string) => Segment[];
 }
 
 type Fields = Record<string, unknown>;
 
+/** What a reviver is told beside the value, in newer browsers: how a number was written. */
+type Reviver = (this: unknown, key: string, value: unknown, context?: { source?: string }) => unknown;
+
 const INDENT = "  ";
 const IMAGES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+const WIDEST_CELL = 60;
 const ESCAPE = "\u001b";
-/** Colours of terminals, and what moves a cursor that is not there. */
-const SEQUENCE = new RegExp(String.raw`${ESCAPE}(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\u0007${ESCAPE}]*(?:\u0007|${ESCAPE}\\)|[@-Z\\^_])`, "g");
+/** Colours and weights of terminals; every other sequence moves a cursor that is not there. */
+const SEQUENCE = new RegExp(String.raw`${ESCAPE}(?:\[([0-9;:?]*)[ -/]*([@-~])|\][^\u0007${ESCAPE}]*(?:\u0007|${ESCAPE}\\)|[@-Z\\^_])`, "g");
+const DIFF = /^(?:diff --git .*\n(?:.*\n){0,6}?)?--- .+\n\+\+\+ .+\n@@ /;
 
 /** How a text is read other than as it stands; null where it is best so. */
 export function readingOf(text: string): Reading | null {
@@ -22,11 +34,17 @@ export function readingOf(text: string): Reading | null {
   const blocks = textBlocks(json);
   if (blocks !== null) {
     const within = blocks.images.length === 0 ? readingOf(blocks.text) : null;
-    return within ?? { name: "text blocks", ...blocks };
+    return within ?? { name: "text blocks", ...blocks, paint: plain };
   }
-  if (text.includes(`${ESCAPE}[`)) return { name: "plain text", text: text.replace(SEQUENCE, ""), images: [] };
-  return json === undefined ? null : { name: "JSON", text: laidOut(text), images: [] };
+  const reading = (name: string, laid: string, paint = plain): Reading => ({ name, text: laid, images: [], paint });
+  if (text.includes(`${ESCAPE}[`)) return reading("colours", text, painted);
+  if (DIFF.test(text)) return reading("diff", text, compared);
+  if (json === undefined) return null;
+  const table = tableOf(json);
+  return table === null ? reading("JSON", laidOut(text)) : reading("table", table);
 }
+
+export const plain = (text: string): Segment[] => [{ text, kind: "" }];
 
 /** The text laid out if it is JSON of an object or array, else as it is. Numbers stay as written. */
 export const prettyJson = (text: string): string => (parse(text) === undefined ? text : laidOut(text));
@@ -46,6 +64,54 @@ function textBlocks(parsed: unknown): { text: string; images: string[] } | null 
   }
   return blocks.length ? { text: texts.join("\n"), images } : null;
 }
+
+/** Objects of the same few fields as lines of columns. */
+function tableOf(rows: unknown): string | null {
+  if (!Array.isArray(rows) || rows.length < 2 || !rows.every(isFields)) return null;
+  const names = Object.keys(rows[0]);
+  if (names.length < 2 || !rows.every((row) => Object.keys(row).join("\n") === names.join("\n"))) return null;
+  if (rows.some((row) => Object.values(row).some((cell) => typeof cell === "object" && cell !== null))) return null;
+  const lines = [names, ...rows.map((row) => Object.values(row).map(String))];
+  if (lines.some((cells) => cells.some((cell) => cell.length > WIDEST_CELL || cell.includes("\n")))) return null;
+  const widths = names.map((_, column) => lines.reduce((most, cells) => Math.max(most, cells[column].length), 0));
+  return lines.map((cells) => cells.map((cell, column) => cell.padEnd(widths[column])).join("  ").trimEnd()).join("\n");
+}
+
+function compared(text: string): Segment[] {
+  const kinds: Record<string, string> = { "+": "added", "-": "removed", "@": "hunk" };
+  const segments: Segment[] = [];
+  for (const line of text.split(/(?<=\n)/)) {
+    const kind = /^(?:\+\+\+|---) /.test(line) ? "hunk" : (kinds[line[0]] ?? "");
+    const last = segments.at(-1);
+    if (last?.kind === kind) last.text += line;
+    else segments.push({ text: line, kind });
+  }
+  return segments;
+}
+
+function painted(text: string): Segment[] {
+  const segments: Segment[] = [];
+  let [colour, bold, end] = ["", "", 0];
+  const add = (upTo: number) => upTo > end && segments.push({ text: text.slice(end, upTo), kind: `${colour} ${bold}`.trim() });
+  for (const found of text.matchAll(SEQUENCE)) {
+    add(found.index);
+    end = found.index + found[0].length;
+    if (found[2] !== "m") continue;
+    for (const code of (found[1] || "0").split(/[;:]/).map(Number)) {
+      if (code === 38 || code === 48) break;
+      if (code === 1) bold = "bold";
+      if (code === 0 || code === 22) bold = "";
+      if (code === 0 || code === 39) colour = "";
+      if ((code >= 30 && code <= 37) || (code >= 90 && code <= 97)) colour = `ansi${code % 10}`;
+    }
+  }
+  add(text.length);
+  return segments;
+}
+
+/** Numbers as they were written; what cannot be told so is no cell of a table. */
+const written: Reviver = (_, value, context) =>
+  typeof value === "number" ? (context?.source ?? (Number.isSafeInteger(value) ? String(value) : {})) : value;
 
 /** A text that is JSON, laid out without changing a character of any value. */
 function laidOut(text: string): string {
@@ -72,11 +138,11 @@ function laidOut(text: string): string {
   return out.join("");
 }
 
-/** JSON of an object or array, else undefined. */
+/** JSON of an object or array, else undefined. Only what may be a table has its numbers as text: that takes longer. */
 function parse(text: string): unknown {
   if (!/^\s*[[{]/.test(text)) return undefined;
   try {
-    return JSON.parse(text);
+    return JSON.parse(text, /^\s*\[\s*\{/.test(text) ? written : undefined);
   } catch {
     return undefined;
   }

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { askWhole } from "../api";
 import { budgetOf, dollars, number, percent, plural } from "../format";
 import { Copy } from "../parts/copy";
+import { Curve } from "../parts/curve";
 import { useTask } from "../parts/load";
 import { Failure, Loading } from "../parts/notes";
 import { num, Table, text } from "../parts/table";
@@ -69,6 +70,7 @@ export function Advice({ data }: { data: SessionData | null }) {
           )}
         </p>
       )}
+      <Curve options={options} />
       {at && error === null && <Loading what={at + far} />}
       {options.length > 0 && <Options options={options} />}
     </section>

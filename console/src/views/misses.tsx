@@ -1,5 +1,5 @@
 // What calls lacked that their answers then used or asked for again, and what would have shown it.
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { ask } from "../api";
 import { number, plural } from "../format";
 import { useTask } from "../parts/load";
@@ -8,10 +8,19 @@ import { room } from "../parts/room";
 import { Empty, Failure, Loading } from "../parts/notes";
 import { num, Table, text } from "../parts/table";
 import { address, useOption } from "../route";
-import type { SessionData } from "../session";
+import { COMPLETE, type SessionData } from "../session";
 import type { MissesView, MissView, RemediesView } from "../types";
 import { Remedies } from "./misses/net";
 import type { ViewProps } from "./props";
+
+const FILTERS = {
+  all: "Every result that was out of view when an answer needed it",
+  "never shown": "No call before had it complete",
+  "dropped and used later": "An earlier call had it complete",
+  restored: "A later call had it complete again",
+  "names only": "Names of tools and fields, which an agent knows without the result: not counted",
+};
+type Filter = keyof typeof FILTERS;
 
 const AT_ONCE = 100;
 /** Of how many settings are sought at a press. */
@@ -71,23 +80,26 @@ function useRemedies(session: string, branch: number | null) {
 export function Misses({ place, data, damaged }: ViewProps & { damaged: boolean }) {
   const { session, branch } = place;
   const { value: { misses, next }, error } = useMisses(session, branch, data.last);
-  const [only, setOnly] = useOption<string>(place, "only", "");
+  const [only, setOnly] = useOption<Filter>(place, "only", "all");
   const [limit, setLimit] = useState(AT_ONCE);
   const { found, of, find, error: failed, busy } = useRemedies(session, branch);
-  const named = misses.filter((miss) => miss.names_only);
-  const real = misses.filter((miss) => !miss.names_only);
+  const kinds = useMemo(() => new Map(misses.map((miss) => [miss, kindsOf(miss, data)])), [misses, data.version]);
+  const under = (filter: Filter) => misses.filter((miss) => kinds.get(miss)!.includes(filter));
+  const real = under("all");
   if (error !== null) return <Failure error={error} />;
-  if (real.length === 0 && !only) {
+  if (real.length === 0 && only !== "names only") {
     if (next !== null) return <Loading what="Looking for what calls lacked…" />;
     if (damaged) return <Empty title="No call lacked anything in what is left of the session">Calls after the part that the store lost cannot be judged.</Empty>;
     return (
       <Empty title="No call lacked what its answer needed">
         <p>Every value that an answer used was in what the model was shown, and no call was repeated.</p>
-        <Names count={named.length} only={false} onOnly={setOnly} />
+        {misses.length > 0 && (
+          <button onClick={() => setOnly("names only")}>{plural(misses.length, "result")} held names of tools or fields alone</button>
+        )}
       </Empty>
     );
   }
-  const shown = only ? named : real;
+  const shown = under(only);
   const turns = new Set(real.map((miss) => miss.turn)).size;
   const open = shown.slice(0, limit).filter((miss) => of(miss) === undefined).slice(0, LOOKS);
   return (
@@ -107,7 +119,13 @@ export function Misses({ place, data, damaged }: ViewProps & { damaged: boolean 
         )}
         {busy && <span class="spinner" role="status" aria-label="Trying other settings" />}
       </p>
-      <Names count={named.length} only={Boolean(only)} onOnly={setOnly} />
+      <div class="toolbar" role="group" aria-label="Which misses">
+        {(Object.keys(FILTERS) as Filter[]).map((name) => (
+          <button key={name} aria-pressed={only === name} title={FILTERS[name]} onClick={() => setOnly(name)}>
+            {name} <small>{number(under(name).length)}</small>
+          </button>
+        ))}
+      </div>
       <Table label="Misses" columns={COLUMNS}>
         {shown.slice(0, limit).map((miss) => (
           <Row key={keyOf(miss)} miss={miss} data={data} found={of(miss)} onFind={() => find([miss])} />
@@ -122,16 +140,13 @@ export function Misses({ place, data, damaged }: ViewProps & { damaged: boolean 
   );
 }
 
-/** A way to the results of which names of tools and fields alone were needed, and back. */
-function Names({ count, only, onOnly }: { count: number; only: boolean; onOnly: (only: string) => void }) {
-  if (count === 0) return null;
-  return (
-    <p class="verdict">
-      <button aria-pressed={only} title="Names which an agent knows without the result: not counted" onClick={() => onOnly(only ? "" : "names")}>
-        {plural(count, "result")} held names of tools or fields alone
-      </button>
-    </p>
-  );
+/** The filters that a miss falls under, as far as the timeline is known. */
+function kindsOf(miss: MissView, data: SessionData): Filter[] {
+  if (miss.names_only) return ["names only"];
+  const complete = (turn: number) => data.state(turn, miss.result) === COMPLETE;
+  const before = data.turns.some((_, turn) => turn < miss.turn - 1 && complete(turn));
+  const after = data.turns.some((_, turn) => turn >= miss.turn && complete(turn));
+  return ["all", before ? "dropped and used later" : "never shown", ...(after ? (["restored"] as const) : [])];
 }
 
 interface RowProps {

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { number, percent, plural, short } from "../format";
 import { useAsk } from "../parts/load";
 import { Empty, Failure, Figure, IN_VIEW, Loading } from "../parts/notes";
-import { COUNTED, Prices } from "../parts/prices";
+import { COUNTED, ownPrices, Prices } from "../parts/prices";
 import { Cost, Signed } from "../parts/signed";
 import { num, Table, text } from "../parts/table";
 import { GROUPS, type Group, grouped, saved, type Total, total } from "../parts/saved";
@@ -12,7 +12,8 @@ import { Advice } from "./advice";
 
 export function Overall() {
   const [by, setBy] = useState<Group>("day");
-  const found = useAsk<TotalSavingsView>("total_savings", {});
+  const [prices, setPrices] = useState(ownPrices());
+  const found = useAsk<TotalSavingsView>("total_savings", { prices });
   if (found.error !== null) return <Failure error={found.error} again={found.again} />;
   if (found.value === null) return <Loading what="Adding up…" />;
   const { sessions, counted, rows } = found.value;
@@ -58,7 +59,7 @@ export function Overall() {
         Counted when the calls of {counted === sessions ? plural(sessions, "session") : `${number(counted)} of ${number(sessions)} sessions`} were made.
         {counted < sessions && " The others were only recorded, or are older than that: their own pages recompute them."}
       </p>
-      <Prices unpriced={all.unpriced} pricedAs={all.pricedAs} />
+      <Prices unpriced={all.unpriced} pricedAs={all.pricedAs} onChange={setPrices} />
       <Table label={`Savings by ${NAMES[by].toLowerCase()}`} kind={by} columns={[text(NAMES[by]), ...SUMS]} foot={<Line sums={all} />}>
         {groups.map((sums) => (
           <Line key={sums.name} sums={sums} />

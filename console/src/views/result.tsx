@@ -8,7 +8,7 @@ import { Icon } from "../parts/icon";
 import { useAsk, useTask, useTyped } from "../parts/load";
 import { Marked } from "../parts/marked";
 import { Empty, Failure, Loading } from "../parts/notes";
-import { prettyJson, readingOf } from "../parts/reading";
+import { plain, prettyJson, type Reading, readingOf } from "../parts/reading";
 import { Trace } from "../parts/trace";
 import { address } from "../route";
 import { OMITTED, type Result, type SessionData } from "../session";
@@ -151,7 +151,7 @@ function Content({ data, position }: { data: SessionData; position: number }) {
         )}
         {whole && <Copy text={text} />}
       </div>
-      <Blocks text={chosen?.text ?? text} marked={marked} />
+      <Blocks text={chosen?.text ?? text} paint={chosen?.paint ?? plain} marked={marked} />
       {chosen?.images.map((image) => (
         <img key={image} src={image} alt={`In the result of ${head.name}`} />
       ))}
@@ -171,7 +171,7 @@ const lengthOf = (parts: ContentView[]): number => parts.reduce((sum, part) => s
 type MarkedProps = Omit<Parameters<typeof Marked>[0], "text">;
 
 /** A long text a block at a time, the next one as the reader comes near. */
-function Blocks({ text, marked }: { text: string; marked: MarkedProps }) {
+function Blocks({ text, paint, marked }: { text: string; paint: Reading["paint"]; marked: MarkedProps }) {
   const blocks = useMemo(() => cut(text), [text]);
   const [count, setCount] = useState(2);
   const end = useRef<HTMLDivElement>(null);
@@ -186,7 +186,11 @@ function Blocks({ text, marked }: { text: string; marked: MarkedProps }) {
     <div class="blocks">
       {blocks.slice(0, count).map((block, index) => (
         <pre key={index}>
-          <Marked text={block} {...marked} />
+          {paint(block).map((segment, place) => (
+            <span key={place} class={segment.kind}>
+              <Marked text={segment.text} {...marked} />
+            </span>
+          ))}
         </pre>
       ))}
       <div ref={end} />

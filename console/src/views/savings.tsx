@@ -4,7 +4,7 @@ import { dollars, number, percent, short } from "../format";
 import { Chart, type Series } from "../parts/chart";
 import { useWhole } from "../parts/load";
 import { Failure, Figure, Loading } from "../parts/notes";
-import { COUNTED, Prices } from "../parts/prices";
+import { COUNTED, ownPrices, Prices } from "../parts/prices";
 import { Cost, Signed } from "../parts/signed";
 import { num, Table, text } from "../parts/table";
 import type { SessionData } from "../session";
@@ -14,7 +14,8 @@ import type { ViewProps } from "./props";
 
 export function Savings({ place, data }: ViewProps) {
   const { session, branch } = place;
-  const own = useWhole<SavingsView>("savings", { session, branch }, data.last);
+  const [prices, setPrices] = useState(ownPrices());
+  const own = useWhole<SavingsView>("savings", { session, branch, prices }, data.last);
   if (own.error !== null) return <Failure error={own.error} />;
   if (!own.value) return <Loading what="Adding up…" />;
   const { totals, columns, complete } = own.value;
@@ -54,7 +55,7 @@ export function Savings({ place, data }: ViewProps) {
           series={[{ name: "later-used results in view", colour: "complete", values: recall }]}
         />
       </div>
-      <Prices unpriced={totals.unpriced} pricedAs={Object.entries(totals.priced_as)} />
+      <Prices unpriced={totals.unpriced} pricedAs={Object.entries(totals.priced_as)} onChange={setPrices} />
       <Advice data={data} />
       <Compare data={data} />
     </div>
@@ -88,7 +89,7 @@ const COLUMNS = [
 ];
 
 function Comparison({ data }: { data: SessionData }) {
-  const found = useWhole<CompareView>("compare_policies", { session: data.key, branch: data.branch }, data.last);
+  const found = useWhole<CompareView>("compare_policies", { session: data.key, branch: data.branch, prices: ownPrices() }, data.last);
   if (found.error !== null) return <Failure error={found.error} />;
   if (!found.value) return <Loading what="Comparing policies…" />;
   const { policies, complete } = found.value;

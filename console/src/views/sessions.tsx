@@ -6,7 +6,7 @@ import { Icon } from "../parts/icon";
 import { Importing } from "../parts/importing";
 import { useAsk, useInterval, useTyped } from "../parts/load";
 import { Empty, Failure, IN_VIEW, Loading, RESULTS, TURNS } from "../parts/notes";
-import { COUNTED } from "../parts/prices";
+import { COUNTED, ownPrices } from "../parts/prices";
 import { type Column, num, type Sorted, sortable, Table, text, unseen } from "../parts/table";
 import { address, go } from "../route";
 import type { SessionPage, SessionView } from "../types";
@@ -20,7 +20,7 @@ export function Sessions() {
   const [problem, setProblem] = useState<unknown>(null);
   const [since, setSince] = useState("");
   const [sort, setSort] = useState<Sorted<string>>({ key: "", down: true });
-  const page = useAsk<SessionPage>("list_sessions", { limit: PAGE, cursor: cursors[cursors.length - 1], query, since, sort: sort.key });
+  const page = useAsk<SessionPage>("list_sessions", { limit: PAGE, cursor: cursors[cursors.length - 1], query, since, sort: sort.key, prices: ownPrices() });
   const columns = COLUMNS.map(([key, column]) =>
     key === "" ? column : sortable(column, key, sort, ({ key, down }) => change(() => setSort(down ? { key, down } : { key: "", down: true }))),
   );

@@ -8,6 +8,7 @@ import { Failure, Loading } from "../parts/notes";
 import { Table, text } from "../parts/table";
 import { go } from "../route";
 import type { DegreeView, EdgeView, NodeView } from "../types";
+import { Neighbours } from "./store/neighbours";
 
 const SESSION = "session:";
 const at = (id: string): string => `#/store/${encodeURIComponent(id)}`;
@@ -51,6 +52,7 @@ export function Store({ id }: { id: string }) {
             {value.id} <Copy text={value.id} title="Copy id" />
           </p>
           <Degrees node={value} kind={kind} onKind={choose} />
+          <Neighbours node={value} href={at} />
           <Edges edges={value.edges} />
           {(start > 0 || value.next !== null) && (
             <nav class="pager" aria-label="Pages of edges">

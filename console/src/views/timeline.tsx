@@ -3,6 +3,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { plural } from "../format";
 import { type Cell, Grid, readLook } from "../parts/grid";
+import { Minimap } from "../parts/minimap";
 import { Legend, Zoom } from "../parts/zoom";
 import { address, go, useOption } from "../route";
 import { useDark } from "../theme";
@@ -22,6 +23,7 @@ const ZOOMS = [1, 2, 3, 4, 6, 8, 11, 15, 20];
 export function Timeline({ place, data }: ViewProps) {
   const [zoom, setZoom] = useState<number | null>(null);
   const [tool, setTool] = useOption<string>(place, "tool", "");
+  const [follow, setFollow] = useState(false);
   const [cursor, setCursor] = useState<Cell | null>(null);
   const [hover, setHover] = useState<Cell | null>(null);
   const dark = useDark();
@@ -116,8 +118,11 @@ export function Timeline({ place, data }: ViewProps) {
       view.scrollTop = centre * tall - (size.height - header) / 2;
     });
   };
+  useEffect(() => {
+    if (follow) box.current!.scrollTo(box.current!.scrollWidth, box.current!.scrollHeight);
+  }, [follow, turns, zoom, rows.length]);
   const focus = hover ?? cursor;
-  const extent = { width: gutter + turns * cell, height: header + rows.length * height };
+  const extent = grid?.extent ?? { width: 0, height: 0 };
 
   return (
     <div class="timeline">
@@ -140,6 +145,7 @@ export function Timeline({ place, data }: ViewProps) {
         <canvas ref={canvas} aria-hidden="true" style={{ width: `${size.width}px`, height: `${size.height}px` }} />
         <div class="extent" style={{ width: `${extent.width}px`, height: `${Math.max(0, extent.height - size.height)}px` }} />
       </div>
+      {zoom !== null && grid && <Minimap grid={grid} look={look} box={box.current!} onMove={() => setFollow(false)} />}
       <Life place={place} data={data} cell={focus} rows={rows} rebuild={rebuilds.find(({ turn }) => turn === (focus?.turn ?? -2) + 1)} />
       <p class="hidden" role="status">
         {cursor && !hover ? said(data, cursor, rows) : ""}
@@ -156,6 +162,11 @@ export function Timeline({ place, data }: ViewProps) {
             ))}
           </select>
         </label>
+        {zoom !== null && (
+          <label class="check" title="Stay with the newest turn while the agent runs">
+            <input type="checkbox" checked={follow} onChange={(event) => setFollow(event.currentTarget.checked)} /> follow
+          </label>
+        )}
         <Zoom fitted={zoom === null} onZoom={change} onFit={() => setZoom(null)} />
       </div>
       <Rebuilds place={place} data={data} rebuilds={rebuilds} />

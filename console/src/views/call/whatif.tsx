@@ -1,4 +1,5 @@
 // The same call under another budget, policy or weights. Nothing is stored.
+import { useState } from "preact/hooks";
 import { plural, signed } from "../../format";
 import type { CallView } from "../../types";
 import type { Asked } from "./asked";
@@ -19,11 +20,21 @@ interface Props {
   busy: boolean;
 }
 
-const WEIGHTS = [
-  ["weight_recency", "Recency", "Weight of recency in U"],
-  ["weight_reuse", "Reuse", "Weight of observed reuse, c, in U"],
-  ["weight_relevance", "Relevance", "Weight of relevance, s, in U"],
+/** A parameter of the method: its field, name, meaning, largest value and step. */
+type Weight = [field: string, title: string, hint: string, most: number, step: number];
+
+const WEIGHTS: Weight[] = [
+  ["weight_recency", "Recency", "Weight of recency in U", 3, 0.1],
+  ["weight_reuse", "Reuse", "Weight of observed reuse, c, in U", 3, 0.1],
+  ["weight_relevance", "Relevance", "Weight of relevance, s, in U", 3, 0.1],
 ];
+const RARE: Weight[] = [
+  ["recency_decay", "Recency decay", "", 2, 0.05],
+  ["reuse_rate", "Reuse rate", "", 2, 0.05],
+  ["redundancy_penalty", "Redundancy penalty", "", 2, 0.1],
+  ["query_task_share", "Task’s share of the query", "", 1, 0.05],
+];
+const LOWEST = 64;
 
 export function WhatIf({ own: { explain, parameters }, policies, asked, onChange, difference, busy }: Props) {
   const most = Math.max(2 * explain.budget, Math.min(explain.tokens.before + 500, 200_000));
@@ -36,6 +47,17 @@ export function WhatIf({ own: { explain, parameters }, policies, asked, onChange
     if (!other.length) delete next.parameters;
     onChange(next);
   };
+  const weight = ([name, title, hint, largest, step]: Weight) => (
+    <Slider
+      key={name}
+      title={title}
+      hint={hint}
+      value={asked.parameters?.[name] ?? parameters[name]}
+      most={Math.max(largest, parameters[name])}
+      step={step}
+      onValue={(value) => set({ parameters: { ...asked.parameters, [name]: value } })}
+    />
+  );
   const changed = Object.keys(asked).length > 0;
   return (
     <form class={changed ? "whatif changed" : "whatif"} aria-label="What if" onSubmit={(event) => event.preventDefault()}>
@@ -47,6 +69,7 @@ export function WhatIf({ own: { explain, parameters }, policies, asked, onChange
         least={Math.min(500, explain.budget)}
         most={most}
         step={50}
+        lowest={LOWEST}
         onValue={(budget) => set({ budget })}
       />
       <label>
@@ -57,17 +80,11 @@ export function WhatIf({ own: { explain, parameters }, policies, asked, onChange
           ))}
         </select>
       </label>
-      {WEIGHTS.map(([name, title, hint]) => (
-        <Slider
-          key={name}
-          title={title}
-          hint={hint}
-          value={asked.parameters?.[name] ?? parameters[name]}
-          most={Math.max(3, parameters[name])}
-          step={0.1}
-          onValue={(value) => set({ parameters: { ...asked.parameters, [name]: value } })}
-        />
-      ))}
+      {WEIGHTS.map(weight)}
+      <details>
+        <summary>More</summary>
+        <div class="toolbar">{RARE.map(weight)}</div>
+      </details>
       <p class="outcome" role="status">
         {!changed ? (
           <span class="muted">As it was. Change a setting to see what would have been shown; nothing is stored.</span>
@@ -92,14 +109,35 @@ interface SliderProps {
   least?: number;
   most: number;
   step: number;
+  /** What may be typed, too, at the least. */
+  lowest?: number;
   onValue: (value: number) => void;
 }
 
-function Slider({ title, hint, value, least = 0, most, step, onValue }: SliderProps) {
+function Slider({ title, hint, value, least = 0, most, step, lowest, onValue }: SliderProps) {
+  // What stands in the field while it is being typed, be it a value yet or not.
+  const [typed, setTyped] = useState<string | null>(null);
+  const type = (said: string) => {
+    setTyped(said);
+    if (Number(said) >= lowest!) onValue(Math.round(Number(said)));
+  };
   return (
     <label title={hint}>
       <span>
-        {title} <output>{value}</output>
+        {title}{" "}
+        {lowest === undefined ? (
+          <output>{value}</output>
+        ) : (
+          <input
+            type="number"
+            aria-label={`${title} in tokens`}
+            min={lowest}
+            step="any"
+            value={typed ?? value}
+            onInput={(event) => type(event.currentTarget.value)}
+            onBlur={() => setTyped(null)}
+          />
+        )}
       </span>
       <input
         type="range"

@@ -2,6 +2,7 @@
 import { askWhole } from "../../api";
 import { dollars, number, plural, signed } from "../../format";
 import { useTask } from "../../parts/load";
+import { ownPrices } from "../../parts/prices";
 import type { SessionData } from "../../session";
 import type { CompareView, PolicyView, RemediesView } from "../../types";
 
@@ -51,7 +52,7 @@ export function Remedies({ data, found }: { data: SessionData; found: RemediesVi
   const remedies = together(found, policy);
   const load = async (tell: (nets: Net[]) => void, signal: AbortSignal) => {
     const whole = async (name: string, budget: number | null): Promise<PolicyView> => {
-      const fields = { session, branch, policies: [name], ...(budget === null ? {} : { budget }) };
+      const fields = { session, branch, prices: ownPrices(), policies: [name], ...(budget === null ? {} : { budget }) };
       return (await askWhole<CompareView>("compare_policies", fields, signal)).policies[0];
     };
     let nets: Net[] = [];

@@ -1,0 +1,33 @@
+// All of a grid in one strip, with what is in the window marked: press or drag to go there.
+import { useLayoutEffect, useRef } from "preact/hooks";
+import type { Grid, Look } from "./grid";
+
+interface Props {
+  grid: Grid;
+  look: Look;
+  /** What scrolls. */
+  box: HTMLElement;
+  onMove: () => void;
+}
+
+export function Minimap({ grid, look, box, onMove }: Props) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  useLayoutEffect(() => {
+    const draw = () => grid.drawWhole(canvas.current!, look, box);
+    const frame = requestAnimationFrame(draw);
+    box.addEventListener("scroll", draw);
+    return () => {
+      cancelAnimationFrame(frame);
+      box.removeEventListener("scroll", draw);
+    };
+  });
+  const go = (event: PointerEvent) => {
+    if (!event.buttons) return;
+    const { left, top, width, height } = canvas.current!.getBoundingClientRect();
+    const { gutter, header, extent } = grid;
+    box.scrollLeft = ((event.clientX - left) / width) * (extent.width - gutter) - (box.clientWidth - gutter) / 2;
+    box.scrollTop = ((event.clientY - top) / height) * (extent.height - header) - (box.clientHeight - header) / 2;
+    onMove();
+  };
+  return <canvas ref={canvas} class="minimap" aria-hidden="true" onPointerDown={go} onPointerMove={go} />;
+}

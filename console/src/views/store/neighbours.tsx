@@ -1,0 +1,70 @@
+// A node between those whose edges lead to it and those that its edges lead to; each opens its own.
+import { plural } from "../../format";
+import type { EdgeView, NodeView } from "../../types";
+
+const BOX = { width: 250, height: 26 };
+const [ROW, GAP, LONGEST] = [34, 150, 34];
+const [MIDDLE, RIGHT] = [BOX.width + GAP, 2 * (BOX.width + GAP)];
+
+interface Props {
+  node: NodeView;
+  href: (id: string) => string;
+}
+
+export function Neighbours({ node, href }: Props) {
+  const incoming = node.edges.filter((edge) => !edge.outgoing);
+  const outgoing = node.edges.filter((edge) => edge.outgoing);
+  const height = Math.max(1, incoming.length, outgoing.length) * ROW + 8;
+  const middle = height / 2;
+  const said = `${node.label}: ${plural(incoming.length, "edge")} in, ${plural(outgoing.length, "edge")} out on this page`;
+  return (
+    <div class="scroll neighbours" tabIndex={0} role="region" aria-label="Neighbourhood">
+      <svg width={RIGHT + BOX.width} height={height} role="group" aria-label={said}>
+        <marker id="head" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">
+          <path d="M0 0 8 4 0 8z" />
+        </marker>
+        {[incoming, outgoing].map((edges) =>
+          edges.map((edge, place) => (
+            <Neighbour
+              key={`${edge.kind} ${edge.outgoing} ${edge.id}`}
+              edge={edge}
+              middle={middle}
+              y={middle + (place - (edges.length - 1) / 2) * ROW}
+              href={href(edge.id)}
+            />
+          )),
+        )}
+        <Box kind={`here ${node.kind}`} label={node.label} x={MIDDLE} y={middle} />
+      </svg>
+    </div>
+  );
+}
+
+function Neighbour({ edge, middle, y, href }: { edge: EdgeView; middle: number; y: number; href: string }) {
+  const [from, to] = edge.outgoing ? [[MIDDLE + BOX.width, middle], [RIGHT, y]] : [[BOX.width, y], [MIDDLE, middle]];
+  const half = (from[0] + to[0]) / 2;
+  const box = <Box kind={edge.end} label={edge.end ? edge.label : "not there"} x={edge.outgoing ? RIGHT : 0} y={y} />;
+  return (
+    <>
+      <path class={`edge ${edge.kind}`} d={`M${from} C${half} ${from[1]} ${half} ${to[1]} ${to}`} marker-end="url(#head)">
+        <title>{edge.values.join(", ")}</title>
+      </path>
+      <text class="kind" x={edge.outgoing ? RIGHT - 12 : BOX.width + 6} y={y - 4} text-anchor={edge.outgoing ? "end" : "start"}>
+        {edge.kind}
+      </text>
+      {edge.end ? <a href={href}>{box}</a> : box}
+    </>
+  );
+}
+
+function Box({ kind, label, x, y }: { kind: string; label: string; x: number; y: number }) {
+  return (
+    <g class={kind} transform={`translate(${x} ${y - BOX.height / 2})`}>
+      <rect {...BOX} rx="6" />
+      <text x="10" y="17">
+        {label.length > LONGEST ? `${label.slice(0, LONGEST - 1)}…` : label}
+      </text>
+      <title>{label}</title>
+    </g>
+  );
+}
