@@ -47,6 +47,7 @@ export function Prices({ unpriced, pricedAs, onChange }: Props) {
         Your own prices{" "}
         <input
           name="prices"
+          size={32}
           pattern={`${ONE}(;${ONE})*`}
           defaultValue={own[0]}
           placeholder="*:input=2,cached=0.5,output=8"
