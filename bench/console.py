@@ -135,7 +135,7 @@ def measure(console: Console, said: Said) -> None:
     said("graph: picture", timed(lambda: arrive(console, "graph", "canvas[data-drawn]")))
     said("result: content", timed(lambda: arrive(console, "result", ".blocks pre")))
     said("misses: first ones", timed(lambda: arrive(console, "misses", ".misses tbody tr")))
-    said("savings: first charts", timed(lambda: arrive(console, "savings", ".savings canvas")))
+    said("savings: first charts", timed(lambda: arrive(console, "savings", ".savings .chart")))
     said("sessions", timed(lambda: wait(page, f"{url}/console/#/", "table.sessions")))
 
 

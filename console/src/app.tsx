@@ -5,7 +5,7 @@ import { Icon } from "./parts/icon";
 import { Keys } from "./parts/keys";
 import { Empty } from "./parts/notes";
 import { address, type Place, searchAddress, usePlace } from "./route";
-import { setTheme, theme, useDark } from "./theme";
+import { setTheme, useDark } from "./theme";
 import { Login } from "./views/login";
 import { Overall } from "./views/overall";
 import { Search } from "./views/search";
@@ -14,17 +14,10 @@ import { Sessions } from "./views/sessions";
 import { Store } from "./views/store";
 
 export function App() {
-  const [signedIn, setSignedIn] = useState(isSignedIn());
-  const [only, setOnly] = useState(visited());
+  const [, setChanges] = useState(0);
+  const [signedIn, only] = [isSignedIn(), visited()];
   const place = usePlace();
-  useEffect(
-    () =>
-      onSignIn(() => {
-        setSignedIn(isSignedIn());
-        setOnly(visited());
-      }),
-    [],
-  );
+  useEffect(() => onSignIn(() => setChanges((count) => count + 1)), []);
   useEffect(() => {
     document.title = (signedIn ? titleOf(place) : "Sign in") + " · ContextRender";
   });
@@ -42,18 +35,11 @@ export function App() {
         {only !== null && <span class="tag">Read-only link to one session</span>}
         {signedIn && only === null && (
           <nav aria-label="Main">
-            <a href="#/" aria-current={place.page === "sessions" || place.page === "session" ? "page" : undefined}>
-              Sessions
-            </a>
-            <a href="#/search" aria-current={place.page === "search" ? "page" : undefined}>
-              Search
-            </a>
-            <a href="#/overall" aria-current={place.page === "overall" ? "page" : undefined}>
-              Savings
-            </a>
-            <a href="#/store" aria-current={place.page === "store" ? "page" : undefined}>
-              Graph store
-            </a>
+            {NAV.map(([page, path]) => (
+              <a key={page} href={path} aria-current={page === (place.page === "session" ? "sessions" : place.page) ? "page" : undefined}>
+                {TITLES[page]}
+              </a>
+            ))}
           </nav>
         )}
         <span class="spring" />
@@ -103,7 +89,7 @@ function ThemeButton() {
     <button
       class="quiet icon"
       aria-label={`Use ${next} colours`}
-      title={`Use ${next} colours${theme() === "system" ? " (now as the system has it)" : ""}`}
+      title={`Use ${next} colours`}
       onClick={() => setTheme(next)}
     >
       <Icon name={dark ? "sun" : "moon"} />
@@ -111,10 +97,10 @@ function ThemeButton() {
   );
 }
 
-const titleOf = (place: Place): string =>
-  place.page === "session" ? place.session : TITLES[place.page];
+const titleOf = (place: Place): string => (place.page === "session" ? place.session : TITLES[place.page]);
 
-const TITLES = { overall: "Savings", search: "Search", store: "Graph store", sessions: "Sessions", session: "" };
+const TITLES = { overall: "Savings", search: "Search", store: "Graph store", sessions: "Sessions" };
+const NAV = [["sessions", "#/"], ["search", "#/search"], ["overall", "#/overall"], ["store", "#/store"]] as const;
 
 function skip(event: Event): void {
   event.preventDefault();

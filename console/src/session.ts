@@ -1,13 +1,11 @@
-// One session's timeline, kept up to date: the newest turns come first, then those in the window, then
-// the rest. `turns` has holes until then.
+// One session's timeline, kept up to date: the newest turns come first, then the rest. `turns` has holes
+// until then.
 import { useEffect, useState } from "preact/hooks";
 import { ApiError, ask, isAbort } from "./api";
 import type { TimelineView, TurnView } from "./types";
 
 const FIRST_PAGE = 60;
 const PAGE = 500;
-/** How many turns before the first in the window are asked for with it. */
-const MARGIN = 50;
 const POLL_MS = 3000;
 
 export const OMITTED = 0;
@@ -39,29 +37,17 @@ export class SessionData {
   rough = true;
   /** How many turns are known. */
   known = 0;
-  /** The first turn in the window, if that is to come before others. */
-  wanted: number | null = null;
   error: ApiError | null = null;
-  private toolIds = new Map<string, number>();
-  private listeners = new Set<() => void>();
   private stop = new AbortController();
   private byPosition = new Map<number, number>();
   private oldestFirst = false;
 
+  /** `changed` is called whenever something is added. */
   constructor(
     readonly key: string,
     readonly branch: number | null,
+    private changed: () => void,
   ) {}
-
-  /** How many turns there are, recomputed yet or not. */
-  get columns(): number {
-    return this.last;
-  }
-
-  subscribe(listener: () => void): () => void {
-    this.listeners.add(listener);
-    return () => this.listeners.delete(listener);
-  }
 
   async run(): Promise<void> {
     while (!this.stop.signal.aborted) {
@@ -124,26 +110,16 @@ export class SessionData {
   /** The turns to ask for next: a start and how many. */
   private gap(): [number, number] | null {
     if (this.known >= this.last) return null;
-    if (this.oldestFirst) return [this.firstUnknown(0) + 1, PAGE];
-    const window = this.wanted === null ? this.last : Math.max(0, this.wanted - MARGIN);
-    let start = window < this.last ? this.firstUnknown(window) : this.last;
-    if (start < this.last) return [start + 1, this.gapLength(start)];
-    while (this.turns[start - 1]) start--;
-    const end = start;
-    while (start > 0 && !this.turns[start - 1] && end - start < PAGE) start--;
+    const known = (turn: number) => this.turns[turn] !== undefined;
+    let [start, end] = [0, this.last];
+    if (this.oldestFirst) {
+      while (known(start)) start++;
+      return [start + 1, PAGE];
+    }
+    while (known(end - 1)) end--;
+    start = end;
+    while (start > 0 && !known(start - 1) && end - start < PAGE) start--;
     return [start + 1, end - start];
-  }
-
-  private firstUnknown(from: number): number {
-    let turn = from;
-    while (turn < this.last && this.turns[turn]) turn++;
-    return turn;
-  }
-
-  private gapLength(start: number): number {
-    let end = start;
-    while (end < this.last && !this.turns[end] && end - start < PAGE) end++;
-    return end - start;
   }
 
   private take(page: TimelineView): void {
@@ -185,18 +161,13 @@ export class SessionData {
 
   /** A tool's index in `tools`, new if need be. */
   toolId(name: string): number {
-    let id = this.toolIds.get(name);
-    if (id === undefined) {
-      id = this.tools.length;
-      this.toolIds.set(name, id);
-      this.tools.push(name);
-    }
-    return id;
+    const known = this.tools.indexOf(name);
+    return known < 0 ? this.tools.push(name) - 1 : known;
   }
 
   private tell(): void {
     this.version++;
-    for (const listener of [...this.listeners]) listener();
+    this.changed();
   }
 }
 
@@ -217,15 +188,11 @@ export function numbersIn(runs: number[]): number[] {
 
 /** The session's data, for a component that is keyed by session and branch. */
 export function useSession(key: string, branch: number | null): SessionData {
-  const [data] = useState(() => new SessionData(key, branch));
   const [, setVersion] = useState(0);
+  const [data] = useState(() => new SessionData(key, branch, () => setVersion((count) => count + 1)));
   useEffect(() => {
-    const unsubscribe = data.subscribe(() => setVersion((count) => count + 1));
     void data.run();
-    return () => {
-      unsubscribe();
-      data.close();
-    };
+    return () => data.close();
   }, []);
   return data;
 }

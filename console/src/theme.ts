@@ -1,16 +1,13 @@
 // Light, dark, or as the system has it; and the colours that canvases need.
 import { useEffect, useState } from "preact/hooks";
 
-export type Theme = "system" | "light" | "dark";
 const KEY = "contextrender.theme";
 const system = matchMedia("(prefers-color-scheme: dark)");
 const listeners = new Set<() => void>();
 
-export const theme = (): Theme => (localStorage.getItem(KEY) as Theme | null) ?? "system";
+const isDark = (): boolean => (localStorage.getItem(KEY) ?? (system.matches ? "dark" : "light")) === "dark";
 
-export const isDark = (): boolean => (theme() === "system" ? system.matches : theme() === "dark");
-
-export function setTheme(value: Theme): void {
+export function setTheme(value: "light" | "dark"): void {
   localStorage.setItem(KEY, value);
   applyTheme();
 }

@@ -5,9 +5,7 @@ const option = (policy: string, budget: number, cost: number | null, hidden: num
   policy, budget, cost, hidden, dollars: 1, full_dollars: 2,
 });
 
-test("a policy's points are one line, by budget; what says nothing has none", () => {
+test("a policy's points are one line, by what was in view; what says nothing has none", () => {
   const lines = linesOf([option("a", 6000, 0.5, 0.25), option("b", 3000, 0.4, null), option("a", 3000, 0.3, 0.5), option("c", 1, null, 0)]);
-  expect(lines).toEqual([
-    { policy: "a", points: [{ budget: 3000, inView: 0.5, cost: 0.3 }, { budget: 6000, inView: 0.75, cost: 0.5 }] },
-  ]);
+  expect(lines).toEqual([["a", [{ budget: 3000, inView: 0.5, cost: 0.3 }, { budget: 6000, inView: 0.75, cost: 0.5 }]]]);
 });

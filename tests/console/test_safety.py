@@ -117,6 +117,6 @@ def test_nothing_comes_from_elsewhere(visit: Visit, service: Service) -> None:
     asked: list[str] = []
     console.page.on("request", lambda request: asked.append(request.url))
     console.enter().open(ORDERS, "graph").open(ORDERS, "savings")
-    expect(console.page.locator(".savings canvas")).to_have_count(2)
+    expect(console.page.locator(".savings .chart")).to_have_count(2)
     assert asked
     assert all(url.startswith((service.server.url, "data:")) for url in asked)

@@ -1,6 +1,7 @@
 """The views on one session."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -48,9 +49,8 @@ def test_the_timeline_says_when_something_had_to_leave(console: Console, service
         shown = now
     assert len(dropped) > 1
     rebuilds = console.open("live").page.locator(".rebuilds")
-    expect(rebuilds.locator("summary")).to_contain_text(f"had to leave in {len(dropped)} calls")
-    rebuilds.locator("summary").click()
-    expect(rebuilds.locator("tbody th")).to_have_text([str(turn) for turn in dropped])
+    expect(rebuilds).to_contain_text(f"had to leave in {len(dropped)} calls")
+    expect(rebuilds.get_by_role("link")).to_have_text([str(turn) for turn in dropped])
     service("delete_session", session="live")
 
 
@@ -95,6 +95,11 @@ def test_a_thousand_results_are_drawn_while_they_load(console: Console) -> None:
     grid.press("Control+ArrowDown")
     assert grid.evaluate("grid => grid.scrollTop > 5000 && grid.scrollLeft > 2000")
     expect(console.page.locator(".life")).to_contain_text("shown complete")
+    assert drawn(console, "canvas.minimap", 4)
+    console.page.locator("canvas.minimap").click(position={"x": 2, "y": 36})
+    expect(grid).to_have_js_property("scrollLeft", 0)
+    console.page.get_by_role("button", name="Fit").click()
+    expect(console.page.locator("canvas.minimap")).to_have_count(0)
 
 
 def test_a_call_shows_what_explain_says(console: Console, service: Service) -> None:
@@ -171,6 +176,11 @@ def test_what_if_shows_what_would_have_been_shown_and_stores_nothing(
     weighted = service("explain", session=ORDERS, turn=turn, parameters={"weight_recency": 0.0})
     assert shown(weighted) != shown(own)
     expect(console.page.locator(".tag.complete")).to_have_count(len(shown(weighted)))
+    form.get_by_text("More").click()
+    form.get_by_role("slider", name="Redundancy penalty").fill("2")
+    expect(console.page).to_have_url(re.compile("redundancy_penalty"))
+    form.get_by_role("slider", name="Budget").fill("2500")
+    expect(field).to_have_value("2500")
     assert service("export_session", session=ORDERS) == before
 
 
@@ -202,9 +212,11 @@ def test_two_calls_are_compared(console: Console, service: Service) -> None:
     last = len(turns)
     console.open(ORDERS, "call", last)
     console.page.get_by_text("Compare with another call").click()
+    status = console.page.locator(".compare [role=status]")
+    expect(status).to_contain_text("messages differ")
     console.page.get_by_label("Compare with turn").fill("12")
     console.page.keyboard.press("Enter")
-    status = console.page.locator(".compare [role=status]")
+    expect(console.page).to_have_url(re.compile("with=12"))
     expect(status).to_contain_text("messages differ")
     views = [service("show_call", session=ORDERS, turn=turn)["messages"] for turn in (12, last)]
     shown = [{line["position"] for line in view if line["shown"] == "whole"} for view in views]
@@ -212,7 +224,6 @@ def test_two_calls_are_compared(console: Console, service: Service) -> None:
     row = console.page.locator(".compare tbody tr").filter(has_text=f"#{came} ")
     expect(row.locator("td").nth(0)).to_have_text("–")
     expect(row.locator("td").nth(1)).to_have_text("complete")
-    expect(console.page).to_have_url(re.compile("with=12"))
     console.page.reload()
     expect(status).to_contain_text("messages differ")
 
@@ -276,11 +287,12 @@ def test_savings_are_told_beside_those_of_other_policies(
     console.open(ORDERS, "savings")
     figures = console.page.locator(".savings .figures")
     expect(figures).to_contain_text("no price")
-    expect(console.page.locator(".savings canvas")).to_have_count(2)
+    expect(console.page.locator(".savings .chart")).to_have_count(2)
+    expect(console.page.get_by_text("of models without a price")).to_be_visible()
     console.page.get_by_label("Your own prices").fill("*:input=2,cached=0.5,output=8")
     console.page.get_by_role("button", name="Use", exact=True).click()
     expect(figures).to_contain_text("instead of $")
-    expect(console.page.locator(".savings canvas")).to_have_count(3)
+    expect(console.page.locator(".savings .chart")).to_have_count(3)
     saved = 1 - totals["prompt"] / totals["full"]
     expect(figures).to_contain_text(f"{saved:.0%}")
     compared = service.complete("compare_policies", session=ORDERS)
@@ -300,18 +312,48 @@ def test_a_session_that_goes_on_is_followed(console: Console, service: Service) 
     turns = sum(one["role"] == "assistant" for one in service.runs[ORDERS][:20])
     waiting = service.runs[ORDERS][19]["role"] != "assistant"
     label = re.compile(f"Timeline of {turns + waiting} turns")
-    expect(console.page.locator(".grid")).to_have_attribute("aria-label", label)
+    grid = console.page.locator(".grid")
+    expect(grid).to_have_attribute("aria-label", label)
+    grid.press("+")
+    console.page.get_by_label("follow").check()
+    service.record("running", service.runs[ORDERS])
+    below = "scrollTop > 0 && scrollTop + clientHeight > scrollHeight - 2"
+    until(lambda: grid.evaluate(f"({{ scrollTop, clientHeight, scrollHeight }}) => {below}"))
     service("delete_session", session="running")
     expect(console.page.get_by_text("There is no such session")).to_be_visible()
     console.problems.clear()
 
 
+def all_misses(service: Service, session: str) -> Iterator[Any]:
+    start: int | None = 1
+    while start is not None:
+        page = service("misses", session=session, start=start)
+        yield from (miss for miss in page["misses"] if not miss["names_only"])
+        start = page["next"]
+
+
+def complete(turns: list[Any], miss: Any) -> bool:
+    """Whether one of the turns had the result that was missed complete."""
+    known = (turn for turn in turns if turn["results"] > miss["result"])
+    return any(state(turn, miss["result"]) == "shown complete" for turn in known)
+
+
 def test_a_session_opens_on_what_its_calls_lacked(console: Console, service: Service) -> None:
-    first = service.first_miss(LARGE)
+    turns, misses = service.timeline(LARGE), list(all_misses(service, LARGE))
+    first = misses[0]
     console.page.evaluate("where => { location.hash = where }", f"#/session/{LARGE}")
     page = console.page
     expect(page.get_by_role("link", name="Misses")).to_have_attribute("aria-current", "page")
     table = page.get_by_role("region", name="Misses")
+    filters = page.get_by_role("group", name="Which misses")
+    dropped = sum(complete(turns[: miss["turn"] - 1], miss) for miss in misses)
+    restored = sum(complete(turns[miss["turn"] :], miss) for miss in misses)
+    assert 0 < restored < dropped
+    counts = {"never shown": len(misses) - dropped, "dropped and used later": dropped}
+    for name, count in {**counts, "restored": restored, "all": len(misses)}.items():
+        expect(filters.get_by_role("button", name=name)).to_have_text(f"{name} {count:,}")
+        filters.get_by_role("button", name=name).click()
+        expect(table.get_by_role("row")).to_have_count(min(count, 100) + 1)
     row = table.get_by_role("row").nth(1)
     expect(row).to_contain_text(f"#{first['position']} {first['name']}")
     expect(row).to_contain_text((*first["values"], "called again")[0])
@@ -320,4 +362,5 @@ def test_a_session_opens_on_what_its_calls_lacked(console: Console, service: Ser
     found = service("remedies", session=LARGE, turn=first["turn"], position=first["position"])
     expect(row).to_contain_text(f"a budget of {found['budget']:,}")
     row.get_by_role("link", name=str(first["turn"]), exact=True).click()
-    expect(page.locator(".answer")).to_contain_text(f"#{first['position']} {first['name']}")
+    answer = page.get_by_role("region", name="The answer")
+    expect(answer).to_contain_text(f"#{first['position']} {first['name']}")

@@ -5,6 +5,8 @@ from random import Random
 
 from contextrender_bridge.base.wire import Json
 
+from tests.support.transcripts import assistant, call, result, system, user
+
 CITIES = ("Lisbon", "Osaka", "Quito", "Tromsø", "Windhoek", "Hobart", "Aarhus", "Cusco")
 TASK = (
     "Reconcile the quarter: find every delayed order, check its shipment and invoice, and file a "
@@ -18,47 +20,34 @@ XSS = (
 
 def make_run(results: int, seed: int = 7, hostile: bool = False) -> list[Json]:
     """A run of that many tool results; `hostile` puts markup and script into every place."""
-    run = _Run(Random(seed), hostile)
+    run = _Run(Random(seed), XSS if hostile else "")
     while run.results < results:
         run.step(min(results - run.results, 1 if run.random.random() < 0.85 else 3))
-    run.say("All claims are filed. " + ", ".join(run.claims[-5:]))
-    return run.messages
+    last = "All claims are filed. " + ", ".join(run.claims[-5:])
+    return [*run.messages, assistant(last + run.hostile)]
 
 
 class _Run:
-    def __init__(self, random: Random, hostile: bool) -> None:
+    def __init__(self, random: Random, hostile: str) -> None:
         self.random = random
-        self.hostile = XSS if hostile else ""
+        self.hostile = hostile
         self.results = 0
         self.orders: list[str] = []
         self.shipments: list[str] = []
         self.claims: list[str] = []
-        self.messages: list[Json] = [
-            {"role": "system", "content": "You are a careful back-office agent. " + self.hostile},
-            {"role": "user", "content": TASK + self.hostile},
+        self.messages = [
+            system("You are a careful back-office agent. " + hostile),
+            user(TASK + hostile),
         ]
 
     def step(self, calls: int) -> None:
         """An assistant message with that many calls, and their results."""
         made = [self._call(self.results + index) for index in range(calls)]
-        self.messages.append(
-            {
-                "role": "assistant",
-                "content": self._thought(),
-                "tool_calls": [call for call, _ in made],
-            }
-        )
-        for call, text in made:
-            self.messages.append(
-                {"role": "tool", "tool_call_id": call["id"], "content": text + self.hostile}
-            )
+        self.messages.append(assistant(self._thought(), *(called for called, _ in made)))
+        self.messages += [result(called["id"], text + self.hostile) for called, text in made]
         self.results += calls
         if self.results % 97 == 0:
-            self.messages.append({"role": "user", "content": "Go on with the next batch, please."})
-
-    def say(self, text: str) -> None:
-        """An assistant message without calls."""
-        self.messages.append({"role": "assistant", "content": text + self.hostile})
+            self.messages.append(user("Go on with the next batch, please."))
 
     def _thought(self) -> str:
         if self.orders and self.random.random() < 0.2:
@@ -70,6 +59,9 @@ class _Run:
         recent = known[-6:] if self.random.random() < 0.75 else known
         return self.random.choice(recent)
 
+    def _number(self, digits: int) -> int:
+        return self.random.randrange(10 ** (digits - 1), 10**digits)
+
     def _call(self, number: int) -> tuple[Json, str]:
         kinds = ["search_orders"]
         if self.orders:
@@ -80,11 +72,10 @@ class _Run:
         arguments, text = getattr(self, "_" + name)()
         if self.hostile:
             arguments["note"] = self.hostile
-        body = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
-        return {"id": f"call_{number}", "type": "function", "function": body}, text
+        return call(f"call_{number}", name, json.dumps(arguments, ensure_ascii=False)), text
 
     def _search_orders(self) -> tuple[Json, str]:
-        fresh = [f"ORD_{self.random.randrange(10**5, 10**6)}" for _ in range(6)]
+        fresh = [f"ORD_{self._number(6)}" for _ in range(6)]
         self.orders += fresh
         rows = [
             {
@@ -94,13 +85,13 @@ class _Run:
             }
             for order in fresh
         ]
-        return {"status": "delayed", "page": len(self.orders) // 6}, json.dumps(
-            {"total": len(self.orders), "rows": rows}, ensure_ascii=False
-        )
+        found = {"total": len(self.orders), "rows": rows}
+        asked = {"status": "delayed", "page": len(self.orders) // 6}
+        return asked, json.dumps(found, ensure_ascii=False)
 
     def _get_order(self) -> tuple[Json, str]:
         order = self._pick(self.orders)
-        shipment = f"SHP-{self.random.randrange(10**6, 10**7)}-X"
+        shipment = f"SHP-{self._number(7)}-X"
         self.shipments.append(shipment)
         lines = [
             {"sku": f"SKU_{self.random.randrange(10**4)}", "quantity": self.random.randrange(1, 9)}
@@ -110,7 +101,7 @@ class _Run:
         return {"order": order}, json.dumps(body)
 
     def _track_shipment(self) -> tuple[Json, str]:
-        shipment = self._pick(self.shipments) if self.shipments else self._pick(self.orders)
+        shipment = self._pick(self.shipments or self.orders)
         stops = "\n".join(
             f"2026-0{self.random.randrange(1, 9)}-{self.random.randrange(10, 28)} "
             f"{self.random.choice(CITIES)}: {self.random.choice(('arrived', 'held', 'left'))}"
@@ -120,7 +111,7 @@ class _Run:
 
     def _read_invoice(self) -> tuple[Json, str]:
         order = self._pick(self.orders)
-        number = f"INV_{self.random.randrange(10**5, 10**6)}"
+        number = f"INV_{self._number(6)}"
         body = "\n".join(
             f"{index + 1:>3}  SKU_{self.random.randrange(10**4):<8} "
             f"{self.random.randrange(100, 90000) / 100:>10.2f}"
@@ -130,11 +121,10 @@ class _Run:
 
     def _file_claim(self) -> tuple[Json, str]:
         shipment = self._pick(self.shipments)
-        claim = f"CLM_{self.random.randrange(10**5, 10**6)}-{self.results}"
+        claim = f"CLM_{self._number(6)}-{self.results}"
         self.claims.append(claim)
-        return {"shipment": shipment, "reason": "held"}, json.dumps(
-            {"claim": claim, "state": "open"}
-        )
+        body = json.dumps({"claim": claim, "state": "open"})
+        return {"shipment": shipment, "reason": "held"}, body
 
     def _run_query(self) -> tuple[Json, str]:
         order = self._pick(self.orders)
@@ -142,6 +132,5 @@ class _Run:
             f"{order};{self.random.choice(CITIES)};{self.random.randrange(1000)}"
             for _ in range(self.random.randrange(2, 120))
         )
-        return {
-            "sql": f"SELECT * FROM events WHERE order_id = '{order}'"
-        }, "order;city;count\n" + rows
+        sql = f"SELECT * FROM events WHERE order_id = '{order}'"
+        return {"sql": sql}, "order;city;count\n" + rows

@@ -1,89 +1,95 @@
-// Lines over turns, by uPlot.
-import { useEffect, useRef } from "preact/hooks";
-import uPlot from "uplot";
-import "uplot/dist/uPlot.min.css";
-import { colour, useDark } from "../theme";
+// Lines over the turns of a session.
+import { useState } from "preact/hooks";
+import { number } from "../format";
 
 export interface Series {
   name: string;
-  values: (number | null)[];
+  /** Of the style sheet. */
   colour: string;
-  dashed?: boolean;
+  /** One a turn. */
+  values: (number | null)[];
 }
 
 interface Props {
   label: string;
   series: Series[];
   format: (value: number) => string;
+  /** Where the axis ends, if not at the largest value. */
   most?: number;
 }
 
-const HEIGHT = 230;
+const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [440, 210, 46, 16, 10, 24];
+const TICKS = 5;
 
 export function Chart({ label, series, format, most }: Props) {
-  const box = useRef<HTMLDivElement>(null);
-  const dark = useDark();
-  const names = series.map((one) => one.name).join("\n");
-  useEffect(() => {
-    const grid = { stroke: colour("line"), width: 1 };
-    const axis = { stroke: colour("muted"), grid, ticks: { show: false }, font: "11px system-ui, sans-serif" };
-    const turns = series[0].values.map((_, index) => index + 1);
-    const plot = new uPlot(
-      {
-        width: Math.max(240, box.current!.clientWidth),
-        height: HEIGHT,
-        legend: { show: false },
-        cursor: { drag: { x: true, y: false } },
-        scales: { x: { time: false }, y: { range: (_, low, high) => [Math.min(0, low), most ?? Math.max(high * 1.06, 1e-6)] } },
-        axes: [
-          { ...axis, size: 26, values: (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? String(tick) : "")) },
-          { ...axis, size: 58, values: (_, ticks) => ticks.map(format) },
-        ],
-        series: [
-          {},
-          ...series.map((one) => ({
-            stroke: colour(one.colour),
-            width: 2,
-            dash: one.dashed ? [5, 4] : undefined,
-            points: { show: turns.length < 3 },
-            spanGaps: true,
-          })),
-        ],
-        hooks: {
-          setCursor: [
-            (at) => {
-              const index = at.cursor.idx;
-              const out = box.current?.nextElementSibling;
-              if (out) out.textContent = index == null ? "" : `Turn ${index + 1}: ${series.map((one) => `${one.name} ${one.values[index] == null ? "–" : format(one.values[index])}`).join(", ")}`;
-            },
-          ],
-        },
-      },
-      [turns, ...series.map((one) => one.values)],
-      box.current!,
-    );
-    const watch = new ResizeObserver(([entry]) => plot.setSize({ width: Math.max(240, entry.contentRect.width), height: HEIGHT }));
-    watch.observe(box.current!);
-    return () => {
-      watch.disconnect();
-      plot.destroy();
-    };
-  }, [dark, names, series[0].values.length, series.map((one) => one.values.at(-1)).join()]);
-  const ends = series.map((one) => `${one.name} ${one.values.at(-1) == null ? "–" : format(one.values.at(-1)!)}`).join(", ");
+  const [turn, setTurn] = useState<number | null>(null);
+  const last = series[0].values.length;
+  const all = series.flatMap(({ values }) => values.filter((value) => value !== null));
+  const low = all.reduce((a, b) => Math.min(a, b), 0);
+  const high = most ?? all.reduce((a, b) => Math.max(a, b), 1e-6);
+  const x = (at: number) => LEFT + ((at - 1) / (last - 1 || 1)) * (WIDTH - LEFT - RIGHT);
+  const y = (value: number) => HEIGHT - BOTTOM - ((value - low) / (high - low)) * (HEIGHT - TOP - BOTTOM);
+  const told = (at: number) =>
+    series.map(({ name, values }) => `${name} ${values[at - 1] == null ? "–" : format(values[at - 1]!)}`).join(", ");
+  const point = (event: PointerEvent) => {
+    const box = (event.currentTarget as Element).getBoundingClientRect();
+    const share = (((event.clientX - box.left) / box.width) * WIDTH - LEFT) / (WIDTH - LEFT - RIGHT);
+    setTurn(Math.round(1 + Math.min(1, Math.max(0, share)) * (last - 1)));
+  };
   return (
     <figure class="chart">
       <figcaption>
         <h2>{label}</h2>
         <ul class="legend">
-          {series.map((one) => (
-            <li key={one.name}>
-              <i class={`stroke ${one.colour}${one.dashed ? " dashed" : ""}`} /> {one.name}
+          {series.map(({ name, colour }) => (
+            <li key={name}>
+              <i class="swatch" style={{ background: `var(--${colour})` }} /> {name}
             </li>
           ))}
         </ul>
       </figcaption>
-      <div ref={box} class="plot" role="img" aria-label={`${label} over turns. At the end: ${ends}`} />
-      <p class="readout" aria-hidden="true" />
+      <svg
+        viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+        role="img"
+        aria-label={`${label} over turns. At the end: ${told(last)}`}
+        onPointerMove={point}
+        onPointerLeave={() => setTurn(null)}
+      >
+        {ticksOf(low, high).map((tick) => (
+          <g key={tick}>
+            <path class="rule" d={`M${LEFT} ${y(tick)}H${WIDTH - RIGHT}`} />
+            <text x={LEFT - 6} y={y(tick) + 4} text-anchor="end">
+              {format(tick)}
+            </text>
+          </g>
+        ))}
+        {ticksOf(1, last).filter(Number.isInteger).map((tick) => (
+          <text key={tick} x={x(tick)} y={HEIGHT - 6} text-anchor="middle">
+            {number(tick)}
+          </text>
+        ))}
+        {series.map(({ name, colour, values }) => (
+          <polyline
+            key={name}
+            style={{ stroke: `var(--${colour})` }}
+            points={values.map((value, index) => value !== null && `${x(index + 1)},${y(value)}`).filter(Boolean).join(" ")}
+          />
+        ))}
+      </svg>
+      <p class="readout" aria-hidden="true">
+        {turn !== null && `Turn ${number(turn)}: ${told(turn)}`}
+      </p>
     </figure>
   );
+}
+
+/** A few round values from one to another. */
+export function ticksOf(low: number, high: number): number[] {
+  const raw = (high - low || 1) / TICKS;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].find((round) => round * power >= raw * 0.999)! * power;
+  const first = Math.ceil(low / step - 1e-9);
+  const count = Math.floor(high / step + 1e-9) - first + 1;
+  // So that 3 times 0.1 is told as 0.3.
+  return Array.from({ length: count }, (_, index) => Number(((first + index) * step).toPrecision(12)));
 }

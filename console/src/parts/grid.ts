@@ -1,26 +1,26 @@
 // The picture of a session: a column for each turn, a row for each result, drawn on a canvas.
 // Long because drawing, pointing and moving share the measures of one canvas.
-import { COMPLETE, OMITTED, REPLACED, type SessionData } from "../session";
+import { numbersIn, OMITTED, type SessionData } from "../session";
 import { short } from "../format";
-import { fittedName } from "./fitted";
+import { colour } from "../theme";
+import { fittedName, fresh, TURN_STEPS } from "./canvas";
 
 export interface Cell {
   turn: number;
   row: number;
 }
 
-export interface Look {
-  background: string;
-  text: string;
-  faint: string;
-  line: string;
-  complete: string;
-  replaced: string;
-  omitted: string;
-  used: string;
-  missed: string;
-  cursor: string;
-  band: string;
+const COLOURS = ["panel", "text", "muted", "line", "complete", "replaced", "omitted", "used", "missed", "band"] as const;
+export type Look = Record<(typeof COLOURS)[number], string>;
+
+export const readLook = (): Look => Object.fromEntries(COLOURS.map((name) => [name, colour(name)])) as Look;
+
+/** What of it is in the window: turns and rows from the first, up to but not with the last. */
+interface Part {
+  first: number;
+  last: number;
+  firstRow: number;
+  lastRow: number;
 }
 
 const AXIS = 22;
@@ -49,36 +49,36 @@ export class Grid {
 
   /** The size of all of it, in CSS pixels. */
   get extent(): { width: number; height: number } {
-    return {
-      width: this.gutter + this.data.columns * this.cell,
-      height: this.header + this.rows.length * this.height,
-    };
+    return { width: this.gutter + this.data.last * this.cell, height: this.header + this.rows.length * this.height };
   }
 
   at(x: number, y: number, left: number, top: number): Cell | null {
     if (y < this.header) return null;
     const turn = Math.floor((x - this.gutter + left) / this.cell);
     const row = Math.floor((y - this.header + top) / this.height);
-    const inside = row >= 0 && row < this.rows.length && turn < this.data.columns;
+    const inside = row >= 0 && row < this.rows.length && turn < this.data.last;
     return inside ? { turn: x < this.gutter ? -1 : Math.max(0, turn), row } : null;
   }
 
   draw(look: Look, left: number, top: number, cursor: Cell | null): void {
     const { canvas, cell, height, gutter } = this;
     const [width, tall] = [canvas.clientWidth, canvas.clientHeight];
-    const ctx = fresh(canvas, look.background);
+    const ctx = fresh(canvas, look.panel);
     this.paintMap(look);
-    const first = Math.floor(left / cell);
     const end = Math.ceil((left + width - gutter) / cell);
-    const last = Math.min(this.data.turns.length, end);
-    const firstRow = Math.floor(top / height);
-    const lastRow = Math.min(this.rows.length, Math.ceil((top + tall - this.header) / height));
+    const part: Part = {
+      first: Math.floor(left / cell),
+      last: Math.min(this.data.turns.length, end),
+      firstRow: Math.floor(top / height),
+      lastRow: Math.min(this.rows.length, Math.ceil((top + tall - this.header) / height)),
+    };
+    const { first, last, firstRow, lastRow } = part;
     ctx.save();
     ctx.beginPath();
     ctx.rect(gutter, this.header, width - gutter, tall - this.header);
     ctx.clip();
     ctx.translate(gutter - left, this.header - top);
-    if (cursor) this.band(ctx, look, cursor, first, last, firstRow, lastRow);
+    if (cursor) this.band(ctx, look, cursor, part);
     if (last > first && lastRow > firstRow) {
       ctx.imageSmoothingEnabled = cell < 1 || height < 1;
       ctx.drawImage(
@@ -86,27 +86,27 @@ export class Grid {
         first, firstRow, last - first, lastRow - firstRow,
         first * cell, firstRow * height, (last - first) * cell, (lastRow - firstRow) * height,
       );
-      this.lines(ctx, look, first, last, firstRow, lastRow);
-      this.marks(ctx, look, first, last, firstRow, lastRow);
+      this.lines(ctx, look, part);
+      this.marks(ctx, look, part);
     }
     if (cursor && cursor.turn >= 0) {
-      ctx.strokeStyle = look.cursor;
+      ctx.strokeStyle = look.text;
       ctx.lineWidth = 2;
       ctx.strokeRect(cursor.turn * cell - 1, cursor.row * height - 1, Math.max(cell, 3) + 2, Math.max(height, 3) + 2);
     }
     ctx.restore();
-    this.labels(ctx, look, left, top, width, tall, first, Math.min(this.data.columns, end), firstRow, lastRow, cursor);
+    this.labels(ctx, look, left, top, { ...part, last: Math.min(this.data.last, end) }, cursor);
   }
 
   /** All of it on a canvas of its own, and a frame around what is in the window of `box`. */
   drawWhole(canvas: HTMLCanvasElement, look: Look, box: HTMLElement): void {
-    const ctx = fresh(canvas, look.background);
+    const ctx = fresh(canvas, look.panel);
     const [width, tall] = [canvas.clientWidth, canvas.clientHeight];
     this.paintMap(look);
-    ctx.drawImage(this.map, 0, 0, width, tall);
     const x = width / (this.extent.width - this.gutter);
     const y = tall / (this.extent.height - this.header);
-    ctx.strokeStyle = look.cursor;
+    ctx.drawImage(this.map, 0, 0, this.data.turns.length * this.cell * x, tall);
+    ctx.strokeStyle = look.text;
     ctx.lineWidth = 2;
     ctx.strokeRect(box.scrollLeft * x, box.scrollTop * y, (box.clientWidth - this.gutter) * x, (box.clientHeight - this.header) * y);
   }
@@ -114,7 +114,7 @@ export class Grid {
   /** One pixel a cell; scaled when drawn. Only what is new is painted. */
   private paintMap(look: Look): void {
     const { data, rows } = this;
-    const key = `${data.version} ${rows.length} ${rows[0]} ${rows[rows.length - 1]} ${look.complete} ${look.background}`;
+    const key = `${data.version} ${rows.length} ${rows[0]} ${rows[rows.length - 1]} ${look.complete} ${look.panel}`;
     if (key === this.mapKey) return;
     this.mapKey = key;
     const width = Math.max(1, data.turns.length);
@@ -123,29 +123,21 @@ export class Grid {
     this.map.height = height;
     const image = new ImageData(width, height);
     const cells = new Uint32Array(image.data.buffer);
-    const omitted = packed(look.omitted);
-    const shown = [omitted, packed(look.complete), packed(look.replaced)];
+    const [omitted, complete, replaced] = [packed(look.omitted), packed(look.complete), packed(look.replaced)];
     const rowOf = new Int32Array(data.results.length).fill(-1);
     rows.forEach((result, row) => (rowOf[result] = row));
     data.turns.forEach((turn, column) => {
-      for (let result = 0; result < turn.results; result++) {
-        if (rowOf[result] >= 0) cells[rowOf[result] * width + column] = omitted;
-      }
-      for (const [runs, state] of [[turn.complete, COMPLETE], [turn.replaced, REPLACED]] as const) {
-        for (let i = 0; i < runs.length; i += 2) {
-          for (let result = runs[i]; result < runs[i] + runs[i + 1]; result++) {
-            if (rowOf[result] >= 0) cells[rowOf[result] * width + column] = shown[state];
-          }
-        }
-      }
+      const paint = (result: number, colour: number) => {
+        if (rowOf[result] >= 0) cells[rowOf[result] * width + column] = colour;
+      };
+      for (let result = 0; result < turn.results; result++) paint(result, omitted);
+      for (const result of numbersIn(turn.complete)) paint(result, complete);
+      for (const result of numbersIn(turn.replaced)) paint(result, replaced);
     });
     this.map.getContext("2d")!.putImageData(image, 0, 0);
   }
 
-  private band(
-    ctx: CanvasRenderingContext2D, look: Look, cursor: Cell,
-    first: number, last: number, firstRow: number, lastRow: number,
-  ): void {
+  private band(ctx: CanvasRenderingContext2D, look: Look, cursor: Cell, { first, last, firstRow, lastRow }: Part): void {
     ctx.fillStyle = look.band;
     ctx.fillRect(first * this.cell, cursor.row * this.height, (last - first) * this.cell, Math.max(1, this.height));
     if (cursor.turn >= 0) {
@@ -153,11 +145,8 @@ export class Grid {
     }
   }
 
-  private lines(
-    ctx: CanvasRenderingContext2D, look: Look,
-    first: number, last: number, firstRow: number, lastRow: number,
-  ): void {
-    ctx.fillStyle = look.background;
+  private lines(ctx: CanvasRenderingContext2D, look: Look, { first, last, firstRow, lastRow }: Part): void {
+    ctx.fillStyle = look.panel;
     if (this.cell >= 5) {
       for (let turn = first; turn <= last; turn++) ctx.fillRect(turn * this.cell - 0.5, firstRow * this.height, 1, (lastRow - firstRow) * this.height);
     }
@@ -168,10 +157,7 @@ export class Grid {
   }
 
   /** Uses: a dot, or a bright cell where cells are small. A use of what was not in view has a ring. */
-  private marks(
-    ctx: CanvasRenderingContext2D, look: Look,
-    first: number, last: number, firstRow: number, lastRow: number,
-  ): void {
+  private marks(ctx: CanvasRenderingContext2D, look: Look, { first, last, firstRow, lastRow }: Part): void {
     const { cell, height, data } = this;
     const size = Math.min(cell, height);
     const radius = Math.min(4.5, Math.max(1, size * 0.3));
@@ -192,7 +178,7 @@ export class Grid {
         ctx.arc((column + 0.5) * cell, (row + 0.5) * height, radius, 0, 7);
         ctx.fill();
         if (missed) {
-          ctx.fillStyle = look.background;
+          ctx.fillStyle = look.panel;
           ctx.beginPath();
           ctx.arc((column + 0.5) * cell, (row + 0.5) * height, radius * 0.5, 0, 7);
           ctx.fill();
@@ -201,17 +187,16 @@ export class Grid {
     }
   }
 
-  private labels(
-    ctx: CanvasRenderingContext2D, look: Look, left: number, top: number, width: number, tall: number,
-    first: number, last: number, firstRow: number, lastRow: number, cursor: Cell | null,
-  ): void {
+  private labels(ctx: CanvasRenderingContext2D, look: Look, left: number, top: number, part: Part, cursor: Cell | null): void {
     const { cell, height, gutter, data } = this;
-    ctx.fillStyle = look.background;
+    const { first, last, firstRow, lastRow } = part;
+    const [width, tall] = [this.canvas.clientWidth, this.canvas.clientHeight];
+    ctx.fillStyle = look.panel;
     ctx.fillRect(0, 0, width, this.header);
     ctx.font = "11px system-ui, sans-serif";
     ctx.textBaseline = "middle";
     ctx.textAlign = "center";
-    const step = [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2000, 5000].find((n) => n * cell >= 34) ?? 1000;
+    const step = TURN_STEPS.find((n) => n * cell >= 34) ?? 1000;
     for (let turn = first; turn < last; turn++) {
       const is = cursor?.turn === turn;
       if ((turn + 1) % step && turn !== 0 && !is) continue;
@@ -219,7 +204,7 @@ export class Grid {
       if (!is && turn === 0 && step > 1 && (step - 1) * cell < 30) continue;
       const x = gutter + (turn + 0.5) * cell - left;
       if (x < gutter + 2) continue;
-      ctx.fillStyle = is ? look.text : look.faint;
+      ctx.fillStyle = is ? look.text : look.muted;
       ctx.fillText(String(turn + 1), x, AXIS / 2);
     }
     if (this.rebuilds.length) this.budgets(ctx, look, left, width, first, last);
@@ -228,35 +213,34 @@ export class Grid {
     ctx.rect(0, this.header, gutter, tall - this.header);
     ctx.clip();
     ctx.textAlign = "left";
+    const name = (row: number, y: number) => {
+      const result = data.results[this.rows[row]];
+      if (!result) return;
+      ctx.fillStyle = cursor?.row === row ? look.text : look.muted;
+      const number = `#${result.position}`;
+      const after = Math.max(50, 14 + ctx.measureText(number).width);
+      ctx.fillText(number, 6, y);
+      ctx.fillText(fittedName(ctx, data.tools[result.tool] || "tool", gutter - after - 8), after, y);
+    };
+    const middle = (row: number) => this.header + (row + 0.5) * height - top;
     const skip = Math.max(1, Math.ceil(13 / height));
     let free = this.header + 7;
     for (let row = firstRow - (firstRow % skip); row < lastRow; row += skip) {
-      const result = data.results[this.rows[row]];
-      const y = Math.max(this.header + 7, this.header + (row + 0.5) * height - top);
-      if (!result || y < free || y > tall - 5) continue;
+      const y = Math.max(this.header + 7, middle(row));
+      if (y < free || y > tall - 5) continue;
       free = y + 12;
-      ctx.fillStyle = cursor?.row === row ? look.text : look.faint;
-      const number = `#${result.position}`;
-      const after = Math.max(50, 14 + ctx.measureText(number).width);
-      ctx.fillText(number, 6, y);
-      ctx.fillText(fittedName(ctx, data.tools[result.tool] || "tool", gutter - after - 8), after, y);
+      name(row, y);
     }
-    if (cursor && skip > 1 && cursor.row % skip) {
-      const result = data.results[this.rows[cursor.row]];
-      const y = this.header + (cursor.row + 0.5) * height - top;
-      ctx.fillStyle = look.background;
-      ctx.fillRect(0, y - 9, gutter, 18);
-      ctx.fillStyle = look.text;
-      const number = `#${result.position}`;
-      const after = Math.max(50, 14 + ctx.measureText(number).width);
-      ctx.fillText(number, 6, y);
-      ctx.fillText(fittedName(ctx, data.tools[result.tool] || "tool", gutter - after - 8), after, y);
+    if (cursor && cursor.row % skip) {
+      ctx.fillStyle = look.panel;
+      ctx.fillRect(0, middle(cursor.row) - 9, gutter, 18);
+      name(cursor.row, middle(cursor.row));
     }
     ctx.restore();
     ctx.fillStyle = look.line;
     ctx.fillRect(gutter - 1, 0, 1, tall);
     ctx.fillRect(0, this.header - 1, width, 1);
-    ctx.fillStyle = look.faint;
+    ctx.fillStyle = look.muted;
     ctx.textAlign = "left";
     ctx.fillText("Result", 6, AXIS / 2);
     ctx.textAlign = "right";
@@ -275,7 +259,7 @@ export class Grid {
     ctx.beginPath();
     ctx.rect(this.gutter, AXIS, width - this.gutter, BAND);
     ctx.clip();
-    ctx.strokeStyle = look.faint;
+    ctx.strokeStyle = look.muted;
     ctx.lineWidth = 1;
     for (const turn of this.rebuilds) ctx.strokeRect(Math.round(x(turn - 1)) - 0.5, AXIS, 0, BAND);
     ctx.strokeStyle = look.complete;
@@ -297,25 +281,10 @@ export class Grid {
       ctx.fill();
     }
     ctx.restore();
-    ctx.fillStyle = look.faint;
+    ctx.fillStyle = look.muted;
     ctx.textAlign = "left";
     ctx.fillText(`budget, up to ${short(most)}`, 6, AXIS + BAND / 2);
-    ctx.fillStyle = look.line;
-    ctx.fillRect(0, this.header - 1, width, 1);
   }
-}
-
-/** The canvas in the screen's own pixels, all of one colour. */
-function fresh(canvas: HTMLCanvasElement, background: string): CanvasRenderingContext2D {
-  const scale = devicePixelRatio || 1;
-  const [width, tall] = [canvas.clientWidth, canvas.clientHeight];
-  if (canvas.width !== Math.round(width * scale)) canvas.width = Math.round(width * scale);
-  if (canvas.height !== Math.round(tall * scale)) canvas.height = Math.round(tall * scale);
-  const ctx = canvas.getContext("2d")!;
-  ctx.setTransform(scale, 0, 0, scale, 0, 0);
-  ctx.fillStyle = background;
-  ctx.fillRect(0, 0, width, tall);
-  return ctx;
 }
 
 /** A CSS colour as a pixel, in the order that ImageData has on little-endian machines. */

@@ -13,7 +13,6 @@ const PATHS = {
   minus: "M5 12h14",
   fit: "M4 9V4h5M20 9V4h-5M4 15v5h5m11-5v5h-5",
   leave: "M14 4h5v16h-5M4 12h10m-4-4 4 4-4 4",
-  mark: "M7 4h10v16l-5-4-5 4Z",
   up: "m6 14 6-6 6 6",
   down: "m6 10 6 6 6-6",
 };

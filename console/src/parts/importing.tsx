@@ -30,18 +30,12 @@ export function Importing({ onDone, onFailure }: Props) {
     const drag = (event: DragEvent) => {
       if (!event.dataTransfer?.types.includes("Files")) return;
       event.preventDefault();
-      setOver(event.type !== "dragleave" || event.relatedTarget !== null);
+      setOver(event.type === "dragover");
+      if (event.type === "drop") void take(event.dataTransfer.files);
     };
-    const drop = (event: DragEvent) => {
-      event.preventDefault();
-      setOver(false);
-      void take(event.dataTransfer?.files);
-    };
-    const events: [string, (event: DragEvent) => void][] = [["dragover", drag], ["dragleave", drag], ["drop", drop]];
-    for (const [name, listener] of events) addEventListener(name, listener as EventListener);
-    return () => {
-      for (const [name, listener] of events) removeEventListener(name, listener as EventListener);
-    };
+    const stop = new AbortController();
+    for (const name of ["dragover", "dragleave", "drop"] as const) addEventListener(name, drag, stop);
+    return () => stop.abort();
   });
   return (
     <>

@@ -1,5 +1,5 @@
 // The keys of every view, in a list that ? opens.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 
 const KEYS: [string, [string, string][]][] = [
   ["Everywhere", [["?", "This list"], ["Tab", "To the next thing that can be used"]]],
@@ -11,6 +11,7 @@ const KEYS: [string, [string, string][]][] = [
       ["Enter", "Open the call"],
       ["R", "Open the result"],
       ["+ −", "Zoom"],
+      ["F", "Fit all of it"],
       ["Esc", "Clear the selection"],
     ],
   ],
@@ -30,48 +31,37 @@ const KEYS: [string, [string, string][]][] = [
 
 export function Keys() {
   const dialog = useRef<HTMLDialogElement>(null);
-  const [open, setOpen] = useState(false);
-  useEffect(() => {
-    if (open) dialog.current?.showModal();
-  }, [open]);
+  const open = () => dialog.current?.showModal();
   useEffect(() => {
     const asked = (event: KeyboardEvent) => {
-      if (event.key !== "?" || (event.target instanceof Element && event.target.closest("input, select, textarea"))) return;
-      setOpen(true);
+      if (event.key === "?" && !(event.target instanceof Element && event.target.closest("input, select, textarea"))) open();
     };
     addEventListener("keydown", asked);
     return () => removeEventListener("keydown", asked);
   }, []);
   return (
     <>
-      <button class="quiet icon keys" tabIndex={-1} aria-label="Keys" title="Keys (?)" onClick={() => setOpen(true)}>
+      <button class="quiet icon keys" tabIndex={-1} aria-label="Keys" title="Keys (?)" onClick={open}>
         ?
       </button>
-      {open && (
-        <dialog ref={dialog} aria-label="Keys" onClose={() => setOpen(false)}>
-          <h2>Keys</h2>
-          {KEYS.map(([where, keys]) => (
-            <section key={where}>
-              <h3>{where}</h3>
-              <dl>
-                {keys.map(([key, does]) => (
-                  <div key={key}>
-                    <dt>
-                      <kbd>{key}</kbd>
-                    </dt>
-                    <dd>{does}</dd>
-                  </div>
-                ))}
-              </dl>
-            </section>
-          ))}
-          <form method="dialog">
-            <button class="primary" autofocus>
-              Close
-            </button>
-          </form>
-        </dialog>
-      )}
+      <dialog ref={dialog} aria-label="Keys">
+        <h2>Keys</h2>
+        {KEYS.map(([where, keys]) => (
+          <section key={where}>
+            <h3>{where}</h3>
+            {keys.map(([key, does]) => (
+              <p key={key}>
+                <kbd>{key}</kbd> {does}
+              </p>
+            ))}
+          </section>
+        ))}
+        <form method="dialog">
+          <button class="primary" autofocus>
+            Close
+          </button>
+        </form>
+      </dialog>
     </>
   );
 }

@@ -1,22 +1,18 @@
 // Settings that were weighed, as lines to draw.
 import type { AdvisedView } from "../types";
 
-export interface Line {
-  policy: string;
-  points: { budget: number | string; inView: number; cost: number }[];
+export interface Point {
+  budget: number | string;
+  inView: number;
+  cost: number;
 }
 
-/** The options that say both, a line for each policy in the order of its budgets. */
-export function linesOf(options: AdvisedView[]): Line[] {
-  const lines = new Map<string, Line["points"]>();
+/** The options that say both, a line for each policy from the least in view on. */
+export function linesOf(options: AdvisedView[]): [policy: string, points: Point[]][] {
+  const lines = new Map<string, Point[]>();
   for (const { policy, budget, cost, hidden } of options) {
     if (cost === null || hidden === null) continue;
     lines.set(policy, [...(lines.get(policy) ?? []), { budget, inView: 1 - hidden, cost }]);
   }
-  return [...lines].map(([policy, points]) => ({ policy, points: points.sort((a, b) => sizeOf(a.budget) - sizeOf(b.budget)) }));
-}
-
-/** A budget that finds itself comes last. */
-function sizeOf(budget: number | string): number {
-  return typeof budget === "number" ? budget : Number.POSITIVE_INFINITY;
+  return [...lines].map(([policy, points]) => [policy, points.sort((a, b) => a.inView - b.inView)]);
 }

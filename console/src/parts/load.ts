@@ -1,6 +1,6 @@
 // Asking a walker from a component.
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { ApiError, ask, isAbort } from "../api";
+import { ApiError, ask, askWhole, isAbort } from "../api";
 
 /** What may pass by itself is tried again after so long. */
 const AGAIN_MS = 5000;
@@ -44,6 +44,37 @@ export function useAsk<T>(walker: string, fields: object | null, delay = 0): Loa
     return () => clearTimeout(timer);
   }, [passing, settled]);
   return { ...state, busy: fields !== null && settled !== question, again };
+}
+
+/** What a task of several questions has told so far; it begins anew whenever something of `on` changes. */
+export function useTask<T>(start: T, task: (tell: (value: T) => void, signal: AbortSignal) => Promise<unknown>, on: unknown[]) {
+  const [state, setState] = useState<{ value: T; error: unknown; busy: boolean }>({ value: start, error: null, busy: true });
+  useEffect(() => {
+    const stop = new AbortController();
+    const set = (change: Partial<typeof state>) => !stop.signal.aborted && setState((now) => ({ ...now, ...change }));
+    set({ busy: true });
+    task((value) => set({ value, error: null }), stop.signal)
+      .catch((error) => set({ error }))
+      .finally(() => set({ busy: false }));
+    return () => stop.abort();
+  }, on);
+  return state;
+}
+
+/** A report that is asked for until it is complete, and again whenever `stamp` changes. */
+export function useWhole<T extends { complete?: boolean }>(walker: string, fields: object, stamp: unknown) {
+  return useTask<T | null>(null, (tell, signal) => askWhole<T>(walker, fields, signal, tell), [walker, JSON.stringify(fields), stamp]);
+}
+
+/** What is typed, and the same once nobody has typed for a moment. */
+export function useTyped(): [typed: string, settled: string, type: (text: string) => void] {
+  const [typed, setTyped] = useState("");
+  const [settled, setSettled] = useState("");
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(typed.trim()), 200);
+    return () => clearTimeout(timer);
+  }, [typed]);
+  return [typed, settled, setTyped];
 }
 
 /** Calls back every `ms` milliseconds while the page is visible. */

@@ -4,15 +4,13 @@ import { useMemo } from "preact/hooks";
 interface Props {
   text: string;
   values: string[];
-  /** How strongly a value is marked, 1 to 3. */
-  weight?: (value: string) => number;
   /** A class besides. */
   kind?: (value: string) => string;
   chosen?: string | null;
   onValue?: (value: string) => void;
 }
 
-export function Marked({ text, values, weight, kind: more, chosen, onValue }: Props) {
+export function Marked({ text, values, kind: more, chosen, onValue }: Props) {
   const pattern = useMemo(() => patternOf(values), [values.join("\n")]);
   if (!pattern) return <>{text}</>;
   const parts: preact.JSX.Element[] = [];
@@ -20,7 +18,7 @@ export function Marked({ text, values, weight, kind: more, chosen, onValue }: Pr
   for (const found of text.matchAll(pattern)) {
     const value = found[0];
     parts.push(<>{text.slice(end, found.index)}</>);
-    const kind = `value w${weight?.(value) ?? 1}${value === chosen ? " chosen" : ""} ${more?.(value) ?? ""}`;
+    const kind = `value${value === chosen ? " chosen" : ""} ${more?.(value) ?? ""}`;
     parts.push(
       onValue ? (
         <button class={kind} onClick={() => onValue(value)}>

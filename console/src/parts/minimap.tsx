@@ -12,8 +12,8 @@ interface Props {
 
 export function Minimap({ grid, look, box, onMove }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const draw = () => canvas.current && grid.drawWhole(canvas.current, look, box);
   useLayoutEffect(() => {
+    const draw = () => grid.drawWhole(canvas.current!, look, box);
     const frame = requestAnimationFrame(draw);
     box.addEventListener("scroll", draw);
     return () => {
@@ -23,10 +23,10 @@ export function Minimap({ grid, look, box, onMove }: Props) {
   });
   const go = (event: PointerEvent) => {
     if (!event.buttons) return;
-    const around = canvas.current!.getBoundingClientRect();
-    const [x, y] = [(event.clientX - around.left) / around.width, (event.clientY - around.top) / around.height];
-    box.scrollLeft = x * (grid.extent.width - grid.gutter) - (box.clientWidth - grid.gutter) / 2;
-    box.scrollTop = y * grid.extent.height - box.clientHeight / 2;
+    const { left, top, width, height } = canvas.current!.getBoundingClientRect();
+    const { gutter, header, extent } = grid;
+    box.scrollLeft = ((event.clientX - left) / width) * (extent.width - gutter) - (box.clientWidth - gutter) / 2;
+    box.scrollTop = ((event.clientY - top) / height) * (extent.height - header) - (box.clientHeight - header) / 2;
     onMove();
   };
   return <canvas ref={canvas} class="minimap" aria-hidden="true" onPointerDown={go} onPointerMove={go} />;

@@ -1,5 +1,6 @@
 // What a view says when it has nothing to show.
 import type { ComponentChildren } from "preact";
+import { Icon } from "./icon";
 
 export function Failure({ error, again }: { error: unknown; again?: () => void }) {
   return (
@@ -24,6 +25,18 @@ export function Loading({ what }: { what: string }) {
     <p class="note loading" role="status">
       <span class="spinner" aria-hidden="true" /> {what}
     </p>
+  );
+}
+
+/** The head of a panel that can be closed. */
+export function Closable({ title, onClose }: { title: ComponentChildren; onClose: () => void }) {
+  return (
+    <header>
+      <h2>{title}</h2>
+      <button class="quiet icon" aria-label="Close" onClick={onClose}>
+        <Icon name="close" />
+      </button>
+    </header>
   );
 }
 

@@ -1,5 +1,6 @@
 // Where to go: a turn typed, and links to results.
 import { address } from "../route";
+import type { SessionData } from "../session";
 
 interface TurnProps {
   turn: number;
@@ -14,15 +15,25 @@ export function TurnInput({ turn, last, label, onTurn }: TurnProps) {
   return <input type="number" min={1} max={last} value={turn} aria-label={label} onChange={(event) => take(event.currentTarget.value)} />;
 }
 
-interface ResultProps {
-  session: string;
-  branch: number | null;
-  position: number;
-  name?: string;
+/** A link to a result by its position, named as its tool is, as far as that is known. */
+export function ResultLink({ data, position, name }: { data: SessionData; position: number; name?: string }) {
+  return (
+    <a href={address(data.key, "result", position, data.branch)}>
+      #{position} {name ?? data.tools[data.resultAt(position)?.tool ?? -1]}
+    </a>
+  );
 }
 
-export const ResultLink = ({ session, branch, position, name = "" }: ResultProps) => (
-  <a href={address(session, "result", position, branch)}>
-    #{position} {name}
-  </a>
-);
+/** Links to results by their numbers. */
+export function ResultLinks({ data, numbers }: { data: SessionData; numbers: number[] }) {
+  return (
+    <>
+      {numbers.map((number, index) => (
+        <>
+          {index > 0 && ", "}
+          <ResultLink data={data} position={data.results[number]?.position ?? -1} />
+        </>
+      ))}
+    </>
+  );
+}

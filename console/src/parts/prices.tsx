@@ -1,10 +1,8 @@
 // Prices that the reader sets where the server knows none: kept in this browser, and asked with.
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { plural } from "../format";
 
 const KEY = "contextrender.prices";
-const EVENT = "contextrender-prices";
-
 const NUMBER = "(input|cached|written|output)=\\d{1,6}(\\.\\d+)?";
 /** What the server takes: anything else would leave the page without figures. */
 const ONE = `\\s*(?=[^;]*input=)(?=[^;]*output=)[^;,=]+:${NUMBER}(,${NUMBER})*\\s*`;
@@ -14,17 +12,7 @@ export const COUNTED =
   "Dollars for the tokens counted here, at each call’s own model’s price. What the prompt before had is taken from the provider’s cache; where writing to it is charged, the rest is taken as written.";
 
 /** As walkers take them. */
-export function useOwnPrices(): string[] {
-  const [prices, setPrices] = useState(read);
-  useEffect(() => {
-    const changed = () => setPrices(read());
-    addEventListener(EVENT, changed);
-    return () => removeEventListener(EVENT, changed);
-  }, []);
-  return prices;
-}
-
-function read(): string[] {
+export function ownPrices(): string[] {
   const kept = localStorage.getItem(KEY);
   return kept ? [kept] : [];
 }
@@ -33,21 +21,22 @@ interface Props {
   unpriced: number;
   /** Models, and whose price they were given. */
   pricedAs: [string, string][];
+  /** Called with other prices once they are kept. */
+  onChange: (prices: string[]) => void;
 }
 
 /** What is said of prices that are missing or another model’s, with a place to set one’s own. */
-export function OwnPrices({ unpriced, pricedAs }: Props) {
-  const own = useOwnPrices();
+export function Prices({ unpriced, pricedAs, onChange }: Props) {
+  const [own] = useState(ownPrices());
   if (unpriced === 0 && pricedAs.length === 0 && own.length === 0) return null;
   const keep = (event: SubmitEvent) => {
     event.preventDefault();
-    const given = String(new FormData(event.currentTarget as HTMLFormElement).get("prices")).trim();
-    if (given) localStorage.setItem(KEY, given);
-    else localStorage.removeItem(KEY);
-    dispatchEvent(new Event(EVENT));
+    const given = new FormData(event.currentTarget as HTMLFormElement).get("prices");
+    localStorage.setItem(KEY, String(given).trim());
+    onChange(ownPrices());
   };
   return (
-    <form class="searching prices" onSubmit={keep}>
+    <form class="searching hint" onSubmit={keep}>
       {unpriced > 0 && <p>{plural(unpriced, "call")} of models without a price: their dollars are in no sum.</p>}
       {pricedAs.map(([model, other]) => (
         <p key={model}>
@@ -56,7 +45,14 @@ export function OwnPrices({ unpriced, pricedAs }: Props) {
       ))}
       <label>
         Your own prices{" "}
-        <input name="prices" pattern={`${ONE}(;${ONE})*`} defaultValue={own[0] ?? ""} placeholder="*:input=2,cached=0.5,output=8" title="Model or * for any other, then dollars for a million tokens. For all commands: contextrender price" />
+        <input
+          name="prices"
+          size={32}
+          pattern={`${ONE}(;${ONE})*`}
+          defaultValue={own[0]}
+          placeholder="*:input=2,cached=0.5,output=8"
+          title="Model or * for any other, then dollars for a million tokens. For all commands: contextrender price"
+        />
       </label>
       <button>Use</button>
     </form>

@@ -1,5 +1,4 @@
 // A result as people read it: text blocks as text, JSON and tables laid out, diffs and colours shown.
-import { laidOut } from "./pretty";
 
 /** A piece of text and the class it is drawn with, "" for none. */
 export interface Segment {
@@ -17,13 +16,15 @@ export interface Reading {
 }
 
 type Fields = Record<string, unknown>;
+
 /** What a reviver is told beside the value, in newer browsers: how a number was written. */
 type Reviver = (this: unknown, key: string, value: unknown, context?: { source?: string }) => unknown;
 
+const INDENT = "  ";
 const IMAGES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 const WIDEST_CELL = 60;
 const ESCAPE = "\u001b";
-// Colours and weights of terminals; every other sequence moves a cursor that is not there.
+/** Colours and weights of terminals; every other sequence moves a cursor that is not there. */
 const SEQUENCE = new RegExp(String.raw`${ESCAPE}(?:\[([0-9;:?]*)[ -/]*([@-~])|\][^\u0007${ESCAPE}]*(?:\u0007|${ESCAPE}\\)|[@-Z\\^_])`, "g");
 const DIFF = /^(?:diff --git .*\n(?:.*\n){0,6}?)?--- .+\n\+\+\+ .+\n@@ /;
 
@@ -35,17 +36,18 @@ export function readingOf(text: string): Reading | null {
     const within = blocks.images.length === 0 ? readingOf(blocks.text) : null;
     return within ?? { name: "text blocks", ...blocks, paint: plain };
   }
-  if (text.includes(`${ESCAPE}[`)) return { name: "colours", text, images: [], paint: painted };
-  if (DIFF.test(text)) return { name: "diff", text, images: [], paint: compared };
+  const reading = (name: string, laid: string, paint = plain): Reading => ({ name, text: laid, images: [], paint });
+  if (text.includes(`${ESCAPE}[`)) return reading("colours", text, painted);
+  if (DIFF.test(text)) return reading("diff", text, compared);
   if (json === undefined) return null;
   const table = tableOf(json);
-  if (table !== null) return { name: "table", text: table, images: [], paint: plain };
-  return { name: "JSON", text: laidOut(text), images: [], paint: plain };
+  return table === null ? reading("JSON", laidOut(text)) : reading("table", table);
 }
 
-export function plain(text: string): Segment[] {
-  return [{ text, kind: "" }];
-}
+export const plain = (text: string): Segment[] => [{ text, kind: "" }];
+
+/** The text laid out if it is JSON of an object or array, else as it is. Numbers stay as written. */
+export const prettyJson = (text: string): string => (parse(text) === undefined ? text : laidOut(text));
 
 /** The content of a result in MCP's form, if it is nothing else. */
 function textBlocks(parsed: unknown): { text: string; images: string[] } | null {
@@ -63,20 +65,16 @@ function textBlocks(parsed: unknown): { text: string; images: string[] } | null 
   return blocks.length ? { text: texts.join("\n"), images } : null;
 }
 
-/** Objects of the same few fields as lines of columns. Numbers stay as they were written. */
+/** Objects of the same few fields as lines of columns. */
 function tableOf(rows: unknown): string | null {
-  if (!Array.isArray(rows) || rows.length < 2 || !isFields(rows[0])) return null;
+  if (!Array.isArray(rows) || rows.length < 2 || !rows.every(isFields)) return null;
   const names = Object.keys(rows[0]);
-  const lines = [names];
-  for (const row of rows) {
-    if (!isFields(row) || Object.keys(row).join("\n") !== names.join("\n")) return null;
-    const cells = Object.values(row).map((cell) => (cell === null || typeof cell === "boolean" ? String(cell) : cell));
-    if (!cells.every((cell) => typeof cell === "string" && cell.length <= WIDEST_CELL && !cell.includes("\n"))) return null;
-    lines.push(cells as string[]);
-  }
-  const widths = names.map((_, column) => Math.max(...lines.map((line) => line[column].length)));
-  const drawn = lines.map((line) => line.map((cell, column) => cell.padEnd(widths[column])).join("  ").trimEnd());
-  return names.length > 1 ? drawn.join("\n") : null;
+  if (names.length < 2 || !rows.every((row) => Object.keys(row).join("\n") === names.join("\n"))) return null;
+  if (rows.some((row) => Object.values(row).some((cell) => typeof cell === "object" && cell !== null))) return null;
+  const lines = [names, ...rows.map((row) => Object.values(row).map(String))];
+  if (lines.some((cells) => cells.some((cell) => cell.length > WIDEST_CELL || cell.includes("\n")))) return null;
+  const widths = names.map((_, column) => lines.reduce((most, cells) => Math.max(most, cells[column].length), 0));
+  return lines.map((cells) => cells.map((cell, column) => cell.padEnd(widths[column])).join("  ").trimEnd()).join("\n");
 }
 
 function compared(text: string): Segment[] {
@@ -93,23 +91,18 @@ function compared(text: string): Segment[] {
 
 function painted(text: string): Segment[] {
   const segments: Segment[] = [];
-  let colour = "";
-  let bold = "";
-  let end = 0;
-  const add = (upTo: number) => {
-    if (upTo > end) segments.push({ text: text.slice(end, upTo), kind: `${colour} ${bold}`.trim() });
-  };
+  let [colour, bold, end] = ["", "", 0];
+  const add = (upTo: number) => upTo > end && segments.push({ text: text.slice(end, upTo), kind: `${colour} ${bold}`.trim() });
   for (const found of text.matchAll(SEQUENCE)) {
     add(found.index);
     end = found.index + found[0].length;
     if (found[2] !== "m") continue;
     for (const code of (found[1] || "0").split(/[;:]/).map(Number)) {
-      if (code === 0) colour = bold = "";
-      else if (code === 1) bold = "bold";
-      else if (code === 22) bold = "";
-      else if (code === 39) colour = "";
-      else if (code === 38 || code === 48) break;
-      else if ((code >= 30 && code <= 37) || (code >= 90 && code <= 97)) colour = `ansi${code % 10}`;
+      if (code === 38 || code === 48) break;
+      if (code === 1) bold = "bold";
+      if (code === 0 || code === 22) bold = "";
+      if (code === 0 || code === 39) colour = "";
+      if ((code >= 30 && code <= 37) || (code >= 90 && code <= 97)) colour = `ansi${code % 10}`;
     }
   }
   add(text.length);
@@ -117,10 +110,33 @@ function painted(text: string): Segment[] {
 }
 
 /** Numbers as they were written; what cannot be told so is no cell of a table. */
-const written: Reviver = (_, value, context) => {
-  if (typeof value !== "number") return value;
-  return context?.source ?? (Number.isSafeInteger(value) ? String(value) : {});
-};
+const written: Reviver = (_, value, context) =>
+  typeof value === "number" ? (context?.source ?? (Number.isSafeInteger(value) ? String(value) : {})) : value;
+
+/** A text that is JSON, laid out without changing a character of any value. */
+function laidOut(text: string): string {
+  const out: string[] = [];
+  let depth = 0;
+  for (let i = 0; i < text.length; i++) {
+    const c = text[i];
+    if (c === '"') {
+      let end = i + 1;
+      while (text[end] !== '"') end += text[end] === "\\" ? 2 : 1;
+      out.push(text.slice(i, end + 1));
+      i = end;
+    } else if (c === "{" || c === "[") {
+      const closing = /\S/.exec(text.slice(i + 1, i + 200))?.[0];
+      if (closing === "}" || closing === "]") {
+        out.push(c + closing);
+        i = text.indexOf(closing, i + 1);
+      } else out.push(c, "\n", INDENT.repeat(++depth));
+    } else if (c === "}" || c === "]") out.push("\n", INDENT.repeat(--depth), c);
+    else if (c === ",") out.push(",\n", INDENT.repeat(depth));
+    else if (c === ":") out.push(": ");
+    else if (c > " ") out.push(c);
+  }
+  return out.join("");
+}
 
 /** JSON of an object or array, else undefined. Only what may be a table has its numbers as text: that takes longer. */
 function parse(text: string): unknown {

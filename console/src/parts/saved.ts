@@ -4,45 +4,29 @@ import type { SavedRow } from "../types";
 export const GROUPS = ["day", "model", "day and model", "client", "policy", "sent"] as const;
 export type Group = (typeof GROUPS)[number];
 
+const SUMMED = ["calls", "full", "capped", "prompt", "drawn", "seen", "billed", "billed_cost", "whole_cost"] as const;
+
 /** Sums of rows. `unpriced` calls are of models without a price: dollars are of the others. */
-export interface Total {
+export interface Total extends Record<(typeof SUMMED)[number], number> {
   name: string;
-  calls: number;
-  over: number;
-  full: number;
-  capped: number;
-  prompt: number;
-  drawn: number;
-  seen: number;
-  billed: number;
   unpriced: number;
   /** Null where no call has a price. */
   cost: number | null;
-  fullCost: number | null;
-  billedCost: number;
-  wholeCost: number;
+  full_cost: number | null;
   /** Models whose price is another's, and whose. */
   pricedAs: [string, string][];
 }
 
 export function total(name: string, rows: SavedRow[]): Total {
-  const sum = (of: (row: SavedRow) => number) => rows.reduce((all, row) => all + of(row), 0);
+  const sum = (of: (row: SavedRow) => number | null) => rows.reduce((all, row) => all + (of(row) ?? 0), 0);
+  const sums = Object.fromEntries(SUMMED.map((field) => [field, sum((row) => row[field])]));
   const priced = rows.some((row) => row.cost !== null);
   return {
+    ...(sums as Record<(typeof SUMMED)[number], number>),
     name,
-    calls: sum((row) => row.calls),
-    over: sum((row) => row.over),
-    full: sum((row) => row.full),
-    capped: sum((row) => row.capped),
-    prompt: sum((row) => row.prompt),
-    drawn: sum((row) => row.drawn),
-    seen: sum((row) => row.seen),
-    billed: sum((row) => row.billed),
     unpriced: sum((row) => (row.cost === null ? row.calls : 0)),
-    cost: priced ? sum((row) => row.cost ?? 0) : null,
-    fullCost: priced ? sum((row) => row.full_cost ?? 0) : null,
-    billedCost: sum((row) => row.billed_cost ?? 0),
-    wholeCost: sum((row) => row.whole_cost ?? 0),
+    cost: priced ? sum((row) => row.cost) : null,
+    full_cost: priced ? sum((row) => row.full_cost) : null,
     pricedAs: [...new Map(rows.filter((row) => row.priced_as).map((row) => [row.model, row.priced_as]))],
   };
 }

@@ -3,9 +3,9 @@ import { plural } from "../format";
 import { address } from "../route";
 import type { SessionData } from "../session";
 import type { ValueTraceView } from "../types";
-import { Icon } from "./icon";
 import { useAsk } from "./load";
-import { Failure, Loading } from "./notes";
+import { Closable, Failure, Loading } from "./notes";
+import { ResultLinks } from "./places";
 
 interface Props {
   data: SessionData;
@@ -17,41 +17,20 @@ export function Trace({ data, value, onClose }: Props) {
   const { key: session, branch } = data;
   const found = useAsk<ValueTraceView>("trace_value", { session, branch, value });
   const view = found.value?.value === value ? found.value : null;
-  const link = (number: number) => {
-    const result = data.results[number];
-    if (!result) return <>#?</>;
-    return (
-      <a href={address(session, "result", result.position, branch)}>
-        #{result.position} {data.tools[result.tool]}
-      </a>
-    );
-  };
   return (
     <section class="trace" aria-label={`Value ${value}`}>
-      <header>
-        <h2>
-          <code>{value}</code>
-        </h2>
-        <button class="quiet icon" aria-label="Close" onClick={onClose}>
-          <Icon name="close" />
-        </button>
-      </header>
+      <Closable title={<code>{value}</code>} onClose={onClose} />
       {found.error !== null && <Failure error={found.error} />}
       {!view && found.busy && <Loading what="Tracing…" />}
       {view && (
         <>
           <p>
-            First seen in {link(view.first)}
+            First seen in <ResultLinks data={data} numbers={[view.first]} />
             {data.results[view.first] && <span class="muted">, turn {data.results[view.first].turn}</span>}
           </p>
           {view.holders.length > 1 && (
             <p>
-              Also in {view.holders.slice(1, 30).map((number, index) => (
-                <>
-                  {index > 0 && ", "}
-                  {link(number)}
-                </>
-              ))}
+              Also in <ResultLinks data={data} numbers={view.holders.slice(1, 30)} />
               {view.holders.length > 30 && ` and ${view.holders.length - 30} more`}
             </p>
           )}

@@ -4,20 +4,17 @@ import { number, percent, plural, short } from "../format";
 import { Icon } from "../parts/icon";
 import { useAsk } from "../parts/load";
 import { Empty, Failure, Loading } from "../parts/notes";
-import { TurnInput } from "../parts/places";
+import { ResultLinks, TurnInput } from "../parts/places";
 import { address, go, readPlace } from "../route";
-import { numbersIn, type SessionData } from "../session";
+import { numbersIn, OMITTED, REPLACED, type SessionData } from "../session";
 import type { CallView } from "../types";
 import { Answer } from "./call/answer";
 import { BudgetBar } from "./call/budget";
 import { Compare } from "./call/compare";
-import type { Difference } from "./call/difference";
 import { Histories } from "./call/histories";
-import { Outcome } from "./call/outcome";
-import { FIRST, MORE, type Page } from "./call/page";
-import { Scores } from "./call/scores";
+import { FIRST, type Page, Scores } from "./call/scores";
 import { type Asked, askedOf, optionsOf } from "./call/asked";
-import { WhatIf } from "./call/whatif";
+import { type Difference, WhatIf } from "./call/whatif";
 import type { ViewProps } from "./props";
 
 export function Call({ place, data }: ViewProps) {
@@ -39,6 +36,7 @@ export function Call({ place, data }: ViewProps) {
   const own = { ...whole, value, busy: value?.explain.turn !== turn };
   const other = useAsk<CallView>("show_call", changed && known ? { ...fields, ...asked } : null, 150);
   const shown = changed ? (other.value?.explain.turn === turn ? other.value : null) : own.value;
+  const view = shown ?? own.value;
   const error = changed ? other.error : own.error;
   // Keys may come faster than the view is drawn anew.
   const here = useRef(place);
@@ -79,8 +77,6 @@ export function Call({ place, data }: ViewProps) {
       </Empty>
     );
   }
-  const tools = (name: string) => Math.max(0, data.tools.indexOf(name));
-
   return (
     <div class="call">
       <div class="toolbar">
@@ -106,37 +102,23 @@ export function Call({ place, data }: ViewProps) {
           value={turn}
           onInput={(event) => goTo(Number(event.currentTarget.value))}
         />
-        {own.value && <Summary view={shown ?? own.value} waiting={data.answering && turn === last} />}
+        {view && <Summary view={view} waiting={data.answering && turn === last} />}
       </div>
-      <Outcome data={data} turn={turn} session={place.session} branch={place.branch} />
       {own.value?.explain.turn === turn && !(data.waiting && turn === last) && (
-        <Answer key={turn} data={data} turn={turn} position={own.value.before} session={place.session} branch={place.branch} />
+        <Answer key={turn} data={data} turn={turn} position={own.value.before} />
       )}
       {error !== null && <Failure error={error} again={changed ? other.again : own.again} />}
       {own.value && (
-        <WhatIf
-          own={own.value}
-          policies={data.policies}
-          asked={asked}
-          onChange={setAsked}
-          difference={difference}
-          busy={changed && other.busy}
-        />
+        <WhatIf own={own.value} policies={data.policies} asked={asked} onChange={setAsked} difference={difference} busy={changed && other.busy} />
       )}
       {!own.value && own.busy && <Loading what="Recomputing the call…" />}
-      {(shown ?? own.value) && (
+      {view && (
         <div class={own.busy || (changed && other.busy) ? "stale" : ""}>
-          <BudgetBar view={shown ?? own.value!} data={data} tools={tools} />
-          <Notes view={shown ?? own.value!} asked={changed} />
-          <Compare session={place.session} branch={place.branch} turn={turn} last={last} asked={asked} other={beside} onOther={setBeside} />
-          <Histories
-            view={shown ?? own.value!}
-            window={page.window}
-            onMore={() => setPage({ ...page, window: page.window + MORE })}
-            session={place.session}
-            branch={place.branch}
-          />
-          <Scores view={shown ?? own.value!} page={page} onPage={setPage} session={place.session} branch={place.branch} difference={difference} />
+          <BudgetBar view={view} data={data} />
+          <Notes view={view} data={data} turn={turn} asked={changed} />
+          <Compare data={data} turn={turn} asked={asked} other={beside} onOther={setBeside} />
+          <Histories view={view} data={data} window={page.window} onMore={(more) => setPage({ ...page, window: page.window + more })} />
+          <Scores view={view} page={page} onPage={setPage} data={data} difference={difference} />
         </div>
       )}
     </div>
@@ -173,15 +155,27 @@ const SENT: Record<string, string> = {
   held_out: "Held out for comparison: the whole history was sent. The scores show what would have been left out.",
 };
 
-function Notes({ view, asked }: { view: CallView; asked: boolean }) {
+/** The results of the turn before that a call did not have whole. */
+function newestHidden(data: SessionData, turn: number): number[] {
+  const newest = data.results.filter((result) => result.turn === turn - 1).map((result) => result.number);
+  return newest.filter((number) => [OMITTED, REPLACED].includes(data.state(turn - 1, number)));
+}
+
+function Notes({ view, data, turn, asked }: { view: CallView; data: SessionData; turn: number; asked: boolean }) {
+  const hidden = newestHidden(data, turn);
   const { left_turns: left, warnings, sent } = view.explain;
   const noted = asked || view.explain.noted;
   const as = SENT[sent];
   const text = view.explain.retained / view.explain.budget;
   const crowded = view.explain.tokens.before > view.explain.tokens.after && text > 0.5;
-  if (!left.length && !warnings.length && noted && !as && !crowded) return null;
+  if (!left.length && !warnings.length && noted && !as && !crowded && !hidden.length) return null;
   return (
     <ul class="warnings">
+      {hidden.length > 0 && (
+        <li>
+          The newest {hidden.length === 1 ? "result was" : "results were"} not shown whole: <ResultLinks data={data} numbers={hidden} />
+        </li>
+      )}
       {!noted && <li>Recomputed: what this call was shown was not recorded.</li>}
       {as && <li>{as}</li>}
       {crowded && <li>User and assistant text takes {percent(text)} of the budget and leaves little for results.</li>}

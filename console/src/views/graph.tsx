@@ -7,12 +7,11 @@ import { Trace } from "../parts/trace";
 import { address, go, type Options } from "../route";
 import type { GraphView } from "../types";
 import { About, AboutGroup, MostUsed } from "./graph/about";
-import type { Scene } from "./graph/levels";
+import { GROUPINGS, type Scene, scenesOf, type Wanted } from "./graph/levels";
 import { type Graph as ReuseGraph, graphOf } from "./graph/model";
+import { holder } from "./graph/paper";
 import { Picture } from "./graph/picture";
-import { GROUPINGS, scenesOf, type Wanted } from "./graph/scenes";
-import { holder } from "./graph/shine";
-import { ALL_STEPS, Toolbar } from "./graph/toolbar";
+import { Toolbar } from "./graph/toolbar";
 import type { ViewProps } from "./props";
 
 export function Graph({ place, data }: ViewProps) {
@@ -73,9 +72,9 @@ function Nothing({ wanted: { focus, tool } }: { wanted: Wanted }) {
   );
 }
 
-function wantedOf({ group = "", tool = "", unused = "", focus = "", steps = "" }: Options): Wanted {
+function wantedOf({ group = "", tool = "", focus = "" }: Options): Wanted {
   const grouping = GROUPINGS.find((one) => one === group) ?? GROUPINGS[0];
-  return { grouping, tool, unused: unused !== "", focus, steps: Math.min(ALL_STEPS, Number(steps) || 2) };
+  return { grouping, tool, focus };
 }
 
 function summaryOf({ nodes, links }: ReuseGraph, scene: Scene | null): string {

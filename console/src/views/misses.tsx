@@ -1,8 +1,8 @@
 // What calls lacked that their answers then used or asked for again, and what would have shown it.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { ask, isAbort } from "../api";
+import { useMemo, useState } from "preact/hooks";
+import { ask } from "../api";
 import { number, plural } from "../format";
-import { together } from "../parts/remedies";
+import { useTask } from "../parts/load";
 import { ResultLink } from "../parts/places";
 import { room } from "../parts/room";
 import { Empty, Failure, Loading } from "../parts/notes";
@@ -10,102 +10,98 @@ import { num, Table, text } from "../parts/table";
 import { address, useOption } from "../route";
 import { COMPLETE, type SessionData } from "../session";
 import type { MissesView, MissView, RemediesView } from "../types";
-import { Remedies, type Setting } from "./misses/net";
+import { Remedies } from "./misses/net";
 import type { ViewProps } from "./props";
 
-const FILTERS = ["all", "never shown", "dropped and used later", "restored", "names only"] as const;
-type Filter = (typeof FILTERS)[number];
-
-const SAID: Record<Filter, string> = {
+const FILTERS = {
   all: "Every result that was out of view when an answer needed it",
   "never shown": "No call before had it complete",
   "dropped and used later": "An earlier call had it complete",
   restored: "A later call had it complete again",
   "names only": "Names of tools and fields, which an agent knows without the result: not counted",
 };
+type Filter = keyof typeof FILTERS;
 
 const AT_ONCE = 100;
 /** Of how many settings are sought at a press. */
 const LOOKS = 20;
-/** How many policies are compared over the whole session. */
-const TRIED = 3;
 /** How many policies are named in a row. */
 const NAMED = 2;
 const COLUMNS = [num("Turn"), text("Result"), text("What it needed"), text("Why it was out"), text("What would have shown it")];
 
-/** All misses, page by page; asked again from the last known turn whenever `stamp` changes. */
-function useMisses(session: string, branch: number | null, stamp: number) {
-  const [state, setState] = useState<{ misses: MissView[]; next: number | null; error: unknown }>({ misses: [], next: 1, error: null });
-  useEffect(() => {
-    const stop = new AbortController();
-    const load = async () => {
-      let found: MissView[] = [];
-      for (let next: number | null = 1; next !== null; ) {
-        const page: MissesView = await ask<MissesView>("misses", { session, branch, start: next }, stop.signal);
-        found = found.concat(page.misses);
-        next = page.next;
-        setState({ misses: found, next, error: null });
-      }
-    };
-    load().catch((error) => !isAbort(error) && setState((now) => ({ ...now, error })));
-    return () => stop.abort();
-  }, [session, branch, stamp]);
-  return state;
+interface Known {
+  misses: MissView[];
+  /** The turn to ask from; null where all are known. */
+  next: number | null;
 }
 
-/** Settings that would have shown misses, by `keyOf`: as they are found, or the error's words. */
-type Found = Map<string, RemediesView | "busy" | string>;
+/** All misses, page by page; asked again whenever `stamp` changes. */
+function useMisses(session: string, branch: number | null, stamp: number) {
+  const load = async (tell: (known: Known) => void, signal: AbortSignal) => {
+    const known: Known = { misses: [], next: 1 };
+    while (known.next !== null) {
+      const page: MissesView = await ask<MissesView>("misses", { session, branch, start: known.next }, signal);
+      Object.assign(known, { misses: known.misses.concat(page.misses), next: page.next });
+      tell({ ...known });
+    }
+  };
+  return useTask<Known>({ misses: [], next: 1 }, load, [session, branch, stamp]);
+}
+
+/** Settings that would have shown misses, by `keyOf`, as they are found; null while one is looked for. */
+type Found = Map<string, RemediesView | null>;
 const keyOf = (miss: MissView): string => `${miss.turn}/${miss.position}`;
 
 function useRemedies(session: string, branch: number | null) {
-  const [found, setFound] = useState<Found>(new Map());
-  const stop = useRef(new AbortController());
-  useEffect(() => () => stop.current.abort(), []);
-  const set = (miss: MissView, value: RemediesView | string) => setFound((now) => new Map(now).set(keyOf(miss), value));
+  const [wanted, setWanted] = useState<MissView[]>([]);
+  const [known, setKnown] = useState<Found>(new Map());
   /** One after the other: each renders the call anew a dozen times. */
-  const find = async (misses: MissView[]) => {
-    for (const miss of misses) {
-      set(miss, "busy");
-      try {
-        set(miss, await ask<RemediesView>("remedies", { session, branch, turn: miss.turn, position: miss.position }, stop.current.signal));
-      } catch (error) {
-        if (isAbort(error)) return;
-        set(miss, error instanceof Error ? error.message : String(error));
-      }
+  const look = async (tell: (found: Found) => void, signal: AbortSignal) => {
+    const found = new Map(known);
+    for (const miss of wanted) {
+      tell(new Map(found.set(keyOf(miss), null)));
+      const fields = { session, branch, turn: miss.turn, position: miss.position };
+      found.set(keyOf(miss), await ask<RemediesView>("remedies", fields, signal));
+      tell(new Map(found));
     }
   };
-  return { found, find };
+  const { value: found, error, busy } = useTask<Found>(new Map(), look, [wanted]);
+  const of = (miss: MissView) => found.get(keyOf(miss)) ?? (busy && found.has(keyOf(miss)) ? null : undefined);
+  /** What is still looked for is looked for with it. */
+  const find = (misses: MissView[]) => {
+    setKnown(new Map([...found].filter(([, one]) => one !== null)));
+    const waiting = busy ? wanted.filter((miss) => !found.get(keyOf(miss))) : [];
+    setWanted([...new Set([...waiting, ...misses])]);
+  };
+  return { found, of, find, error, busy };
 }
 
 /** `damaged`: the store has lost a part of the session. */
 export function Misses({ place, data, damaged }: ViewProps & { damaged: boolean }) {
   const { session, branch } = place;
-  const { misses, next, error } = useMisses(session, branch, data.last);
-  const [filter, setFilter] = useOption<Filter>(place, "only", "all");
+  const { value: { misses, next }, error } = useMisses(session, branch, data.last);
+  const [only, setOnly] = useOption<Filter>(place, "only", "all");
   const [limit, setLimit] = useState(AT_ONCE);
-  const { found, find } = useRemedies(session, branch);
-  const sorted = useMemo(
-    () => misses.map((miss) => ({ miss, kinds: miss.names_only ? (["names only"] as Filter[]) : kindsOf(miss, data) })),
-    [misses, data.version],
-  );
-  const real = misses.filter((miss) => !miss.names_only);
+  const { found, of, find, error: failed, busy } = useRemedies(session, branch);
+  const kinds = useMemo(() => new Map(misses.map((miss) => [miss, kindsOf(miss, data)])), [misses, data.version]);
+  const under = (filter: Filter) => misses.filter((miss) => kinds.get(miss)!.includes(filter));
+  const real = under("all");
   if (error !== null) return <Failure error={error} />;
-  if (real.length === 0 && filter !== "names only") {
+  if (real.length === 0 && only !== "names only") {
     if (next !== null) return <Loading what="Looking for what calls lacked…" />;
     if (damaged) return <Empty title="No call lacked anything in what is left of the session">Calls after the part that the store lost cannot be judged.</Empty>;
     return (
       <Empty title="No call lacked what its answer needed">
         <p>Every value that an answer used was in what the model was shown, and no call was repeated.</p>
         {misses.length > 0 && (
-          <button onClick={() => setFilter("names only")}>{plural(misses.length, "result")} held names of tools or fields alone</button>
+          <button onClick={() => setOnly("names only")}>{plural(misses.length, "result")} held names of tools or fields alone</button>
         )}
       </Empty>
     );
   }
-  const shown = sorted.filter(({ kinds }) => kinds.includes(filter));
+  const shown = under(only);
   const turns = new Set(real.map((miss) => miss.turn)).size;
-  const open = shown.slice(0, limit).map(({ miss }) => miss).filter((miss) => !found.has(keyOf(miss))).slice(0, LOOKS);
-  const busy = [...found.values()].includes("busy");
+  const open = shown.slice(0, limit).filter((miss) => of(miss) === undefined).slice(0, LOOKS);
   return (
     <div class="misses">
       <p class="verdict">
@@ -113,30 +109,26 @@ export function Misses({ place, data, damaged }: ViewProps & { damaged: boolean 
         {plural(real.length, "result")} in all.
         {next !== null && ` Still looking at the other ${number(data.last - next + 1)}.`}
       </p>
-      <Answer
-        found={[...found.values()].filter((one) => typeof one !== "string")}
-        session={session}
-        branch={branch}
-        policy={data.policy}
-      />
+      <Remedies data={data} found={[...found.values()].filter((one) => one !== null)} />
+      {failed !== null && <Failure error={failed} />}
       <p class="verdict">
         {open.length > 0 && !busy && (
-          <button class="primary" onClick={() => void find(open)}>
+          <button class="primary" onClick={() => find(open)}>
             What would have shown {open.length === 1 ? "it" : `${found.size ? "the next" : "the first"} ${number(open.length)}`}?
           </button>
         )}
         {busy && <span class="spinner" role="status" aria-label="Trying other settings" />}
       </p>
       <div class="toolbar" role="group" aria-label="Which misses">
-        {FILTERS.map((name) => (
-          <button key={name} aria-pressed={filter === name} title={SAID[name]} onClick={() => setFilter(name)}>
-            {name} <small>{number(sorted.filter(({ kinds }) => kinds.includes(name)).length)}</small>
+        {(Object.keys(FILTERS) as Filter[]).map((name) => (
+          <button key={name} aria-pressed={only === name} title={FILTERS[name]} onClick={() => setOnly(name)}>
+            {name} <small>{number(under(name).length)}</small>
           </button>
         ))}
       </div>
       <Table label="Misses" columns={COLUMNS}>
-        {shown.slice(0, limit).map(({ miss }) => (
-          <Row key={keyOf(miss)} miss={miss} session={session} branch={branch} found={found.get(keyOf(miss))} onFind={() => void find([miss])} />
+        {shown.slice(0, limit).map((miss) => (
+          <Row key={keyOf(miss)} miss={miss} data={data} found={of(miss)} onFind={() => find([miss])} />
         ))}
       </Table>
       {shown.length > limit && (
@@ -150,50 +142,28 @@ export function Misses({ place, data, damaged }: ViewProps & { damaged: boolean 
 
 /** The filters that a miss falls under, as far as the timeline is known. */
 function kindsOf(miss: MissView, data: SessionData): Filter[] {
+  if (miss.names_only) return ["names only"];
   const complete = (turn: number) => data.state(turn, miss.result) === COMPLETE;
-  const kinds: Filter[] = ["all"];
-  let before = false;
-  for (let turn = 0; turn < miss.turn - 1 && !before; turn++) before = complete(turn);
-  kinds.push(before ? "dropped and used later" : "never shown");
-  for (let turn = miss.turn; turn < data.turns.length; turn++) {
-    if (complete(turn)) return [...kinds, "restored"];
-  }
-  return kinds;
-}
-
-interface AnswerProps {
-  found: RemediesView[];
-  session: string;
-  branch: number | null;
-  policy: string;
-}
-
-/** What was tried, each with what it wins and loses over the whole session. */
-function Answer({ found, session, branch, policy }: AnswerProps) {
-  const { budget, shown, policies } = together(found);
-  const remedies: Setting[] = policies.slice(0, TRIED).map(([name, count]) => ({ policy: name, budget: null, shown: count }));
-  if (budget !== null) remedies.unshift({ policy, budget, shown });
-  if (found.length === 0) return null;
-  if (remedies.length === 0) return <span role="status">No budget up to 96,000 and no other policy would have shown any. </span>;
-  return <Remedies session={session} branch={branch} policy={policy} looked={found.length} remedies={remedies} />;
+  const before = data.turns.some((_, turn) => turn < miss.turn - 1 && complete(turn));
+  const after = data.turns.some((_, turn) => turn >= miss.turn && complete(turn));
+  return ["all", before ? "dropped and used later" : "never shown", ...(after ? (["restored"] as const) : [])];
 }
 
 interface RowProps {
   miss: MissView;
-  session: string;
-  branch: number | null;
-  found: RemediesView | "busy" | string | undefined;
+  data: SessionData;
+  found: RemediesView | null | undefined;
   onFind: () => void;
 }
 
-function Row({ miss, session, branch, found, onFind }: RowProps) {
+function Row({ miss, data, found, onFind }: RowProps) {
   return (
     <tr>
       <th scope="row" class="num">
-        <a href={address(session, "call", miss.turn, branch)}>{number(miss.turn)}</a>
+        <a href={address(data.key, "call", miss.turn, data.branch)}>{number(miss.turn)}</a>
       </th>
       <td>
-        <ResultLink session={session} branch={branch} position={miss.position} name={miss.name} />
+        <ResultLink data={data} position={miss.position} name={miss.name} />
         {miss.shown !== "omitted" && <span class="tag warn">{miss.shown}</span>}
       </td>
       <td>
@@ -212,15 +182,12 @@ function Row({ miss, session, branch, found, onFind }: RowProps) {
 }
 
 function Remedy({ found, onFind }: Pick<RowProps, "found" | "onFind">) {
-  if (found === "busy") return <span class="spinner" role="status" aria-label="Trying other settings" />;
-  if (found === undefined || typeof found === "string") {
+  if (found === null) return <span class="spinner" role="status" aria-label="Trying other settings" />;
+  if (found === undefined) {
     return (
-      <>
-        <button class="link" onClick={onFind}>
-          Find out
-        </button>
-        {found && <small class="bad">{found}</small>}
-      </>
+      <button class="link" onClick={onFind}>
+        Find out
+      </button>
     );
   }
   const larger = found.budget === null ? "no budget up to 96,000" : `a budget of ${number(found.budget)}`;

@@ -1,15 +1,14 @@
 // A result's complete content, its values marked by use, and a list to find results in.
 // Long because the list and the content follow each other, part by part.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { ask, isAbort } from "../api";
+import { ask } from "../api";
 import { number, plural, ranges } from "../format";
 import { Copy } from "../parts/copy";
 import { Icon } from "../parts/icon";
-import { useAsk } from "../parts/load";
+import { useAsk, useTask, useTyped } from "../parts/load";
 import { Marked } from "../parts/marked";
 import { Empty, Failure, Loading } from "../parts/notes";
-import { prettyJson } from "../parts/pretty";
-import { plain, type Reading, readingOf } from "../parts/reading";
+import { plain, prettyJson, type Reading, readingOf } from "../parts/reading";
 import { Trace } from "../parts/trace";
 import { address } from "../route";
 import { OMITTED, type Result, type SessionData } from "../session";
@@ -32,13 +31,8 @@ export function Results({ place, data }: ViewProps) {
 }
 
 function Finder({ place, data, chosen }: ViewProps & { chosen: number }) {
-  const [typed, setTyped] = useState("");
-  const [query, setQuery] = useState("");
+  const [typed, query, type] = useTyped();
   const [limit, setLimit] = useState(200);
-  useEffect(() => {
-    const timer = setTimeout(() => setQuery(typed.trim()), 250);
-    return () => clearTimeout(timer);
-  }, [typed]);
   const found = useAsk<RecallView>(
     "recall",
     query ? { session: place.session, branch: place.branch, query, limit: 30 } : null,
@@ -57,7 +51,7 @@ function Finder({ place, data, chosen }: ViewProps & { chosen: number }) {
           placeholder="Search contents"
           aria-label="Search results by content"
           value={typed}
-          onInput={(event) => setTyped(event.currentTarget.value)}
+          onInput={(event) => type(event.currentTarget.value)}
         />
       </label>
       {query && found.busy && <Loading what="Searching…" />}
@@ -94,46 +88,25 @@ function Finder({ place, data, chosen }: ViewProps & { chosen: number }) {
 
 function Content({ data, position }: { data: SessionData; position: number }) {
   const { key: session, branch } = data;
-  const [parts, setParts] = useState<ContentView[]>([]);
-  const [error, setError] = useState<unknown>(null);
+  const [known, setKnown] = useState<ContentView[]>([]);
+  const read = async (tell: (parts: ContentView[]) => void, signal: AbortSignal) => {
+    const fields = { session, branch, position, start: lengthOf(known), characters: PART };
+    tell([...known, await ask<ContentView>("read_message", fields, signal)]);
+  };
+  const { value: parts, error } = useTask<ContentView[]>([], read, [known]);
+  const more = () => setKnown([...parts]);
   const [laidOut, setLaidOut] = useState(true);
   const [value, setValue] = useState<string | null>(null);
-  const stop = useRef(new AbortController());
   const head = parts[0];
-  const loaded = parts.reduce((sum, part) => sum + part.text.length, 0);
-  const characters = parts.reduce((sum, part) => sum + [...part.text].length, 0);
+  const characters = lengthOf(parts);
   const whole = head !== undefined && characters >= head.length;
-
-  const more = async (upTo = 1) => {
-    try {
-      const got = [...parts];
-      let start = characters;
-      for (let round = 0; round < upTo; round++) {
-        const part = await ask<ContentView>("read_message", { session, branch, position, start, characters: PART }, stop.current.signal);
-        got.push(part);
-        start += [...part.text].length;
-        setParts([...got]);
-        if (start >= part.length) break;
-      }
-      setError(null);
-    } catch (problem) {
-      if (!isAbort(problem)) setError(problem);
-    }
-  };
-  useEffect(() => {
-    void more();
-    return () => stop.current.abort();
-  }, []);
   const text = useMemo(() => parts.map((part) => part.text).join(""), [parts]);
-  const reading = useMemo(() => (whole && loaded <= LAID_OUT_AT_MOST ? readingOf(text) : null), [whole, text]);
+  const reading = useMemo(() => (whole && text.length <= LAID_OUT_AT_MOST ? readingOf(text) : null), [whole, text]);
   const chosen = laidOut ? reading : null;
-  const layable = head && !whole && head.length <= LAID_OUT_AT_MOST && /^\s*[[{]/.test(text);
-  const weights = useMemo(() => new Map(head?.used.map((used) => [used.value, used.uses.length]) ?? []), [head]);
-  const weight = (used: string) => Math.min(3, weights.get(used) ?? 1);
-  if (!head) return error !== null ? <Failure error={error} again={() => void more()} /> : <Loading what="Reading…" />;
-  const args = prettyJson(head.arguments) ?? head.arguments;
+  if (!head) return error !== null ? <Failure error={error} again={more} /> : <Loading what="Reading…" />;
+  const args = prettyJson(head.arguments);
   const values = head.used.map((used) => used.value);
-  const marked = { values, weight, chosen: value, onValue: (found: string) => setValue(found === value ? null : found) };
+  const marked = { values, chosen: value, onValue: (found: string) => setValue(found === value ? null : found) };
   return (
     <article class="content">
       <header>
@@ -157,7 +130,7 @@ function Content({ data, position }: { data: SessionData; position: number }) {
           {head.used.slice(0, 60).map(({ value: used, uses }) => (
             <button
               key={used}
-              class={`value w${weight(used)}${used === value ? " chosen" : ""}`}
+              class={used === value ? "value chosen" : "value"}
               aria-pressed={used === value}
               onClick={() => marked.onValue(used)}
             >
@@ -176,7 +149,6 @@ function Content({ data, position }: { data: SessionData; position: number }) {
             <input type="checkbox" checked={laidOut} onChange={(event) => setLaidOut(event.currentTarget.checked)} /> lay out {reading.name}
           </label>
         )}
-        {layable && <button onClick={() => void more(20)}>Load all and lay out JSON</button>}
         {whole && <Copy text={text} />}
       </div>
       <Blocks text={chosen?.text ?? text} paint={chosen?.paint ?? plain} marked={marked} />
@@ -185,13 +157,16 @@ function Content({ data, position }: { data: SessionData; position: number }) {
       ))}
       {error !== null && <Failure error={error} />}
       {!whole && (
-        <button class="wide" onClick={() => void more()}>
+        <button class="wide" onClick={more}>
           Load more: {number(head.length - characters)} of {number(head.length)} characters left
         </button>
       )}
     </article>
   );
 }
+
+/** Characters as the server counts them. */
+const lengthOf = (parts: ContentView[]): number => parts.reduce((sum, part) => sum + [...part.text].length, 0);
 
 type MarkedProps = Omit<Parameters<typeof Marked>[0], "text">;
 
@@ -212,7 +187,7 @@ function Blocks({ text, paint, marked }: { text: string; paint: Reading["paint"]
       {blocks.slice(0, count).map((block, index) => (
         <pre key={index}>
           {paint(block).map((segment, place) => (
-            <span key={place} class={segment.kind || undefined}>
+            <span key={place} class={segment.kind}>
               <Marked text={segment.text} {...marked} />
             </span>
           ))}

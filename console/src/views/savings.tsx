@@ -1,10 +1,10 @@
 // What rendering saved in this session, and what other policies would have.
-import { useEffect, useState } from "preact/hooks";
-import { askWhole, isAbort } from "../api";
+import { useState } from "preact/hooks";
 import { dollars, number, percent, short } from "../format";
-import { Chart } from "../parts/chart";
+import { Chart, type Series } from "../parts/chart";
+import { useWhole } from "../parts/load";
 import { Failure, Figure, Loading } from "../parts/notes";
-import { COUNTED, OwnPrices, useOwnPrices } from "../parts/prices";
+import { COUNTED, ownPrices, Prices } from "../parts/prices";
 import { Cost, Signed } from "../parts/signed";
 import { num, Table, text } from "../parts/table";
 import type { SessionData } from "../session";
@@ -12,20 +12,10 @@ import type { CompareView, PolicyView, SavingsView } from "../types";
 import { Advice } from "./advice";
 import type { ViewProps } from "./props";
 
-/** Asks again while the answer is not complete, and whenever `stamp` changes. */
-function useWhole<T extends { complete: boolean }>(walker: string, fields: object, stamp: number): { value: T | null; error: unknown } {
-  const [state, setState] = useState<{ value: T | null; error: unknown }>({ value: null, error: null });
-  useEffect(() => {
-    const stop = new AbortController();
-    askWhole<T>(walker, fields, stop.signal, (value) => setState({ value, error: null })).catch((error) => !isAbort(error) && setState((now) => ({ ...now, error })));
-    return () => stop.abort();
-  }, [walker, JSON.stringify(fields), stamp]);
-  return state;
-}
-
 export function Savings({ place, data }: ViewProps) {
   const { session, branch } = place;
-  const own = useWhole<SavingsView>("savings", { session, branch, prices: useOwnPrices() }, data.last);
+  const [prices, setPrices] = useState(ownPrices());
+  const own = useWhole<SavingsView>("savings", { session, branch, prices }, data.last);
   if (own.error !== null) return <Failure error={own.error} />;
   if (!own.value) return <Loading what="Adding up…" />;
   const { totals, columns, complete } = own.value;
@@ -36,6 +26,7 @@ export function Savings({ place, data }: ViewProps) {
     return values.map((value) => (sum += value));
   };
   const [events, seen] = [growing(series.events), growing(series.seen)];
+  const recall = events.map((all, index) => (all ? seen[index] / all : null));
   return (
     <div class="savings">
       <dl class="figures">
@@ -53,37 +44,28 @@ export function Savings({ place, data }: ViewProps) {
       </dl>
       {!complete && <Loading what={`${number(totals.turns)} of ${number(totals.last)} turns recomputed`} />}
       <div class="charts">
-        <Chart
-          label="Prompt tokens of each call"
-          format={short}
-          series={[
-            { name: "full history", values: series.full, colour: "muted" },
-            { name: "shown", values: series.prompt, colour: "complete" },
-          ]}
-        />
+        <Chart label="Prompt tokens of each call" format={short} series={both(series.full, series.prompt)} />
         {totals.cost !== null && (
-          <Chart
-            label="Cost so far, counted"
-            format={dollars}
-            series={[
-              { name: "full history", values: series.full_cost, colour: "muted" },
-              { name: "shown", values: series.cost, colour: "complete" },
-            ]}
-          />
+          <Chart label="Cost so far, counted" format={dollars} series={both(series.full_cost, series.cost)} />
         )}
         <Chart
           label="Recall so far"
           format={percent}
-          most={1.02}
-          series={[{ name: "later-used results in view", values: events.map((all, index) => (all ? seen[index] / all : null)), colour: "complete" }]}
+          most={1}
+          series={[{ name: "later-used results in view", colour: "complete", values: recall }]}
         />
       </div>
-      <OwnPrices unpriced={totals.unpriced} pricedAs={Object.entries(totals.priced_as)} />
+      <Prices unpriced={totals.unpriced} pricedAs={Object.entries(totals.priced_as)} onChange={setPrices} />
       <Advice data={data} />
       <Compare data={data} />
     </div>
   );
 }
+
+const both = (full: number[], shown: number[]): Series[] => [
+  { name: "full history", colour: "muted", values: full },
+  { name: "shown", colour: "complete", values: shown },
+];
 
 function Compare({ data }: { data: SessionData }) {
   const [started, setStarted] = useState(data.last <= 200);
@@ -107,7 +89,7 @@ const COLUMNS = [
 ];
 
 function Comparison({ data }: { data: SessionData }) {
-  const found = useWhole<CompareView>("compare_policies", { session: data.key, branch: data.branch, prices: useOwnPrices() }, data.last);
+  const found = useWhole<CompareView>("compare_policies", { session: data.key, branch: data.branch, prices: ownPrices() }, data.last);
   if (found.error !== null) return <Failure error={found.error} />;
   if (!found.value) return <Loading what="Comparing policies…" />;
   const { policies, complete } = found.value;

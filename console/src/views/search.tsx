@@ -1,8 +1,9 @@
 // What sessions hold: a text in results, calls and messages, of one session or of all.
-import { useEffect, useRef, useState } from "preact/hooks";
-import { ask, isAbort } from "../api";
+import { useState } from "preact/hooks";
+import { ask } from "../api";
 import { number, plural } from "../format";
 import { Icon } from "../parts/icon";
+import { useTask } from "../parts/load";
 import { Empty, Failure } from "../parts/notes";
 import { address, go, type Options, searchAddress } from "../route";
 import type { FoundView, SearchView } from "../types";
@@ -23,41 +24,23 @@ const NOTHING: Looked = { found: [], events: 0, sessions: 0, next: "" };
 /** `asked` is in the address; this begins anew where it changes. */
 export function Search({ asked }: { asked: Options }) {
   const { text = "", session = "", tool = "", errors = "" } = asked;
-  const [looked, setLooked] = useState(NOTHING);
-  const [error, setError] = useState<unknown>(null);
-  const [busy, setBusy] = useState(false);
-  const stop = useRef(new AbortController());
   const given = text !== "" || tool !== "" || errors !== "";
-
+  const [from, setFrom] = useState(NOTHING);
   /** Looks on until a page is full; each answer is a moment's work of the server's. */
-  const more = async (from: Looked) => {
-    stop.current = new AbortController();
-    const { signal } = stop.current;
-    setBusy(true);
-    setError(null);
-    let now = from;
+  const look = async (tell: (looked: Looked) => void, signal: AbortSignal) => {
     const wanted = from.found.length + PAGE;
     const fields = { query: text, tool, errors: errors !== "", ...(session ? { session } : {}) };
-    try {
-      while (now.next !== null && now.found.length < wanted) {
-        const page = await ask<SearchView>("search", { ...fields, limit: wanted - now.found.length, cursor: now.next }, signal);
-        now = {
-          found: [...now.found, ...page.matches],
-          events: now.events + page.events,
-          sessions: now.sessions + page.sessions,
-          next: page.next,
-        };
-        setLooked(now);
-      }
-    } catch (problem) {
-      if (!isAbort(problem)) setError(problem);
+    for (let now = from; given && now.next !== null && now.found.length < wanted; tell(now)) {
+      const page = await ask<SearchView>("search", { ...fields, limit: wanted - now.found.length, cursor: now.next }, signal);
+      now = {
+        found: [...now.found, ...page.matches],
+        events: now.events + page.events,
+        sessions: now.sessions + page.sessions,
+        next: page.next,
+      };
     }
-    setBusy(false);
   };
-  useEffect(() => {
-    if (given) void more(NOTHING);
-    return () => stop.current.abort();
-  }, []);
+  const { value: looked, error, busy } = useTask(NOTHING, look, [from]);
 
   const search = (event: SubmitEvent) => {
     event.preventDefault();
@@ -91,7 +74,7 @@ export function Search({ asked }: { asked: Options }) {
           </p>
         </Empty>
       )}
-      {error !== null && <Failure error={error} again={() => void more(looked)} />}
+      {error !== null && <Failure error={error} again={() => setFrom({ ...looked })} />}
       {given && looked.next === null && looked.found.length === 0 && <Empty title="Nothing found" />}
       <ol class="plain found">
         {looked.found.map((one, place) => (
@@ -102,12 +85,8 @@ export function Search({ asked }: { asked: Options }) {
       </ol>
       {given && (
         <p class="hint" role="status">
-          {busy ? `Searching… ${number(looked.events)} searched so far. ` : `${told}. `}
-          {busy ? (
-            <button onClick={() => stop.current.abort()}>Stop</button>
-          ) : (
-            looked.next !== null && <button onClick={() => void more(looked)}>Search further</button>
-          )}
+          {busy ? `Searching… ${number(looked.events)} searched so far.` : `${told}. `}
+          {!busy && looked.next !== null && <button onClick={() => setFrom(looked)}>Search further</button>}
         </p>
       )}
     </section>

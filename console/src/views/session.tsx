@@ -1,6 +1,6 @@
 // One session: its figures, its branches, and the views on it.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ask, visited } from "../api";
+import { visited } from "../api";
 import { ago, budgetOf, date, number, percent, plural, short } from "../format";
 import { useAsk, useInterval } from "../parts/load";
 import { Empty, Failure, Figure, IN_VIEW, Loading, RESULTS, TURNS } from "../parts/notes";
@@ -15,7 +15,7 @@ import { Graph } from "./graph";
 import { Misses } from "./misses";
 import { Results } from "./result";
 import { Savings } from "./savings";
-import { exportSession } from "./sessions";
+import { deleteSession, exportSession } from "./sessions";
 import { Share } from "./share";
 import { Timeline } from "./timeline";
 import { Tools } from "./tools";
@@ -56,15 +56,10 @@ export function Session({ place }: { place: Place }) {
     );
   }
   const remove = async () => {
-    if (!confirm(`Delete the session “${session}” for good?`)) return;
-    try {
-      await ask("delete_session", { session });
-      go("#/");
-    } catch (error) {
-      setProblem(error);
-    }
+    if (await deleteSession(session, setProblem)) go("#/");
   };
-  const state = stateOf(data.answering, about.value?.session.updated_at ?? null);
+  const at = about.value?.session.updated_at ?? null;
+  const state = stateOf(data.answering, at);
   const damaged = about.value?.damaged ?? "";
   const counted = about.value?.session.counted;
   const line = about.value?.lines.find((found) => found.number === (branch ?? about.value!.head));
@@ -113,25 +108,23 @@ export function Session({ place }: { place: Place }) {
         <Figure name="Budget" value={data.budget ? budgetOf(data.budget) : "…"} hint="The session’s own setting, in tokens" />
         <Figure name="Policy" value={data.policy || "…"} />
         {about.value && about.value.lines.length > 1 && (
-          <div class="figure">
-            <dt>
-              <label for="branch">Branch</label>
-            </dt>
-            <dd>
+          <Figure
+            name="Branch"
+            value={
               <select
-                id="branch"
+                aria-label="Branch"
                 value={String(branch ?? about.value.head)}
                 onChange={(event) => go(address(session, place.view, null, Number(event.currentTarget.value)))}
               >
-                {about.value.lines.map((found) => (
-                  <option key={found.number} value={found.number}>
-                    {found.number === 0 ? "0, the first" : `${found.number}, from message ${found.fork} of ${found.parent}`}
-                    {found.number === about.value!.head ? " (written last)" : ""}
+                {about.value.lines.map(({ number, fork, parent }) => (
+                  <option key={number} value={number}>
+                    {number === 0 ? "0, the first" : `${number}, from message ${fork} of ${parent}`}
+                    {number === about.value!.head ? " (written last)" : ""}
                   </option>
                 ))}
               </select>
-            </dd>
-          </div>
+            }
+          />
         )}
         {counted && counted.full > 0 && (
           <Figure
@@ -147,11 +140,7 @@ export function Session({ place }: { place: Place }) {
             hint={`${IN_VIEW}: ${number(counted.seen)} of ${number(counted.drawn)}; Misses has the others`}
           />
         )}
-        {about.value ? (
-          <Figure name="Last activity" value={ago(about.value.session.updated_at)} hint={date(about.value.session.updated_at)} />
-        ) : (
-          <Figure name="Last activity" value="…" />
-        )}
+        <Figure name="Last activity" value={at ? ago(at) : "…"} hint={at ? date(at) : ""} />
       </dl>
       <nav class="tabs" aria-label="Views of the session" ref={tabs}>
         {TABS.map(([view, title]) => (

@@ -4,9 +4,9 @@ import { ask } from "../api";
 import { ago, date, dollars, number, percent, plural, short } from "../format";
 import { Icon } from "../parts/icon";
 import { Importing } from "../parts/importing";
-import { useAsk, useInterval } from "../parts/load";
+import { useAsk, useInterval, useTyped } from "../parts/load";
 import { Empty, Failure, IN_VIEW, Loading, RESULTS, TURNS } from "../parts/notes";
-import { COUNTED, useOwnPrices } from "../parts/prices";
+import { COUNTED, ownPrices } from "../parts/prices";
 import { type Column, num, type Sorted, sortable, Table, text, unseen } from "../parts/table";
 import { address, go } from "../route";
 import type { SessionPage, SessionView } from "../types";
@@ -15,15 +15,12 @@ const PAGE = 25;
 const LIVE_MS = 5000;
 
 export function Sessions() {
-  const [typed, setTyped] = useState("");
-  const [query, setQuery] = useState("");
+  const [typed, query, type] = useTyped();
   const [cursors, setCursors] = useState<string[]>([""]);
-  const [doomed, setDoomed] = useState<string | null>(null);
   const [problem, setProblem] = useState<unknown>(null);
   const [since, setSince] = useState("");
   const [sort, setSort] = useState<Sorted<string>>({ key: "", down: true });
-  const prices = useOwnPrices();
-  const page = useAsk<SessionPage>("list_sessions", { limit: PAGE, cursor: cursors[cursors.length - 1], query, since, sort: sort.key, prices });
+  const page = useAsk<SessionPage>("list_sessions", { limit: PAGE, cursor: cursors[cursors.length - 1], query, since, sort: sort.key, prices: ownPrices() });
   const columns = COLUMNS.map(([key, column]) =>
     key === "" ? column : sortable(column, key, sort, ({ key, down }) => change(() => setSort(down ? { key, down } : { key: "", down: true }))),
   );
@@ -32,22 +29,11 @@ export function Sessions() {
     setCursors([""]);
   };
   useInterval(page.again, LIVE_MS);
-  useEffect(() => {
-    if (typed.trim() === query) return;
-    const timer = setTimeout(() => change(() => setQuery(typed.trim())), 200);
-    return () => clearTimeout(timer);
-  }, [typed]);
+  useEffect(() => setCursors([""]), [query]);
   const sessions = page.value?.sessions ?? [];
 
   const remove = async (session: string) => {
-    setDoomed(null);
-    try {
-      await ask("delete_session", { session });
-      setProblem(null);
-    } catch (error) {
-      setProblem(error);
-    }
-    page.again();
+    if (await deleteSession(session, setProblem)) page.again();
   };
   const imported = (made: string[]) => {
     setProblem(null);
@@ -67,16 +53,13 @@ export function Sessions() {
             placeholder="Name, model, client, tool or folder"
             aria-label="Search sessions by name, model, client, tool or folder"
             value={typed}
-            onInput={(event) => setTyped(event.currentTarget.value)}
+            onInput={(event) => type(event.currentTarget.value)}
           />
         </label>
         <label>
           Active since <input type="date" value={since} onChange={(event) => change(() => setSince(event.currentTarget.value))} />
         </label>
         <Importing onDone={imported} onFailure={setProblem} />
-        <span class="live" title={`Checked every ${LIVE_MS / 1000} seconds`}>
-          <span class={page.error ? "dot off" : "dot"} /> {page.error ? "Offline" : "Live"}
-        </span>
       </div>
       {problem !== null && <Failure error={problem} />}
       {page.error !== null && <Failure error={page.error} again={page.again} />}
@@ -85,15 +68,7 @@ export function Sessions() {
       {sessions.length > 0 && (
         <Table label="Sessions" kind="sessions" columns={columns}>
           {sessions.map((view) => (
-            <Row
-              key={view.session}
-              view={view}
-              doomed={doomed === view.session}
-              onExport={() => download(view.session)}
-              onAsk={() => setDoomed(view.session)}
-              onKeep={() => setDoomed(null)}
-              onDelete={() => remove(view.session)}
-            />
+            <Row key={view.session} view={view} onExport={() => download(view.session)} onDelete={() => remove(view.session)} />
           ))}
         </Table>
       )}
@@ -128,14 +103,11 @@ const COLUMNS: [string, Column][] = [
 
 interface RowProps {
   view: SessionView;
-  doomed: boolean;
   onExport: () => void;
-  onAsk: () => void;
-  onKeep: () => void;
   onDelete: () => void;
 }
 
-function Row({ view, doomed, onExport, onAsk, onKeep, onDelete }: RowProps) {
+function Row({ view, onExport, onDelete }: RowProps) {
   const { calls, full, prompt, drawn, seen, models, cost } = view.counted;
   const none = calls === 0 ? "Only recorded: open the session to recompute its calls" : undefined;
   const tools = Object.entries(view.tools).sort((one, other) => other[1] - one[1]);
@@ -166,24 +138,12 @@ function Row({ view, doomed, onExport, onAsk, onKeep, onDelete }: RowProps) {
       </td>
       <td title={date(view.updated_at)}>{ago(view.updated_at)}</td>
       <td class="actions">
-        {doomed ? (
-          <span role="alertdialog" aria-label={`Delete ${view.session}?`}>
-            Delete for good?
-            <button class="danger" autofocus onClick={onDelete}>
-              Delete
-            </button>
-            <button onClick={onKeep}>Keep</button>
-          </span>
-        ) : (
-          <>
-            <button class="quiet icon" title="Export" aria-label={`Export ${view.session}`} onClick={onExport}>
-              <Icon name="download" />
-            </button>
-            <button class="quiet icon" title="Delete" aria-label={`Delete ${view.session}`} onClick={onAsk}>
-              <Icon name="trash" />
-            </button>
-          </>
-        )}
+        <button class="quiet icon" title="Export" aria-label={`Export ${view.session}`} onClick={onExport}>
+          <Icon name="download" />
+        </button>
+        <button class="quiet icon" title="Delete" aria-label={`Delete ${view.session}`} onClick={onDelete}>
+          <Icon name="trash" />
+        </button>
       </td>
     </tr>
   );
@@ -203,6 +163,18 @@ function NoSessions({ wanted }: { wanted: string }) {
       </p>
     </Empty>
   );
+}
+
+/** Whether a session was deleted, once that is confirmed; why it was not, if it could not be. */
+export async function deleteSession(session: string, onFailure: (error: unknown) => void): Promise<boolean> {
+  if (!confirm(`Delete the session “${session}” for good?`)) return false;
+  try {
+    await ask("delete_session", { session });
+    return true;
+  } catch (error) {
+    onFailure(error);
+    return false;
+  }
 }
 
 /** Saves a session's export as a file. */

@@ -65,7 +65,6 @@ export function Store({ id }: { id: string }) {
             </nav>
           )}
           <Fields node={value} />
-          <Commands node={value} />
         </>
       )}
     </section>
@@ -127,31 +126,3 @@ function Edges({ edges }: { edges: EdgeView[] }) {
     </Table>
   );
 }
-
-/** What runs a walker of one's own from here; a file as docs/inspection.md has it. */
-function Commands({ node }: { node: NodeView }) {
-  const session = node.kind === "Session" ? (node.fields.find((field) => field.name === "key")?.text ?? "") : "";
-  const named = quoted(session || "SESSION");
-  const lines = [
-    `contextrender jac run most_used.jac ${named}`,
-    `contextrender jac dot ${named} > session.dot`,
-    `CONTEXTRENDER_DATA=DATA jac enter -r ${node.owner} most_used.jac most_used ${named}`,
-  ];
-  return (
-    <details>
-      <summary>Run a walker of your own</summary>
-      <p>
-        On the service’s machine, in the folder of your file (docs/inspection.md has this one); with <code>--user NAME</code> for another
-        user than <code>local</code>, and <code>--data DATA</code> for another data folder. The first writes nothing, the second is{" "}
-        <code>jac dot</code> of one session, the third is Jac’s own command.
-      </p>
-      {lines.map((line) => (
-        <p key={line} class="mono">
-          {line} <Copy text={line} />
-        </p>
-      ))}
-    </details>
-  );
-}
-
-const quoted = (word: string): string => (/^[\w.@:/-]+$/.test(word) ? word : `'${word.replace(/'/g, "'\\''")}'`);

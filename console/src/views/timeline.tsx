@@ -2,26 +2,27 @@
 // Long because pointer, keyboard and details all follow the one grid.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { plural } from "../format";
-import { type Cell, Grid, type Look } from "../parts/grid";
-import { Icon } from "../parts/icon";
+import { type Cell, Grid, readLook } from "../parts/grid";
 import { Minimap } from "../parts/minimap";
+import { Legend, Zoom } from "../parts/zoom";
 import { address, go, useOption } from "../route";
-import { colour, useDark } from "../theme";
+import { useDark } from "../theme";
 import type { ViewProps } from "./props";
-import { Legend } from "./timeline/legend";
 import { Life, said } from "./timeline/life";
-import { Rebuilds } from "./timeline/rebuilds";
-import { LIVE, rebuildsOf } from "./timeline/rebuilt";
-import { chooseRows, type Order } from "./timeline/rows";
+import { LIVE, Rebuilds, rebuildsOf } from "./timeline/rebuilds";
 
+const SIGNS: [string, string][] = [
+  ["swatch complete", "shown"],
+  ["swatch replaced", "excerpt"],
+  ["swatch omitted", "omitted"],
+  ["swatch used", "used"],
+  ["swatch missed", "used while omitted"],
+];
 const ZOOMS = [1, 2, 3, 4, 6, 8, 11, 15, 20];
 
 export function Timeline({ place, data }: ViewProps) {
   const [zoom, setZoom] = useState<number | null>(null);
   const [tool, setTool] = useOption<string>(place, "tool", "");
-  const [order, setOrder] = useOption<Order>(place, "order", "created");
-  const [used, setUsed] = useOption<string>(place, "used", "");
-  const onlyUsed = used !== "";
   const [follow, setFollow] = useState(false);
   const [cursor, setCursor] = useState<Cell | null>(null);
   const [hover, setHover] = useState<Cell | null>(null);
@@ -29,14 +30,14 @@ export function Timeline({ place, data }: ViewProps) {
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const [size, setSize] = useState({ width: 0, height: 0 });
-  const rows = useMemo(
-    () => chooseRows(data, tool, order, onlyUsed),
-    [data.version, tool, order, onlyUsed],
-  );
+  const rows = useMemo(() => {
+    const found = data.results.filter((result) => !tool || data.tools[result.tool] === tool);
+    return found.map((result) => result.number);
+  }, [data.version, tool]);
   const rebuilds = useMemo(() => (data.policy === LIVE ? rebuildsOf(data.turns) : []), [data.version]);
   const grid = useMemo(() => (canvas.current ? new Grid(canvas.current, data) : null), [canvas.current, data]);
   const look = useMemo(readLook, [dark]);
-  const turns = data.columns;
+  const turns = data.last;
 
   const narrow = size.width < 640;
   const header = grid?.header ?? 22;
@@ -49,7 +50,6 @@ export function Timeline({ place, data }: ViewProps) {
 
   const draw = () => {
     if (!grid || !box.current) return;
-    data.wanted = box.current.scrollWidth > box.current.clientWidth ? Math.floor(box.current.scrollLeft / cell) : null;
     grid.draw(look, box.current.scrollLeft, box.current.scrollTop, hover ?? cursor);
   };
   const latest = useRef(draw);
@@ -100,6 +100,7 @@ export function Timeline({ place, data }: ViewProps) {
     else if (event.key === "r" && cursor) go(address(place.session, "result", data.results[rows[cursor.row]].position, place.branch));
     else if (event.key === "+" || event.key === "=") change(1);
     else if (event.key === "-") change(-1);
+    else if (event.key === "f") setZoom(null);
     else if (event.key === "Escape") setCursor(null);
     else return;
     event.preventDefault();
@@ -118,12 +119,10 @@ export function Timeline({ place, data }: ViewProps) {
     });
   };
   useEffect(() => {
-    if (!follow || !box.current) return;
-    box.current.scrollLeft = box.current.scrollWidth;
-    if (order === "created") box.current.scrollTop = box.current.scrollHeight;
+    if (follow) box.current!.scrollTo(box.current!.scrollWidth, box.current!.scrollHeight);
   }, [follow, turns, zoom, rows.length]);
   const focus = hover ?? cursor;
-  const extent = { width: gutter + turns * cell, height: header + rows.length * height };
+  const extent = grid?.extent ?? { width: 0, height: 0 };
 
   return (
     <div class="timeline">
@@ -146,15 +145,13 @@ export function Timeline({ place, data }: ViewProps) {
         <canvas ref={canvas} aria-hidden="true" style={{ width: `${size.width}px`, height: `${size.height}px` }} />
         <div class="extent" style={{ width: `${extent.width}px`, height: `${Math.max(0, extent.height - size.height)}px` }} />
       </div>
-      {zoom !== null && grid && box.current && (
-        <Minimap grid={grid} look={look} box={box.current} onMove={() => setFollow(false)} />
-      )}
+      {zoom !== null && grid && <Minimap grid={grid} look={look} box={box.current!} onMove={() => setFollow(false)} />}
       <Life place={place} data={data} cell={focus} rows={rows} rebuild={rebuilds.find(({ turn }) => turn === (focus?.turn ?? -2) + 1)} />
       <p class="hidden" role="status">
         {cursor && !hover ? said(data, cursor, rows) : ""}
       </p>
       <div class="toolbar">
-        <Legend />
+        <Legend signs={SIGNS} />
         <span class="spring" />
         <label>
           Tool{" "}
@@ -165,51 +162,14 @@ export function Timeline({ place, data }: ViewProps) {
             ))}
           </select>
         </label>
-        <label>
-          Order{" "}
-          <select value={order} onChange={(event) => setOrder(event.currentTarget.value as Order)}>
-            <option value="created">as created</option>
-            <option value="used">most used first</option>
-            <option value="tokens">largest first</option>
-          </select>
-        </label>
-        <label class="check">
-          <input type="checkbox" checked={onlyUsed} onChange={(event) => setUsed(event.currentTarget.checked ? "1" : "")} /> only used
-        </label>
         {zoom !== null && (
           <label class="check" title="Stay with the newest turn while the agent runs">
             <input type="checkbox" checked={follow} onChange={(event) => setFollow(event.currentTarget.checked)} /> follow
           </label>
         )}
-        <span class="group" role="group" aria-label="Zoom">
-          <button class="icon" aria-label="Zoom out" title="Zoom out (−)" onClick={() => change(-1)}>
-            <Icon name="minus" />
-          </button>
-          <button class="icon" aria-label="Fit" title="Fit" aria-pressed={zoom === null} onClick={() => setZoom(null)}>
-            <Icon name="fit" />
-          </button>
-          <button class="icon" aria-label="Zoom in" title="Zoom in (+)" onClick={() => change(1)}>
-            <Icon name="plus" />
-          </button>
-        </span>
+        <Zoom fitted={zoom === null} onZoom={change} onFit={() => setZoom(null)} />
       </div>
       <Rebuilds place={place} data={data} rebuilds={rebuilds} />
     </div>
   );
-}
-
-function readLook(): Look {
-  return {
-    background: colour("panel"),
-    text: colour("text"),
-    faint: colour("muted"),
-    line: colour("line"),
-    complete: colour("complete"),
-    replaced: colour("replaced"),
-    omitted: colour("omitted"),
-    used: colour("used"),
-    missed: colour("missed"),
-    cursor: colour("text"),
-    band: colour("band"),
-  };
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { filtered } from "../../src/views/graph/model";
+import { filtered, lineage } from "../../src/views/graph/model";
 import { madeGraph } from "./made";
 
 const graph = madeGraph([[1, 0], [2, 1], [3, 2], [3, 1]], [[0, 11, "A_1"], [0, 21, "A_1"], [1, 21, "B_1"], [2, 99, "C_1"]], [[99, 4]]);
@@ -16,10 +16,19 @@ test("a text, and a call without a result, stand for themselves", () => {
   expect(waiting.nodes.map((node) => node.id)).toEqual(["r0", "o50"]);
 });
 
-test("a tool's results come with what drew on them, unused ones when asked for", () => {
-  const ids = (tool: string, unused: boolean) => filtered(graph, tool, unused).nodes.map((node) => node.id);
-  expect(ids("", false)).toEqual(["r0", "r1", "r2", "o99"]);
-  expect(ids("", true)).toEqual(["r0", "r1", "r2", "r3", "o99"]);
-  expect(ids("open", false)).toEqual(["r1", "r2"]);
-  expect(ids("open", true)).toEqual(["r1", "r2", "r3"]);
+test("a tool's results come with what drew on them", () => {
+  const ids = (tool: string) => filtered(graph, tool).nodes.map((node) => node.id);
+  expect(ids("")).toEqual(["r0", "r1", "r2", "o99"]);
+  expect(ids("open")).toEqual(["r1", "r2"]);
+});
+
+test("a lineage is what it drew on and what drew on it, and so on, but not what another drew on", () => {
+  // r0 -> r1 -> r2 -> r3, r0 -> r3, and r4 -> r3, which only r3 has to do with.
+  const made: [number, number][] = [[1, 0], [2, 0], [3, 0], [5, 0], [4, 1]];
+  const graph = madeGraph(made, [[0, 11, "A_1"], [1, 21, "B_1"], [2, 31, "C_1"], [0, 31, "A_1"], [4, 31, "E_1"]]);
+  const ids = (id: string) => lineage(graph, id).nodes.map((node) => node.id).sort();
+  expect(ids("r2")).toEqual(["r0", "r1", "r2", "r3"]);
+  expect(ids("r3")).toEqual(["r0", "r1", "r2", "r3", "r4"]);
+  expect(lineage(graph, "r2").links.map(({ source, target }) => `${source.id} ${target.id}`)).toEqual(["r0 r1", "r1 r2", "r2 r3"]);
+  expect(lineage(graph, "r9")).toEqual({ nodes: [], links: [] });
 });

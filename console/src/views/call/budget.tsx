@@ -1,5 +1,4 @@
 // The budget as a bar: text, calls, each result, and what is free.
-import { useState } from "preact/hooks";
 import { number, percent, plural } from "../../format";
 import { numbersIn, type SessionData } from "../../session";
 import { toolColour, useDark } from "../../theme";
@@ -14,9 +13,9 @@ interface Part {
   colour?: string;
 }
 
-export function BudgetBar({ view, data, tools }: { view: CallView; data: SessionData; tools: (name: string) => number }) {
+export function BudgetBar({ view, data }: { view: CallView; data: SessionData }) {
   const dark = useDark();
-  const [focus, setFocus] = useState<Part | null>(null);
+  const colourOf = (name: string) => toolColour(Math.max(0, data.tools.indexOf(name)), dark);
   const { budget, tokens, retained, policy } = view.explain;
   const taken = numbersIn(view.explain.complete).map((number) => shownOf(data, number));
   const replaced = numbersIn(view.explain.replaced);
@@ -30,7 +29,7 @@ export function BudgetBar({ view, data, tools }: { view: CallView; data: Session
       name: `Result #${row.position} of ${row.name || "a tool"}`,
       tokens: row.tokens,
       kind: "result",
-      colour: toolColour(tools(row.name), dark),
+      colour: colourOf(row.name),
     })),
   ];
   if (rest > 0 && view.rough) parts.push({ name: "Calls, and excerpts with theirs", label: "Calls", tokens: rest, kind: "calls" });
@@ -49,12 +48,8 @@ export function BudgetBar({ view, data, tools }: { view: CallView; data: Session
             <span class="muted"> · {number(tokens.outside)} outside it (system prompt and current user message)</span>
           )}
         </span>
-        <span class="spring" />
-        <span class="focus" aria-hidden="true">
-          {focus ? `${focus.name}: ${number(focus.tokens)} tokens, ${percent(focus.tokens / budget)}` : ""}
-        </span>
       </figcaption>
-      <div class="stack" role="img" aria-label={said} onPointerLeave={() => setFocus(null)}>
+      <div class="stack" role="img" aria-label={said}>
         {parts.map(
           (part, index) =>
             part.tokens > 0 && (
@@ -62,7 +57,7 @@ export function BudgetBar({ view, data, tools }: { view: CallView; data: Session
                 key={index}
                 class={`part ${part.kind}`}
                 style={{ width: `${(100 * part.tokens) / total}%`, ...(part.colour ? { backgroundColor: part.colour } : {}) }}
-                onPointerEnter={() => setFocus(part)}
+                title={`${part.name}: ${number(part.tokens)} tokens, ${percent(part.tokens / budget)}`}
               >
                 {part.tokens / total > 0.09 ? part.label : ""}
               </span>
@@ -73,7 +68,7 @@ export function BudgetBar({ view, data, tools }: { view: CallView; data: Session
       <ul class="legend" aria-label="Results shown, by tool">
         {byTool(taken).map(([name, count, tokens]) => (
           <li key={name}>
-            <i class="swatch" style={{ background: toolColour(tools(name), dark) }} /> {name || "a tool"} {number(count)}
+            <i class="swatch" style={{ background: colourOf(name) }} /> {name || "a tool"} {number(count)}
             <small>{number(tokens)} tokens</small>
           </li>
         ))}

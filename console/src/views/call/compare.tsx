@@ -5,14 +5,13 @@ import { useAsk } from "../../parts/load";
 import { Failure, Loading } from "../../parts/notes";
 import { Table, num, text } from "../../parts/table";
 import { ResultLink, TurnInput } from "../../parts/places";
+import type { SessionData } from "../../session";
 import type { CallView } from "../../types";
 import { type Changed, differenceOf, type Form } from "./prompts";
 
 interface Props {
-  session: string;
-  branch: number | null;
+  data: SessionData;
   turn: number;
-  last: number;
   /** What is asked of this call besides how it was made. */
   asked: object;
   other: number | null;
@@ -22,9 +21,10 @@ interface Props {
 /** Of a prompt, so many of its messages are compared: the newest. */
 const WINDOW = 2000;
 
-export function Compare({ session, branch, turn, last, asked, other, onOther }: Props) {
+export function Compare({ data, turn, asked, other, onOther }: Props) {
+  const { last } = data;
   const tried = Object.keys(asked).length > 0;
-  const whole = { session, branch, rows: 0, window: WINDOW };
+  const whole = { session: data.key, branch: data.branch, rows: 0, window: WINDOW };
   const ready = other !== null && other >= 1 && other <= last;
   const left = useAsk<CallView>("show_call", ready ? { ...whole, turn: other } : null);
   const right = useAsk<CallView>("show_call", ready ? { ...whole, turn, ...asked } : null, 150);
@@ -63,7 +63,7 @@ export function Compare({ session, branch, turn, last, asked, other, onOther }: 
               columns={[text("Message"), text(`Turn ${number(other)}`), text(`Turn ${number(turn)}${tried ? ", as asked" : ""}`), num("Tokens"), text("Begins")]}
             >
               {difference.changed.map((row) => (
-                <Row key={row.position} row={row} session={session} branch={branch} />
+                <Row key={row.position} row={row} data={data} />
               ))}
             </Table>
           )}
@@ -75,11 +75,11 @@ export function Compare({ session, branch, turn, last, asked, other, onOther }: 
 
 const FORMS: Record<Form, string> = { whole: "complete", excerpt: "excerpt", compaction: "compaction", calls: "its calls alone", out: "–" };
 
-function Row({ row: { line, position, left, right }, session, branch }: { row: Changed; session: string; branch: number | null }) {
+function Row({ row: { line, position, left, right }, data }: { row: Changed; data: SessionData }) {
   return (
     <tr>
       <th scope="row">
-        {line.role === "tool" ? <ResultLink session={session} branch={branch} position={position} name={line.name} /> : `#${position} ${line.role}`}
+        {line.role === "tool" ? <ResultLink data={data} position={position} name={line.name} /> : `#${position} ${line.role}`}
       </th>
       <td class={left === "out" ? "muted" : right === "out" ? "bad" : ""}>{FORMS[left]}</td>
       <td class={right === "out" ? "muted" : left === "out" ? "good" : ""}>{left === right ? `${FORMS[right]}, but other words or calls` : FORMS[right]}</td>

@@ -1,31 +1,31 @@
 // What the model got beside the full history, with what was left out folded.
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import { ask } from "../../api";
 import { number, plural } from "../../format";
+import { readWhole } from "../../parts/message";
 import { ResultLink } from "../../parts/places";
-import { MORE } from "./page";
-import type { CallLine, CallView, ContentView, MessageLine } from "../../types";
+import type { SessionData } from "../../session";
+import type { CallView, MessageLine } from "../../types";
 
 interface Props {
   view: CallView;
-  session: string;
-  branch: number | null;
+  data: SessionData;
 }
 
 interface Asked extends Props {
   /** How many messages each list was asked for. */
   window: number;
-  onMore: () => void;
+  onMore: (more: number) => void;
 }
 
-const PART = 1 << 18;
+/** How many more messages a press asks for. */
+const MORE = 500;
 
 export function Histories({ window, onMore, ...props }: Asked) {
   const { messages, before, got, rough } = props.view;
   const shown = messages.filter(isShown);
   const last = messages.filter((line) => line.position >= before - window);
-  const more = (there: number, whole: number) => !rough && there < whole && <More left={whole - there} onMore={onMore} />;
+  const more = (there: number, whole: number) => !rough && there < whole && <More left={whole - there} onMore={() => onMore(MORE)} />;
   return (
     <section class="histories" aria-label="Histories">
       <div>
@@ -99,25 +99,16 @@ function Fold({ lines, ...props }: Props & { lines: MessageLine[] }) {
 
 const ROLES: Record<string, string> = { system: "System", user: "User", assistant: "Assistant", tool: "Result" };
 
-function Message({ line, full, session, branch }: Props & { line: MessageLine; full: boolean }) {
+function Message({ line, full, data }: Props & { line: MessageLine; full: boolean }) {
   const [text, setText] = useState<string | null>(null);
   const calls = full ? line.calls : line.calls.filter((call) => call.shown);
   const out = line.shown === "omitted" && !calls.some((call) => call.shown);
-  const more = async () => {
-    let all = "";
-    for (let start = 0, length = 1; start < length; start += PART) {
-      const part = await ask<ContentView>("read_message", { session, branch, position: line.position, start, characters: PART });
-      all += part.text;
-      length = part.length;
-    }
-    setText(all);
-  };
   return (
     <article class={`message ${line.role} ${out ? "omitted" : line.shown}`}>
       <header>
         <strong>{ROLES[line.role] ?? line.role}</strong>
         {line.role === "tool" ? (
-          <ResultLink session={session} branch={branch} position={line.position} name={line.name} />
+          <ResultLink data={data} position={line.position} name={line.name} />
         ) : (
           <span class="muted">#{line.position}</span>
         )}
@@ -131,28 +122,31 @@ function Message({ line, full, session, branch }: Props & { line: MessageLine; f
       </header>
       {(text ?? line.text) !== "" && <pre>{text ?? line.text}{text === null && !line.whole && "…"}</pre>}
       {text === null && !line.whole && (
-        <button class="link" onClick={() => void more().catch(() => undefined)}>
+        <button class="link" onClick={() => void readWhole(data, line.position).then(setText)}>
           {line.shown === "whole" || line.shown === "omitted" ? "Show all of it" : "Show the original"}
         </button>
       )}
       {calls.map((call, index) => (
-        <CallOf key={index} call={call} />
+        <ToolCall key={index} name={call.name} gone={!call.shown}>
+          {call.text}
+          {!call.whole && "…"}
+        </ToolCall>
       ))}
     </article>
   );
 }
 
-function CallOf({ call }: { call: CallLine }) {
+/** `gone`: it was not in the prompt. */
+export function ToolCall({ name, gone, children }: { name: string; gone?: boolean; children: ComponentChildren }) {
   return (
-    <p class={call.shown ? "toolcall" : "toolcall gone"}>
+    <p class={gone ? "toolcall gone" : "toolcall"}>
       <span class="arrow" aria-hidden="true">
         →
       </span>
       <code>
-        <b>{call.name}</b> {call.text}
-        {!call.whole && "…"}
+        <b>{name}</b> {children}
       </code>
-      {!call.shown && <span class="tag">left out</span>}
+      {gone && <span class="tag">left out</span>}
     </p>
   );
 }

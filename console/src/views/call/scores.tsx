@@ -3,11 +3,11 @@ import { useState } from "preact/hooks";
 import { decimals, number, plural } from "../../format";
 import { Loading } from "../../parts/notes";
 import { room } from "../../parts/room";
+import { ResultLink } from "../../parts/places";
 import { sortable, Table } from "../../parts/table";
-import { address } from "../../route";
+import type { SessionData } from "../../session";
 import type { CallView, ResultView } from "../../types";
-import type { Difference } from "./difference";
-import { MORE, type Page } from "./page";
+import type { Difference } from "./whatif";
 
 type Column = "position" | "name" | "age" | "reuse" | "relevance" | "usefulness" | "score" | "tokens" | "order";
 
@@ -23,16 +23,27 @@ const COLUMNS: [Column, string, string][] = [
   ["order", "Taken", "The order in which it was taken, or why it was not"],
 ];
 
+/** How much of a call is asked for: some of its results, in an order, and its last messages. */
+export interface Page {
+  sort: string;
+  down: boolean;
+  rows: number;
+  window: number;
+}
+
+export const FIRST: Page = { sort: "order", down: false, rows: 120, window: 150 };
+/** How many more results a press asks for. */
+const MORE = 500;
+
 interface Props {
   view: CallView;
   page: Page;
   onPage: (page: Page) => void;
-  session: string;
-  branch: number | null;
+  data: SessionData;
   difference: Difference | null;
 }
 
-export function Scores({ view, page, onPage, session, branch, difference }: Props) {
+export function Scores({ view, page, onPage, data, difference }: Props) {
   const [open, setOpen] = useState<number | null>(null);
   const { results: rows, count } = view.explain;
   if (count === 0) return null;
@@ -54,7 +65,7 @@ export function Scores({ view, page, onPage, session, branch, difference }: Prop
             row={row}
             open={open === row.position}
             change={difference?.added.includes(row.position) ? "added" : difference?.removed.includes(row.position) ? "removed" : ""}
-            link={address(session, "result", row.position, branch)}
+            data={data}
             toggle={() => setOpen(open === row.position ? null : row.position)}
           />
         ))}
@@ -72,16 +83,16 @@ interface RowProps {
   row: ResultView;
   open: boolean;
   change: string;
-  link: string;
+  data: SessionData;
   toggle: () => void;
 }
 
-function Row({ row, open, change, link, toggle }: RowProps) {
+function Row({ row, open, change, data, toggle }: RowProps) {
   return (
     <>
       <tr class={`${row.shown} ${change}`}>
         <td class="num">
-          <a href={link}>#{row.position}</a>
+          <ResultLink data={data} position={row.position} name="" />
         </td>
         <td>
           {row.name || <span class="muted">no call</span>}

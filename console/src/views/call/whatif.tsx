@@ -3,7 +3,13 @@ import { useState } from "preact/hooks";
 import { plural, signed } from "../../format";
 import type { CallView } from "../../types";
 import type { Asked } from "./asked";
-import type { Difference } from "./difference";
+
+/** What asking with other settings changes in a call. */
+export interface Difference {
+  added: number[];
+  removed: number[];
+  after: number;
+}
 
 interface Props {
   own: CallView;
@@ -14,95 +20,70 @@ interface Props {
   busy: boolean;
 }
 
-const WEIGHTS: [string, string, string][] = [
-  ["weight_recency", "Recency", "Weight of recency in U"],
-  ["weight_reuse", "Reuse", "Weight of observed reuse, c, in U"],
-  ["weight_relevance", "Relevance", "Weight of relevance, s, in U"],
+/** A parameter of the method: its field, name, meaning, largest value and step. */
+type Weight = [field: string, title: string, hint: string, most: number, step: number];
+
+const WEIGHTS: Weight[] = [
+  ["weight_recency", "Recency", "Weight of recency in U", 3, 0.1],
+  ["weight_reuse", "Reuse", "Weight of observed reuse, c, in U", 3, 0.1],
+  ["weight_relevance", "Relevance", "Weight of relevance, s, in U", 3, 0.1],
 ];
-const OTHERS: [string, string, number, number][] = [
-  ["recency_decay", "Recency decay", 2, 0.05],
-  ["reuse_rate", "Reuse rate", 2, 0.05],
-  ["redundancy_penalty", "Redundancy penalty", 2, 0.1],
-  ["query_task_share", "Task’s share of the query", 1, 0.05],
+const RARE: Weight[] = [
+  ["recency_decay", "Recency decay", "", 2, 0.05],
+  ["reuse_rate", "Reuse rate", "", 2, 0.05],
+  ["redundancy_penalty", "Redundancy penalty", "", 2, 0.1],
+  ["query_task_share", "Task’s share of the query", "", 1, 0.05],
 ];
 const LOWEST = 64;
 
-export function WhatIf({ own, policies, asked, onChange, difference, busy }: Props) {
-  const budget = asked.budget ?? own.explain.budget;
-  // What stands in the field while it is being typed, be it a budget yet or not.
-  const [typed, setTyped] = useState<string | null>(null);
-  const most = Math.max(2 * own.explain.budget, Math.min(own.explain.tokens.before + 500, 200_000));
+export function WhatIf({ own: { explain, parameters }, policies, asked, onChange, difference, busy }: Props) {
+  const most = Math.max(2 * explain.budget, Math.min(explain.tokens.before + 500, 200_000));
   const set = (change: Asked) => {
     const next: Asked = { ...asked, ...change };
-    if (next.budget === own.explain.budget || !(next.budget! >= LOWEST)) delete next.budget;
-    if (next.policy === own.explain.policy) delete next.policy;
-    for (const [name, value] of Object.entries(next.parameters ?? {})) {
-      if (value === own.parameters[name]) delete next.parameters![name];
-    }
-    if (next.parameters && !Object.keys(next.parameters).length) delete next.parameters;
+    if (next.budget === explain.budget) delete next.budget;
+    if (next.policy === explain.policy) delete next.policy;
+    const other = Object.entries(next.parameters ?? {}).filter(([name, value]) => value !== parameters[name]);
+    next.parameters = Object.fromEntries(other);
+    if (!other.length) delete next.parameters;
     onChange(next);
   };
-  const value = (name: string) => asked.parameters?.[name] ?? own.parameters[name];
-  const slider = (name: string, title: string, max: number, step: number, hint = "") => (
-    <label key={name} title={hint}>
-      <span>
-        {title} <output>{value(name)}</output>
-      </span>
-      <input
-        type="range"
-        aria-label={title}
-        min={0}
-        max={Math.max(max, own.parameters[name])}
-        step={step}
-        value={value(name)}
-        onInput={(event) => set({ parameters: { ...asked.parameters, [name]: Number(event.currentTarget.value) } })}
-      />
-    </label>
+  const weight = ([name, title, hint, largest, step]: Weight) => (
+    <Slider
+      key={name}
+      title={title}
+      hint={hint}
+      value={asked.parameters?.[name] ?? parameters[name]}
+      most={Math.max(largest, parameters[name])}
+      step={step}
+      onValue={(value) => set({ parameters: { ...asked.parameters, [name]: value } })}
+    />
   );
   const changed = Object.keys(asked).length > 0;
   return (
     <form class={changed ? "whatif changed" : "whatif"} aria-label="What if" onSubmit={(event) => event.preventDefault()}>
       <h2>What if</h2>
-      <label>
-        <span>
-          Budget{" "}
-          <input
-            class="inline"
-            type="number"
-            min={LOWEST}
-            step="any"
-            value={typed ?? budget}
-            aria-label="Budget in tokens"
-            onInput={(event) => {
-              setTyped(event.currentTarget.value);
-              const size = Math.round(Number(event.currentTarget.value));
-              if (size >= LOWEST) set({ budget: size });
-            }}
-            onBlur={() => setTyped(null)}
-          />
-        </span>
-        <input
-          type="range"
-          aria-label="Budget"
-          min={Math.min(500, own.explain.budget)}
-          max={most}
-          step={50}
-          value={budget}
-          onInput={(event) => set({ budget: Number(event.currentTarget.value) })}
-        />
-      </label>
+      <Slider
+        title="Budget"
+        hint="In tokens"
+        value={asked.budget ?? explain.budget}
+        least={Math.min(500, explain.budget)}
+        most={most}
+        step={50}
+        lowest={LOWEST}
+        onValue={(budget) => set({ budget })}
+      />
       <label>
         <span>Policy</span>
-        <select value={asked.policy ?? own.explain.policy} onChange={(event) => set({ policy: event.currentTarget.value })}>
+        <select value={asked.policy ?? explain.policy} onChange={(event) => set({ policy: event.currentTarget.value })}>
           {policies.map((name) => (
             <option key={name}>{name}</option>
           ))}
         </select>
       </label>
-      {WEIGHTS.map(([name, title, hint]) => slider(name, title, 3, 0.1, hint))}
+      {WEIGHTS.map(weight)}
       <details>
         <summary>More</summary>
-        <div>{OTHERS.map(([name, title, max, step]) => slider(name, title, max, step))}</div>
+        <div class="toolbar">{RARE.map(weight)}</div>
       </details>
       <p class="outcome" role="status">
         {!changed ? (
@@ -118,6 +99,56 @@ export function WhatIf({ own, policies, asked, onChange, difference, busy }: Pro
         )}
       </p>
     </form>
+  );
+}
+
+interface SliderProps {
+  title: string;
+  hint: string;
+  value: number;
+  least?: number;
+  most: number;
+  step: number;
+  /** What may be typed, too, at the least. */
+  lowest?: number;
+  onValue: (value: number) => void;
+}
+
+function Slider({ title, hint, value, least = 0, most, step, lowest, onValue }: SliderProps) {
+  // What stands in the field while it is being typed, be it a value yet or not.
+  const [typed, setTyped] = useState<string | null>(null);
+  const type = (said: string) => {
+    setTyped(said);
+    if (Number(said) >= lowest!) onValue(Math.round(Number(said)));
+  };
+  return (
+    <label title={hint}>
+      <span>
+        {title}{" "}
+        {lowest === undefined ? (
+          <output>{value}</output>
+        ) : (
+          <input
+            type="number"
+            aria-label={`${title} in tokens`}
+            min={lowest}
+            step="any"
+            value={typed ?? value}
+            onInput={(event) => type(event.currentTarget.value)}
+            onBlur={() => setTyped(null)}
+          />
+        )}
+      </span>
+      <input
+        type="range"
+        aria-label={title}
+        min={least}
+        max={most}
+        step={step}
+        value={value}
+        onInput={(event) => onValue(Number(event.currentTarget.value))}
+      />
+    </label>
   );
 }
 

@@ -1,6 +1,6 @@
 // Beside the picture: the chosen result or group, with what it drew on and what drew on it.
 import { number, plural } from "../../format";
-import { Icon } from "../../parts/icon";
+import { Closable } from "../../parts/notes";
 import { address } from "../../route";
 import type { SessionData } from "../../session";
 import type { Group } from "./levels";
@@ -25,7 +25,7 @@ export function About(props: Ways & { node: Node; focused: boolean }) {
   const isResult = node.result >= 0;
   return (
     <section aria-label={node.label}>
-      <Title title={node.label} onClose={onClose} />
+      <Closable title={node.label} onClose={onClose} />
       <p class="muted">
         turn {node.turn}
         {isResult && <> · {plural(node.tokens, "token")}</>}
@@ -71,22 +71,11 @@ function Ends({ title, links, end, onChoose, onValue }: Ways & { title: string; 
 export function AboutGroup({ group, onChoose, onClose }: Pick<Ways, "onChoose" | "onClose"> & { group: Group }) {
   return (
     <section aria-label={group.label}>
-      <Title title={group.label} onClose={onClose} />
-      {group.span > 0 && <p class="muted">Double-click it or press Enter to open it.</p>}
+      <Closable title={group.label} onClose={onClose} />
+      <p class="muted">Double-click it or press Enter to open it.</p>
       <Members nodes={group.members} onChoose={onChoose} />
       {group.members.length > MOST && <p class="muted">and {number(group.members.length - MOST)} more</p>}
     </section>
-  );
-}
-
-function Title({ title, onClose }: { title: string; onClose: () => void }) {
-  return (
-    <header>
-      <h2>{title}</h2>
-      <button class="quiet icon" aria-label="Close" onClick={onClose}>
-        <Icon name="close" />
-      </button>
-    </header>
   );
 }
 

@@ -32,9 +32,9 @@ const TALLEST = 64;
 const MARGIN = 14;
 
 /** All of it in the window, however much it is. */
-export function fitted(extent: Extent, window: Window, widest: number = WIDEST_FITTED): Camera {
+export function fitted(extent: Extent, window: Window): Camera {
   const [width, height] = room(window);
-  const across = Math.min(widest, width / Math.max(1, extent.width));
+  const across = Math.min(WIDEST_FITTED, width / Math.max(1, extent.width));
   const down = Math.min(TALLEST, height / Math.max(1, extent.height));
   return {
     across,

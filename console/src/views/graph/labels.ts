@@ -1,16 +1,12 @@
 // Words in the picture: as many as have room, and first those of what stands out.
-import { fittedName } from "../../parts/fitted";
+import { fittedName, TURN_STEPS } from "../../parts/canvas";
 import { at, radiusOf } from "./camera";
 import type { Bundle, Group, Scene } from "./levels";
-import { TEXT } from "./model";
-import type { Paper } from "./paper";
-import type { Shine } from "./shine";
+import type { Paper, Shine } from "./paper";
 
 type Box = [left: number, top: number, right: number, bottom: number];
-/** `side` is -1 for words left of x, 1 for right of it. */
-type Put = (words: string, x: number, y: number, fill: string, side?: number) => void;
+type Put = (words: string, x: number, y: number, fill: string) => void;
 
-const STEPS = [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2000, 5000];
 const LINE = 13;
 /** Lower rows have no room for words below their nodes. */
 const ROOM_FOR_NAMES = 30;
@@ -23,32 +19,24 @@ export function labels(paper: Paper, scene: Scene, shine: Shine): void {
   ctx.textBaseline = "middle";
   ctx.textAlign = "center";
   const put = placer(paper);
-  if (shine.groups.size) bright(paper, put, scene, shine);
-  else if (!scene.lanes.length || paper.camera.down >= ROOM_FOR_NAMES) names(paper, put, scene);
+  const { focus, groups, bundles } = shine;
+  if (focus) name(paper, put, focus, true);
+  if (bundles.size <= MOST_VALUES) for (const bundle of bundles) value(paper, put, bundle);
+  for (const group of groups) if (group !== focus) name(paper, put, group, true);
+  if (!groups.size && paper.camera.down >= ROOM_FOR_NAMES) {
+    const uses = (group: Group) => group.members.reduce((sum, node) => sum + node.uses, 0);
+    for (const group of [...scene.groups].sort((a, b) => uses(b) - uses(a))) name(paper, put, group, false);
+  }
   rows(paper, scene);
   axis(paper, scene);
-}
-
-/** The words of what stands out, and the values of its links. */
-function bright(paper: Paper, put: Put, scene: Scene, { focus, groups, bundles }: Shine): void {
-  if (focus) name(paper, put, scene, focus, true);
-  if (bundles.size <= MOST_VALUES) for (const bundle of bundles) value(paper, put, bundle);
-  for (const group of groups) if (group !== focus) name(paper, put, scene, group, true);
-}
-
-/** The words of all, the most used first. */
-function names(paper: Paper, put: Put, scene: Scene): void {
-  const uses = (group: Group) => group.members.reduce((sum, node) => sum + node.uses, 0);
-  const order = [...scene.groups].sort((a, b) => uses(b) - uses(a));
-  for (const group of order) name(paper, put, scene, group, false);
 }
 
 /** Writes where nothing was written before, on a ground of the panel's colour. */
 function placer({ ctx, window, panel }: Paper): Put {
   const taken: Box[] = [];
-  return (words, x, y, fill, side = 0) => {
+  return (words, x, y, fill) => {
     const half = ctx.measureText(words).width / 2 + 3;
-    const cx = Math.min(Math.max(x + side * half, window.left + half), window.width - half);
+    const cx = Math.min(Math.max(x, window.left + half), window.width - half);
     const box: Box = [cx - half, y - 7, cx + half, y + 7];
     if (!words || x < window.left || x > window.width || box[1] < window.top || box[3] > window.height) return;
     if (taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1])) return;
@@ -62,24 +50,15 @@ function placer({ ctx, window, panel }: Paper): Put {
   };
 }
 
-function name(paper: Paper, put: Put, scene: Scene, group: Group, bright: boolean): void {
-  const { camera, text, muted } = paper;
+/** The row names the tool, so of a single node its number will do. */
+function name({ camera, text, muted }: Paper, put: Put, group: Group, bright: boolean): void {
+  const { members, label } = group;
   const [x, y] = at(camera, group);
-  const radius = radiusOf(group, camera);
-  const fill = bright ? text : muted;
-  const side = scene.turns.length ? 0 : group.x < 1 ? -1 : 1;
-  if (side) put(short(scene, group, bright), x + side * (radius + 4), y, fill, side);
-  else put(short(scene, group, bright), x, y + radius + 9, fill);
-}
-
-/** Where the row names the tool, the number will do. */
-function short(scene: Scene, { members, label, tool }: Group, bright: boolean): string {
-  const [first, last] = [members[0], members[members.length - 1]];
-  if (!scene.turns.length) return tool === TEXT ? "text" : tool === null ? "other tools" : first.name || "tool";
-  if (!scene.lanes.length) return first.turn === last.turn ? String(first.turn) : `${first.turn}–${last.turn}`;
-  if (members.length > 1) return bright ? label : "";
+  const [first] = members;
   const plain = first.result >= 0 ? label.split(" ")[0] : "";
-  return bright ? `${plain || "text"}, turn ${first.turn}` : plain;
+  const short = bright ? `${plain || "text"}, turn ${first.turn}` : plain;
+  const several = bright ? label : "";
+  put(members.length > 1 ? several : short, x, y + radiusOf(group, camera) + 9, bright ? text : muted);
 }
 
 function value({ camera, text }: Paper, put: Put, { source, target, links, count }: Bundle): void {
@@ -92,7 +71,6 @@ function value({ camera, text }: Paper, put: Put, { source, target, links, count
 
 /** The tools, beside their rows. */
 function rows({ ctx, camera, window, panel, text }: Paper, scene: Scene): void {
-  if (!scene.lanes.length) return;
   ctx.fillStyle = panel;
   ctx.fillRect(0, 0, window.left, window.height);
   ctx.fillStyle = text;
@@ -106,7 +84,6 @@ function rows({ ctx, camera, window, panel, text }: Paper, scene: Scene): void {
 
 /** The turns, above. */
 function axis({ ctx, camera, window, panel, muted, line }: Paper, { turns, files }: Scene): void {
-  if (!turns.length) return;
   ctx.fillStyle = panel;
   ctx.fillRect(0, 0, window.width, window.top);
   ctx.fillStyle = line;
@@ -127,7 +104,7 @@ function axis({ ctx, camera, window, panel, muted, line }: Paper, { turns, files
   if (files.length) return;
   ctx.textAlign = "center";
   const gapless = turns.length === turns[turns.length - 1] - turns[0] + 1;
-  const step = STEPS.find((one) => one * camera.across >= 36) ?? STEPS[STEPS.length - 1];
+  const step = TURN_STEPS.find((one) => one * camera.across >= 36) ?? 5000;
   turns.forEach((turn, slot) => {
     const [x] = at(camera, { x: slot + 0.5, y: 0 });
     if ((gapless && slot && turn % step) || x < free || x > window.width - 10) return;

@@ -1,18 +1,19 @@
 // Levels of detail: what would stand too close together is one group, which opens when zoomed into.
 import { number, plural } from "../../format";
-import { type Graph, type Link, type Node, TEXT } from "./model";
-import { busiest, type Lane, OTHERS, type Places } from "./places";
+import { type Camera, fitted, WIDEST, type Window } from "./camera";
+import { filtered, type Graph, lineage, type Link, type Node, TEXT } from "./model";
+import { type Lane, type Places, placed, placedByFile } from "./places";
 
 /** What is drawn as one: a single node, or several. Places are in slots and rows. */
 export interface Group {
   id: string;
   x: number;
   y: number;
-  /** How many slots it stands for; 0 where the picture has no time. */
+  /** How many slots it stands for. */
   span: number;
   members: Node[];
-  /** The tool of all of them; null if they are of several. */
-  tool: number | null;
+  /** The tool of all of them. */
+  tool: number;
   label: string;
   /** In pixels, where there is room. */
   radius: number;
@@ -34,100 +35,102 @@ export interface Scene {
   /** In slots, the last group whole, and in rows. */
   width: number;
   height: number;
-  /** Which turn a slot is; empty where the picture has no time. */
+  /** Which turn a slot is. */
   turns: number[];
   /** Which file a slot is, where it is one. */
   files: string[];
-  /** What rows are, where they are tools. */
+  /** What rows are. */
   lanes: Lane[];
 }
 
+/** What nodes are grouped by where they would stand too close. */
+export const GROUPINGS = ["tool and turn", "tool and file"] as const;
+export type Grouping = (typeof GROUPINGS)[number];
+
+export interface Wanted {
+  grouping: Grouping;
+  tool: string;
+  /** The node whose lineage is wanted alone, or nothing for all. */
+  focus: string;
+}
+
+export interface Scenes {
+  graph: Graph;
+  /** The scene where a slot is so many pixels wide, each made once. */
+  at: (across: number) => Scene;
+}
+
 /** Two groups of a lane stand at least so many pixels apart. */
-export const ROOM = 24;
+const ROOM = 24;
 const FINEST = 1 / 16;
-/** Above a single row, links go over groups. */
-const ROWS_OF_ARCS = 4;
 
-/** How many slots are one group: a power of two, so that a group opens into its halves. */
-export function widthFor(slotPixels: number, room: number = ROOM): number {
-  return Math.max(FINEST, 2 ** Math.ceil(Math.log2(room / slotPixels)));
-}
-
-/** Groups of one tool and `width` slots. */
-export function byToolAndTurn({ nodes, links, lanes, turns, files, x, row }: Places, width: number): Scene {
-  const found = collect(nodes, (node) => `${bin(x.get(node)!, width)}.${row.get(node)}`);
-  const groups = [...found].map(([key, members]) => {
-    const [at, lane] = key.split(".").map(Number);
-    const id = members.length === 1 ? members[0].id : `g${width}.${key}`;
-    return group(id, (at + 0.5) * width, lane + 0.5, width, members);
-  });
-  return { groups, bundles: bundled(links, groups), width: whole(turns.length, width), height: lanes.length, turns, files, lanes };
-}
-
-/** Groups of `width` turns, of whatever tool: a single row. */
-export function byTurn({ nodes, links, turns, x }: Places, width: number): Scene {
-  const found = collect(nodes, (node) => bin(x.get(node)!, width));
-  const groups = [...found].map(([at, members]) => group(`t${width}.${at}`, (at + 0.5) * width, ROWS_OF_ARCS + 0.5, width, members));
-  return { groups, bundles: bundled(links, groups), width: whole(turns.length, width), height: ROWS_OF_ARCS + 1, turns, files: [], lanes: [] };
-}
-
-/** Tools drawn on at the left, those that drew on them at the right, the busiest first; many of little in one. */
-export function byTool(graph: Graph): Scene {
-  const side = (end: "source" | "target", x: number) => {
-    const linked = new Set(graph.links.map((link) => link[end]));
-    const nodes = graph.nodes.filter((node) => linked.has(node));
-    const kept = busiest(nodes);
-    const found = [...collect(nodes, ({ tool }) => (tool === TEXT || kept.has(tool) ? tool : OTHERS))];
-    found.sort(([, a], [, b]) => b.length - a.length);
-    return found.map(([tool, members], index) => group(`${end}.${tool}`, x, index + 0.5, 0, members));
+export function scenesOf(whole: Graph, { grouping, tool, focus }: Wanted): Scenes {
+  const graph = focus ? lineage(whole, focus) : filtered(whole, tool);
+  const places = grouping === "tool and file" ? placedByFile(graph) : placed(graph, focus !== "");
+  const known = new Map<number, Scene>();
+  const widest = 2 ** Math.ceil(Math.log2(Math.max(1, places.turns.length)));
+  const at = (across: number) => {
+    // A power of two, so that a group opens into its halves.
+    const width = Math.min(widest, Math.max(FINEST, 2 ** Math.ceil(Math.log2(ROOM / across))));
+    const scene = known.get(width) ?? sceneOf(places, width);
+    known.set(width, scene);
+    return scene;
   };
-  const [sources, targets] = [side("source", 0.5), side("target", 1.5)];
-  const height = Math.max(sources.length, targets.length);
-  for (const some of [sources, targets]) for (const one of some) one.y += (height - some.length) / 2;
-  const bundles = bundled(graph.links, sources, targets);
-  return { groups: [...sources, ...targets], bundles, width: 2, height, turns: [], files: [], lanes: [] };
+  return { graph, at };
 }
 
-const whole = (slots: number, width: number): number => Math.ceil(slots / width) * width;
+/** All of it in the window. Wider groups may end later: it is fitted anew until they are the same. */
+export function fittedScene(scenes: Scenes, window: Window): Camera {
+  let scene = scenes.at(WIDEST);
+  for (;;) {
+    const camera = fitted(scene, window);
+    const next = scenes.at(camera.across);
+    if (next.width <= scene.width) return camera;
+    scene = next;
+  }
+}
 
-const bin = (x: number, width: number): number => Math.floor(x / width);
-
-function collect<K>(nodes: Node[], keyOf: (node: Node) => K): Map<K, Node[]> {
-  const found = new Map<K, Node[]>();
+/** Groups of one lane and `width` slots. */
+export function sceneOf({ nodes, links, lanes, turns, files, x, row }: Places, width: number): Scene {
+  const found = new Map<string, Node[]>();
   for (const node of nodes) {
-    const key = keyOf(node);
+    const key = `${Math.floor(x.get(node)! / width)}.${row.get(node)}`;
     const some = found.get(key);
     if (some) some.push(node);
     else found.set(key, [node]);
   }
-  return found;
+  const groups = [...found].map(([key, members]) => groupOf(key, width, members));
+  const whole = Math.ceil(turns.length / width) * width;
+  return { groups, bundles: bundled(links, groups), width: whole, height: lanes.length, turns, files, lanes };
 }
 
-function group(id: string, x: number, y: number, span: number, members: Node[]): Group {
+function groupOf(key: string, span: number, members: Node[]): Group {
   const [first] = members;
-  const tool = members.every((node) => node.tool === first.tool) ? first.tool : null;
-  const single = members.length === 1;
-  const radius = single ? Math.min(10, 4 + Math.sqrt(first.tokens) / 6) : Math.min(12, 6 + Math.log2(members.length));
-  return { id, x, y, span, members, tool, label: single ? first.label : told(members, tool), radius };
+  const [place, lane] = key.split(".").map(Number);
+  const at = { x: (place + 0.5) * span, y: lane + 0.5, span, members, tool: first.tool };
+  if (members.length === 1) {
+    return { ...at, id: first.id, label: first.label, radius: Math.min(10, 4 + Math.sqrt(first.tokens) / 6) };
+  }
+  return { ...at, id: `g${span}.${key}`, label: told(members), radius: Math.min(12, 6 + Math.log2(members.length)) };
 }
 
 /** A group in words: how many of what, and when. */
-function told(members: Node[], tool: number | null): string {
+function told(members: Node[]): string {
   const results = members.filter((node) => node.result >= 0).length;
   const others = members.length - results;
   const what = [results && plural(results, "result"), others && plural(others, "text")].filter(Boolean).join(", ");
   const [first, last] = [members[0].turn, members[members.length - 1].turn];
-  const of = tool === null || tool === TEXT ? "" : ` of ${members[0].name || "a tool"}`;
+  const of = members[0].tool === TEXT ? "" : ` of ${members[0].name || "a tool"}`;
   const files = [...new Set(members.map((node) => node.file).filter(Boolean))];
   const where = files.length > 1 ? `, ${number(files.length)} files` : files.length ? `, ${files[0]}` : "";
   return `${what}${of}${where}, ${first === last ? `turn ${first}` : `turns ${first} to ${last}`}`;
 }
 
-function bundled(links: Link[], sources: Group[], targets: Group[] = sources): Bundle[] {
-  const [from, to] = [holders(sources), holders(targets)];
+function bundled(links: Link[], groups: Group[]): Bundle[] {
+  const holder = new Map(groups.flatMap((group) => group.members.map((node) => [node, group] as const)));
   const found = new Map<string, Bundle>();
   for (const link of links) {
-    const [source, target] = [from.get(link.source)!, to.get(link.target)!];
+    const [source, target] = [holder.get(link.source)!, holder.get(link.target)!];
     if (source === target) continue;
     const key = `${source.id} ${target.id}`;
     const bundle = found.get(key) ?? { source, target, links: [], count: 0 };
@@ -137,6 +140,3 @@ function bundled(links: Link[], sources: Group[], targets: Group[] = sources): B
   }
   return [...found.values()];
 }
-
-const holders = (groups: Group[]): Map<Node, Group> =>
-  new Map(groups.flatMap((one) => one.members.map((node) => [node, one] as const)));

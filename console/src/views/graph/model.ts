@@ -73,10 +73,28 @@ function operationNode(operation: OperationView, toolId: ToolId): Node {
   };
 }
 
-/** What was drawn on of one tool, or of all; with `unused`, also what nothing drew on. */
-export function filtered(graph: Graph, tool: string, unused: boolean): Graph {
-  const links = graph.links.filter((link) => !tool || link.source.name === tool);
-  const linked = new Set(links.flatMap((link) => [link.source, link.target]));
-  const more = (node: Node) => unused && node.result >= 0 && (!tool || node.name === tool);
-  return { nodes: graph.nodes.filter((node) => linked.has(node) || more(node)), links };
+/** One node with what it drew on and what that drew on, and the same after it; of an unknown one, nothing. */
+export function lineage({ nodes, links }: Graph, id: string): Graph {
+  const start = nodes.find((node) => node.id === id);
+  const [before, after] = [reached(links, start, "target", "source"), reached(links, start, "source", "target")];
+  const within = (link: Link) => [before, after].some((side) => side.has(link.source) && side.has(link.target));
+  return { nodes: nodes.filter((node) => before.has(node) || after.has(node)), links: links.filter(within) };
+}
+
+type End = "source" | "target";
+
+/** A node, and what is reached from it by following links from one of their ends to the other. */
+function reached(links: Link[], start: Node | undefined, from: End, to: End): Set<Node> {
+  const leaving = new Map<Node, Node[]>();
+  for (const link of links) leaving.set(link[from], [...(leaving.get(link[from]) ?? []), link[to]]);
+  const found = new Set(start && [start]);
+  for (const node of found) for (const next of leaving.get(node) ?? []) found.add(next);
+  return found;
+}
+
+/** What was drawn on of one tool, or of all, with what drew on it. */
+export function filtered({ nodes, links }: Graph, tool: string): Graph {
+  const kept = links.filter((link) => !tool || link.source.name === tool);
+  const linked = new Set(kept.flatMap((link) => [link.source, link.target]));
+  return { nodes: nodes.filter((node) => linked.has(node)), links: kept };
 }

@@ -1,40 +1,27 @@
 // The picture on a canvas: links below, groups above, those that stand out last.
+import { fresh } from "../../parts/canvas";
 import { colour, toolColour } from "../../theme";
 import { at, type Camera, radiusOf, type Window } from "./camera";
 import { labels } from "./labels";
 import type { Bundle, Group, Scene } from "./levels";
 import { TEXT } from "./model";
-import type { Paper } from "./paper";
-import type { Shine } from "./shine";
+import type { Paper, Shine } from "./paper";
 
 const MOST_BRIGHT = 400;
 
 export function paint(canvas: HTMLCanvasElement, camera: Camera, window: Window, dark: boolean, scene: Scene, shine: Shine): void {
+  const panel = colour("panel");
   const paper: Paper = {
-    ctx: fresh(canvas), camera, window, dark,
-    text: colour("text"), muted: colour("muted"), panel: colour("panel"), line: colour("line"),
+    ctx: fresh(canvas, panel), camera, window, dark,
+    text: colour("text"), muted: colour("muted"), panel, line: colour("line"),
   };
-  const { ctx } = paper;
-  ctx.fillStyle = paper.panel;
-  ctx.fillRect(0, 0, window.width, window.height);
   stripes(paper, scene);
   const some = shine.groups.size > 0;
   const pale = some ? 0.07 : scene.bundles.length > MOST_BRIGHT ? 0.18 : 0.38;
-  for (const bundle of scene.bundles) if (!shine.bundles.has(bundle)) link(paper, bundle, pale, 1, scene);
-  for (const bundle of shine.bundles) link(paper, bundle, 0.95, 1.4, scene);
+  for (const bundle of scene.bundles) if (!shine.bundles.has(bundle)) link(paper, bundle, pale, 1);
+  for (const bundle of shine.bundles) link(paper, bundle, 0.95, 1.4);
   for (const group of scene.groups) dot(paper, group, some && !shine.groups.has(group), group === shine.focus);
   labels(paper, scene, shine);
-}
-
-/** The canvas in the screen's own pixels. */
-function fresh(canvas: HTMLCanvasElement): CanvasRenderingContext2D {
-  const ratio = devicePixelRatio || 1;
-  const [width, height] = [Math.round(canvas.clientWidth * ratio), Math.round(canvas.clientHeight * ratio)];
-  if (canvas.width !== width) canvas.width = width;
-  if (canvas.height !== height) canvas.height = height;
-  const ctx = canvas.getContext("2d")!;
-  ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
-  return ctx;
 }
 
 /** A line along each tool's row. */
@@ -50,7 +37,7 @@ function stripes({ ctx, camera, window, line }: Paper, scene: Scene): void {
   ctx.stroke();
 }
 
-function link(paper: Paper, { source, target, count }: Bundle, alpha: number, thick: number, scene: Scene): void {
+function link(paper: Paper, { source, target, count }: Bundle, alpha: number, thick: number): void {
   const { ctx, camera, window } = paper;
   const [[x1, y1], [x2, y2]] = [at(camera, source), at(camera, target)];
   if (Math.max(x1, x2) < window.left || Math.min(x1, x2) > window.width) return;
@@ -58,10 +45,9 @@ function link(paper: Paper, { source, target, count }: Bundle, alpha: number, th
   ctx.lineWidth = Math.min(8, 0.6 + 0.9 * Math.log2(1 + count)) * thick;
   ctx.beginPath();
   ctx.moveTo(x1, y1);
-  if (y1 === y2 && scene.turns.length) {
+  if (y1 === y2) {
     // Along one row it would go through others: it goes over them.
-    const highest = scene.lanes.length ? camera.down * 0.9 : window.height * 0.45;
-    const rise = y1 - Math.min(highest, 8 + Math.abs(x2 - x1) * 0.3);
+    const rise = y1 - Math.min(camera.down * 0.9, 8 + Math.abs(x2 - x1) * 0.3);
     ctx.bezierCurveTo(x1, rise, x2, rise, x2, y2);
   } else {
     const bend = Math.min(160, Math.abs(x2 - x1) * 0.45);
@@ -70,9 +56,9 @@ function link(paper: Paper, { source, target, count }: Bundle, alpha: number, th
   ctx.stroke();
 }
 
-/** A tool's colour; grey for texts and for several tools. */
-function fillOf({ dark }: Paper, tool: number | null, alpha: number): string {
-  if (tool !== null && tool !== TEXT) return toolColour(tool, dark, alpha);
+/** A tool's colour; grey for texts. */
+function fillOf({ dark }: Paper, tool: number, alpha: number): string {
+  if (tool !== TEXT) return toolColour(tool, dark, alpha);
   return dark ? `hsl(215 15% 70% / ${alpha})` : `hsl(215 15% 40% / ${alpha})`;
 }
 

@@ -1,14 +1,13 @@
 // The canvas: what is in the window, what is pointed at, and the keys.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { plural } from "../../format";
+import { Legend, Zoom } from "../../parts/zoom";
 import { useDark } from "../../theme";
 import { at, type Camera, centred, moved, radiusOf, spanning, type Window, zoomed } from "./camera";
-import type { Group, Scene } from "./levels";
+import { fittedScene, type Group, type Scene, type Scenes } from "./levels";
 import { paint } from "./paint";
 import { usePointers } from "./pointers";
-import { fittedScene, type Scenes } from "./scenes";
-import { holder, shineOf } from "./shine";
-import { Legend, Zoom } from "./zoom";
+import { holder, shineOf } from "./paper";
 
 interface Props {
   scenes: Scenes;
@@ -21,6 +20,10 @@ interface Props {
   onScene: (scene: Scene) => void;
 }
 
+const SIGNS: [string, string][] = [
+  ["round", "result, or several; a colour is a tool"],
+  ["square", "text that used results"],
+];
 const REACH = 6;
 const PAN = 60;
 const PANS: Record<string, [number, number]> = { ArrowLeft: [PAN, 0], ArrowRight: [-PAN, 0], ArrowUp: [0, PAN], ArrowDown: [0, -PAN] };
@@ -32,8 +35,7 @@ export function Picture({ scenes, subject, chosen, value, onChoose, onFocus, onS
   const [size, setSize] = useState({ width: 0, height: 0 });
   const [hover, setHover] = useState<string | null>(null);
   const dark = useDark();
-  const any = scenes.at(1);
-  const window: Window = { ...size, left: any.lanes.length ? (size.width < 600 ? 84 : 160) : 0, top: any.turns.length ? 24 : 0 };
+  const window: Window = { ...size, left: size.width < 600 ? 84 : 160, top: 24 };
   const fit = useMemo(() => fittedScene(scenes, window), [scenes, ...Object.values(window)]);
   const now = camera ?? fit;
   const scene = scenes.at(now.across);
@@ -57,9 +59,7 @@ export function Picture({ scenes, subject, chosen, value, onChoose, onFocus, onS
   const look = (next: Camera) => setCamera(moved(next, 0, 0, scenes.at(next.across), window));
   const chosenGroup = chosen === null ? undefined : holder(scene, chosen);
   const middle = chosenGroup ? at(now, chosenGroup)[0] : (size.width + window.left) / 2;
-  const zoom = (by: number, x = middle) => {
-    if (scene.turns.length) look(zoomed(now, by, x, fit));
-  };
+  const zoom = (by: number, x = middle) => look(zoomed(now, by, x, fit));
   const under = (x: number, y: number): Group | null => {
     let [best, least]: [Group | null, number] = [null, REACH];
     for (const group of x > window.left ? scene.groups : []) {
@@ -70,9 +70,10 @@ export function Picture({ scenes, subject, chosen, value, onChoose, onFocus, onS
     return best;
   };
   const open = () => {
-    const group = chosenGroup;
-    if (group?.members.length === 1) onFocus(group.members[0].id);
-    else if (group?.span) look(spanning(now, group.x - group.span / 2, group.x + group.span / 2, window));
+    if (!chosenGroup) return;
+    const { members, x, span } = chosenGroup;
+    if (members.length === 1) onFocus(members[0].id);
+    else look(spanning(now, x - span / 2, x + span / 2, window));
   };
   const step = (by: number) => {
     const order = [...scene.groups].sort((a, b) => a.x - b.x || a.y - b.y);
@@ -112,8 +113,8 @@ export function Picture({ scenes, subject, chosen, value, onChoose, onFocus, onS
         onKeyDown={keys}
       />
       <div class="below">
-        <Legend />
-        <Zoom fitted={camera === null} onZoom={zoom} onFit={() => setCamera(null)} />
+        <Legend signs={SIGNS} />
+        <Zoom fitted={camera === null} onZoom={(by) => zoom(2 ** by)} onFit={() => setCamera(null)} />
       </div>
     </div>
   );

@@ -1,11 +1,6 @@
 // Where nodes stand: a lane for each tool, time to the right. The same graph always gives the same picture.
 import { type Graph, type Link, type Node, TEXT } from "./model";
 
-/** The lane of tools that have none of their own. */
-export const OTHERS = -2;
-/** More would be too low to read. */
-export const MOST_LANES = 28;
-
 export interface Lane {
   name: string;
   tool: number;
@@ -62,7 +57,7 @@ export function placedByFile({ nodes, links }: Graph): Places {
 function rowsOf(nodes: Node[]): Pick<Places, "lanes" | "row"> {
   const lanes = lanesOf(nodes);
   const rowOf = new Map(lanes.map((lane, index) => [lane.tool, index]));
-  return { lanes, row: new Map(nodes.map((node) => [node, rowOf.get(node.tool) ?? rowOf.get(OTHERS)!])) };
+  return { lanes, row: new Map(nodes.map((node) => [node, rowOf.get(node.tool)!])) };
 }
 
 function turnsOf(nodes: Node[], close: boolean): number[] {
@@ -71,20 +66,9 @@ function turnsOf(nodes: Node[], close: boolean): number[] {
   return Array.from({ length: kept[kept.length - 1] - kept[0] + 1 }, (_, index) => kept[0] + index);
 }
 
-/** Tools in the order they came in, then the least busy ones in one lane if they are many, texts last. */
+/** Tools in the order they came in, texts last. */
 function lanesOf(nodes: Node[]): Lane[] {
   const found = new Map(nodes.map((node) => [node.tool, node.name || "tool"]));
   const texts = found.delete(TEXT) ? [{ tool: TEXT, name: "text" }] : [];
-  const kept = busiest(nodes);
-  const lanes = [...found].map(([tool, name]) => ({ tool, name })).filter(({ tool }) => kept.has(tool));
-  const left = found.size - lanes.length;
-  return [...lanes, ...(left ? [{ tool: OTHERS, name: `${left} other tools` }] : []), ...texts];
-}
-
-/** The tools that have a lane of their own: all, or those of the most nodes. */
-export function busiest(nodes: Node[]): Set<number> {
-  const counts = new Map<number, number>();
-  for (const { tool } of nodes) if (tool !== TEXT) counts.set(tool, (counts.get(tool) ?? 0) + 1);
-  const order = [...counts.keys()].sort((a, b) => counts.get(b)! - counts.get(a)!);
-  return new Set(order.length > MOST_LANES ? order.slice(0, MOST_LANES - 1) : order);
+  return [...[...found].map(([tool, name]) => ({ tool, name })), ...texts];
 }

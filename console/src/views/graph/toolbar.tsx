@@ -1,6 +1,6 @@
 // What of the graph is wanted, and how it is grouped.
 import { Icon } from "../../parts/icon";
-import { GROUPINGS, type Wanted } from "./scenes";
+import { GROUPINGS, type Wanted } from "./levels";
 
 interface Props {
   summary: string;
@@ -11,12 +11,7 @@ interface Props {
   onSet: (name: string, value: string) => void;
 }
 
-/** More than any lineage has. */
-export const ALL_STEPS = 1_000_000;
-const STEPS = [1, 2, 3, 5, ALL_STEPS];
-
-export function Toolbar(props: Props) {
-  const { summary, wanted, focused, onSet } = props;
+export function Toolbar({ summary, wanted, focused, tools, onSet }: Props) {
   return (
     <div class="toolbar">
       <span class="summary" role="status">
@@ -41,44 +36,22 @@ export function Toolbar(props: Props) {
           ))}
         </select>
       </label>
-      {focused ? <Focused {...props} /> : <Filters {...props} />}
+      {focused ? (
+        <>
+          <span>Lineage of {focused}</span>
+          <button onClick={() => onSet("focus", "")}>Whole graph</button>
+        </>
+      ) : (
+        <label>
+          Tool{" "}
+          <select value={wanted.tool} onChange={(event) => onSet("tool", event.currentTarget.value)}>
+            <option value="">all</option>
+            {[...tools].sort().map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
+        </label>
+      )}
     </div>
-  );
-}
-
-function Filters({ wanted, tools, onSet }: Props) {
-  return (
-    <>
-      <label>
-        Tool{" "}
-        <select value={wanted.tool} onChange={(event) => onSet("tool", event.currentTarget.value)}>
-          <option value="">all</option>
-          {[...tools].sort().map((name) => (
-            <option key={name}>{name}</option>
-          ))}
-        </select>
-      </label>
-      <label class="check">
-        <input type="checkbox" checked={wanted.unused} onChange={(event) => onSet("unused", event.currentTarget.checked ? "1" : "")} /> unused results
-      </label>
-    </>
-  );
-}
-
-function Focused({ wanted, focused, onSet }: Props) {
-  return (
-    <>
-      <label>
-        Lineage of {focused}{" "}
-        <select value={String(wanted.steps)} onChange={(event) => onSet("steps", event.currentTarget.value)}>
-          {STEPS.map((steps) => (
-            <option key={steps} value={String(steps)}>
-              {steps === ALL_STEPS ? "all of it" : steps === 1 ? "1 step" : `${steps} steps`}
-            </option>
-          ))}
-        </select>
-      </label>
-      <button onClick={() => onSet("focus", "")}>Whole graph</button>
-    </>
   );
 }

@@ -1,16 +1,17 @@
-// What a remedy wins and loses over the whole session: uses in view, tokens and dollars.
-import { useEffect, useState } from "preact/hooks";
-import { askWhole, isAbort } from "../../api";
+// What remedies win and lose over the whole session: uses in view, tokens and dollars.
+import { askWhole } from "../../api";
 import { dollars, number, plural, signed } from "../../format";
-import { useOwnPrices } from "../../parts/prices";
-import type { CompareView, PolicyView } from "../../types";
+import { useTask } from "../../parts/load";
+import { ownPrices } from "../../parts/prices";
+import type { SessionData } from "../../session";
+import type { CompareView, PolicyView, RemediesView } from "../../types";
 
 export interface Setting {
   policy: string;
   /** The session's own where null. */
   budget: number | null;
-  /** How many of the misses looked at it would have shown; null where that was not tried. */
-  shown: number | null;
+  /** How many of the misses looked at it would have shown. */
+  shown: number;
 }
 
 export interface Net extends Setting {
@@ -20,85 +21,74 @@ export interface Net extends Setting {
   dollars: number | null;
 }
 
+/** How many policies are compared over the whole session. */
+const TRIED = 3;
+
+/** The smallest budget for all misses that some budget would have shown, and the policies that would have shown most. */
+export function together(found: RemediesView[], policy: string): Setting[] {
+  const budgets = found.map(({ budget }) => budget).filter((budget) => budget !== null);
+  const counts = new Map<string, number>();
+  for (const name of found.flatMap(({ policies }) => policies)) counts.set(name, (counts.get(name) ?? 0) + 1);
+  const policies = [...counts].sort((a, b) => b[1] - a[1]).slice(0, TRIED);
+  const settings = policies.map(([name, shown]): Setting => ({ policy: name, budget: null, shown }));
+  return budgets.length ? [{ policy, budget: Math.max(...budgets), shown: budgets.length }, ...settings] : settings;
+}
+
 /** A remedy beside how the session was, both over the same calls. */
 export function netOf(remedy: Setting, own: PolicyView, other: PolicyView): Net {
-  return { ...remedy, uses: other.seen - own.seen, tokens: other.prompt - own.prompt, dollars: own.cost === null || other.cost === null ? null : other.cost - own.cost };
+  const dollars = own.cost === null || other.cost === null ? null : other.cost - own.cost;
+  return { ...remedy, uses: other.seen - own.seen, tokens: other.prompt - own.prompt, dollars };
 }
 
 /** Those that lose no uses, the one that wins most first; and those that lose some. */
 export function sorted(nets: Net[]): { wins: Net[]; loses: Net[] } {
-  const order = (a: Net, b: Net) => (b.shown ?? 0) + b.uses - ((a.shown ?? 0) + a.uses) || (a.dollars ?? a.tokens) - (b.dollars ?? b.tokens);
+  const order = (a: Net, b: Net) => b.shown + b.uses - (a.shown + a.uses) || (a.dollars ?? a.tokens) - (b.dollars ?? b.tokens);
   return { wins: nets.filter((net) => net.uses >= 0).sort(order), loses: nets.filter((net) => net.uses < 0).sort(order) };
 }
 
-interface Props {
-  session: string;
-  branch: number | null;
-  policy: string;
-  looked: number;
-  remedies: Setting[];
-}
-
-export function Remedies({ session, branch, policy, looked, remedies }: Props) {
-  const [nets, setNets] = useState<Net[]>([]);
-  const [busy, setBusy] = useState(true);
-  const [typed, setTyped] = useState<Setting[]>([]);
-  const wanted = [...remedies, ...typed];
-  const asked = JSON.stringify(wanted);
-  const prices = useOwnPrices();
-  useEffect(() => {
-    const stop = new AbortController();
+/** `found`: what would have shown each miss that was looked at. */
+export function Remedies({ data, found }: { data: SessionData; found: RemediesView[] }) {
+  const { key: session, branch, policy } = data;
+  const remedies = together(found, policy);
+  const load = async (tell: (nets: Net[]) => void, signal: AbortSignal) => {
     const whole = async (name: string, budget: number | null): Promise<PolicyView> => {
-      const fields = { session, branch, prices, policies: [name], ...(budget === null ? {} : { budget }) };
-      return (await askWhole<CompareView>("compare_policies", fields, stop.signal)).policies[0];
+      const fields = { session, branch, prices: ownPrices(), policies: [name], ...(budget === null ? {} : { budget }) };
+      return (await askWhole<CompareView>("compare_policies", fields, signal)).policies[0];
     };
-    const load = async () => {
-      setNets([]);
-      setBusy(true);
-      const own = await whole(policy, null);
-      for (const remedy of wanted) {
-        const other = await whole(remedy.policy, remedy.budget);
-        setNets((now) => [...now, netOf(remedy, own, other)]);
-      }
-      setBusy(false);
-    };
-    load().catch((error) => !isAbort(error) && setBusy(false));
-    return () => stop.abort();
-  }, [session, branch, policy, asked, prices]);
-  const { wins, loses } = sorted(nets);
-  const inView = ({ shown }: Net) => (shown === null ? "" : `${number(shown)} of ${plural(looked, "miss", "misses")} in view; `);
-  const tryIt = (event: SubmitEvent) => {
-    event.preventDefault();
-    const budget = Number(new FormData(event.currentTarget as HTMLFormElement).get("budget"));
-    if (!wanted.some((one) => one.budget === budget && one.policy === policy)) setTyped([...typed, { policy, budget, shown: null }]);
+    let nets: Net[] = [];
+    tell(nets);
+    if (!remedies.length) return;
+    const own = await whole(policy, null);
+    for (const remedy of remedies) {
+      nets = [...nets, netOf(remedy, own, await whole(remedy.policy, remedy.budget))];
+      tell(nets);
+    }
   };
+  const { value: nets, busy } = useTask<Net[]>([], load, [session, branch, policy, JSON.stringify(remedies)]);
+  if (found.length === 0) return null;
+  if (remedies.length === 0) return <p role="status">No budget up to 96,000 and no other policy would have shown any.</p>;
+  const { wins, loses } = sorted(nets);
+  const said = (net: Net) =>
+    `${number(net.shown)} of ${plural(found.length, "miss", "misses")} in view; over the whole session ${signed(net.uses)} uses in view, ` +
+    `${signed(net.tokens)} prompt tokens, ${net.dollars === null ? "no price" : (net.dollars < 0 ? "" : "+") + dollars(net.dollars)}.`;
   return (
-    <div class="remedies" role="status">
+    <div role="status">
       {busy && <span class="spinner" aria-label="Adding up over the whole session" />}
       <ul>
         {wins.map((net) => (
           <li key={nameOf(net)}>
-            <strong>{nameOf(net)}</strong>: {inView(net) + said(net)}.
+            <strong>{nameOf(net)}</strong>: {said(net)}
           </li>
         ))}
         {loses.map((net) => (
           <li key={nameOf(net)} class="muted">
-            Not {nameOf(net)}: it loses more of what was in view. {inView(net) + said(net)}.
+            Not {nameOf(net)}: it loses more of what was in view. {said(net)}
           </li>
         ))}
       </ul>
-      <form class="searching" onSubmit={tryIt}>
-        <label>
-          Another budget <input name="budget" type="number" min={64} required />
-        </label>
-        <button>Try</button>
-      </form>
       {!busy && nets.length > 0 && wins.length === 0 && <p>None of these shows more than it hides.</p>}
     </div>
   );
 }
 
 const nameOf = ({ policy, budget }: Setting): string => (budget === null ? policy : `${policy} with a budget of ${number(budget)}`);
-
-const said = (net: Net): string =>
-  `over the whole session ${signed(net.uses)} uses in view, ${signed(net.tokens)} prompt tokens, ${net.dollars === null ? "no price" : (net.dollars < 0 ? "" : "+") + dollars(net.dollars)}`;

@@ -4,7 +4,7 @@ import type { Cell } from "../../parts/grid";
 import { address } from "../../route";
 import { COMPLETE, OMITTED, REPLACED, type SessionData } from "../../session";
 import type { ViewProps } from "../props";
-import type { Rebuild } from "./rebuilt";
+import type { Rebuild } from "./rebuilds";
 
 const UNKNOWN = "not loaded yet";
 const STATES = ["omitted", "shown complete", "shown as an excerpt"];
@@ -30,22 +30,14 @@ export function Life({ place, data, cell, rows, rebuild }: Props) {
       <strong>
         #{result.position} {data.tools[result.tool] || "tool"}
       </strong>{" "}
-      <span class="muted">{plural(result.tokens, "token")}</span> · created in turn {result.turn}
-      {life.used.length > 0 ? (
-        <>
-          {" "}
-          · used in {life.used.length === 1 ? "turn" : "turns"} {ranges(life.used)}
-        </>
-      ) : (
-        " · never used"
-      )}
-      {life.omitted.length > 0 && <> · omitted from {ranges(life.omitted.slice(0, 12))}{life.omitted.length > 12 ? "…" : ""}</>}
-      {life.restored.length > 0 && <> · restored at {ranges(life.restored.slice(0, 12))}{life.restored.length > 12 ? "…" : ""}</>}
+      <span class="muted">{plural(result.tokens, "token")}</span> · created in turn {result.turn} ·{" "}
+      {told("used in", life.used) || "never used"}
+      {[told("omitted from", life.omitted), told("restored at", life.restored)].map((words) => words && ` · ${words}`)}
       {cell.turn >= 0 && (
         <>
           {" "}
           · <strong>turn {cell.turn + 1}: {stateWords(data, cell, result.number)}</strong>
-          {rebuild && ` · something had to leave: ${number(rebuild.dropped.length)} dropped, ${number(rebuild.back.length)} came back`}
+          {rebuild && ` · something had to leave: ${number(rebuild.dropped)} dropped, ${number(rebuild.back)} came back`}
         </>
       )}
       <span class="links">
@@ -55,6 +47,10 @@ export function Life({ place, data, cell, rows, rebuild }: Props) {
     </p>
   );
 }
+
+/** Turns after the words, a dozen at most. */
+const told = (words: string, turns: number[]): string =>
+  turns.length ? `${words} ${turns.length === 1 ? "turn" : "turns"} ${ranges(turns.slice(0, 12))}${turns.length > 12 ? "…" : ""}` : "";
 
 function stateWords(data: SessionData, cell: Cell, result: number): string {
   if (!data.turns[cell.turn]) return UNKNOWN;

@@ -1,46 +1,60 @@
-// Each time something had to leave: what was dropped, what came back, the budget.
-import { number, plural } from "../../format";
-import { ResultLink } from "../../parts/places";
-import { num, Table, text } from "../../parts/table";
+// Where something had to leave a prompt that else only grows.
+import { plural } from "../../format";
 import { address } from "../../route";
+import { numbersIn } from "../../session";
+import type { TurnView } from "../../types";
 import type { ViewProps } from "../props";
-import type { Rebuild } from "./rebuilt";
 
-const NAMED = 6;
-const COLUMNS = [text("Call"), num("Budget"), text("Dropped", "In view in the call before, and not in this one"), text("Came back", "Out of view in the call before")];
+/** The policy whose prompts only grow in between. */
+export const LIVE = "contextrender_frozen";
+
+export interface Rebuild {
+  turn: number;
+  /** How many results the call before had in view, and this one not. */
+  dropped: number;
+  /** How many were out of view before. */
+  back: number;
+}
+
+/** Turns that are not loaded are holes: what follows one is not told. */
+export function rebuildsOf(turns: TurnView[]): Rebuild[] {
+  const found: Rebuild[] = [];
+  let before = new Set<number>();
+  let last: TurnView | undefined;
+  for (let index = 0; index < turns.length; index++) {
+    const turn = turns[index];
+    const now = new Set(turn ? [...numbersIn(turn.complete), ...numbersIn(turn.replaced)] : []);
+    if (turn && last) {
+      const had = last.results;
+      const dropped = [...before].filter((number) => !now.has(number)).length;
+      const back = [...now].filter((number) => number < had && !before.has(number)).length;
+      if (dropped) found.push({ turn: turn.turn, dropped, back });
+    }
+    [before, last] = [now, turn];
+  }
+  return found;
+}
+
+const MOST = 100;
 
 export function Rebuilds({ place, data, rebuilds }: ViewProps & { rebuilds: Rebuild[] }) {
   const faults = data.turns.filter((turn) => turn?.faulted).length;
   if (rebuilds.length === 0) return null;
-  const named = (results: number[]) => (
-    <>
-      {results.slice(0, NAMED).map((result) => (
+  return (
+    <p class="rebuilds">
+      Something had to leave in {plural(rebuilds.length, "call")}:{" "}
+      {rebuilds.slice(0, MOST).map(({ turn, dropped, back }) => (
         <>
-          <ResultLink session={place.session} branch={place.branch} position={data.results[result]?.position ?? -1} name={data.tools[data.results[result]?.tool]} />{" "}
+          <a
+            key={turn}
+            href={address(place.session, "call", turn, place.branch, { with: String(turn - 1) })}
+            title={`${plural(dropped, "result")} dropped, ${back} came back`}
+          >
+            {turn}
+          </a>{" "}
         </>
       ))}
-      {results.length > NAMED && <small>{number(results.length - NAMED)} more</small>}
-      {results.length === 0 && "–"}
-    </>
-  );
-  return (
-    <details class="rebuilds">
-      <summary>
-        Something had to leave in {plural(rebuilds.length, "call")}
-        {faults > 0 && `; the budget grew in ${plural(faults, "call")} for what the turn before had missed`}
-      </summary>
-      <Table label="Calls in which something had to leave" columns={COLUMNS}>
-        {rebuilds.map(({ turn, budget, dropped, back }) => (
-          <tr key={turn}>
-            <th scope="row">
-              <a href={address(place.session, "call", turn, place.branch)}>{number(turn)}</a>
-            </th>
-            <td class="num">{number(budget)}</td>
-            <td>{named(dropped)}</td>
-            <td>{named(back)}</td>
-          </tr>
-        ))}
-      </Table>
-    </details>
+      {faults > 0 && ` The budget grew in ${plural(faults, "call")} for what the turn before had missed.`}
+    </p>
   );
 }

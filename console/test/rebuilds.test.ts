@@ -1,14 +1,14 @@
 import { expect, test } from "vitest";
 import type { TurnView } from "../src/types";
-import { rebuildsOf } from "../src/views/timeline/rebuilt";
+import { rebuildsOf } from "../src/views/timeline/rebuilds";
 
 const call = (turn: number, results: number, complete: number[], replaced: number[] = []): TurnView =>
-  ({ turn, results, complete, replaced, budget: 100 * turn }) as TurnView;
+  ({ turn, results, complete, replaced }) as TurnView;
 
 test("a call that drops something is told with what it dropped and what came back", () => {
   const turns = [call(1, 2, [0, 2]), call(2, 4, [0, 4]), call(3, 5, [2, 3]), call(4, 6, [2, 4], [0, 1])];
-  expect(rebuildsOf(turns)).toEqual([{ turn: 3, dropped: [0, 1], back: [], budget: 300 }]);
-  expect(rebuildsOf([...turns, call(5, 6, [1, 1, 3, 3])])[1]).toEqual({ turn: 5, dropped: [0, 2], back: [1], budget: 500 });
+  expect(rebuildsOf(turns)).toEqual([{ turn: 3, dropped: 2, back: 0 }]);
+  expect(rebuildsOf([...turns, call(5, 6, [1, 1, 3, 3])])[1]).toEqual({ turn: 5, dropped: 2, back: 1 });
 });
 
 test("nothing is told of what follows a call that is not loaded", () => {

@@ -1,0 +1,26 @@
+// What the pictures on canvases share.
+
+/** The steps between the turns that an axis names. */
+export const TURN_STEPS = [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2000, 5000];
+
+/** The canvas in the screen's own pixels, all of one colour. */
+export function fresh(canvas: HTMLCanvasElement, background: string): CanvasRenderingContext2D {
+  const ratio = devicePixelRatio || 1;
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  const ctx = canvas.getContext("2d")!;
+  ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+  ctx.fillStyle = background;
+  ctx.fillRect(0, 0, width, height);
+  return ctx;
+}
+
+/** A name within some pixels, without its middle: the tools of one server begin alike. */
+export function fittedName(ctx: CanvasRenderingContext2D, words: string, width: number): string {
+  if (ctx.measureText(words).width <= width) return words;
+  let left = words.length;
+  const short = () => `${words.slice(0, Math.floor(left / 3))}…${words.slice(words.length - Math.ceil((2 * left) / 3))}`;
+  while (left > 2 && ctx.measureText(short()).width > width) left--;
+  return short();
+}
