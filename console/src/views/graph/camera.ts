@@ -1,5 +1,4 @@
 // What of the picture is in the window, and how large.
-import type { Group } from "./levels";
 
 /** A slot is `across` pixels wide, a row `down` pixels high, and the picture starts at (x, y). */
 export interface Camera {
@@ -79,7 +78,7 @@ export const at = (camera: Camera, { x, y }: Point): [number, number] => [
 ];
 
 /** In pixels: rows that are low leave no room for large ones. */
-export const radiusOf = (group: Group, camera: Camera): number => Math.max(2, Math.min(group.radius, camera.down / 2 - 1));
+export const radiusOf = (group: { radius: number }, camera: Camera): number => Math.max(2, Math.min(group.radius, camera.down / 2 - 1));
 
 function room(window: Window): [number, number] {
   return [Math.max(1, window.width - window.left - 2 * MARGIN), Math.max(1, window.height - window.top - 2 * MARGIN)];
