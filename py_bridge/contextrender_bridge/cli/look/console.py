@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Open the page."""
+    """Open the page. What the link names must be there."""
     if args.session is None and (args.turn is not None or args.branch is not None):
         raise CommandError("--turn and --branch are of a SESSION.", 2)
     with Service() as service:
@@ -37,10 +37,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def find_place(service: Service, session: str | None, turn: int | None, branch: int | None) -> str:
-    """What a link says of where to go. Raises NotFound where there is no such session."""
+    """What a link says of where to go. Raises CommandError where there is no such place."""
     if session is None:
         return ""
     found = service.ask("inspect_session", session=session, branch=branch)
+    number = found["head"] if branch is None else branch
+    turns = next(line["turns"] for line in found["lines"] if line["number"] == number)
+    if turn is not None and not 1 <= turn <= turns:
+        raise CommandError(f"there is no turn {turn}; the last one is {turns}.")
     where = f"/session/{quote(found['session']['session'], safe='')}"
     where += "" if turn is None else f"/call/{turn}"
     where += "" if branch is None else f"?branch={branch}"
