@@ -112,7 +112,7 @@ def prompt_sums(record: CallRecord, before: Before, window: int | None) -> tuple
 
     `window` is the most its model takes.
     """
-    full = record.before + record.outside
+    full = record.full
     capped = min(full, window or full)
     made = Sums(
         calls=1,
@@ -120,7 +120,7 @@ def prompt_sums(record: CallRecord, before: Before, window: int | None) -> tuple
         full=full,
         capped=capped,
         capped_cached=min(before.full, capped),
-        prompt=record.after + record.outside,
+        prompt=record.prompt,
         cached=record.shared,
         embedded=record.embedded,
     )
@@ -137,7 +137,7 @@ def bill_sums(record: CallRecord, before: Before, window: int | None = None) -> 
         return Sums(), before
     fresh, read, written, long, output = record.billed
     usage = Usage(record.model, fresh, read, written, long, output)
-    full, prompt = record.before + record.outside, record.after + record.outside
+    full, prompt = record.full, record.prompt
     whole, known = whole_bill(
         before.known, usage, full - prompt - record.added, record.at - before.at
     )
