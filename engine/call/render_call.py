@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
 
-from engine.history.growing import Vectors, encode_vector
+from engine.history.growing import Vectors
 from engine.history.history import History
 from engine.history.tracking import Originals, TextOf
 from engine.models.embeddings import Embedder
@@ -87,13 +87,6 @@ class Rendered:
         """Tokens the policy itself used on the way: of its model calls, and embedded."""
         embedded = Usage(embedded=self.embedded_tokens, calls=0)
         return self.plan.usage.plus(self.compaction_usage).plus(embedded)
-
-    @property
-    def encoded_vectors(self) -> dict[int, bytes]:
-        """The vectors not stored yet, as they are stored, by result number."""
-        table, count = self.view.history.vectors, len(self.view.history.results.message)
-        rows = table.matrix(count)
-        return {result: encode_vector(rows[result]) for result in sorted(table.unsaved)}
 
     @property
     def kept(self) -> dict[int, str]:

@@ -83,18 +83,28 @@ class Before:
     known: Billed = NOTHING_BILLED
 
     @classmethod
-    def of(cls, last: CallRecord, noted: Sequence[int]) -> Self:
-        """After that call; `noted` is what `noted` told of it then."""
+    def of(cls, tokens: Sequence[int], at: int, noted: Sequence[int]) -> Self:
+        """After a call made `at` that second with these `tokens`, as its record's fields have them;
+        `noted` is what `noted` told of it then."""
         known = NOTHING_BILLED
         if noted:
             prompt, away, caches, writes = noted
             known = Billed(prompt, away, bool(caches), bool(writes))
-        return cls(last.full, last.at, known)
+        whole, _, outside, *_ = tokens
+        return cls(whole + outside, at, known)
 
     @property
     def noted(self) -> list[int]:
         """`known` as plain values; nothing where nothing is known."""
         return [] if self.known == NOTHING_BILLED else [int(one) for one in astuple(self.known)]
+
+
+def add_call(
+    rows: Sequence[Row], record: CallRecord, before: Before, window: int | None, answer: Sums
+) -> tuple[list[Row], list[int]]:
+    """The rows with a call in them, its `answer` included; and what is noted for the next one."""
+    sums, after = prompt_sums(record, before, window)
+    return added(rows, record, sums.plus(answer)), after.noted
 
 
 def answer_sums(record: CallRecord, output: int, drawn: Iterable[int]) -> Sums:

@@ -135,6 +135,10 @@ class VectorTable:
         self._rows[result] = vector
         self._present[result] = True
 
+    def encoded_unsaved(self) -> dict[int, bytes]:
+        """The rows not stored yet, as they are stored, by result number."""
+        return {result: encode_vector(self._rows[result]) for result in sorted(self.unsaved)}
+
     def first(self, count: int) -> Self:
         """A copy of the first rows."""
         copied = type(self)()

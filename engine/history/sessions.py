@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
 from typing import Any, Self
+from uuid import UUID
 
 from contextrender_bridge.base.errors import HistoryDiverged
 
@@ -164,6 +165,7 @@ class SessionState:
     It is `changed` while it is ahead of what is committed.
     """
 
+    id: UUID
     epoch: float
     revision: int
     head: int

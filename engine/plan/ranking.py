@@ -1,4 +1,4 @@
-"""How results rank: semantic relevance, usefulness, greedy selection under a budget, and search.
+"""How results rank: semantic relevance, greedy selection under a budget, and search.
 
 (`docs/method.md`, Relevance and Selection)
 """
@@ -50,24 +50,6 @@ def cosines(rows: Vector, vector: Vector) -> Floats:
 def cosines_among(rows: Vector, row: int) -> Floats:
     """The same with one of the rows, by number."""
     return cosines(rows, rows[row])
-
-
-def usefulness(
-    ages: Floats,
-    reuse: Floats,
-    relevance: Floats,
-    *,
-    weights: tuple[float, float, float],
-    recency_decay: float,
-    reuse_rate: float,
-) -> Floats:
-    """U of every result: recency, observed reuse and relevance, weighted in that order."""
-    recency_weight, reuse_weight, relevance_weight = weights
-    return (
-        recency_weight * np.exp(-recency_decay * ages)
-        + reuse_weight * (1.0 - np.exp(-reuse_rate * reuse))
-        + relevance_weight * relevance
-    )
 
 
 def select_greedily(

@@ -91,6 +91,15 @@ class View:
         """s of each result, in [0, 1]."""
         return self.relevance_of()
 
+    def usefulness(self, relevance: Floats) -> Floats:
+        """U of every result (n,): recency, observed reuse and relevance, each by its weight."""
+        own = self.parameters
+        return (
+            own.weight_recency * np.exp(-own.recency_decay * self.ages)
+            + own.weight_reuse * (1.0 - np.exp(-own.reuse_rate * self.reuse))
+            + own.weight_relevance * relevance
+        )
+
     @cached_property
     def costs(self) -> NDArray[np.int64]:
         """Tokens of each result together with its call."""

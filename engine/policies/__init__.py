@@ -12,7 +12,7 @@ from contextrender_bridge.base.errors import InvalidRequest
 
 from engine.parameters import Parameters
 from engine.plan.plan import Plan, ScoreTable
-from engine.plan.ranking import cosines_among, select_greedily, usefulness
+from engine.plan.ranking import cosines_among, select_greedily
 from engine.plan.view import View, everything
 from engine.plan.with_newest import with_newest
 from engine.policies.baselines import prune, semantic_retrieval
@@ -28,36 +28,28 @@ def contextrender(view: View) -> Plan:
     tokens; older ones are shown so, in the order of U, where the complete results leave room.
     """
     parameters = view.parameters
-    weights = parameters.weight_recency, parameters.weight_reuse, parameters.weight_relevance
     ranks_by_vectors = parameters.weight_relevance or parameters.redundancy_penalty
     relevance = view.relevance if ranks_by_vectors else np.zeros(len(view.costs))
-    useful = usefulness(
-        view.ages,
-        view.reuse,
-        relevance,
-        weights=weights,
-        recency_decay=parameters.recency_decay,
-        reuse_rate=parameters.reuse_rate,
-    )
+    useful = view.usefulness(relevance)
     # A copy: while anybody holds a view, a failed call say, the array could not grow.
     calls = np.array(view.history.results.call_tokens, dtype=np.int64)
     free = view.budget - view.retained.tokens
-    costs = np.where(view.oversized, calls + view.replacement_limit, view.costs)
-    replaceable = view.eligible & view.oversized & (view.replacement_limit > 0)
-    competing = (view.eligible & ~view.oversized) | (replaceable & (view.ages == 1))
+    limit, oversized = view.replacement_limit, view.oversized
+    costs = np.where(oversized, calls + limit, view.costs)
+    replaceable = view.eligible & oversized & (limit > 0)
+    competing = (view.eligible & ~oversized) | (replaceable & (view.ages == 1))
     costs = np.where(competing, costs, free + 1)
     vectors = view.vectors()
 
     similar = partial(cosines_among, vectors)
     greedy = select_greedily(useful, costs, free, similar, parameters.redundancy_penalty)
-    oversized = view.oversized
-    replaced = {r: view.replacement_limit for r in greedy.taken if oversized[r]}
+    replaced = {r: limit for r in greedy.taken if oversized[r]}
     left_over = free - greedy.tokens
     older = np.flatnonzero(replaceable & (view.ages > 1))
     for result in sorted(map(int, older), key=lambda r: (-useful[r], r)):
-        cost = view.replacement_limit + int(calls[result])
+        cost = limit + int(calls[result])
         if cost <= left_over:
-            replaced[result] = view.replacement_limit
+            replaced[result] = limit
             left_over -= cost
     complete = [result for result in greedy.taken if not oversized[result]]
     order = [*greedy.taken, *(result for result in replaced if result not in greedy.taken)]

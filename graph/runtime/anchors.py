@@ -97,6 +97,12 @@ def join(source: object, edge: object, target: UUID) -> None:
     JacRuntime.save(anchor)
 
 
+def part(source: object, kind: type, target: object) -> None:
+    """Takes the edge of a type between two nodes away, if there is one. A hop would read whatever
+    else the source leads to."""
+    CURRENT.get().part(node_id(source), kind, node_id(target))
+
+
 def is_whole(ids: Iterable[UUID]) -> bool:
     """Whether each of these nodes of the caller's is there."""
     return not missing(ids)

@@ -87,7 +87,9 @@ def encode_edges(anchors: Iterable[Any]) -> list[bytes | None]:
         (_plain_fields(one.archetype), {"undirected": True} if one.is_undirected else {})
         for one in anchors
     ]
-    encoded = iter(rows.encode_all([one for one in told if any(one)]))
+    if not (telling := [one for one in told if any(one)]):
+        return [None] * len(told)
+    encoded = iter(rows.encode_all(telling))
     return [next(encoded) if any(one) else None for one in told]
 
 

@@ -223,6 +223,6 @@ class OperatorMemory(PersistentMemory):
             "SELECT owner, ?, rev, kind, listed, data FROM quarantine WHERE id = ?"
         )
         with self._store.transaction() as cursor:
-            self._store.run(cursor, back, [(UUID(row[0]), row[0])])
-            self._store.run(cursor, "DELETE FROM quarantine WHERE id = ?", [(row[0],)])
+            gone = "DELETE FROM quarantine WHERE id = ?"
+            self._store.run(cursor, (back, [(UUID(row[0]), row[0])]), (gone, [(row[0],)]))
         return True, "recovered"

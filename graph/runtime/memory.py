@@ -84,7 +84,7 @@ class RequestMemory(TieredMemory):
         missing = [id for id in ids if id not in found and id not in gone]
         if missing:
             owner = self.owner or missing[0]
-            for id in self._take(list(self.store.nodes(owner, missing)), owner):
+            for id in self._take(self.store.nodes(owner, missing), owner):
                 found[id] = self.__mem__[id]
         return found
 
@@ -96,15 +96,15 @@ class RequestMemory(TieredMemory):
         self._absent.update(id for id in wanted if id not in found)
         return [found[id].archetype for id in wanted if id in found]
 
-    def load(self, ids: Sequence[UUID], hubs: Sequence[UUID]) -> None:
-        """In one read, some nodes, and those of `hubs` with their edges."""
+    def load(self, hubs: Sequence[UUID]) -> None:
+        """In one read, some nodes with their edges."""
         assert self.owner is not None
-        nodes, edges = self.store.nodes_with_edges(self.owner, [*hubs, *ids], hubs)
+        nodes, edges = self.store.nodes_with_edges(self.owner, hubs)
         gone = self._changes.removed
         fresh = [row for row in nodes if row[0] not in self.__mem__ and row[0] not in gone]
         group = self._take(fresh, self.owner)
-        self._absent.update((*hubs, *ids))
-        self._spread([id for id in group if id in hubs], edges)
+        self._absent.update(hubs)
+        self._spread(group, edges)
 
     def row(self, id: UUID) -> bytes | None:
         """A node's committed row, not compressed, where this request has read it."""
@@ -150,6 +150,13 @@ class RequestMemory(TieredMemory):
         if isinstance(anchor, EdgeAnchor):
             self._unlist(anchor)
         self._forget_edges_at(id)
+
+    def part(self, source: UUID, kind: type, target: UUID) -> None:
+        """Take an edge away, read or not."""
+        if (id := edge_id(source, kind, target)) in self.__mem__:
+            self.delete(id)
+        elif self.owner is not None:
+            self._changes.parted[id] = (self.owner, source, self.number(kind), target)
 
     def fence(self, id: UUID) -> None:
         """What is written must find this node as it was read, if it was read."""
@@ -331,9 +338,9 @@ def nodes_at(ids: Iterable[UUID]) -> list[object]:
     return CURRENT.get().nodes(ids)
 
 
-def load_ahead(ids: Iterable[UUID], hubs: Iterable[UUID]) -> None:
-    """Loads nodes, and of `hubs` the edges too: all in one read."""
-    CURRENT.get().load(list(ids), list(hubs))
+def load_ahead(hubs: Sequence[UUID]) -> None:
+    """Loads nodes with their edges in one read."""
+    CURRENT.get().load(hubs)
 
 
 @lru_cache(1_000)

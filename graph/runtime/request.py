@@ -38,7 +38,8 @@ TELL: ContextVar[Tell | None] = ContextVar("tell", default=None)
 
 class Hold:
     """The lock of the caller's session of that id; what of it was `known` in this process, and its
-    `state`, which is kept in process afterwards.
+    `state`, which is kept in process afterwards. `ahead` are a branch and how many messages of it:
+    what a call needs that comes after them is loaded.
 
     A walk goes through many abilities, so no block can hold the lock: the request does, and gives
     it back once it has written, or failed. A state that is ahead of the database is forgotten.
@@ -50,6 +51,7 @@ class Hold:
         self.id = session_id(key)
         self.known: SessionState | None = None
         self.state: SessionState | None = None
+        self.ahead = (-1, 0)
         self._memory = CURRENT.get()
         self._locks = ExitStack()
         self._released = False

@@ -67,5 +67,6 @@ def put_aside(store: Store, owner: UUID, id: UUID, error: str) -> None:
     """Moves a node's row into quarantine; its edges stay."""
     now = datetime.now(UTC).isoformat()
     with store.transaction() as cursor:
-        store.run(cursor, ASIDE, [(str(id), error, now, owner, id)])
-        store.run(cursor, "DELETE FROM nodes WHERE owner = ? AND id = ?", [(owner, id)])
+        gone = "DELETE FROM nodes WHERE owner = ? AND id = ?"
+        aside = (ASIDE, [(str(id), error, now, owner, id)])
+        store.run(cursor, aside, (gone, [(owner, id)]))

@@ -13,7 +13,7 @@ from uuid import UUID, uuid5
 
 from engine.call.record import CallRecord, Standing
 from engine.history.history import History
-from engine.history.sessions import ROOT, BranchInfo
+from engine.history.sessions import ROOT, BranchInfo, SessionState
 
 FIRST: Final = itemgetter(0)
 CALLER: Final[ContextVar[UUID]] = ContextVar("caller")
@@ -131,13 +131,12 @@ def earlier_call_ids(
     return found
 
 
-def newest_ids(
-    session: UUID, branches: Sequence[BranchInfo], branch: int, history: History, messages: int
-) -> list[UUID]:
+def newest_ids(state: SessionState, branch: int, history: History, messages: int) -> list[UUID]:
     """What the next call goes on from after so many messages of a line: the ids of the last
     message's events, of the last calls and of what they passed on."""
     if not messages:
         return []
+    session, branches = state.id, state.branches
     stop = history.events_before(messages)
     last = range(history.first_events[messages - 1], stop)
     return [

@@ -23,7 +23,7 @@ def remove_owner(store: Store, owner: UUID) -> None:
         store.write(Unit(cut=some, wipe=some))
     with store.transaction() as cursor:
         for table in ("edges", "quarantine"):
-            store.run(cursor, f"DELETE FROM {table} WHERE owner = ?", [(owner,)])
+            store.run(cursor, (f"DELETE FROM {table} WHERE owner = ?", [(owner,)]))
     store.reclaim()
 
 

@@ -51,6 +51,9 @@ EdgeRow = tuple[UUID, int, UUID, bytes | None]
 """Source, kind, target, data."""
 
 
+Statement = tuple[str, Sequence[Sequence[Any]]]
+"""With `?` for values, and rows of these."""
+
 Read = Callable[..., list[Any]]
 """The rows of a query with `?` and its values."""
 
@@ -106,8 +109,8 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def run(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> int:
-        """Runs a statement with `?` for each of these rows of values; how many rows it changed."""
+    def run(self, cursor: Cursor, *statements: Statement) -> int:
+        """Runs statements in order, each for all its rows of values; how many rows they changed."""
 
     has_arrays = False
     """Whether several ids can be one value."""
@@ -147,7 +150,7 @@ class Store(ABC):
         now = time.time()
         values = (work, str(now), now - seconds, now + seconds)
         with self.transaction() as cursor:
-            return self.run(cursor, CLAIM, [values]) == 1
+            return self.run(cursor, (CLAIM, [values])) == 1
 
     def size(self) -> int | None:
         """Bytes of its tables and indexes; None where they are those of files in the folder."""
@@ -158,11 +161,11 @@ class Store(ABC):
 
     # Reading.
 
-    def nodes(self, owner: UUID, ids: Iterable[UUID]) -> Iterator[NodeRow]:
+    def nodes(self, owner: UUID, ids: Iterable[UUID]) -> list[NodeRow]:
         """Those of the owner's nodes that are there, in any order."""
         query = "SELECT id, rev, kind, data FROM nodes WHERE owner = ?"
-        for id, rev, kind, data in self._at(query, [owner], "id", ids):
-            yield self.uuid(id), rev, kind, bytes(data)
+        found = self._at(query, [owner], "id", ids)
+        return [(self.uuid(id), rev, kind, bytes(data)) for id, rev, kind, data in found]
 
     def _at(
         self, query: str, values: Sequence[Any], column: str, ids: Iterable[UUID]
@@ -181,11 +184,11 @@ class Store(ABC):
         ]
 
     def nodes_with_edges(
-        self, owner: UUID, ids: Sequence[UUID], hubs: Sequence[UUID]
+        self, owner: UUID, ids: Sequence[UUID]
     ) -> tuple[list[NodeRow], list[EdgeRow]]:
-        """In one statement, `nodes` of `ids` and `edges` of `hubs`: few of both."""
+        """In one statement, `nodes` and `edges` of a few ids."""
         among, values = self.among("id", ids)
-        edges, ends = self._edges_at(owner, hubs, "source, kind, target, data, NULL")
+        edges, ends = self._edges_at(owner, ids, "source, kind, target, data, NULL")
         query = f"SELECT id, kind, NULL, data, rev FROM nodes WHERE owner = ? AND {among}"
         nodes: list[NodeRow] = []
         found: list[EdgeRow] = []
@@ -265,28 +268,17 @@ class Store(ABC):
 
     def apply(self, cursor: Cursor, unit: Unit) -> None:
         """A unit within a transaction. Raises Raced."""
-        self._each(cursor, INSERT, unit.insert)
-        self._each(cursor, UPDATE, unit.update)
-        self._each(cursor, FENCE, unit.fence)
-        self._each(cursor, REMOVE, unit.remove)
         gone = [(owner, id) for owner, id, _ in unit.remove]
-        for query, rows in (
-            (PART_OUT, gone),
-            (PART_IN, gone),
-            (PART, unit.part),
-            (JOIN, unit.join),
-        ):
-            if rows:
-                self.run(cursor, query, rows)
-        for some, statements in ((unit.cut, cutting), (unit.wipe, wiping)):
-            for owner, ids in some:
-                for query, row in statements(owner, ids):
-                    self.run(cursor, query, [row])
-
-    def _each(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Every row must be found, or be new: else somebody was faster."""
-        if rows and self.run(cursor, query, rows) != len(rows):
+        found = ((UPDATE, unit.update), (FENCE, unit.fence), (REMOVE, unit.remove))
+        expected: list[Statement] = [(INSERT, unit.insert), *found]
+        # Every row must be found, or be new: else somebody was faster.
+        if self.run(cursor, *expected) != sum(len(rows) for _, rows in expected):
             raise Raced
+        rest: list[Statement] = [(PART_OUT, gone), (PART_IN, gone)]
+        rest += [(PART, unit.part), (JOIN, unit.join)]
+        for some, statements in ((unit.cut, cutting), (unit.wipe, wiping)):
+            rest += [(query, [row]) for owner, ids in some for query, row in statements(owner, ids)]
+        self.run(cursor, *rest)
 
     def _write_all(self, units: Sequence[Unit]) -> list[Exception | None]:
         """One transaction, a savepoint each: one that fails takes no other with it."""
@@ -315,7 +307,7 @@ class Store(ABC):
     def _add_kind(self, module: str, name: str) -> None:
         with self.transaction() as cursor:
             query = "INSERT INTO kinds (module, name) VALUES (?, ?) ON CONFLICT DO NOTHING"
-            self.run(cursor, query, [(module, name)])
+            self.run(cursor, (query, [(module, name)]))
 
     def make_tables(self, cursor: Cursor, create: Sequence[str]) -> None:
         """Makes them in an empty database. Raises OtherLayout for one that has others."""
@@ -326,7 +318,7 @@ class Store(ABC):
             for statement in create[1:]:
                 cursor.execute(statement)
             insert = "INSERT INTO meta (name, value) VALUES ('layout', ?)"
-            self.run(cursor, insert, [(str(VERSION),)])
+            self.run(cursor, (insert, [(str(VERSION),)]))
         elif found[0][0] != str(VERSION):
             raise OtherLayout(
                 f"{self.place} has layout {found[0][0]}; this version knows {VERSION}. "

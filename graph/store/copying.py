@@ -32,7 +32,7 @@ def copy_rows(source: Store, target: Store, read: Read) -> None:
                     [_plain(source, table, *column, numbers) for column in columns]
                     for columns in (zip(names, row, strict=True) for row in page)
                 ]
-                target.run(cursor, insert, values)
+                target.run(cursor, (insert, values))
 
 
 def _pages(read: Read, table: str) -> Iterator[Sequence[Any]]:

@@ -18,8 +18,8 @@ from contextrender_bridge.base.spans import span
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
 
-from graph.store.base import Cursor, Read, Store
-from graph.store.postgres_write import Statement, one_statement, run_together
+from graph.store.base import Cursor, Read, Statement, Store
+from graph.store.postgres_write import Combined, one_statement, run_together
 from graph.store.schema import TABLES, statements
 from graph.store.writes import REFUSED, Raced, StoreUnavailable, Unit
 
@@ -91,9 +91,13 @@ class PostgresStore(Store):
             raise StoreUnavailable(f"{self.place}: {failure.__cause__ or failure}") from failure
 
     @override
-    def run(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> int:
-        cursor.executemany(_with_percents(query), rows)
-        return cursor.rowcount
+    def run(self, cursor: Cursor, *statements: Statement) -> int:
+        changed = 0
+        for query, rows in statements:
+            if rows:
+                cursor.executemany(_with_percents(query), rows)
+                changed += cursor.rowcount
+        return changed
 
     has_arrays = True
     ids_at_once = 5_000
@@ -172,7 +176,7 @@ class PostgresStore(Store):
                     raise
         return super()._write_all(units)
 
-    def _write_at_once(self, statements: Sequence[Statement]) -> None:
+    def _write_at_once(self, statements: Sequence[Combined]) -> None:
         with self._lasting() as (connection, start_limit):
             start_limit()
             run_together(connection, statements)

@@ -42,10 +42,10 @@ PARTED: Final = """parted AS (
     WHERE edges.owner = %(owner)s AND edges.source = gone.source AND edges.kind = gone.kind
     AND edges.target = gone.target)"""
 
-Statement = tuple[str, dict[str, Any]]
+Combined = tuple[str, dict[str, Any]]
 
 
-def one_statement(unit: Unit) -> Statement | None:
+def one_statement(unit: Unit) -> Combined | None:
     """The statement and its values; None for a unit that takes several: one that deletes nodes,
     is of several owners, or only takes edges away.
     """
@@ -74,7 +74,7 @@ def one_statement(unit: Unit) -> Statement | None:
     return query, values
 
 
-def run_together(connection: Connection[Any], statements: Sequence[Statement]) -> None:
+def run_together(connection: Connection[Any], statements: Sequence[Combined]) -> None:
     """All of them in one round trip and one transaction. Raises what PostgreSQL says."""
     if len(statements) == 1:
         connection.execute(*statements[0])

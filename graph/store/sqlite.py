@@ -11,7 +11,7 @@ from uuid import UUID
 
 from contextrender_bridge.base.spans import span
 
-from graph.store.base import Cursor, Store
+from graph.store.base import Cursor, Statement, Store
 from graph.store.schema import TABLES, statements
 from graph.store.sqlite_file import SqliteFile, make_file
 from graph.store.writes import BY_TARGET, REFUSED, StoreUnavailable
@@ -79,9 +79,13 @@ class SqliteStore(Store):
             self.make_tables(cursor, CREATE)
 
     @override
-    def run(self, cursor: Cursor, query: str, rows: Sequence[Sequence[Any]]) -> int:
-        cursor.executemany(_by_target(query), [_plain(row) for row in rows])
-        return cursor.rowcount
+    def run(self, cursor: Cursor, *statements: Statement) -> int:
+        changed = 0
+        for query, rows in statements:
+            if rows:
+                cursor.executemany(_by_target(query), [_plain(row) for row in rows])
+                changed += cursor.rowcount
+        return changed
 
     uuid = staticmethod(partial(UUID, None))  # its second argument are the bytes
 
