@@ -51,6 +51,8 @@ class TokenCounter:
         """Loads `encoding`; raises ValueError when tiktoken does not know it."""
         self.encoding = encoding
         self._codec = _codec(encoding)
+        self._latest: tuple[str, list[int]] = "", []
+        """The last text and its tokens: a result is counted, then split into segments."""
 
     def text(self, text: str) -> int:
         """Tokens of `text`: exactly tiktoken's for texts up to `PIECE_CHARS` characters.
@@ -60,7 +62,7 @@ class TokenCounter:
         without such a place is cut blindly, a few tokens off. A lone surrogate counts as U+FFFD.
         """
         if len(text) <= PIECE_CHARS:
-            return len(self._codec.encode_ordinary(text))
+            return len(self._tokens(text))
         return sum(len(self._codec.encode_ordinary(piece)) for piece in _pieces(text, PIECE_CHARS))
 
     def spread(self, text: str, ends: Sequence[int]) -> list[int]:
@@ -78,11 +80,18 @@ class TokenCounter:
                 len(text[a:b].encode("utf-8", "surrogatepass")) for a, b in pairwise([0, *ends])
             ]
             at = np.cumsum(sizes)
-        tokens = chain.from_iterable(map(self._codec.encode_ordinary, _pieces(text, PIECE_CHARS)))
+        tokens = chain.from_iterable(map(self._tokens, _pieces(text, PIECE_CHARS)))
         lengths = _byte_lengths[self.encoding][np.fromiter(tokens, np.int32)]
         begun = np.searchsorted(np.cumsum(lengths) - lengths, at)
         counts: list[int] = np.diff(begun, prepend=0).tolist()
         return counts
+
+    def _tokens(self, text: str) -> list[int]:
+        known, tokens = self._latest
+        if known is not text:
+            tokens = self._codec.encode_ordinary(text)
+            self._latest = text, tokens
+        return tokens
 
     def message(self, message: Mapping[str, Any]) -> int:
         """Tokens of one chat message, its tool calls included."""

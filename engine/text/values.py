@@ -4,6 +4,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -118,13 +119,13 @@ def numbered(ids: Mapping[str, int]) -> TextCache[tuple[Ids, list[str]]]:
     return TextCache(read, MOST_BYTES)
 
 
-def tracked_runs(text: str) -> dict[str, set[str]]:
+def tracked_runs(text: str) -> dict[str, frozenset[str]]:
     """A text's tracked tokens by the runs of the characters they are made of, for `held_in`."""
     runs = set(_RUN.findall(unescape(text)))
     return {run: tokens for run in runs if (tokens := _tokens_of(run))}
 
 
-def held_in(parts: Sequence[str], runs: Mapping[str, set[str]]) -> list[set[str]]:
+def held_in(parts: Sequence[str], runs: Mapping[str, frozenset[str]]) -> list[set[str]]:
     """The tracked tokens of each part of the text that has these runs; one cut in two is in none.
 
     The parts are read at once: they are many, and short.
@@ -139,13 +140,22 @@ def held_in(parts: Sequence[str], runs: Mapping[str, set[str]]) -> list[set[str]
     return found
 
 
-def _tokens_of(run: str) -> set[str]:
+def _tokens_of(run: str) -> frozenset[str]:
+    return _of_known(run) if len(run) <= LONGEST_KNOWN else _of_run(run)
+
+
+def _of_run(run: str) -> frozenset[str]:
     """What `extract_values` and `extract_words` find in a run, at a third of their time."""
     if run.isalpha() and run[1:].islower():
-        return {run} if len(run) >= SHORTEST and run[0].isupper() else set()
+        return frozenset({run} if len(run) >= SHORTEST and run[0].isupper() else ())
     words = {word for word in _BETWEEN.split(run) if len(word) >= SHORTEST}
     found = {word for word in words if CAPITAL_OR_UNDERSCORE.search(word)}
     value = run.strip("._-")
     if len(value) >= SHORTEST and not (value.isalpha() and value[1:].islower()):
         found.add(value)
-    return found
+    return frozenset(found)
+
+
+LONGEST_KNOWN: Final = 64
+_of_known = lru_cache(16_384)(_of_run)
+"""An agent's texts say the same names again and again: about 5 MB of them."""

@@ -26,7 +26,6 @@ from contextrender_bridge.server.http.bodies import (
     REFUSALS,
     Fields,
     Given,
-    encode,
     error_of,
     json_value,
     response_of,
@@ -128,8 +127,8 @@ class Service:
         if (fields := self._fields.get(name)) is None:
             raise NotFound("There is no such walker.", code="unknown_walker")
 
-        walker = self.runtime.walkers[name]
-        form = encode if isinstance(given, bytes) else json_value
+        walker, reply = self.runtime.walkers[name], self.runtime.replies[name]
+        form = reply.encode if isinstance(given, bytes) else reply.value
         sent = fields.parse(given)
         if caller.only is not None:
             check_shared(walker, sent, caller.only)
@@ -144,11 +143,11 @@ class Service:
             tell(form({"reports": [report]}))
 
         SIGNER.set(self.accounts.signer(caller))
-        walk = Walk(name, anew, caller.root, answers, told, form, caller.only is None)
-        reply = self.runtime.run(walk)
+        walk = Walk(name, anew, caller.root, form, answers, told, caller.only is None)
+        made = self.runtime.run(walk)
         if event := getattr(walker, "logged", ""):
             self.accounts.audit.note(event, caller.name, session=first.get("session", ""))
-        return reply
+        return made
 
     def _redacted(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         return self._redaction.applied(fields) if self._redaction else fields

@@ -25,7 +25,7 @@ from contextrender_bridge.base.errors import Conflict, ContextRenderError, Damag
 from contextrender_bridge.base.paths import ENTRY, app_dir
 from contextrender_bridge.base.spans import span
 from contextrender_bridge.own_packages import import_entry
-from contextrender_bridge.server.http.bodies import encode
+from contextrender_bridge.server.http.bodies import Reply
 from engine.models.providers import ANSWERS, Answers, Waiting
 from graph.runtime.archetypes import unreadable
 from graph.runtime.memory import SYSTEM_ROOT, RequestMemory, at_work
@@ -58,9 +58,9 @@ class Walk:
     name: str
     fields: Fields
     root: str
+    form: Callable[[Any], Any]
     answers: Answers = field(default_factory=Answers)
     tell: Tell | None = None
-    form: Callable[[Any], Any] = encode
     keep: bool = True
     told: list[object] = field(default_factory=list)
 
@@ -99,6 +99,7 @@ class Runtime:
     def __init__(self, app: Path, data: Path) -> None:
         """Loads the app over the store of `data`, or the one that the environment names."""
         self.walkers = load_app(app)
+        self.replies = {name: Reply(walker) for name, walker in self.walkers.items()}
         self.on_reports: Callable[[str, list[Any]], None] = lambda name, reports: None
         self.on_conflict: Callable[[], None] = lambda: None
         self.store = open_store(data)
@@ -110,7 +111,7 @@ class Runtime:
         """The reports as JSON; models and embedders are waited for in this thread, without the
         session.
         """
-        walk = Walk(name, fields, root)
+        walk = Walk(name, fields, root, self.replies[name].encode)
         while isinstance(made := self.run(walk), Waiting):
             walk.answers.put(made, made.answer())
         return bytes(made)

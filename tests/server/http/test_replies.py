@@ -1,12 +1,12 @@
 """What a client is told: one shape for reports, one for errors, and nothing it did not ask for."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 import numpy as np
 import pytest
-from contextrender_bridge.server.http.bodies import encode, json_value
+from contextrender_bridge.server.http.bodies import Reply, encode, json_value
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import from_json
@@ -111,7 +111,13 @@ class View:
     told: Any = None
 
 
-LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+)
 REPORTS = st.recursive(
     LEAVES | st.floats(width=32, allow_nan=False, allow_infinity=False).map(np.float32),
     lambda held: (
@@ -129,7 +135,22 @@ def test_what_is_said_within_the_process_is_what_json_would_say(report: Any) -> 
     assert told == from_json(encode({"reports": [report]}))
 
 
+class Reporting:
+    """As a walker declares what it reports."""
+
+    reports: ClassVar[list[View]]
+
+
+@given(st.lists(st.builds(View, REPORTS, REPORTS)))
+def test_a_reply_is_written_by_its_declared_types_as_it_would_be_without(reports: Any) -> None:
+    reply = Reply(Reporting)
+    assert reply.encode({"reports": reports}) == encode({"reports": reports})
+    assert reply.value({"reports": reports}) == json_value({"reports": reports})
+
+
 def test_what_is_said_within_the_process_is_nobody_elses() -> None:
     report = {"calls": [{"id": "a"}]}
     json_value(report)["calls"][0]["id"] = "b"
+    reply = {"reports": [View(report)]}
+    Reply(Reporting).value(reply)["reports"][0]["named"]["calls"][0]["id"] = "b"
     assert report == {"calls": [{"id": "a"}]}
