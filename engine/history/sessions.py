@@ -162,7 +162,8 @@ Key = tuple[str, str]
 class SessionState:
     """A session as of `revision`; `epoch` tells it from an earlier session of the same key.
 
-    It is `changed` while it is ahead of what is committed.
+    It is `changed` while it is ahead of what is committed. `nodes` are those that the next call
+    will need, as the last one left them; the engine does not look at them.
     """
 
     id: UUID
@@ -172,11 +173,14 @@ class SessionState:
     branches: list[BranchInfo]
     histories: dict[int, History] = field(default_factory=dict)
     changed: bool = False
+    nodes: dict[UUID, Any] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
-        """A close estimate of the memory held, in bytes."""
-        return 600 * len(self.branches) + sum(h.nbytes for h in self.histories.values())
+        """A close estimate of the memory held, in bytes; texts that `nodes` and histories share are
+        counted once."""
+        nodes = 3_000 * len(self.nodes)
+        return nodes + 600 * len(self.branches) + sum(h.nbytes for h in self.histories.values())
 
 
 class WorkingSet:

@@ -207,6 +207,12 @@ def _state(id: UUID, owner: UUID, archetype: object, notes: Mapping[str, Any]) -
 Edge = Any
 
 
+def forget_edges(anchors: Iterable[Any], read: Callable[[], None]) -> None:
+    """The edges of these nodes are to be read again, by `read`."""
+    for anchor in anchors:
+        anchor.edges = StoredEdges(read)
+
+
 class StoredEdges(UserList[Edge]):
     """Edges that are in the database, and those joined since, which come last.
 

@@ -30,6 +30,7 @@ from graph.runtime.archetypes import (
     StoredEnds,
     edge_name,
     edges_from,
+    forget_edges,
     nodes_from,
     number_of,
     type_at,
@@ -42,6 +43,10 @@ from graph.store.base import EdgeRow, NodeRow, Store
 log = logging.getLogger("contextrender")
 
 SYSTEM_ROOT: Final = UUID(Constants.SUPER_ROOT_UUID.value)
+
+
+Kept = dict[UUID, tuple[Any, StoredNode] | None]
+"""Anchors of nodes with their rows; None for a node that is not there."""
 
 
 class RequestMemory(TieredMemory):
@@ -63,6 +68,8 @@ class RequestMemory(TieredMemory):
         self.held = ExitStack()
         self.wrote = False
         self.read_only = False
+        self.settled = False
+        """Whether all that is loaded is as it is stored."""
         self._changes = Changes(owner, store.kinds)
         self._at: defaultdict[UUID, list[Any]] = defaultdict(list)
         self._failure: BaseException | None = None
@@ -105,6 +112,35 @@ class RequestMemory(TieredMemory):
         group = self._take(fresh, self.owner)
         self._absent.update(hubs)
         self._spread(group, edges)
+
+    def give(self, ids: Iterable[UUID]) -> Kept:
+        """Takes nodes out, as they were written or read, for another request to `adopt`."""
+        kept: Kept = {}
+        for id in ids:
+            stored = self._changes.nodes.get(id)
+            if stored is not None and id in self.__mem__:
+                anchor = self.__mem__.pop(id)
+                anchor.edges = []
+                kept[id] = anchor, stored
+            elif id in self._absent:
+                kept[id] = None
+        return kept
+
+    def adopt(self, kept: Kept, session: UUID) -> bool:
+        """Takes in what another request gave, if nobody wrote to the session since: whoever does
+        writes its node, too."""
+        anchor, stored = kept.get(session) or (None, None)
+        if anchor is None or stored is None or self.owner is None:
+            return False
+        if self.store.stamp(self.owner, session) != (stored.rev, anchor.archetype.created_at):
+            return False
+        there = {id: held for id, held in kept.items() if held is not None}
+        self._absent.update(kept.keys() - there.keys())
+        self.__mem__ |= {id: anchor for id, (anchor, _) in there.items()}
+        self._changes.nodes |= {id: row for id, (_, row) in there.items()}
+        anchors = [anchor for anchor, _ in there.values()]
+        forget_edges(anchors, partial(self._fill, [*there]))
+        return True
 
     def row(self, id: UUID) -> bytes | None:
         """A node's committed row, not compressed, where this request has read it."""
@@ -185,6 +221,7 @@ class RequestMemory(TieredMemory):
         if Jac.get_context().diagnostics:
             raise Forbidden("This would change data of another user.")
         unit, written = self._changes.collect(list(self.__mem__.values()))
+        self.settled = True
         if not unit:
             return
         try:

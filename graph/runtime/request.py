@@ -25,7 +25,7 @@ from jaclang.jac0core.runtime import JacRuntimeInterface, hookimpl, plugin_manag
 from engine.history.sessions import Key, SessionState
 from graph.runtime.memory import CURRENT
 from graph.sessions.caches import WORKING_SET
-from graph.sessions.ids import caller_root, session_id
+from graph.sessions.ids import caller_root, ids_ahead, session_id
 from graph.store.writes import WIPED_AT_ONCE
 
 Tell = Callable[[object], None]
@@ -60,8 +60,16 @@ class Hold:
         self._memory.fence(self.id)
         self.known = WORKING_SET.get(self.place)
 
+    def adopts(self) -> bool:
+        """Takes in the nodes that the last request left, if they are as they are stored. One that
+        fails leaves none: it may have changed them."""
+        assert self.known is not None
+        kept, self.known.nodes = self.known.nodes, {}
+        return self._memory.adopt(kept, self.id)
+
     def release(self) -> None:
         """Give the session back already: nothing of it was changed."""
+        self._memory.settled = False
         self.__exit__(None, None, None)
         self._released = True
 
@@ -86,6 +94,8 @@ class Hold:
                 WORKING_SET.drop(self.place)
             elif failure is None:
                 self.state.changed = False
+                if self._memory.settled:
+                    self.state.nodes = self._memory.give(ids_ahead(self.state))
                 WORKING_SET.put(self.place, self.state)
 
 

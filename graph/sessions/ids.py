@@ -131,6 +131,14 @@ def earlier_call_ids(
     return found
 
 
+def ids_ahead(state: SessionState) -> list[UUID]:
+    """What the next call needs that goes on from the branch written last."""
+    ids = [state.id, branch_id(state.id, state.head)]
+    if (history := state.histories.get(state.head)) is not None:
+        ids += newest_ids(state, state.head, history, len(history.roles))
+    return ids
+
+
 def newest_ids(state: SessionState, branch: int, history: History, messages: int) -> list[UUID]:
     """What the next call goes on from after so many messages of a line: the ids of the last
     message's events, of the last calls and of what they passed on."""

@@ -167,6 +167,12 @@ class Store(ABC):
         found = self._at(query, [owner], "id", ids)
         return [(self.uuid(id), rev, kind, bytes(data)) for id, rev, kind, data in found]
 
+    def stamp(self, owner: UUID, id: UUID) -> tuple[int, float | None] | None:
+        """The revision of one of the owner's nodes, and what it is listed by; None if it is not
+        there."""
+        query = "SELECT rev, listed FROM nodes WHERE owner = ? AND id = ?"
+        return next(((rev, listed) for rev, listed in self.read(query, (owner, id))), None)
+
     def _at(
         self, query: str, values: Sequence[Any], column: str, ids: Iterable[UUID]
     ) -> Iterator[Any]:

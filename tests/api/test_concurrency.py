@@ -12,7 +12,7 @@ from tests.api.conftest import Service, User
 from tests.api.servers import another
 from tests.server.servers import Server
 from tests.support.plain_graph import check_graph
-from tests.support.transcripts import agent_run, assistant, call, result
+from tests.support.transcripts import agent_run, assistant, call, result, user
 
 START = agent_run(2)
 WRITERS = 8
@@ -124,3 +124,16 @@ def test_a_session_deleted_while_written_is_whole_or_gone(alice: User, writers: 
     assert lines_of(alice.api("export_session", session="s"))[0] == run
     alice.api("delete_session", session="s")
     assert alice.graph().counts == {}
+
+
+def test_a_session_made_anew_elsewhere_is_not_taken_for_the_old_one(
+    alice: User, other: Server
+) -> None:
+    alice.api("sync", session="s", messages=START)
+    fresh = [user("Something else."), assistant("Yes?")]
+    with other.api(alice.api.token) as there:
+        there("delete_session", session="s")
+        there("sync", session="s", messages=fresh[:1])
+    told = alice.api("sync", session="s", messages=fresh)
+    assert (told["branch"], told["recorded"]) == (0, 1)
+    assert lines_of(alice.api("export_session", session="s")) == [fresh]
