@@ -150,7 +150,12 @@ def test_misses_are_what_prompts_lacked(alice: User, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("engine.lookback.past.render_call", rendered)
     run = make_run(60, 5)
     replies = called(alice.api, "run", run, policy="contextrender_frozen", budget=1_500)
-    lacking = {(miss["turn"], value) for miss in missed(alice) for value in miss["values"]}
+    lacking = {
+        (miss["turn"], value)
+        for page in alice.api.pages("misses", session="run")
+        for miss in page["misses"]
+        for value in miss["values"]
+    }
     at = {event: place for place, event, _ in slow_rules.operations(run)}
     spoken = [place for place, one in enumerate(run) if one["role"] == "assistant"]
     expected: set[tuple[int, str]] = set()
@@ -162,16 +167,6 @@ def test_misses_are_what_prompts_lacked(alice: User, monkeypatch: pytest.MonkeyP
         expected |= {(turn, value) for value in set(values) - sent[turn]}
     assert lacking == expected != set()
     rendered.assert_not_called()
-
-
-def missed(user: User) -> list[Json]:
-    """Of all pages: a page has what a moment's work finds."""
-    found, start = [], 1
-    while start is not None:
-        view = user.api("misses", session="run", start=start)
-        found += view["misses"]
-        start = view["next"]
-    return found
 
 
 def seen_in(prompt: list[Json]) -> set[str]:

@@ -51,7 +51,7 @@ def test_listing_is_newest_first_in_pages(api: Api) -> None:
         api("sync", session=name, messages=RUN[:2])
     api("sync", session="run 3", messages=RUN[:4])
     for size in (5, 11, 12, 200):
-        pages = all_pages(api, limit=size)
+        pages = [page["sessions"] for page in api.pages("list_sessions", "cursor", limit=size)]
         assert [row["session"] for page in pages for row in page] == names[::-1]
         assert {len(page) for page in pages[:-1]} <= {size}
     changed = pages[0][8]
@@ -63,18 +63,9 @@ def test_listing_is_newest_first_in_pages(api: Api) -> None:
     for name in ("run 11", "run 10", "run 9"):
         api("delete_session", session=name)
     api("sync", session="late", messages=RUN[:2])
-    rest = all_pages(api, cursor=first["next"], limit=4)
-    seen = [row["session"] for page in rest for row in page]
+    rest = api.pages("list_sessions", "cursor", cursor=first["next"], limit=4)
+    seen = [row["session"] for page in rest for row in page["sessions"]]
     assert [name for name in seen if name != "late"] == names[8::-1]
-
-
-def all_pages(api: Api, limit: int, cursor: str | None = "") -> list[list[Json]]:
-    pages = []
-    while cursor is not None:
-        page = api("list_sessions", limit=limit, cursor=cursor)
-        pages.append(page["sessions"])
-        cursor = page["next"]
-    return pages
 
 
 def without_times(export: Json) -> Json:

@@ -18,11 +18,8 @@ def look(service: Service, **fields: Any) -> Any:
 
 def edges(service: Service, id: str) -> Iterator[Any]:
     """All of a node's, page by page."""
-    start: int | None = 0
-    while start is not None:
-        page = look(service, id=id, start=start)
+    for page in service.pages("look_at_node", id=id):
         yield from page["edges"]
-        start = page["next"]
 
 
 def test_following_edges_reaches_the_whole_session(service: Service) -> None:
@@ -69,13 +66,12 @@ def event_before_a_result(service: Service) -> Any:
 
 
 def test_anothers_node_is_not_there(service: Service, other: str) -> None:
-    for id in (look(service, session=ORDERS)["id"], look(service)["id"]):
-        assert service.post("look_at_node", other, id=id).status_code == 404
-    assert service.post("look_at_node", other, session=ORDERS).status_code == 404
     system = "00000000-0000-0000-0000-000000000000"
-    assert service.post("look_at_node", other, id=system).status_code == 404
-    assert service.post("look_at_node", id="x").status_code == 422
-    assert service.post("look_at_node", start=-1).status_code == 422
+    for id in (look(service, session=ORDERS)["id"], look(service)["id"], system):
+        service.of(other).refused("look_at_node", 404, "not_found", id=id)
+    service.of(other).refused("look_at_node", 404, "not_found", session=ORDERS)
+    for wrong in ({"id": "x"}, {"start": -1}):
+        service.refused("look_at_node", 422, "invalid_request", **wrong)
 
 
 def test_edges_are_followed_by_click_from_the_root(console: Console) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.console.conftest import HOSTILE, LARGE, ORDERS, Console, Service
+from tests.console.conftest import HOSTILE, LARGE, ORDERS, Console, Service, complete
 from tests.console.transcripts import make_run
 from tests.support.command import contextrender
 from tests.support.transcripts import step, user
@@ -98,7 +98,7 @@ def test_the_terminal_asks_for_what_it_shows(service: Service) -> None:
 def test_what_calls_lacked_is_listed(service: Service) -> None:
     view = json.loads(run(service, "show", LARGE, "--misses", "--json"))
     assert view["turns"] == view["last"] and view["next"] is None
-    first = service.first_miss(LARGE)
+    first = next(service.misses(LARGE))
     assert first == view["misses"][0]
     shown = run(service, "show", LARGE, "--misses")
     assert f"({len(view['misses'])} results)" in shown
@@ -222,7 +222,7 @@ def test_every_place_tells_the_same_savings(service: Service, console: Console) 
     listed = {one["session"]: one for one in ran(service, "sessions", "--limit", "200")["sessions"]}
     for model in MODELS:
         row, counted = rows[model], listed[model]["counted"]
-        own = service.complete("savings", session=model)["totals"]
+        own = complete(service, "savings", session=model)["totals"]
         assert printed[model] == row
         assert (own["turns"], own["prompt"], own["full"]) == (
             *(row["calls"], row["prompt"], row["capped"]),
@@ -236,7 +236,7 @@ def test_every_place_tells_the_same_savings(service: Service, console: Console) 
         assert (counted["drawn"], counted["seen"]) == (row["drawn"], row["seen"])
         link = service("share_session", session=model, days=1)
         secret = link["path"].split("view=")[1].split("&")[0]
-        shared = service.complete("savings", token=secret, session=model)
+        shared = complete(service.of(secret), "savings", session=model)
         assert shared["totals"] == own
     assert rows["nobody-knows-this"]["cost"] is None
 

@@ -142,8 +142,8 @@ def test_failed_logins_are_limited(service: Server) -> None:
     user(service, "add", "dave", "--password-stdin", input="correct horse\n")
     url = service.url + "/user/login"
     answers = [httpx.post(url, json=form) for _ in range(11)]
-    assert answers[0].status_code == 401 and answers[-1].status_code == 429
-    assert error(answers[-1])["code"] == "too_many_logins"
+    assert answers[0].status_code == 401
+    error(answers[-1], 429, "too_many_logins")
     assert 0 < int(answers[-1].headers["retry-after"]) <= 300
     form["password"] = "correct horse"
     assert httpx.post(url, json=form).status_code == 429
