@@ -7,14 +7,18 @@ import tempfile
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 import hypothesis
 import pytest
-from contextrender_bridge import Credentials
+from contextrender_bridge import Credentials, load_credentials
 from contextrender_bridge.base import settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+if TYPE_CHECKING:
+    from tests.server.servers import Server
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -23,12 +27,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def credentials() -> Iterator[Credentials]:
+def everyones(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Server"]:
     """A service in a process of its own, for every test that needs nothing special of it."""
-    from contextrender_bridge.local_service import temporary_service
+    from tests.server.servers import served
 
-    with temporary_service() as found:
-        yield found
+    with served(tmp_path_factory.mktemp("service") / "data") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def credentials(everyones: "Server") -> Credentials:
+    return load_credentials(everyones.data)
 
 
 # How long an example takes says how busy the machine is.

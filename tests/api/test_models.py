@@ -15,7 +15,7 @@ from graph.sessions.caches import WORKING_SET
 from tests.api.checks import orphans, rebuilt, tokens_inside
 from tests.api.client import Api
 from tests.api.conftest import Service, User
-from tests.api.servers import another
+from tests.server.servers import another
 from tests.support.provider_double import ProviderDouble, chat_reply, failure, provided
 from tests.support.transcripts import agent_run, assistant, call, result, user
 from tests.support.waiting import until

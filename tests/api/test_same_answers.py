@@ -9,7 +9,7 @@ import pytest
 from graph.sessions.caches import WORKING_SET
 from tests.api.client import Api
 from tests.api.conftest import Service
-from tests.api.servers import another
+from tests.server.servers import another
 from tests.support.transcripts import agent_run, assistant, user
 
 RUN = agent_run(14, lines=5)

@@ -3,8 +3,6 @@
 import re
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -17,8 +15,7 @@ from contextrender_bridge.client.credentials import load_credentials
 
 from tests.server.servers import REPOSITORY, Server, served
 from tests.support import postgres
-from tests.support.programs import answers, free_port
-from tests.support.waiting import until
+from tests.support.programs import free_port, serving_program
 
 CONF = REPOSITORY / "deploy" / "compose" / "balancer.conf"
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin")
@@ -95,16 +92,7 @@ def _balancer(folder: Path, servers: list[Server]) -> Iterator[str]:
         f"proxy_temp_path {folder}/proxy;\nfastcgi_temp_path {folder}/fastcgi;\n"
         f"uwsgi_temp_path {folder}/uwsgi;\nscgi_temp_path {folder}/scgi;\n{text}}}\n"
     )
-    process = subprocess.Popen(
-        [str(NGINX), "-p", folder, "-e", folder / "errors", "-c", conf], stderr=sys.stderr
-    )
-    try:
-        until(
-            lambda: (folder / "pid").exists() and answers(f"http://127.0.0.1:{port}"),
-            alive=lambda: process.poll() is None,
-            why=(folder / "errors").read_text,
-        )
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait()
+    command = [NGINX, "-p", folder, "-e", folder / "errors", "-c", conf]
+    url = f"http://127.0.0.1:{port}"
+    with serving_program(command, {}, url, folder):
+        yield url

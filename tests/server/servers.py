@@ -14,7 +14,7 @@ import httpx
 from contextrender_bridge.client.credentials import load_credentials
 
 from tests.api.client import Api
-from tests.support.command import contextrender
+from tests.support.command import PROCESS, contextrender
 from tests.support.waiting import until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -108,3 +108,22 @@ def running(
         if process.poll() is None:
             process.kill()
             process.wait()
+
+
+IMPATIENT = "from graph.store import sqlite; sqlite.LOCK_TIMEOUT_SECONDS = 0.1; "
+
+
+def another(
+    data: Path, environment: Mapping[str, str] = {}, *, patient: bool = True
+) -> AbstractContextManager[Server]:
+    """A process more over a folder, and the same database: to kill, to restart, or to share it.
+
+    Unless it is patient it waits for the store a tenth of a second.
+    """
+    *python, code = PROCESS
+    known = {key: one for key, one in os.environ.items() if key == DATABASE}
+    known |= environment
+    if not patient:
+        code = IMPATIENT + code
+        known["CONTEXTRENDER_DATABASE_LOCK_TIMEOUT"] = "0.1"
+    return running([*python, code, "serve", "--port", "0", "--data", str(data)], data, **known)

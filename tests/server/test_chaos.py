@@ -18,10 +18,9 @@ import httpx
 import pytest
 
 from tests.api.graph import Graph, reading
-from tests.api.servers import another
 from tests.api.test_concurrency import lines_of
 from tests.api.test_durability import store_locked
-from tests.server.servers import Server
+from tests.server.servers import Server, another
 from tests.support.chaos_agents import Agent, States
 from tests.support.plain_graph import check_graph
 

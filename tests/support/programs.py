@@ -23,8 +23,8 @@ def free_port() -> int:
 @contextmanager
 def serving_program(
     command: Sequence[object], environment: Mapping[str, str], probe: str, folder: Path
-) -> Iterator[int]:
-    """Runs it from the moment `probe` answers; its process id. What it prints is in `folder`."""
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Runs it from the moment `probe` answers. What it prints is in `folder`'s printed.log."""
     log = folder / "printed.log"
     words = [str(word) for word in command]
     with (
@@ -38,7 +38,7 @@ def serving_program(
                 why=log.read_text,
                 seconds=START_SECONDS,
             )
-            yield process.pid
+            yield process
         finally:
             process.terminate()
 
