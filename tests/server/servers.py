@@ -49,8 +49,9 @@ class Server:
         )
 
     @contextmanager
-    def api(self, token: str) -> Iterator[Api]:
-        """Its endpoints for the bearer of a token."""
+    def api(self, token: str | None = None) -> Iterator[Api]:
+        """Its endpoints for the bearer of that token, or the local user."""
+        token = token or load_credentials(self.data).token
         with self.client(token) as http:
             yield Api(http, token)
 

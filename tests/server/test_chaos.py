@@ -11,17 +11,15 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
-import httpx
 import pytest
 
 from tests.api.graph import Graph, reading
 from tests.api.test_concurrency import lines_of
 from tests.api.test_durability import store_locked
 from tests.server.servers import Server, another
-from tests.support.chaos_agents import Agent, States
+from tests.support.chaos_agents import Agent
 from tests.support.plain_graph import check_graph
 
 AGENTS = 4
@@ -51,11 +49,11 @@ class Load:
         """The agents work for the block, which may kill the server; their errors are raised."""
         ended = threading.Event()
         with ExitStack() as stack:
-            clients = [stack.enter_context(server.client()) for _ in self.agents]
+            clients = [stack.enter_context(server.api()) for _ in self.agents]
             threads = stack.enter_context(ThreadPoolExecutor(AGENTS))
             self._working = [
-                threads.submit(agent.work, http, self._count, ended)
-                for agent, http in zip(self.agents, clients, strict=True)
+                threads.submit(agent.work, api, self._count, ended)
+                for agent, api in zip(self.agents, clients, strict=True)
             ]
             for one in self._working:
                 one.add_done_callback(lambda _: self._notify())
@@ -96,12 +94,13 @@ class Load:
 
     def settle(self, server: Server) -> None:
         """What is stored is what was acknowledged: by the API, and in the database."""
-        with server.client() as http:
+        with server.api() as api:
             for agent in self.agents:
                 if agent.deleting:  # it goes on where it stopped
-                    reply = http.post("/walker/delete_session", json={"session": agent.deleting})
+                    reply = api.post("delete_session", session=agent.deleting)
                     assert reply.status_code in (200, 404), reply.text
-            stored = stored_sessions(http)
+            names = [one["session"] for one in api("list_sessions", limit=200)["sessions"]]
+            stored = {name: lines_of(api("export_session", session=name)) for name in names}
         for agent in self.agents:
             own = {name: lines for name, lines in stored.items() if owner(name) == agent.name}
             agent.settle(own)
@@ -111,18 +110,6 @@ class Load:
 
 def owner(session: str) -> str:
     return session.split("-")[0]
-
-
-def stored_sessions(http: httpx.Client) -> States:
-    """Every session as it is exported, its branches from their beginning."""
-
-    def report(walker: str, **fields: Any) -> Any:
-        reply = http.post(f"/walker/{walker}", json=fields)
-        assert reply.status_code == 200, reply.text
-        return reply.json()["reports"][0]
-
-    names = [one["session"] for one in report("list_sessions", limit=200)["sessions"]]
-    return {name: lines_of(report("export_session", session=name)) for name in names}
 
 
 def local_graph(data: Path) -> Graph:
