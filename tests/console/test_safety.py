@@ -110,13 +110,3 @@ def test_the_page_is_served_under_a_strict_policy(service: Service) -> None:
         assert (entry.status_code, entry.headers["location"]) == (308, "/console/")
         for path in ("/console/nothing", "/console/..%2fserver/app.py", "/console/sources.sha256"):
             assert client.get(path).status_code == 404
-
-
-def test_nothing_comes_from_elsewhere(visit: Visit, service: Service) -> None:
-    console = visit()
-    asked: list[str] = []
-    console.page.on("request", lambda request: asked.append(request.url))
-    console.enter().open(ORDERS, "graph").open(ORDERS, "savings")
-    expect(console.page.locator(".savings .chart")).to_have_count(2)
-    assert asked
-    assert all(url.startswith((service.server.url, "data:")) for url in asked)

@@ -126,20 +126,6 @@ MAKERS: dict[str, tuple[Callable[[list[Json]], Json], str]] = {
 }
 
 
-def body_with_users_call() -> Json:
-    """A Messages request in which a user's message holds a call: a history that was edited."""
-    asked = [{"type": "text", "text": "Look."}, USERS_CALL]
-    return {
-        "model": "m",
-        "messages": [
-            {"role": "user", "content": "Why?"},
-            {"role": "assistant", "content": "Ask."},
-            {"role": "user", "content": asked},
-            {"role": "assistant", "content": "Seen."},
-        ],
-    }
-
-
 @st.composite
 def bodies(draw: st.DrawFn, dialect: str, *, strange: bool = True) -> Json:
     """A request of that dialect. `strange`: with items in it that are not of the usual kinds."""

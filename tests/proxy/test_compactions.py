@@ -58,13 +58,3 @@ def test_what_is_no_compaction() -> None:
     for items in ("x", [], [None], [{"content": 5}], [{"content": [5]}], {"a": 1}):
         for dialect in ("chat", "messages", "responses"):
             assert not is_compaction(dialect, {"messages": items, "input": items})
-
-
-def test_recall_finds_what_came_before(setup: Setup) -> None:
-    agent = MessagesAgent(setup, uuid.uuid4().hex).grown(7)
-    agent.run(1)
-    agent.items = [user("The session goes on. Summary: hosts were looked at.")]
-    agent.run(9)
-    assert setup.service.inspect_session(agent.prefix[3:])["session"]["branches"] == 2
-    found = setup.service.recall(agent.prefix[3:], query="host_4_X answers in 51ms.", limit=2)
-    assert [result["branch"] for result in found["results"]] == [1, 0]

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -12,7 +11,7 @@ import httpx
 import pytest
 
 from tests.server.http.test_replies import error
-from tests.server.servers import BIN, Server, served
+from tests.server.servers import Server, served
 from tests.server.watching.test_metrics import figures
 from tests.support.waiting import until
 
@@ -123,14 +122,3 @@ def test_a_worker_is_replaced_while_calls_go_on(server: Server, connect: Connect
     for name, count in recorded.items():
         kept = sync(client, name, count).json()["reports"][0]
         assert (kept["recorded"], kept["branch"]) == (0, 0)
-
-
-def test_while_used_is_for_one_process(tmp_path: Path) -> None:
-    command = [str(BIN / "contextrender"), "serve", "--workers", "2", "--while-used", "5"]
-    ran = subprocess.run(
-        [*command, "--port", "0", "--data", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert ran.returncode == 1 and "--while-used" in ran.stderr
