@@ -36,6 +36,17 @@ def everyones(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Server"]:
 
 
 @pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The address of an empty database in a PostgreSQL of the tests' own."""
+    from tests.support.postgres import cluster, missing
+
+    if (reason := missing()) is not None:
+        pytest.skip(reason)
+    with cluster() as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
 def credentials(everyones: "Server") -> Credentials:
     return load_credentials(everyones.data)
 

@@ -16,7 +16,6 @@ from contextrender_bridge.server.accounts.users import Accounts
 
 from tests.api.client import Api
 from tests.api.graph import Graph
-from tests.support.postgres import cluster, missing
 from tests.support.scripted_model import serving
 
 SETTINGS = ("MODEL", "EMBED_MODEL", "WORKING_SET_MB")
@@ -65,25 +64,17 @@ def running(data: Path) -> Iterator[Service]:
 
 
 @pytest.fixture(scope="session")
-def database() -> Iterator[None]:
-    """SQLite; or, with `TEST_STORE=postgres`, a PostgreSQL of the tests' own."""
-    if os.environ.get("TEST_STORE") != "postgres":
-        yield
-        return
-    if (reason := missing()) is not None:
-        pytest.skip(reason)
-    with cluster() as address, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CONTEXTRENDER_DATABASE", address)
-        yield
+def serve(request: pytest.FixtureRequest) -> Iterator[Serve]:
+    """Makes services, with cheap password hashes: nobody logs in here.
 
-
-@pytest.fixture(scope="session")
-def serve(database: None) -> Iterator[Serve]:
-    """Makes services, with cheap password hashes: nobody logs in here."""
+    Over SQLite; or, with `TEST_STORE=postgres`, a PostgreSQL of the tests' own.
+    """
     salt = bcrypt.gensalt
     logging.getLogger("httpx").setLevel(logging.WARNING)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     with pytest.MonkeyPatch.context() as patch, ExitStack() as opened:
+        if os.environ.get("TEST_STORE") == "postgres":
+            patch.setenv("CONTEXTRENDER_DATABASE", request.getfixturevalue("postgres"))
         patch.setattr(bcrypt, "gensalt", lambda *_: salt(4))
         for name in SETTINGS:
             patch.delenv(f"CONTEXTRENDER_{name}", raising=False)

@@ -9,8 +9,6 @@ from contextrender_bridge.base.wire import Json
 from engine import policies
 from engine.call.render_call import render_call
 from engine.policies import POLICIES
-from engine.text.tokens import call_parts, content_text
-from engine.text.values import extract_values
 from tests.api.checks import rebuilt
 from tests.api.conftest import User
 from tests.console.transcripts import make_run
@@ -45,13 +43,14 @@ def test_each_answer_keeps_what_its_call_was_shown(alice: User) -> None:
         assert (told["model"], told["client"]) == ("gpt-5.1", "tester")
         assert [results[n] for n in unpacked(told.get("shown", []))] == view["visible"]
     assert alice.graph().pairs("Waiting") == []
-    row = spent(alice)[0]
-    calls, over, full, capped, _, prompt = row[5:11]
+    (row,) = alice.api("total_savings")["rows"]
     sizes = [view["tokens"] for view in replies]
-    assert row[1:5] == ["tester", "gpt-5.1", "contextrender", "rendered"]
-    assert (calls, over) == (len(answers), sum(size["before"] > 700 for size in sizes))
-    assert full == capped == sum(size["before"] + size["outside"] for size in sizes)
-    assert prompt == sum(size["after"] + size["outside"] for size in sizes)
+    named = [row[name] for name in ("client", "model", "policy", "sent")]
+    assert named == ["tester", "gpt-5.1", "contextrender", "rendered"]
+    assert row["calls"] == len(answers)
+    assert row["over"] == sum(size["before"] > 700 for size in sizes)
+    assert row["full"] == row["capped"] == sum(size["before"] + size["outside"] for size in sizes)
+    assert row["prompt"] == sum(size["after"] + size["outside"] for size in sizes)
 
 
 def unpacked(packed: list[int]) -> list[int]:
@@ -150,33 +149,15 @@ def test_misses_are_what_prompts_lacked(alice: User, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("engine.lookback.past.render_call", rendered)
     run = make_run(60, 5)
     replies = called(alice.api, "run", run, policy="contextrender_frozen", budget=1_500)
-    lacking = {
-        (miss["turn"], value)
+    prompts = {view["turn"]: rebuilt(run, view["plan"]) for view in replies}
+    missed = {
+        (miss["turn"], miss["position"], value)
         for page in alice.api.pages("misses", session="run")
         for miss in page["misses"]
         for value in miss["values"]
     }
-    at = {event: place for place, event, _ in slow_rules.operations(run)}
-    spoken = [place for place, one in enumerate(run) if one["role"] == "assistant"]
-    expected: set[tuple[int, str]] = set()
-    sent: dict[int, set[str]] = {}
-    for event, _, values in slow_rules.uses(run):
-        turn = spoken.index(at[event]) + 1
-        if turn not in sent:
-            sent[turn] = seen_in(rebuilt(run, replies[turn - 1]["plan"]))
-        expected |= {(turn, value) for value in set(values) - sent[turn]}
-    assert lacking == expected != set()
+    assert missed == slow_rules.lacking(run, prompts) != set()
     rendered.assert_not_called()
-
-
-def seen_in(prompt: list[Json]) -> set[str]:
-    """The values in a prompt."""
-    seen: set[str] = set()
-    for message in prompt:
-        seen |= extract_values(content_text(message.get("content")))
-        for one in message.get("tool_calls") or ():
-            seen |= extract_values("\n".join(call_parts(one)))
-    return seen
 
 
 def test_views_of_a_call_sent_whole_tell_what_the_model_saw(alice: User) -> None:

@@ -14,7 +14,7 @@ from contextrender_bridge import ContextRender
 from contextrender_bridge.client.credentials import load_credentials
 
 from tests.server.servers import REPOSITORY, Server, served
-from tests.support import postgres
+from tests.support.postgres import new_database
 from tests.support.programs import free_port, serving_program
 
 CONF = REPOSITORY / "deploy" / "compose" / "balancer.conf"
@@ -40,11 +40,9 @@ class Balanced:
 
 
 @pytest.fixture
-def balanced(tmp_path: Path) -> Iterator[Balanced]:
-    if reason := postgres.missing():
-        pytest.skip(reason)
+def balanced(postgres: str, tmp_path: Path) -> Iterator[Balanced]:
+    database = new_database(postgres)
     with ExitStack() as stack:
-        database = stack.enter_context(postgres.cluster())
         servers = []
         for name in ("server-1", "server-2"):
             data = tmp_path / name / "data"

@@ -1,5 +1,6 @@
 """Servers as processes of their own, as users run them."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -22,6 +23,21 @@ BIN = Path(sys.executable).parent
 TEST_APP = [sys.executable, "-P", str(Path(__file__).with_name("serve_app.py"))]
 READY_SECONDS = 300
 DATABASE = "CONTEXTRENDER_DATABASE"
+
+
+def ask(
+    app: Any, method: str, path: str, token: str = "", *, address: str = "127.0.0.1", **given: Any
+) -> httpx.Response:
+    """What an app in this process answers to a request from that address."""
+
+    async def answer() -> httpx.Response:
+        transport = httpx.ASGITransport(app, client=(address, 1))
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://{address}") as http:
+            if token:
+                http.headers["authorization"] = f"Bearer {token}"
+            return await http.request(method, path, **given)
+
+    return asyncio.run(answer())
 
 
 @dataclass

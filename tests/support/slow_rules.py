@@ -6,7 +6,7 @@ between calls. `count` gives the tokens of a text.
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -151,6 +151,26 @@ def uses(messages: Sequence[Json]) -> list[tuple[int, int, list[str]]]:
                     break
         found += [(event, result, sorted(by_result[result])) for result in sorted(by_result)]
     return found
+
+
+def lacking(
+    messages: Sequence[Json], prompts: Mapping[int, Sequence[Json]]
+) -> set[tuple[int, int, str]]:
+    """(turn, result's position, value) drawn on by an answer whose prompt's texts lack it."""
+    at = {event: position for position, event, _ in operations(messages)}
+    number = turns(messages)
+    seen = {}
+    for turn, prompt in prompts.items():
+        texts = [text_of(message["content"]) for message in prompt]
+        calls = [call for message in prompt for call in message.get("tool_calls") or []]
+        texts += [" ".join(name_and_arguments(call)) for call in calls]
+        seen[turn] = frozenset().union(*map(values, texts))
+    return {
+        (number[at[event]], result, value)
+        for event, result, drawn in uses(messages)
+        for value in drawn
+        if value not in seen[number[at[event]]]
+    }
 
 
 def reuse_scores(messages: Sequence[Json]) -> dict[int, Fraction]:

@@ -8,9 +8,7 @@ import pytest
 from engine.call.render_call import assemble
 from engine.call.settings import RenderSettings, SettingsByTurn
 from engine.lookback.misses import remedies_of
-from engine.text.tokens import content_text
 from engine.text.transcript import Json
-from engine.text.values import extract_values
 from tests.console.transcripts import make_run
 from tests.engine.lookback.test_past import FOREVER, past_of
 from tests.support import slow_rules
@@ -96,30 +94,19 @@ def test_misses_are_what_no_prompt_text_holds(policy: str) -> None:
     past = past_of(messages)
     (steps,) = past.steps.up_to([SettingsByTurn(settings)], past.turns, FOREVER)
     numbers = [place for place, m in enumerate(messages) if m["role"] == "tool"]
-    spoken = [place for place, m in enumerate(messages) if m["role"] == "assistant"]
-    at = {event: place for place, event, _ in slow_rules.operations(messages)}
-    used: dict[int, dict[int, set[str]]] = {}
-    for event, position, values in slow_rules.uses(messages):
-        turn = spoken.index(at[event]) + 1
-        used.setdefault(turn, {}).setdefault(numbers.index(position), set()).update(values)
+    prompts = {}
     for one in steps:
         before = past.messages_before(one.turn)
         assert before is not None
-        rendered = past.render(past.history_before(before), settings)
-        prompt = [assemble(messages[item.message], item) for item in rendered.items]
-        seen: set[str] = set()
-        for message in prompt:
-            seen |= extract_values(content_text(message.get("content")))
-            for made in message.get("tool_calls") or ():
-                function = made["function"]
-                seen |= extract_values(f"{function['name']}\n{function['arguments']}")
-        lacking = {
-            (result, value)
-            for result, values in used.get(one.turn, {}).items()
-            for value in values
-            if result not in rendered.plan.taken and value not in seen
-        }
-        assert {(m.result, v) for m in one.missed for v in m.values} == lacking
+        items = past.render(past.history_before(before), settings).items
+        prompts[one.turn] = [assemble(messages[item.message], item) for item in items]
+    missed = {
+        (one.turn, numbers[lack.result], value)
+        for one in steps
+        for lack in one.missed
+        for value in lack.values
+    }
+    assert missed == slow_rules.lacking(messages, prompts) != set()
 
 
 def test_names_of_fields_and_tools_are_told_apart() -> None:

@@ -1,6 +1,5 @@
 """Bodies that are not what a walker declares: each a 4xx with a sentence, never an echo."""
 
-import asyncio
 import gc
 import json
 from collections.abc import Iterator
@@ -8,10 +7,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from contextrender_bridge.in_process import URL, Embedded, embedded
+from contextrender_bridge.in_process import embedded
 
 from tests.server.http.test_replies import error
-from tests.server.servers import Server
+from tests.server.servers import Server, ask
 
 NOT_JSON = {
     "half": b'{"messages": [',
@@ -94,20 +93,13 @@ def test_nothing_of_a_refused_body_is_kept(tmp_path: Path) -> None:
     """Without the collector's help."""
     body = json.dumps({"messages": [{"unlike_any": [n]} for n in range(30_000)]})
 
-    async def refused(service: Embedded) -> None:
-        transport, token = httpx.ASGITransport(service.app), f"Bearer {service.token}"
-        async with httpx.AsyncClient(transport=transport, base_url=URL) as client:
-            for _ in range(3):
-                answer = await client.post(
-                    "/walker/sync", content=body, headers={"authorization": token}
-                )
-                assert answer.status_code == 413
-        found = (one for one in gc.get_objects() if isinstance(one, dict))
-        assert not [one for one in found if "unlike_any" in one]
-
     with embedded(tmp_path) as service:
         gc.disable()
         try:
-            asyncio.run(refused(service))
+            for _ in range(3):
+                reply = ask(service.app, "POST", "/walker/sync", service.token, content=body)
+                error(reply, 413, "too_many_messages")
+            found = (one for one in gc.get_objects() if isinstance(one, dict))
+            assert not [one for one in found if "unlike_any" in one]
         finally:
             gc.enable()

@@ -1,20 +1,18 @@
 """The dashboard and the documentation name all metrics that are served, and no others."""
 
-import asyncio
 import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.in_process import Embedded, embedded
 from prometheus_client.parser import text_string_to_metric_families
 
 from graph.store.writes import StoreUnavailable
-from tests.server.servers import REPOSITORY
+from tests.server.servers import REPOSITORY, ask
 
 BOARD = REPOSITORY / "deploy" / "grafana.json"
 PAGE = REPOSITORY / "docs" / "operations.md"
@@ -38,15 +36,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
 
 
 def post(service: Embedded, walker: str, **fields: Any) -> int:
-    async def ask() -> int:
-        async with httpx.AsyncClient(
-            transport=httpx.ASGITransport(service.app), base_url="http://127.0.0.1"
-        ) as client:
-            token = {"authorization": f"Bearer {service.token}"}
-            reply = await client.post(f"/walker/{walker}", json=fields, headers=token)
-            return reply.status_code
-
-    return asyncio.run(ask())
+    path = f"/walker/{walker}"
+    return ask(service.app, "POST", path, service.token, json=fields).status_code
 
 
 def page(service: Embedded) -> str:

@@ -9,6 +9,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,10 @@ from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.server import build_app
 from contextrender_bridge.server.watching import readiness as looks
 from contextrender_bridge.server.watching.readiness import Readiness
-from starlette.applications import Starlette
 
 from graph.store.sqlite import SqliteStore
 from tests.api.client import error_of as error
-from tests.server.servers import Server, serve, served
+from tests.server.servers import Server, ask, serve, served
 from tests.support.command import contextrender
 from tests.support.programs import free_port, serving_program
 from tests.support.waiting import until
@@ -159,29 +159,18 @@ def test_a_database_that_is_cut_or_overwritten_takes_no_write(tmp_path: Path, ho
         assert sync(server, "u").status_code == 200
 
 
-def asked_from(
-    address: str, app: Starlette, token: str = "", path: str = "/healthz/ready"
-) -> httpx.Response:
-    async def ask() -> httpx.Response:
-        transport = httpx.ASGITransport(app, client=(address, 1))
-        async with httpx.AsyncClient(transport=transport, base_url="http://10.1.1.1") as http:
-            headers = {"authorization": f"Bearer {token}"} if token else {}
-            return await http.get(path, headers=headers)
-
-    return asyncio.run(ask())
-
-
 def test_why_not_is_for_this_machine_and_the_local_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_MIN_FREE_MB", str(10**9))
     app = build_app(tmp_path)
     try:
-        assert asked_from("127.0.0.1", app, path="/healthz/live").json() == {"status": "ok"}
+        assert ask(app, "GET", "/healthz/live").json() == {"status": "ok"}
         token = app.state.service.accounts.local_token()
-        told = error(asked_from("10.0.0.9", app), 503, "not_ready")
+        look = partial(ask, app, "GET", "/healthz/ready")
+        told = error(look(address="10.0.0.9"), 503, "not_ready")
         assert told["message"] == "The server is not ready."
-        for known in (asked_from("127.0.0.1", app), asked_from("10.0.0.9", app, token)):
+        for known in (look(), look(token, address="10.0.0.9")):
             assert "MIN_FREE_MB" in error(known, 503, "not_ready")["message"]
     finally:
         app.state.service.close()
