@@ -1,7 +1,6 @@
 """What needs a model, over HTTP: summaries, and compactions of a result larger than the budget, are
 nodes, made once and reused. Without one there is an excerpt."""
 
-import json
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -68,7 +67,7 @@ def test_a_summary_is_made_once_for_good(alice: User, model: ProviderDouble, pol
     assert summary(first).startswith("[Summary made by a model of the ")
     assert first["usage"] == {"model_tokens_in": 50, "model_tokens_out": 5, "embedding_tokens": 0}
     assert len(model.requests) == 1
-    sent = json.dumps(model.requests[0]["messages"])
+    (sent,) = model.prompts
     assert "verbatim" in sent
     assert "row 0: ORD-1000 moved via hub_0" in sent
 

@@ -140,7 +140,7 @@ class MessagesAgent(Agent):
 
     def results(self, items: list[Any]) -> list[str]:
         return [
-            block["content"][0]["text"]
+            "\n".join(part["text"] for part in block["content"])
             for item in items
             for block in item["content"]
             if isinstance(block, dict) and block["type"] == "tool_result"

@@ -138,7 +138,7 @@ def another(
     Unless it is patient it waits for the store a tenth of a second.
     """
     *python, code = PROCESS
-    known = {key: one for key, one in os.environ.items() if key == DATABASE}
+    known: dict[str, Any] = {key: one for key, one in os.environ.items() if key == DATABASE}
     known |= environment
     if not patient:
         code = IMPATIENT + code

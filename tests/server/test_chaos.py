@@ -21,6 +21,7 @@ from tests.api.test_durability import store_locked
 from tests.server.servers import Server, another
 from tests.support.chaos_agents import Agent
 from tests.support.plain_graph import check_graph
+from tests.support.waiting import until
 
 AGENTS = 4
 ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "20"))
@@ -32,7 +33,7 @@ PATIENCE_SECONDS = 120
 
 
 class Load:
-    """Agents that work at once, and how much was acknowledged to all of them."""
+    """Agents that work at once."""
 
     def __init__(self, seed: int = SEED) -> None:
         print(f"CHAOS_SEED={SEED}")
@@ -40,8 +41,6 @@ class Load:
         self.agents = [
             Agent(f"agent{number}", random.Random(self.random.random())) for number in range(AGENTS)
         ]
-        self.acknowledged = 0
-        self._changed = threading.Condition()
         self._working: list[Future[None]] = []
 
     @contextmanager
@@ -52,11 +51,9 @@ class Load:
             clients = [stack.enter_context(server.api()) for _ in self.agents]
             threads = stack.enter_context(ThreadPoolExecutor(AGENTS))
             self._working = [
-                threads.submit(agent.work, api, self._count, ended)
+                threads.submit(agent.work, api, ended)
                 for agent, api in zip(self.agents, clients, strict=True)
             ]
-            for one in self._working:
-                one.add_done_callback(lambda _: self._notify())
             try:
                 yield
             finally:
@@ -65,32 +62,25 @@ class Load:
                 one.result(PATIENCE_SECONDS)
 
     def wait(self, calls: int) -> None:
-        """Until so many more calls were answered, or an agent failed."""
-        goal = self.acknowledged + calls
+        """Until so many more calls were answered. Fails as soon as an agent has."""
+        goal = self.answered + calls
 
-        def failed() -> bool:
-            return any(one.done() for one in self._working)
+        def reached() -> bool:
+            failed = [one.exception() for one in self._working if one.done()]
+            assert not failed, failed
+            return self.answered >= goal
 
-        with self._changed:
-            assert self._changed.wait_for(
-                lambda: self.acknowledged >= goal or failed(), PATIENCE_SECONDS
-            )
-        if failed():
-            raise AssertionError([one.exception() for one in self._working if one.done()])
+        until(reached)
+
+    @property
+    def answered(self) -> int:
+        """How many calls of all of them."""
+        return sum(agent.answered for agent in self.agents)
 
     @property
     def busy(self) -> int:
         """How many writes the store refused."""
         return sum(agent.busy for agent in self.agents)
-
-    def _count(self) -> None:
-        with self._changed:
-            self.acknowledged += 1
-        self._notify()
-
-    def _notify(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
 
     def settle(self, server: Server) -> None:
         """What is stored is what was acknowledged: by the API, and in the database."""
@@ -136,7 +126,7 @@ def kill_under_load(data: Path, load: Load, rounds: int, calls: int) -> None:
     """One store's life: killed so many times, and whole each time and in the end."""
     for _ in range(rounds):
         with another(data) as server:
-            if load.acknowledged:
+            if load.answered:
                 load.settle(server)
             with load.on(server):
                 load.wait(load.random.randrange(5, calls))

@@ -7,7 +7,6 @@ all: `States` holds both answers until `settle` is told which.
 import itertools
 import random
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import httpx
@@ -33,16 +32,17 @@ class Agent:
     under_way: States | None = None
     deleting: str = ""
     busy: int = 0
+    answered: int = 0
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
-    def work(self, api: Api, done: Callable[[], None], ended: threading.Event) -> None:
-        """Calls until the server dies, or `ended` is set. `done` hears of every acknowledgement."""
+    def work(self, api: Api, ended: threading.Event) -> None:
+        """Calls until the server dies, or `ended` is set."""
         while not ended.is_set():
             try:
                 self._step(api)
             except httpx.TransportError:
                 return
-            done()
+            self.answered += 1
 
     def settle(self, stored: States) -> None:
         """Take what is stored for what is so. It must be one of the two things possible."""

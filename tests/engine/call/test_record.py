@@ -5,7 +5,6 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.call.bill import Bill
 from engine.call.record import CallRecord, runs
 from engine.call.settings import LIVE, SENT, RenderSettings
 from engine.call.totals import Before, bill_sums
@@ -34,13 +33,6 @@ def test_a_fact_is_read_as_it_was_noted(shown: set[int], sent: str) -> None:
     assert CallRecord.from_json(made.to_json()) == made.as_sent()
     assert CallRecord.from_json(made.fields()) == made.as_sent()
     assert made.as_sent().in_view == (shown if sent == "rendered" else set(range(10)))
-
-
-def test_a_call_sent_whole_after_all_is_told_so_and_stays_so() -> None:
-    told = Bill.of({"messages": 3, "tokens": [], "sent": "whole"}).on(record(replaced=(4, 1)))
-    assert (told.in_view, told.prompt) == (set(range(10)), told.full)
-    again = Bill.of({"messages": 3, "tokens": [], "sent": "rendered"}).on(told)
-    assert (again.sent, again.in_view) == ("whole", told.in_view)
 
 
 def test_the_whole_historys_bill_is_the_providers_and_what_was_left_out() -> None:

@@ -1,10 +1,8 @@
 """What strangers may take of a server before anybody knows who they are."""
 
-import asyncio
 import json
 import select
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +10,6 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-import uvicorn
 from contextrender_bridge.base.errors import ContextRenderError
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.guarding import guarded
@@ -25,6 +22,7 @@ from starlette.routing import Route
 
 from tests.server.http.test_replies import error
 from tests.server.servers import Server
+from tests.support.scripted_model import serving
 from tests.support.waiting import until
 
 
@@ -60,23 +58,9 @@ def listening(
     most: int = 100, head_seconds: float = 60, idle: float = 60, **limits: Any
 ) -> Iterator[int]:
     """A real server with these limits; its port."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(
-        app(**limits),
-        http=guarded(most, head_seconds),
-        timeout_keep_alive=idle,  # type: ignore[arg-type]
-        log_config=None,
-        ws="none",
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=asyncio.run, args=(server.serve(sockets=[listener]),))
-    thread.start()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join()
-        listener.close()
+    http = guarded(most, head_seconds)
+    with serving(app(**limits), http=http, timeout_keep_alive=idle) as url:
+        yield urlsplit(url).port or 0
 
 
 def all_of(connection: socket.socket) -> bytes:
