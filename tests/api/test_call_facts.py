@@ -7,6 +7,7 @@ import pytest
 from contextrender_bridge.base.wire import Json
 
 from engine import policies
+from engine.call.record import numbers_in, unpacked
 from engine.call.render_call import render_call
 from engine.policies import POLICIES
 from tests.api.checks import rebuilt
@@ -41,7 +42,7 @@ def test_each_answer_keeps_what_its_call_was_shown(alice: User) -> None:
         assert told["tokens"][:3] == [tokens["before"], tokens["after"], tokens["outside"]]
         assert (told["budget"], told["policy"]) == (700, view["policy"])
         assert (told["model"], told["client"]) == ("gpt-5.1", "tester")
-        assert [results[n] for n in unpacked(told.get("shown", []))] == view["visible"]
+        assert [results[n] for n in numbers_in(unpacked(told.get("shown", [])))] == view["visible"]
     assert alice.graph().pairs("Waiting") == []
     (row,) = alice.api("total_savings")["rows"]
     sizes = [view["tokens"] for view in replies]
@@ -51,15 +52,6 @@ def test_each_answer_keeps_what_its_call_was_shown(alice: User) -> None:
     assert row["over"] == sum(size["before"] > 700 for size in sizes)
     assert row["full"] == row["capped"] == sum(size["before"] + size["outside"] for size in sizes)
     assert row["prompt"] == sum(size["after"] + size["outside"] for size in sizes)
-
-
-def unpacked(packed: list[int]) -> list[int]:
-    found: list[int] = []
-    at = 0
-    for distance, length in zip(packed[::2], packed[1::2], strict=True):
-        found += range(at + distance, at + distance + length)
-        at += distance + length
-    return found
 
 
 @pytest.mark.parametrize("policy", ["contextrender", "contextrender_frozen"])

@@ -6,12 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from contextrender_bridge import (
-    ContextRender,
-    Credentials,
-    Fitted,
-    NoCredentials,
-)
+from contextrender_bridge import ContextRender, Credentials, Fitted, NoCredentials
 from contextrender_bridge.base import settings
 from contextrender_bridge.base.errors import (
     Conflict,

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from engine.call.record import numbers_in
 from tests.console.conftest import HOSTILE, LARGE, ORDERS, Console, Service, complete
 from tests.console.transcripts import make_run
 from tests.support.command import contextrender
@@ -57,9 +58,8 @@ def test_a_session_is_shown_with_a_line_for_each_result(service: Service) -> Non
     lines = run(service, "show", ORDERS).splitlines()[2:]
     assert len(lines) == turns[-1]["results"]
     newest = [line.rstrip()[-1] for line in lines]
-    pairs = zip(turns[-1]["complete"][::2], turns[-1]["complete"][1::2], strict=True)
-    complete = {n for first, length in pairs for n in range(first, first + length)}
-    assert {n for n, mark in enumerate(newest) if mark in "█●"} == complete
+    shown = [n for n, mark in enumerate(newest) if mark in "█●"]
+    assert shown == numbers_in(turns[-1]["complete"])
 
 
 def test_one_call_is_shown_message_by_message(service: Service) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from engine.call.record import numbers_in
 from tests.console.conftest import BUDGET, LARGE, ORDERS, Console, Service, complete
 from tests.console.looking import choice, drawn, expect
 from tests.console.transcripts import make_run
@@ -27,15 +28,9 @@ def point_at(console: Console, turn: int, row: int, turns: int, rows: int) -> No
 
 
 def state(turn: dict[str, Any], result: int) -> str:
-    def within(runs: list[int]) -> bool:
-        return any(
-            first <= result < first + length
-            for first, length in zip(runs[::2], runs[1::2], strict=True)
-        )
-
-    if within(turn["complete"]):
+    if result in numbers_in(turn["complete"]):
         return "shown complete"
-    return "shown as an excerpt" if within(turn["replaced"]) else "omitted"
+    return "shown as an excerpt" if result in numbers_in(turn["replaced"]) else "omitted"
 
 
 def test_the_timeline_says_when_something_had_to_leave(console: Console, service: Service) -> None:

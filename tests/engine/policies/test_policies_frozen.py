@@ -36,8 +36,7 @@ def prompts(
 
 
 @pytest.mark.parametrize(
-    ("budget", "parameters"),
-    [(8_000, WIDE), (4_000, Parameters(frozen_share=0.2))],
+    ("budget", "parameters"), [(8_000, WIDE), (4_000, Parameters(frozen_share=0.2))]
 )
 def test_between_selections_prompts_repeat_the_last(budget: int, parameters: Parameters) -> None:
     made = prompts(agent_run(60), budget, parameters)
