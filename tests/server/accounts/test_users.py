@@ -17,6 +17,7 @@ from tests.server.accounts.test_accounts import noop
 from tests.server.conftest import NewStore
 from tests.server.http.test_replies import error
 from tests.server.servers import DATABASE, Server, served
+from tests.support.local import local
 from tests.support.waiting import until
 
 MESSAGES = [{"role": "user", "content": "find the SECRET_of_alice"}]
@@ -102,22 +103,17 @@ def test_the_local_servers_token_is_renewed_before_it_ends(
     tmp_path: Path, new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that finds one whose time is half over writes another; a fresh one it keeps."""
-    from contextrender_bridge.server.accounts.users import Accounts
-    from contextrender_bridge.server.runtime import Runtime
-
     monkeypatch.setenv(DATABASE, new_store().get(DATABASE, ""))
-    runtime = Runtime(Path(__file__).parents[1] / "app", tmp_path)
-    accounts = Accounts(runtime, tmp_path)
-    fresh = accounts.local_token()
-    assert accounts.local_token(fresh) == fresh
-    claims = jwt.decode(fresh, options={"verify_signature": False})
-    secret = (tmp_path / "jwt_secret").read_text()
-    old = jwt.encode({**claims, "iat": claims["iat"] - 31 * 86400}, secret)
-    assert accounts.caller(old) is not None
-    assert accounts.local_token(old) != old
-    other = accounts.token(accounts.add("somebody"))
-    assert accounts.local_token(other) != other
-    runtime.close()
+    with local(tmp_path) as made:
+        accounts, fresh = made.accounts, made.token
+        assert accounts.local_token(fresh) == fresh
+        claims = jwt.decode(fresh, options={"verify_signature": False})
+        secret = (tmp_path / "jwt_secret").read_text()
+        old = jwt.encode({**claims, "iat": claims["iat"] - 31 * 86400}, secret)
+        assert accounts.caller(old) is not None
+        assert accounts.local_token(old) != old
+        other = accounts.token(accounts.add("somebody"))
+        assert accounts.local_token(other) != other
 
 
 def test_a_token_ends_and_clocks_may_be_a_minute_apart(server: Server) -> None:
