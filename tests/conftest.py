@@ -79,8 +79,6 @@ LONGEST_SECONDS = int(os.environ.get("LONGEST_TEST_SECONDS", "420"))
 
 @pytest.fixture(autouse=True)
 def bounded() -> Iterator[None]:
-    """Ends a test that hangs."""
-
     def end(*_: object) -> None:
         raise TimeoutError(f"the test took longer than {LONGEST_SECONDS} s")
 

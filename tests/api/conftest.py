@@ -47,7 +47,6 @@ class User:
     root: str
 
     def graph(self) -> Graph:
-        """What is stored of this user."""
         return Graph.read(self.data, self.root)
 
 

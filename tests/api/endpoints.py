@@ -16,7 +16,6 @@ NEEDS: dict[str, dict[str, Any]] = {
 
 
 def endpoints(service: Service) -> dict[str, list[str]]:
-    """The fields of every endpoint."""
     return {
         name: [field.name for field in fields(walker) if field.init and field.name[0] != "_"]
         for name, walker in service.walkers.items()
@@ -24,7 +23,6 @@ def endpoints(service: Service) -> dict[str, list[str]]:
 
 
 def of_a_session(service: Service) -> list[str]:
-    """Those that need a session that is there."""
     begin_one = ("sync", "render", "import_session")
     found = endpoints(service).items()
     return [name for name, named in found if "session" in named and name not in begin_one]

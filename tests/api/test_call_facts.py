@@ -18,13 +18,11 @@ from tests.support.transcripts import agent_run, called
 
 
 def facts(user: User) -> dict[int, Json]:
-    """The answered calls' fields by their answers' positions."""
     pairs = user.graph().pairs("Answered")
     return {answer.fields["position"]: call.fields for call, answer, _ in pairs}
 
 
 def spent(user: User) -> list[list[Any]]:
-    """The rows of a user's only session."""
     (session,) = user.graph().of("Session")
     return list(session.fields["spent"])
 

@@ -33,7 +33,6 @@ def writers(other: Server, alice: User) -> Iterator[list[Api]]:
 
 
 def lines_of(export: Json) -> list[list[Json]]:
-    """Every branch's whole line."""
     lines: list[list[Json]] = []
     for branch in export["branches"]:
         shared = lines[branch["parent"]][: branch["fork"]] if branch["parent"] >= 0 else []

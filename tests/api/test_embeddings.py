@@ -35,7 +35,6 @@ def embedding() -> Iterator[ProviderDouble]:
 
 
 def models(user: User) -> list[str]:
-    """Whose vectors the results have, in order."""
     return [node.fields["embedding_model"] for node in user.graph().of("ToolResult")]
 
 

@@ -25,7 +25,6 @@ def placed(found: list[Json]) -> list[tuple[str, int, str]]:
 
 
 def all_of(api: Api, **fields: Any) -> list[Json]:
-    """The matches of every page."""
     pages = api.pages("search", "cursor", **fields)
     return [match for page in pages for match in page["matches"]]
 

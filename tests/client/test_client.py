@@ -34,7 +34,6 @@ def unset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def bodies(client: ContextRender) -> list[Json]:
-    """The bodies of the requests the client sends from now on."""
     seen: list[Json] = []
     hook = client._http.event_hooks["request"]
     hook.append(lambda request: seen.append(json.loads(request.content)))

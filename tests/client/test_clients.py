@@ -30,7 +30,6 @@ def run(credentials: Credentials, talk: Talk, **options: Any) -> Any:
 
 
 def of_either(kind: str, credentials: Credentials, method: str, *given: Any, **named: Any) -> Any:
-    """What a method of the client of that kind gives."""
     if kind == "async":
         return run(credentials, lambda client: getattr(client, method)(*given, **named))
     with ContextRender(credentials.url, credentials.token) as client:

@@ -30,7 +30,6 @@ CHANGES: dict[str, Change] = {
 
 @pytest.fixture
 def offsets(client: ContextRender) -> list[int]:
-    """Those of the requests that the client sends from now on."""
     seen: list[int] = []
     hooks = {"request": [lambda request: seen.append(loads(request.content)["offset"])]}
     client._http.event_hooks = hooks

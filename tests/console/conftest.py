@@ -64,7 +64,6 @@ class Service(Api):
 
 
 def complete(api: Api, walker: str, **fields: Any) -> Any:
-    """The report, once it is complete."""
     while not (view := api(walker, **fields))["complete"]:
         pass
     return view

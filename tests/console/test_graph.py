@@ -17,7 +17,6 @@ READY = "canvas[data-drawn]"
 
 
 def nodes(console: Console) -> int:
-    """How many nodes are drawn."""
     return int(console.page.locator(READY).get_attribute("data-drawn") or 0)
 
 

@@ -17,7 +17,6 @@ def look(service: Service, **fields: Any) -> Any:
 
 
 def edges(service: Service, id: str) -> Iterator[Any]:
-    """All of a node's, page by page."""
     for page in service.pages("look_at_node", id=id):
         yield from page["edges"]
 

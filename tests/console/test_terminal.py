@@ -17,7 +17,6 @@ from tests.support.transcripts import step, user
 
 
 def run(service: Service, *arguments: str, status: int = 0, columns: int = 140) -> str:
-    """What the command prints, so many columns wide."""
     own = {"CONTEXTRENDER_DATA": str(service.server.data), "COLUMNS": str(columns)}
     done = contextrender(*arguments, environment=os.environ | own)
     assert done.returncode == status, done.stderr

@@ -19,7 +19,6 @@ pytestmark = pytest.mark.parametrize("dialect", DIALECTS)
 
 
 def plan_of(messages: list[Json], budget: int) -> MessagePlan:
-    """What the engine shows of canonical messages."""
     rendered, _ = render(messages, budget)
     items = rendered.items
     return MessagePlan(

@@ -16,7 +16,6 @@ from tests.support import postgres as postgres_support
 
 @pytest.fixture
 def new_database(postgres: str) -> str:
-    """The address of an empty one."""
     return postgres_support.new_database(postgres)
 
 

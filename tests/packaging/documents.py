@@ -31,7 +31,6 @@ def told() -> list[Told]:
 
 
 def scripts() -> list[tuple[str, str]]:
-    """Blocks that only a shell can run, with their documents."""
     return [
         (name, "\n".join(SAID.findall(block)))
         for name, text in texts()
@@ -41,7 +40,6 @@ def scripts() -> list[tuple[str, str]]:
 
 
 def texts() -> list[tuple[str, str]]:
-    """All documents, with their names."""
     listed = subprocess.run(
         ["git", "ls-files", "*.md"], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )

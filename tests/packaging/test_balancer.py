@@ -28,13 +28,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(NGINX is None, reason="nginx 
 
 @dataclass
 class Balanced:
-    """Two servers and a client of the address before them."""
-
     client: ContextRender
     servers: list[Server]
 
     def renders(self) -> list[int]:
-        """The renders that each server has answered."""
         pages = [httpx.get(f"{server.url}/metrics").text for server in self.servers]
         return [sum(int(float(count)) for count in RENDERS.findall(page)) for page in pages]
 

@@ -67,14 +67,12 @@ class Agent:
 
     @property
     def body(self) -> Json:
-        """A request for the next call."""
         return {"model": "m", **self.extra, self.key: self.items, "stream": self.streams}
 
     def post(self, **headers: str) -> httpx.Response:
         return self.setup.post(self.prefix + self.path, self.body, **self.headers, **headers)
 
     def results(self, items: list[Any]) -> list[str]:
-        """The texts of the results among items."""
         raise NotImplementedError
 
 

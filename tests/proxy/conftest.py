@@ -76,7 +76,6 @@ def start(credentials: Credentials) -> Iterator[Start]:
 
 @pytest.fixture(scope="session")
 def usual(credentials: Credentials) -> Iterator[Setup]:
-    """A proxy with the usual settings."""
     for start in start_all(credentials):
         yield start()
 

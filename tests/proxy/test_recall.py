@@ -162,7 +162,6 @@ def plain(got: bytes) -> list[Json]:
 
 
 def used(got: bytes) -> Json:
-    """What a reply says was used in all."""
     found: Json = {}
     for event in lines(got) or [json.loads(got)]:
         for holder in (event.get("message", {}), event.get("response", {}), event):
@@ -188,7 +187,6 @@ def agent(setup: Setup, kind: Any, streams: bool) -> Agent:
 
 
 def ask(agent: Agent, replies: list[Reply]) -> bytes:
-    """One model call, answered by these replies."""
     agent.setup.model.asked.clear()
     agent.setup.model.script = list(replies)
     agent.got = agent.post()

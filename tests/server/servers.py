@@ -58,7 +58,6 @@ class Server:
         return (self.data.parent / "err").read_text()
 
     def client(self, token: str | None = None) -> httpx.Client:
-        """A client with that token, or the local user's."""
         token = token or load_credentials(self.data).token
         return httpx.Client(
             base_url=self.url, headers={"authorization": f"Bearer {token}"}, timeout=300
@@ -72,7 +71,6 @@ class Server:
             yield Api(http, token)
 
     def add_user(self, name: str, *, password: str | None = None) -> str:
-        """The token of a new user."""
         more = [] if password is None else ["--password-stdin"]
         made = self.command("user", "add", name, *more, input=password or "")
         assert made.returncode == 0, made.stderr
@@ -83,13 +81,11 @@ class Server:
         return contextrender(*words, "--data", self.data, input=input, environment=self.environment)
 
     def stop(self, number: signal.Signals = signal.SIGINT) -> int:
-        """The exit code after that signal."""
         self.process.send_signal(number)
         return self.process.wait(timeout=300)
 
 
 def serve(data: Path, *options: str) -> list[str]:
-    """The command that serves a folder."""
     return [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data), *options]
 
 

@@ -74,12 +74,10 @@ class Load:
 
     @property
     def answered(self) -> int:
-        """How many calls of all of them."""
         return sum(agent.answered for agent in self.agents)
 
     @property
     def busy(self) -> int:
-        """How many writes the store refused."""
         return sum(agent.busy for agent in self.agents)
 
     def settle(self, server: Server) -> None:

@@ -53,7 +53,6 @@ class Installed:
 
     @property
     def bin(self) -> Path:
-        """Where its commands are."""
         return self.place / "venv" / "bin"
 
     def run(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -204,7 +203,6 @@ def test_a_documented_script_runs(
 
 
 def _leave_a_codex_session(file: Path) -> None:
-    """What `audit` finds on this machine."""
     call = {"type": "function_call", "call_id": "a", "name": "look", "arguments": "{}"}
     output = {"type": "function_call_output", "call_id": "a", "output": "seen " * 99}
     used = {"input_tokens": 100, "cached_input_tokens": 60, "output_tokens": 2}

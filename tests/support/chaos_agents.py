@@ -36,7 +36,6 @@ class Agent:
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
     def work(self, api: Api, ended: threading.Event) -> None:
-        """Calls until the server dies, or `ended` is set."""
         while not ended.is_set():
             try:
                 self._step(api)
@@ -74,7 +73,6 @@ class Agent:
         self._send(api, session, [*lines, [*past, user(said)]], len(lines))
 
     def _record(self, api: Api, session: str, lines: Lines, at: int) -> None:
-        """More of a branch."""
         line = [*lines[at], *self._turn(lines[at])] if lines else [user("Begin."), *self._turn([])]
         self._send(api, session, [*lines[:at], line, *lines[at + 1 :]], at)
 
@@ -129,5 +127,4 @@ class Agent:
 
 
 def shape(states: States) -> dict[str, list[int]]:
-    """How long each branch is."""
     return {name: [len(line) for line in lines] for name, lines in states.items()}

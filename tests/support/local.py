@@ -23,7 +23,6 @@ class Local:
     token: str
 
     def __call__(self, walker: str, **fields: Any) -> Any:
-        """The walker's report."""
         caller = self.accounts.caller(self.token)
         assert caller is not None
         reply = self.runtime.call(walker, lambda: dict(fields), caller.root)

@@ -45,7 +45,6 @@ class Agent:
         self.acknowledged = history
 
     def stored(self) -> list[Json]:
-        """What the service has of it."""
         (branch,) = self.client.export_session(self.session)["branches"]
         return branch["messages"]
 

@@ -37,7 +37,6 @@ class Cluster:
 
     @property
     def address(self) -> str:
-        """For whoever connects."""
         return f"postgresql://{ACCOUNT}@/postgres?host={self.folder}"
 
     @classmethod
@@ -64,7 +63,6 @@ class Cluster:
             shutil.rmtree(made.folder, ignore_errors=True)
 
     def start(self) -> None:
-        """Returns once it takes connections."""
         options = f"-k {self.folder} -c listen_addresses= -c fsync={self.sync}"
         log = str(self.folder / "log")
         run_program("pg_ctl", "-D", self._data, "-o", options, "-l", log, "-w", "start")

@@ -14,7 +14,6 @@ START_SECONDS = 180
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
     return port
@@ -44,7 +43,6 @@ def serving_program(
 
 
 def answers(address: str) -> bool:
-    """Whether a server does, at that address."""
     try:
         return not httpx.get(address, timeout=2, trust_env=False).is_server_error
     except httpx.TransportError:

@@ -23,7 +23,6 @@ class ProviderDouble:
 
     @property
     def prompts(self) -> list[str]:
-        """The messages of every chat request, as JSON."""
         return [json.dumps(body["messages"]) for body in self.requests]
 
     def environment(self, **models: str) -> dict[str, str]:

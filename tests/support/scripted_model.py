@@ -20,8 +20,6 @@ from contextrender_bridge.base.wire import Json
 
 @dataclass
 class Asked:
-    """A request that came to the model."""
-
     method: str
     path: str
     headers: list[tuple[bytes, bytes]]
@@ -104,7 +102,6 @@ class Model:
             await send({"type": "http.response.body", "body": b""})
 
     def next(self, asked: Asked) -> Reply:
-        """The script's next entry."""
         return self.script.pop(0)
 
 
@@ -214,7 +211,6 @@ def said(blocks: list[Json], reason: str = "end_turn", name: str = "msg_1") -> J
 
 
 def said_events(blocks: list[Json], reason: str = "end_turn", name: str = "msg_1") -> list[Json]:
-    """An Anthropic message as stream events."""
     begun = {**said([], name=name), "stop_reason": None}
     events: list[Json] = [{"type": "message_start", "message": begun}, {"type": "ping"}]
     for index, block in enumerate(blocks):
@@ -242,7 +238,6 @@ def response(items: list[Json]) -> Json:
 
 
 def response_events(items: list[Json]) -> list[Json]:
-    """A Responses reply as stream events."""
     begun = {**response([]), "status": "in_progress"}
     events: list[Json] = [
         {"type": "response.created", "response": begun},

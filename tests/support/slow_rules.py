@@ -23,7 +23,6 @@ DIGITS = "0123456789"
 
 
 def text_of(content: Any) -> str:
-    """The text of a message's content."""
     if content is None or isinstance(content, str):
         return content or ""
     said = []
@@ -40,7 +39,6 @@ def text_of(content: Any) -> str:
 
 
 def name_and_arguments(call: Json) -> tuple[str, str]:
-    """What a call says."""
     body = call["custom"] if call["type"] == "custom" else call["function"]
     arguments = body.get("input" if call["type"] == "custom" else "arguments")
     if arguments is None:
@@ -51,7 +49,6 @@ def name_and_arguments(call: Json) -> tuple[str, str]:
 
 
 def call_tokens(call: Json, count: Count) -> int:
-    """What a call costs."""
     name, arguments = name_and_arguments(call)
     return 4 + count(name) + count(arguments)
 
@@ -65,7 +62,6 @@ def own_tokens(message: Json, count: Count) -> int:
 
 
 def tokens(messages: Sequence[Json], count: Count) -> int:
-    """What messages cost."""
     calls = [call for message in messages for call in message.get("tool_calls") or []]
     return sum(own_tokens(m, count) for m in messages) + sum(call_tokens(c, count) for c in calls)
 
@@ -301,7 +297,6 @@ class Candidate:
     may_show: bool
 
     def usefulness(self, p: Any) -> float:
-        """U."""
         return float(
             p.weight_recency * math.exp(-p.recency_decay * self.age)
             + p.weight_reuse * (1 - math.exp(-p.reuse_rate * float(self.reuse)))

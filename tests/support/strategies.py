@@ -166,19 +166,16 @@ def scripted(
 
 
 def filling(way: Way, earlier: str, text: str) -> str:
-    """As long a summary as its limit allows."""
     return "noted " * way.limit
 
 
 def recorded(messages: Sequence[Json]) -> History:
-    """The history of a whole transcript, all at once."""
     history = History()
     history.extend(messages, COUNTER)
     return history
 
 
 def reader(messages: Sequence[Json]) -> TextOf:
-    """Reads a message's text from the transcript."""
     return lambda position: content_text(messages[position].get("content"))
 
 

@@ -45,7 +45,6 @@ def user(tmp_path: Path) -> User:
 
 
 def settings_of(made: Redirect) -> dict[str, dict[str, object]]:
-    """What `--settings` says, of which there is one."""
     assert made.arguments.count("--settings") == 1
     text = made.arguments[made.arguments.index("--settings") + 1]
     found: dict[str, dict[str, object]] = json.loads(made.files.get(Path(text), text))
@@ -227,7 +226,6 @@ def test_openclaws_configuration_is_included_by_one_beside_it(user: User) -> Non
 
 
 def hermes_config(made: Redirect) -> dict[str, Any]:
-    """The configuration that Hermes puts over the user's."""
     text = next(text for path, text in made.files.items() if path.name == "config.yaml")
     found: dict[str, Any] = json.loads(text)
     return found

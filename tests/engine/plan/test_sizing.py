@@ -36,7 +36,6 @@ def reading(steps: int, lines: int = 120, said: dict[int, str] | None = None) ->
 
 
 def calls_of(messages: list[Json]) -> list[tuple[Any, list[Json]]]:
-    """Every call of a run under the budget that finds itself."""
     history = History()
     made = []
     for size in [n for n, message in enumerate(messages) if message["role"] == "assistant" and n]:

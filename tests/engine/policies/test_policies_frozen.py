@@ -21,7 +21,6 @@ WIDE = Parameters(frozen_share=0.6)
 def prompts(
     messages: list[Json], budget: int, parameters: Parameters = DEFAULTS
 ) -> list[tuple[list[Json], bool]]:
-    """What every call of a run showed, and whether it was selected anew."""
     history = History()
     key = frozen_key(budget, parameters)
     made = []

@@ -32,14 +32,12 @@ class Pair:
     """Two clusters that follow each other; `address` names both."""
 
     def __init__(self, stack: ExitStack) -> None:
-        """Starts both, the second as the first's standby."""
         self.primary = stack.enter_context(Cluster.running())
         self.standby = stack.enter_context(Cluster.empty())
         self._follow()
 
     @property
     def address(self) -> str:
-        """Of both, in the order that they have now."""
         hosts = f"{self.primary.folder},{self.standby.folder}"
         return f"postgresql://{ACCOUNT}@/postgres?host={hosts}"
 
@@ -55,7 +53,6 @@ class Pair:
         until(lambda: not Path(f"/proc/{parent}").exists())
 
     def promote(self) -> None:
-        """The standby becomes the primary."""
         run_program("pg_ctl", "-D", str(self.standby.folder / "data"), "-w", "promote")
         self.primary, self.standby = self.standby, self.primary
 

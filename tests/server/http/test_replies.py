@@ -103,8 +103,6 @@ def test_nothing_sent_or_reported_is_printed(client: httpx.Client, server: Serve
 
 @dataclass
 class View:
-    """As a walker reports one."""
-
     named: Any
     told: Any = None
 

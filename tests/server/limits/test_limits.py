@@ -36,7 +36,6 @@ async def refused(_: Request, failure: Exception) -> Response:
 
 
 def app(silence: float = 30.0, **limits: Any) -> Any:
-    """Reads bodies under limits."""
     inner = Starlette(
         routes=[Route("/", read, methods=["GET", "POST"])],
         exception_handlers={ContextRenderError: refused},
@@ -64,7 +63,6 @@ def listening(
 
 
 def all_of(connection: socket.socket) -> bytes:
-    """Everything until the other side closes."""
     connection.settimeout(30)
     return b"".join(iter(lambda: connection.recv(4096), b""))
 

@@ -38,13 +38,11 @@ def connect(server: Server) -> Iterator[Callable[..., httpx.Client]]:
 
 
 def workers_of(server: Server) -> list[int]:
-    """The worker processes that are alive."""
     children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
     return [int(pid) for pid in children.read_text().split()] if children.exists() else []
 
 
 def sync(client: httpx.Client, session: str, count: int) -> httpx.Response:
-    """Records a history of so many messages, from its beginning."""
     messages = [{"role": "user", "content": f"message {number}"} for number in range(count)]
     fields = {"session": session, "messages": messages}
     return client.post("/walker/sync", json=fields)
