@@ -50,13 +50,19 @@ def model() -> Iterator[ProviderDouble]:
 
 
 def summary(reply: Json) -> str:
-    (only,) = reply["replaced"]
+    only = replacement(reply)
     assert only["kind"] == "summary"
     (shown,) = [m for m in reply["messages"] if m["content"] == only["text"]]
     assert shown["role"] == "tool"
+    return str(only["text"])
+
+
+def replacement(reply: Json) -> Json:
+    """The only one there is, in a prompt that is as it has to be."""
     assert tokens_inside(reply["messages"]) == reply["tokens"]["after"] <= reply["budget"]
     assert orphans(reply["messages"]) == []
-    return str(only["text"])
+    (only,) = reply["replaced"]
+    return dict(only)
 
 
 @pytest.mark.slow
@@ -174,19 +180,17 @@ def compactor() -> Iterator[ProviderDouble]:
         yield double
 
 
-def replacement(reply: dict[str, Any]) -> dict[str, Any]:
-    (only,) = reply["replaced"]
+def shortened(reply: Json) -> Json:
+    only = replacement(reply)
     assert only["position"] == 2
     assert 2 not in reply["visible"] + reply["omitted"]
     (shown,) = [m for m in reply["messages"] if m.get("tool_call_id") == "log"]
     assert shown == OVERSIZED[2] | {"content": only["text"]}
-    assert tokens_inside(reply["messages"]) == reply["tokens"]["after"] <= reply["budget"]
-    assert orphans(reply["messages"]) == []
-    return dict(only)
+    return only
 
 
 def test_without_a_model_an_excerpt_stands_in_marked_with_what_to_recall(api: Api) -> None:
-    excerpt = replacement(api("render", session="s", messages=OVERSIZED, budget=3000))
+    excerpt = shortened(api("render", session="s", messages=OVERSIZED, budget=3000))
     assert excerpt["kind"] == "excerpt"
     header, *lines = excerpt["text"].splitlines()
     assert "recall result 2" in header
@@ -204,7 +208,7 @@ def test_a_model_compacts_once_and_the_text_is_a_node(
 ) -> None:
     fields = {"session": "s", "messages": OVERSIZED, "budget": 3000}
     first = alice.api("render", **fields)
-    compaction = replacement(first)
+    compaction = shortened(first)
     assert compaction["kind"] == "compaction"
     assert "recall result 2" in compaction["text"]
     assert compaction["text"].endswith("Disk full.\nFATAL disk_full on node-88.internal")
@@ -218,7 +222,7 @@ def test_a_model_compacts_once_and_the_text_is_a_node(
     WORKING_SET.clear()
     assert alice.api("render", **fields) == first
     later = fields | {"messages": [*OVERSIZED, assistant("Clean up?"), user("Yes.")]}
-    assert replacement(alice.api("render", **later)) == compaction
+    assert shortened(alice.api("render", **later)) == compaction
     assert len(compactor.requests) == 1
     assert alice.graph().counts["Compaction"] == 1
     alice.api("render", **later | {"budget": 4000})
@@ -245,11 +249,11 @@ def test_a_failing_compactor_leaves_an_excerpt_and_warns(
     works = compactor.answer
     compactor.answer = lambda _: failure(401)
     reply = alice.api("render", session="s", messages=OVERSIZED, budget=3000)
-    assert replacement(reply)["kind"] == "excerpt"
+    assert shortened(reply)["kind"] == "excerpt"
     (warning,) = reply["warnings"]
     assert "result 2" in warning and "disk_full" not in warning
     assert alice.graph().counts["Compaction"] == 0
     compactor.answer = works
     reply = alice.api("render", session="s", messages=OVERSIZED, budget=3000)
-    assert replacement(reply)["kind"] == "compaction"
+    assert shortened(reply)["kind"] == "compaction"
     assert reply["warnings"] == []

@@ -18,6 +18,7 @@ from contextrender_bridge.base.settings import Settings
 from graph.store.postgres import PostgresStore
 from graph.store.writes import StoreUnavailable
 from tests.graph.store.test_postgres import unit
+from tests.server.servers import served
 from tests.support.persistent_agents import agents_at_work
 from tests.support.postgres import ACCOUNT, Cluster, missing, run_program
 from tests.support.waiting import until
@@ -84,7 +85,10 @@ def replicated() -> Iterator[Pair]:
 def test_nothing_acknowledged_is_lost_when_the_primary_is_killed(
     replicated: Pair, tmp_path: Path
 ) -> None:
-    with agents_at_work(replicated.address, tmp_path) as go_on:
+    with (
+        served(tmp_path / "data", CONTEXTRENDER_DATABASE=replicated.address) as server,
+        agents_at_work(server) as go_on,
+    ):
         for _ in range(ROUNDS):
             go_on()
             replicated.kill_primary()
@@ -114,7 +118,8 @@ def test_behind_a_pooler_in_transaction_mode(tmp_path: Path) -> None:
     with (
         Cluster.running() as cluster,
         pooled(cluster) as address,
-        agents_at_work(address, tmp_path) as go_on,
+        served(tmp_path / "data", CONTEXTRENDER_DATABASE=address) as server,
+        agents_at_work(server) as go_on,
     ):
         go_on()
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,12 +12,12 @@ import pytest
 from tests.server.http.test_replies import error
 from tests.server.servers import Server, served
 from tests.server.watching.test_metrics import figures
+from tests.support.persistent_agents import agents_at_work
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 
 Connect = Callable[..., httpx.Client]
-PATIENCE_SECONDS = 60
 
 
 @pytest.fixture(scope="module")
@@ -83,40 +82,11 @@ def test_failed_logins_are_counted_together(connect: Connect) -> None:
     error(answers[-1], 429, "too_many_logins")
 
 
-def test_a_worker_is_replaced_while_calls_go_on(server: Server, connect: Connect) -> None:
+def test_a_worker_is_replaced_while_calls_go_on(server: Server) -> None:
     """One is killed: what was acknowledged is there."""
-    ended = threading.Event()
-    recorded: dict[str, int] = {}
-    refused: list[object] = []
-
-    def agent(name: str) -> None:
-        count, client = 0, connect()
-        while not ended.is_set():
-            try:
-                answer = sync(client, name, count + 1)
-            except httpx.TransportError:  # its connection was with the one that was killed
-                client = connect()
-                continue
-            if answer.status_code != 200:
-                refused.append(answer.text)
-                return
-            count += 1
-            recorded[name] = count
-
-    agents = [threading.Thread(target=agent, args=(f"agent-{n}",)) for n in range(4)]
-    for thread in agents:
-        thread.start()
-    until(lambda: len(recorded) == 4)
-    old = workers_of(server)
-    os.kill(old[0], signal.SIGKILL)
-    until(lambda: len(workers_of(server)) == 2 and old[0] not in workers_of(server))
-    counts = dict(recorded)
-    until(lambda: all(recorded[name] > count for name, count in counts.items()))
-    ended.set()
-    for thread in agents:
-        thread.join(PATIENCE_SECONDS)
-    assert not refused
-    client = connect()
-    for name, count in recorded.items():
-        kept = sync(client, name, count).json()["reports"][0]
-        assert (kept["recorded"], kept["branch"]) == (0, 0)
+    with agents_at_work(server, forgiven=0) as go_on:
+        go_on()
+        old = workers_of(server)
+        os.kill(old[0], signal.SIGKILL)
+        until(lambda: len(workers_of(server)) == 2 and old[0] not in workers_of(server))
+        go_on()
