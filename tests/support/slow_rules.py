@@ -359,11 +359,3 @@ def choice(
             limits[result] = limit
             room -= limit + found[result].call_cost
     return taken, limits
-
-
-def common_prefix(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """How many first items two sequences share."""
-    length = 0
-    while length < min(len(one), len(other)) and one[length] == other[length]:
-        length += 1
-    return length
