@@ -59,19 +59,6 @@ class Watched(httpx.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-def test_what_a_deleted_session_had_is_sent_again(credentials: Credentials, session: str) -> None:
-    watched = Watched()
-
-    async def talk(client: AsyncContextRender) -> Any:
-        await client.render(session, history(1))
-        await client.delete_session(session)
-        return await client.render(session, history(1))
-
-    reply = run(credentials, talk, transport=watched)
-    assert [len(body.get("messages", ())) for body in watched.bodies] == [3, 0, 3]
-    assert reply["offset"] == 3
-
-
 def test_a_header_names_the_session_to_balancers(credentials: Credentials) -> None:
     watched = Watched()
 
