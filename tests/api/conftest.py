@@ -2,8 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
@@ -50,40 +49,28 @@ class User:
         return Graph.read(self.data, self.root)
 
 
-Serve = Callable[[Path], Service]
-
-
-@contextmanager
-def running(data: Path) -> Iterator[Service]:
-    """A service on a loopback port of this process until the block ends."""
-    app = build_app(data)
-    with serving(app) as url, httpx.Client(base_url=url, timeout=300) as http:
-        core = app.state.service
-        yield Service(data, http, core.accounts, core.runtime.walkers)
-
-
 @pytest.fixture(scope="session")
-def serve(request: pytest.FixtureRequest) -> Iterator[Serve]:
-    """Makes services, with cheap password hashes: nobody logs in here.
+def service(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    """On a loopback port of this process, with cheap password hashes: nobody logs in here.
 
     Over SQLite; or, with `TEST_STORE=postgres`, a PostgreSQL of the tests' own.
     """
-    salt = bcrypt.gensalt
+    salt, data = bcrypt.gensalt, tmp_path_factory.mktemp("api") / "data"
     logging.getLogger("httpx").setLevel(logging.WARNING)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    with pytest.MonkeyPatch.context() as patch, ExitStack() as opened:
+    with pytest.MonkeyPatch.context() as patch:
         if os.environ.get("TEST_STORE") == "postgres":
             patch.setenv("CONTEXTRENDER_DATABASE", request.getfixturevalue("postgres"))
         patch.setattr(bcrypt, "gensalt", lambda *_: salt(4))
         for name in SETTINGS:
             patch.delenv(f"CONTEXTRENDER_{name}", raising=False)
             patch.delenv(f"CTXGRAPH_{name}", raising=False)
-        yield lambda data: opened.enter_context(running(data))
-
-
-@pytest.fixture(scope="session")
-def service(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> Service:
-    return serve(tmp_path_factory.mktemp("api") / "data")
+        app = build_app(data)
+        with serving(app) as url, httpx.Client(base_url=url, timeout=300) as http:
+            core = app.state.service
+            yield Service(data, http, core.accounts, core.runtime.walkers)
 
 
 @pytest.fixture
