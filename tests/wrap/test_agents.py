@@ -225,6 +225,11 @@ def test_openclaws_configuration_is_included_by_one_beside_it(user: User) -> Non
         user.runs(AGENTS["openclaw"], "agent", "exec", "hi")
 
 
+CUSTOM = {"base_url": f"{DOOR}/v1", "api_mode": "codex_responses", "key_env": "OPENAI_API_KEY"}
+ANTHROPIC = DOOR.replace("/0", "/anthropic")
+MESSAGES = {"api_mode": "anthropic_messages"}
+
+
 def hermes_config(made: Redirect) -> dict[str, Any]:
     text = next(text for path, text in made.files.items() if path.name == "config.yaml")
     found: dict[str, Any] = json.loads(text)
@@ -244,39 +249,19 @@ def hermes_config(made: Redirect) -> dict[str, Any]:
             "model: {provider: custom, base_url: 'https://api.openai.com/v1'}",
             ["chat", "-q", "hi"],
             "https://api.openai.com/v1",
-            {
-                "providers": {
-                    "custom": {
-                        "base_url": f"{DOOR}/v1",
-                        "api_mode": "codex_responses",
-                        "key_env": "OPENAI_API_KEY",
-                    }
-                },
-                "model": {"provider": "custom"},
-            },
+            {"providers": {"custom": CUSTOM}, "model": {"provider": "custom"}},
         ),
         (
             "custom_providers: [{name: Mine, base_url: 'https://m.test/anthropic'}, {name: b}]",
             ["--provider", "mine"],
             "https://m.test/anthropic/v1",
-            {
-                "custom_providers": [
-                    {"name": "Mine", "base_url": DOOR, "api_mode": "anthropic_messages"},
-                    {"name": "b"},
-                ]
-            },
+            {"custom_providers": [{"name": "Mine", "base_url": DOOR, **MESSAGES}, {"name": "b"}]},
         ),
         (
             "model: {provider: anthropic, default: claude}",
             [],
             "https://api.anthropic.com/v1",
-            {
-                "model": {
-                    "provider": "anthropic",
-                    "base_url": DOOR.replace("/0", "/anthropic"),
-                    "api_mode": "anthropic_messages",
-                }
-            },
+            {"model": {"provider": "anthropic", "base_url": ANTHROPIC, **MESSAGES}},
         ),
     ],
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.server.http.bodies import encode, json_value
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_core import from_json
 
@@ -120,6 +120,7 @@ REPORTS = st.recursive(
 
 
 @given(REPORTS)
+@settings(max_examples=20)
 def test_what_is_said_within_the_process_is_what_json_would_say(report: Any) -> None:
     told = json_value({"reports": [report]})
     assert told == from_json(encode({"reports": [report]}))

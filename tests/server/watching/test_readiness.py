@@ -159,19 +159,24 @@ def test_a_database_that_is_cut_or_overwritten_takes_no_write(tmp_path: Path, ho
         assert sync(server, "u").status_code == 200
 
 
-def test_why_not_is_for_this_machine_and_the_local_user(
+def test_why_not_and_figures_are_for_this_machine_and_the_local_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_MIN_FREE_MB", str(10**9))
     app = build_app(tmp_path)
     try:
         assert ask(app, "GET", "/healthz/live").json() == {"status": "ok"}
-        token = app.state.service.accounts.local_token()
-        look = partial(ask, app, "GET", "/healthz/ready")
-        told = error(look(address="10.0.0.9"), 503, "not_ready")
-        assert told["message"] == "The server is not ready."
-        for known in (look(), look(token, address="10.0.0.9")):
-            assert "MIN_FREE_MB" in error(known, 503, "not_ready")["message"]
+        accounts = app.state.service.accounts
+        token, other = accounts.local_token(), accounts.token(accounts.add("other"))
+        look, figures = (partial(ask, app, "GET", path) for path in ("/healthz/ready", "/metrics"))
+        for unknown in ("", other, "made-up"):
+            told = error(look(unknown, address="10.0.0.9"), 503, "not_ready")
+            assert told["message"] == "The server is not ready."
+            assert figures(unknown, address="10.0.0.9").status_code == 401
+        for at, known in (("127.0.0.1", ""), ("10.0.0.9", token)):
+            told = error(look(known, address=at), 503, "not_ready")
+            assert "MIN_FREE_MB" in told["message"]
+            assert "contextrender_stored_bytes" in figures(known, address=at).text
     finally:
         app.state.service.close()
 
