@@ -135,9 +135,9 @@ class Console:
         self.problems.append(f"a dialog: {dialog.message}")
         dialog.dismiss()
 
-    def enter(self, token: str = "") -> "Console":
+    def enter(self) -> "Console":
         """Opens the link that the server prints."""
-        self.page.goto(f"{self.service.server.url}/console/#token={token or self.service.token}")
+        self.page.goto(f"{self.service.server.url}/console/#token={self.service.token}")
         self.page.get_by_role("heading", name="Sessions").wait_for()
         return self
 

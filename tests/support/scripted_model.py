@@ -165,9 +165,7 @@ def chat(text: str | None = None, calls: list[Json] | None = None) -> Json:
     }
 
 
-def chat_events(
-    text: str = "", calls: list[Json] | None = None, usage: bool = True, prompt: int = 9
-) -> list[Any]:
+def chat_events(text: str = "", calls: list[Json] | None = None, prompt: int = 9) -> list[Any]:
     """A chat completion as stream events, its text and arguments in pieces."""
 
     def chunk(delta: Json, reason: str | None = None) -> Json:
@@ -185,10 +183,8 @@ def chat_events(
             delta = {"index": index, "function": {"arguments": piece}}
             events.append(chunk({"tool_calls": [delta]}))
     events.append(chunk({}, "tool_calls" if calls else "stop"))
-    if usage:
-        counts = {"prompt_tokens": prompt, "completion_tokens": 4, "total_tokens": prompt + 4}
-        events.append({**chunk({}), "choices": [], "usage": counts})
-    return [*events, "[DONE]"]
+    counts = {"prompt_tokens": prompt, "completion_tokens": 4, "total_tokens": prompt + 4}
+    return [*events, {**chunk({}), "choices": [], "usage": counts}, "[DONE]"]
 
 
 def call(call_id: str, name: str, **arguments: Any) -> Json:

@@ -123,10 +123,10 @@ def test_density_alone_is_the_greedy_by_s() -> None:
         assert plan.replaced == {}
 
 
-def talk(*, task: str = "the task", said: str = "word " * 100, turns: int = 12) -> list[Json]:
-    messages: list[Json] = [{"role": "user", "content": task}]
+def talk(turns: int = 12) -> list[Json]:
+    messages: list[Json] = [{"role": "user", "content": "the task"}]
     for turn in range(turns):
-        messages += step(f"c{turn}", "f", "{}", f"Item_{turn} " + "row " * 120, said)
+        messages += step(f"c{turn}", "f", "{}", f"Item_{turn} " + "row " * 120, "word " * 100)
     return [*messages, {"role": "user", "content": "go on"}]
 
 
@@ -145,7 +145,7 @@ def test_text_above_half_the_budget_leaves_until_it_is_three_tenths(policy: str)
     calls = [item for item in rendered.items if item.message in kept.left_messages]
     assert calls
     assert all(item.calls and item.text == "" for item in calls)
-    roomy, _ = render(talk(turns=8), 1_700, policy)
+    roomy, _ = render(talk(8), 1_700, policy)
     assert roomy.plan.retained.left_messages == frozenset()
 
 
