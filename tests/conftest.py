@@ -38,12 +38,12 @@ def everyones(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Server"]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """The address of an empty database in a PostgreSQL of the tests' own."""
-    from tests.support.postgres import cluster, missing
+    from tests.support.postgres import Cluster, missing
 
     if (reason := missing()) is not None:
         pytest.skip(reason)
-    with cluster() as address:
-        yield address
+    with Cluster.running() as made:
+        yield made.address
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """What each model call was shown is a node, joined to its answer and to results, over HTTP."""
 
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -20,11 +19,6 @@ from tests.support.transcripts import agent_run, called
 def facts(user: User) -> dict[int, Json]:
     pairs = user.graph().pairs("Answered")
     return {answer.fields["position"]: call.fields for call, answer, _ in pairs}
-
-
-def spent(user: User) -> list[list[Any]]:
-    (session,) = user.graph().of("Session")
-    return list(session.fields["spent"])
 
 
 def test_each_answer_keeps_what_its_call_was_shown(alice: User) -> None:
@@ -107,7 +101,8 @@ def test_what_the_provider_said_is_noted_with_the_call(alice: User) -> None:
     stored = facts(alice)
     assert [stored[p]["billed"] for p in (first, second, third)] == [[10, 20, 30, 0, 5]] * 3
     assert [stored[p]["sent"] for p in (first, second, third)] == ["", "", "held_out"]
-    by_sent = {row[4]: row for row in spent(alice)}
+    (session,) = alice.graph().of("Session")
+    by_sent = {row[4]: row for row in session.fields["spent"]}
     assert by_sent["rendered"][5 + 11 : 5 + 17] == [2, 20, 40, 60, 0, 10]
     assert by_sent["held_out"][5] == by_sent["held_out"][5 + 11] == 1
 

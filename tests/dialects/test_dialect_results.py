@@ -92,13 +92,10 @@ def test_responses_own_tools_are_results_and_leave_as_others_do() -> None:
     assert listed["output"] == [{**LISTED["output"][0], "stdout": "a ..."}]
 
 
-def document(value: str) -> Json:
-    source = {"type": "text", "media_type": "text/plain", "data": value}
-    return {"type": "document", "source": source}
-
-
 def test_a_shortened_text_has_its_document_once() -> None:
-    body = {"messages": [{"role": "user", "content": [text("Read:"), document("long " * 500)]}]}
+    source = {"type": "text", "media_type": "text/plain", "data": "long " * 500}
+    document = {"type": "document", "source": source}
+    body = {"messages": [{"role": "user", "content": [text("Read:"), document]}]}
     transcript = DIALECTS["messages"].read(body)
     shortened = MessagePlan.everything(transcript.messages)
     shortened.replace(0, "Read: long [shortened]")

@@ -76,13 +76,6 @@ class Cluster:
         return str(self.folder / "data")
 
 
-@contextmanager
-def cluster() -> Iterator[str]:
-    """The address of an empty database, until the block ends."""
-    with Cluster.running() as made:
-        yield made.address
-
-
 def new_database(address: str) -> str:
     """The address of an empty one, beside that database."""
     name = f"test_{uuid4().hex}"
