@@ -34,7 +34,6 @@ def secret(link: Json) -> str:
 
 
 def opened(service: Service, link: Json) -> Api:
-    """Who has the link."""
     return Api(service.http, secret(link))
 
 

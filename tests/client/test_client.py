@@ -25,7 +25,6 @@ from tests.client.conftest import history
 
 @pytest.fixture
 def unset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty data folder, and nothing else that is known of a service."""
     for name in ("CONTEXTRENDER_URL", "CONTEXTRENDER_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CONTEXTRENDER_DATA", str(tmp_path))

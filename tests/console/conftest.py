@@ -88,7 +88,6 @@ def service(
 
 @pytest.fixture(scope="session")
 def other(service: Service) -> str:
-    """The token of another user, who has a password and one session."""
     token = service.server.add_user("other", password=PASSWORD)
     service.of(token)("sync", session="not yours", messages=make_run(2))
     return token

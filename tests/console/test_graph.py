@@ -20,10 +20,6 @@ def nodes(console: Console) -> int:
     return int(console.page.locator(READY).get_attribute("data-drawn") or 0)
 
 
-def becomes(console: Console, wanted: int) -> None:
-    expect(console.page.locator(READY)).to_have_attribute("data-drawn", str(wanted))
-
-
 def test_the_graph_traces_a_value(console: Console, service: Service) -> None:
     graph = service("reuse_graph", session=ORDERS)
     uses = [edge["result"] for edge in graph["edges"]]
@@ -62,7 +58,7 @@ def test_a_large_graph_is_groups_that_open(console: Console, service: Service) -
     finer = nodes(console)
     assert finer > fitted
     console.page.get_by_role("button", name="Fit").click()
-    becomes(console, fitted)
+    expect(console.page.locator(READY)).to_have_attribute("data-drawn", str(fitted))
     canvas = console.page.locator(CANVAS)
     canvas.focus()
     canvas.press("n")

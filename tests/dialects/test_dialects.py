@@ -28,7 +28,6 @@ def plan_of(messages: list[Json], budget: int) -> MessagePlan:
 
 
 def ends(body: Json) -> tuple[list[str], list[str]]:
-    """The ids of the calls and of the results anywhere in a body."""
     calls: list[str] = []
     results: list[str] = []
 

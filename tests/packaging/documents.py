@@ -26,7 +26,6 @@ class Told:
 
 
 def told() -> list[Told]:
-    """All of them, in order, without what a shell does with them."""
     return [one for name, text in texts() for one in _commands(name, text)]
 
 

@@ -66,7 +66,6 @@ class Agent:
         self._record(api, session, lines, self.random.randrange(len(lines)))
 
     def _rewrite(self, api: Api, session: str) -> None:
-        """A new branch, after some message of the first."""
         lines = self.acknowledged[session]
         past = lines[0][: self.random.randrange(1, len(lines[0]))]
         said = f"Once more, {self.name}_{next(self.numbers)}."

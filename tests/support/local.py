@@ -15,8 +15,6 @@ from contextrender_bridge.server.runtime import Runtime
 
 @dataclass
 class Local:
-    """One user's, over a folder of data."""
-
     runtime: Runtime
     accounts: Accounts
     data: Path

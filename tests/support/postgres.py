@@ -42,7 +42,6 @@ class Cluster:
     @classmethod
     @contextmanager
     def running(cls, sync: str = "off") -> Iterator["Cluster"]:
-        """A new one until the block ends."""
         with cls.empty(sync) as made:
             run_program("initdb", "-D", made._data, "-A", "trust", "-U", ACCOUNT, "-N")
             made.start()
@@ -77,7 +76,6 @@ class Cluster:
 
 
 def new_database(address: str) -> str:
-    """The address of an empty one, beside that database."""
     name = f"test_{uuid4().hex}"
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")

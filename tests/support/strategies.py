@@ -133,7 +133,6 @@ class AxisEmbedder:
     width = 5
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Unit rows; a zero row for an empty text."""
         rows = np.zeros((len(texts), self.width), np.float32)
         for row, text in zip(rows, texts, strict=True):
             if text:

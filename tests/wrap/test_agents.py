@@ -17,8 +17,6 @@ NOBODY = Path("/nowhere/managed-settings.json")
 
 
 class User:
-    """A user with files in their home, and variables."""
-
     def __init__(self, home: Path) -> None:
         self.home = home
         self.variables = {"HOME": str(home)}

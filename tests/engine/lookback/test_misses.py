@@ -21,18 +21,14 @@ def lookup(key: str, name: str, answer: str) -> list[Json]:
     return step(key, name, "{}", answer, "")
 
 
-def filler(count: int) -> list[Json]:
-    made: list[Json] = []
-    for number in range(count):
-        made += lookup(f"f{number}", f"read_{number}", f"plain words {number} " * 40)
-    return made
-
-
+FILLER: list[Json] = []
+for number in range(8):
+    FILLER += lookup(f"f{number}", f"read_{number}", f"plain words {number} " * 40)
 REFUND = assistant("", call("r", "refund", "ORD_77412"))
 ORDER = [
     user("Refund the customer."),
     *lookup("a", "find_order", "the order is ORD_77412 " + "of a customer " * 60),
-    *filler(8),
+    *FILLER,
 ]
 
 
@@ -42,17 +38,12 @@ def missed(messages: list[Json], settings: RenderSettings = TIGHT) -> list[Any]:
     return [(step.turn, miss) for step in steps for miss in step.missed]
 
 
-def reasons(messages: list[Json]) -> Any:
-    past = past_of(messages)
-    (step,) = past.steps.up_to([SettingsByTurn(TIGHT)], past.turns, FOREVER)[0][-1:]
-    (miss,) = past.misses_at(step, SettingsByTurn(TIGHT))
-    return miss
-
-
 def test_a_value_used_out_of_view_is_a_miss() -> None:
     ((turn, miss),) = missed([*ORDER, REFUND])
     assert (turn, miss.result, miss.values, miss.again) == (10, 0, ("ORD_77412",), False)
-    why = reasons([*ORDER, REFUND])
+    past = past_of([*ORDER, REFUND])
+    (step,) = past.steps.up_to([SettingsByTurn(TIGHT)], past.turns, FOREVER)[0][-1:]
+    (why,) = past.misses_at(step, SettingsByTurn(TIGHT))
     assert why.lack == miss
     assert why.shown == "omitted" and why.left is not None and why.cost > why.left
 
@@ -115,7 +106,7 @@ def test_names_of_fields_and_tools_are_told_apart() -> None:
     past = [
         user("Refund the customer."),
         *lookup("a", "find_order", record + " find_invoice"),
-        *filler(8),
+        *FILLER,
     ]
 
     def lacked(said: str) -> list[tuple[tuple[str, ...], bool]]:

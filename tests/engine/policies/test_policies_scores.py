@@ -47,11 +47,6 @@ def bm25(results: list[str], query: set[str]) -> list[float]:
     return scores
 
 
-def spoken(message: Json) -> list[str]:
-    calls = [call_parts(call) for call in message.get("tool_calls") or ()]
-    return [content_text(message.get("content")), *(f"{name} {text}" for name, text in calls)]
-
-
 def density(messages: list[Json]) -> list[float]:
     """S of every result before the next invocation."""
     answered, numbers = slow_rules.answers(messages), slow_rules.turns(messages)
@@ -69,11 +64,11 @@ def density(messages: list[Json]) -> list[float]:
             introduced.append(len(new))
             used.append({})
         elif message["role"] == "assistant":
-            for part in spoken(message):
+            calls = [call_parts(call) for call in message.get("tool_calls") or ()]
+            for part in (text, *(f"{name} {arguments}" for name, arguments in calls)):
                 for token in tracked(part) & owner.keys():
                     used[owner[token]][numbers[position]] = None
-            calls = [call_parts(call)[1] for call in message.get("tool_calls") or ()]
-            latest = "\n".join([text, *calls])
+            latest = "\n".join([text, *(arguments for _, arguments in calls)])
         elif message["role"] == "user":
             task = task or text
     turn = sum(message["role"] == "assistant" for message in messages) + 1

@@ -23,7 +23,6 @@ from tests.support.postgres import new_database
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
 def database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What `CONTEXTRENDER_DATABASE` is: nothing, or an empty database."""
     name = ""
     if request.param == "postgres":
         name = new_database(request.getfixturevalue("postgres"))
@@ -82,7 +81,6 @@ def test_taken_under_load_it_restores_into_an_empty_folder(
 
 @pytest.fixture
 def backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Of one session in a file."""
     use(monkeypatch, "")
     data = tmp_path / "data"
     with local(data) as made:

@@ -58,7 +58,6 @@ class Pair:
         self.primary, self.standby = self.standby, self.primary
 
     def rejoin(self) -> None:
-        """What was the primary becomes the standby, from nothing."""
         shutil.rmtree(self.standby.folder / "data")
         self._follow()
 

@@ -56,7 +56,6 @@ def app(silence: float = 30.0, **limits: Any) -> Any:
 def listening(
     most: int = 100, head_seconds: float = 60, idle: float = 60, **limits: Any
 ) -> Iterator[int]:
-    """A real server with these limits; its port."""
     http = guarded(most, head_seconds)
     with serving(app(**limits), http=http, timeout_keep_alive=idle) as url:
         yield urlsplit(url).port or 0
@@ -68,7 +67,6 @@ def all_of(connection: socket.socket) -> bytes:
 
 
 def one_answer(connection: socket.socket) -> bytes:
-    """One answer with a body, from a connection that stays open."""
     connection.settimeout(30)
     answer = b""
     while not answer.endswith(b"}}"):

@@ -31,7 +31,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def connect(server: Server) -> Iterator[Callable[..., httpx.Client]]:
-    """Makes clients, each with connections of its own."""
     with ExitStack() as open_ones:
         yield lambda *token: open_ones.enter_context(server.client(*token))
 
