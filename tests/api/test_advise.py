@@ -20,7 +20,7 @@ from evaluation.runs import Run
 from tests.api.client import Api
 from tests.support.transcripts import agent_run, user
 
-RUN = agent_run(30, lines=60)
+RUN = agent_run(20, lines=60)
 
 
 def test_a_stored_session_is_advised_on_as_its_messages_are(api: Api) -> None:

@@ -169,9 +169,9 @@ def test_pages_together_are_everything(paged: Api) -> None:
     for sort in ("", *COLUMNS):
         ordered = rows(paged, sort=sort)
         assert sorted(ordered, key=lambda row: row["position"]) == whole["results"]
-        pages = [rows(paged, sort=sort, first=first, rows=7) for first in range(0, 35, 7)]
+        pages = [rows(paged, sort=sort, first=first, rows=16) for first in (0, 16)]
         assert [row for page in pages for row in page] == ordered
-        page = paged("explain", session="s", sort=sort, rows=7)
+        page = paged("explain", session="s", sort=sort, rows=16)
         assert {name: page[name] for name in REST} == {name: whole[name] for name in REST}
 
 
