@@ -7,12 +7,12 @@ import re
 import pytest
 
 from engine.call.explain import Row, explain_results
-from engine.history.frozen import frozen_key
+from engine.history.frozen import Frozen, FrozenTrail, frozen_key
 from engine.history.history import History
 from engine.parameters import Parameters
 from engine.text.transcript import Json
 from tests.engine.policies.test_policies import agent_run, turns_of
-from tests.support.strategies import COUNTER, DEFAULTS, render
+from tests.support.strategies import COUNTER, DEFAULTS, chosen, render
 
 POLICY = "contextrender_frozen"
 WIDE = Parameters(frozen_share=0.6)
@@ -46,6 +46,29 @@ def test_between_selections_prompts_repeat_the_last(budget: int, parameters: Par
             kept += 1
     assert kept > len(made) / 3
     assert 1 < sum(anew for _, anew in made) < len(made) / 2
+
+
+def test_what_was_kept_goes_on_as_if_it_had_never_been_away() -> None:
+    messages = agent_run(30)
+    live = History()
+    key = frozen_key(1_500, Parameters())
+    for size in turns_of(messages)[::6]:
+        live.extend(messages[len(live) : size], COUNTER)
+        first, shown = render(messages[:size], 1_500, POLICY, history=live)
+        if key not in live.frozen:
+            continue
+        stored = (live.frozen[key].answered, live.frozen[key].latest)
+        kept = FrozenTrail(
+            *(Frozen.from_json(json.loads(json.dumps(one.to_json()))) for one in stored)
+        )
+        assert kept == live.frozen[key]
+        for known in (kept, kept.before(size), kept.before(size - 1), kept.before(size - 30)):
+            restarted = History()
+            restarted.extend(messages[:size], COUNTER)
+            restarted.frozen[key] = known
+            again, shown_again = render(messages[:size], 1_500, POLICY, history=restarted)
+            assert (chosen(first), shown) == (chosen(again), shown_again)
+        assert kept.before(size - 1).latest.messages < size
 
 
 def test_the_reasons_say_what_was_kept_and_what_is_new() -> None:
