@@ -5,7 +5,6 @@ agent made its calls under the live default. Beside each time stands how many ti
 that session it is, in the same run, so that machines can be compared.
 """
 
-import json
 import os
 import statistics
 import subprocess
@@ -17,13 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
 from playwright.sync_api import expect
 
-from tests.console.browser import running_browser
-from tests.console.conftest import Console, Service
+from tests.console.conftest import Console, Service, running_browser
 from tests.console.transcripts import make_run
-from tests.server.servers import Server, served
+from tests.server.servers import served
 from tests.support.command import PROCESS
 
 expect.set_options(timeout=120_000)
@@ -60,19 +57,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data"
         with served(data) as server, server.client() as http:
-            said = Said(record(service_of(server, http, data), results))
+            said = Said(record(Service(server, http), results))
         for look_at in (in_terminal, all_misses, in_browser):
             # Each a server that has nothing of the session in memory.
             with served(data) as server, server.client() as http:
-                service = service_of(server, http, data)
+                service = Service(server, http)
                 for look in ("inspect_session", "timeline", "show_call", "misses"):
                     service(look, session=OTHER)
                 look_at(service, said)
-
-
-def service_of(server: Server, http: httpx.Client, data: Path) -> Service:
-    token = json.loads((data / "credentials.json").read_text())["token"]
-    return Service(server, token, http)
 
 
 def record(service: Service, results: int) -> float:
@@ -96,12 +88,7 @@ def in_terminal(service: Service, said: Said) -> None:
 
 
 def all_misses(service: Service, said: Said) -> None:
-    def look() -> None:
-        start = 1
-        while start is not None:
-            start = service("misses", session=SESSION, start=start)["next"]
-
-    said("misses of all turns", timed(look))
+    said("misses of all turns", timed(lambda: list(service.misses(SESSION))))
 
 
 def in_browser(service: Service, said: Said) -> None:

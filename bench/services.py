@@ -92,9 +92,9 @@ def process(command: list[str], url: str, **environment: str) -> Iterator[int]:
     """Runs a server until the block ends, from the moment it answers anything; its id."""
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as folder,
-        serving_program(command, {**os.environ, **environment}, url, Path(folder)) as pid,
+        serving_program(command, {**os.environ, **environment}, url, Path(folder)) as running,
     ):
-        yield pid
+        yield running.pid
 
 
 @contextmanager

@@ -7,14 +7,18 @@ import tempfile
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 import hypothesis
 import pytest
-from contextrender_bridge import Credentials
+from contextrender_bridge import Credentials, load_credentials
 from contextrender_bridge.base import settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+if TYPE_CHECKING:
+    from tests.server.servers import Server
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -23,12 +27,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def credentials() -> Iterator[Credentials]:
+def everyones(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Server"]:
     """A service in a process of its own, for every test that needs nothing special of it."""
-    from contextrender_bridge.local_service import temporary_service
+    from tests.server.servers import served
 
-    with temporary_service() as found:
-        yield found
+    with served(tmp_path_factory.mktemp("service") / "data") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The address of an empty database in a PostgreSQL of the tests' own."""
+    from tests.support.postgres import Cluster, missing
+
+    if (reason := missing()) is not None:
+        pytest.skip(reason)
+    with Cluster.running() as made:
+        yield made.address
+
+
+@pytest.fixture(scope="session")
+def credentials(everyones: "Server") -> Credentials:
+    return load_credentials(everyones.data)
 
 
 # How long an example takes says how busy the machine is.
@@ -59,8 +79,6 @@ LONGEST_SECONDS = int(os.environ.get("LONGEST_TEST_SECONDS", "420"))
 
 @pytest.fixture(autouse=True)
 def bounded() -> Iterator[None]:
-    """Ends a test that hangs."""
-
     def end(*_: object) -> None:
         raise TimeoutError(f"the test took longer than {LONGEST_SECONDS} s")
 

@@ -1,5 +1,6 @@
 """The endpoints as one user calls them over HTTP."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -34,6 +35,15 @@ class Api:
         assert set(reply.json()) == {"reports"}
         (report,) = reply.json()["reports"]
         return dict(report)
+
+    def pages(self, walker: str, at: str = "start", **fields: Any) -> Iterator[Json]:
+        """Every page there is; the field `at` says where the next one begins."""
+        while True:
+            page: Json = self(walker, **fields)
+            yield page
+            if page["next"] is None:
+                return
+            fields[at] = page["next"]
 
     def refused(self, walker: str, status: int, code: str, **fields: Any) -> Json:
         """The error of a call that is refused with that status and code."""

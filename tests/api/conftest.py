@@ -2,10 +2,10 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import bcrypt
@@ -16,7 +16,6 @@ from contextrender_bridge.server.accounts.users import Accounts
 
 from tests.api.client import Api
 from tests.api.graph import Graph
-from tests.support.postgres import cluster, missing
 from tests.support.scripted_model import serving
 
 SETTINGS = ("MODEL", "EMBED_MODEL", "WORKING_SET_MB")
@@ -48,52 +47,31 @@ class User:
     root: str
 
     def graph(self) -> Graph:
-        """What is stored of this user."""
         return Graph.read(self.data, self.root)
 
 
-Serve = Callable[[Path], Service]
-
-
-@contextmanager
-def running(data: Path) -> Iterator[Service]:
-    """A service on a loopback port of this process until the block ends."""
-    app = build_app(data)
-    with serving(app) as url, httpx.Client(base_url=url, timeout=300) as http:
-        core = app.state.service
-        yield Service(data, http, core.accounts, core.runtime.walkers)
-
-
 @pytest.fixture(scope="session")
-def database() -> Iterator[None]:
-    """SQLite; or, with `TEST_STORE=postgres`, a PostgreSQL of the tests' own."""
-    if os.environ.get("TEST_STORE") != "postgres":
-        yield
-        return
-    if (reason := missing()) is not None:
-        pytest.skip(reason)
-    with cluster() as address, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CONTEXTRENDER_DATABASE", address)
-        yield
+def service(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    """On a loopback port of this process, with cheap password hashes: nobody logs in here.
 
-
-@pytest.fixture(scope="session")
-def serve(database: None) -> Iterator[Serve]:
-    """Makes services, with cheap password hashes: nobody logs in here."""
-    salt = bcrypt.gensalt
+    Over SQLite; or, with `TEST_STORE=postgres`, a PostgreSQL of the tests' own.
+    """
+    salt, data = bcrypt.gensalt, tmp_path_factory.mktemp("api") / "data"
     logging.getLogger("httpx").setLevel(logging.WARNING)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    with pytest.MonkeyPatch.context() as patch, ExitStack() as opened:
+    with pytest.MonkeyPatch.context() as patch:
+        if os.environ.get("TEST_STORE") == "postgres":
+            patch.setenv("CONTEXTRENDER_DATABASE", request.getfixturevalue("postgres"))
         patch.setattr(bcrypt, "gensalt", lambda *_: salt(4))
         for name in SETTINGS:
             patch.delenv(f"CONTEXTRENDER_{name}", raising=False)
             patch.delenv(f"CTXGRAPH_{name}", raising=False)
-        yield lambda data: opened.enter_context(running(data))
-
-
-@pytest.fixture(scope="session")
-def service(serve: Serve, tmp_path_factory: pytest.TempPathFactory) -> Service:
-    return serve(tmp_path_factory.mktemp("api") / "data")
+        app = build_app(data)
+        with serving(app) as url, httpx.Client(base_url=url, timeout=300) as http:
+            core = app.state.service
+            yield Service(data, http, core.accounts, core.runtime.walkers)
 
 
 @pytest.fixture
@@ -109,3 +87,37 @@ def bob(service: Service) -> User:
 @pytest.fixture
 def api(alice: User) -> Api:
     return alice.api
+
+
+NEEDS: dict[str, dict[str, Any]] = {
+    "note_usage": {"used": {"messages": 3, "tokens": [1, 0, 0, 0, 1]}},
+    "recall": {"results": [3]},
+    "read_message": {"position": 3},
+    "remedies": {"turn": 6, "position": 7, "budget": 600},
+    "search": {"query": "ORD-1001"},
+    "trace_value": {"value": "ORD-1001"},
+}
+
+
+def endpoints(service: Service) -> dict[str, list[str]]:
+    return {
+        name: [field.name for field in fields(walker) if field.init and field.name[0] != "_"]
+        for name, walker in service.walkers.items()
+    }
+
+
+def of_a_session(service: Service) -> list[str]:
+    begin_one = ("sync", "render", "import_session")
+    found = endpoints(service).items()
+    return [name for name, named in found if "session" in named and name not in begin_one]
+
+
+def example(walker: str, session: str) -> dict[str, Any]:
+    """A call that is right, if the session is there."""
+    if walker in ("advise_all", "list_sessions", "holdout", "total_savings"):
+        return {}
+    if walker in ("sync", "render"):
+        return {"session": session, "messages": [{"role": "user", "content": "Hello."}]}
+    if walker == "import_session":
+        return {"session": session, "data": {}}
+    return {"session": session, **NEEDS.get(walker, {})}

@@ -17,8 +17,6 @@ from graph.store import rows
 
 @dataclass
 class Node:
-    """A stored node: its type and fields."""
-
     id: str
     kind: str
     fields: dict[str, Any]
@@ -26,8 +24,6 @@ class Node:
 
 @dataclass
 class Edge:
-    """A stored edge between two nodes."""
-
     kind: str
     source: str
     target: str
@@ -64,7 +60,6 @@ class Graph:
 
     @property
     def counts(self) -> Counter[str]:
-        """How many there are of each type."""
         kinds = [node.kind for node in self.nodes.values()] + [edge.kind for edge in self.edges]
         return Counter(kinds)
 
@@ -92,7 +87,6 @@ class Graph:
 
 
 def count_rows(data: Path) -> dict[str, int]:
-    """Rows of every table."""
     with reading(data) as read:
         tables = ("nodes", "edges", "quarantine")
         return {name: read(f"SELECT count(*) FROM {name}")[0][0] for name in tables}

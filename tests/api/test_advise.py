@@ -1,10 +1,26 @@
-"""A stored session's verdict is that of a file which holds it, and asking for it stores nothing."""
+"""Advice on stored sessions is that of a file with their messages, and asking stores nothing."""
 
-from evaluation.advice import advise_on_session, first_calls
+from functools import partial
+from typing import Any
+
+import pytest
+from contextrender_bridge.base.wire import Json
+
+from engine.models.embeddings import NoEmbedder
+from evaluation.advice import (
+    Weighing,
+    advise,
+    advise_on_session,
+    first_calls,
+    for_agents,
+    session_cases,
+)
+from evaluation.in_process import replay_run
+from evaluation.runs import Run
 from tests.api.client import Api
-from tests.support.transcripts import agent_run
+from tests.support.transcripts import agent_run, user
 
-RUN = agent_run(30, lines=60)
+RUN = agent_run(20, lines=60)
 
 
 def test_a_stored_session_is_advised_on_as_its_messages_are(api: Api) -> None:
@@ -37,3 +53,74 @@ def test_other_policies_and_budgets_can_be_weighed(api: Api) -> None:
     report = api("advise", session="s", calls=20, policies=policies, budgets=budgets)
     tried = [(each["policy"], each["budget"]) for each in report["options"]]
     assert tried == [(policy, budget) for policy in policies for budget in budgets]
+
+
+CALLS = 8
+RUNS = {"one": agent_run(10, lines=40), "two": agent_run(6, lines=40)}
+
+
+def read(messages: list[Json]) -> tuple[list[Json], list[float]]:
+    return messages, []
+
+
+def until_complete(api: Api, **fields: Any) -> list[Json]:
+    replies = [api("advise_all", **fields)]
+    while not replies[-1]["complete"]:
+        replies.append(api("advise_all", **fields))
+        assert len(replies) < 100
+    return replies
+
+
+def test_it_is_the_advice_of_a_file_with_the_same_calls(api: Api) -> None:
+    nothing = api("advise_all")
+    assert (nothing["complete"], nothing["sessions"], nothing["best"]) == (True, 0, None)
+    for name, messages in RUNS.items():
+        api("sync", session=name, messages=messages)
+    api("sync", session="no call yet", messages=[user("Hello?")])
+    *_, told = until_complete(api, calls=CALLS)
+    runs = [
+        Run(name, "", "", [dict(each) for each in first_calls(messages, CALLS)[0]])
+        for name, messages in reversed(RUNS.items())
+    ]
+    cases = for_agents(session_cases())
+    scores = [replay_run(run, cases, NoEmbedder(), closed_loop=True) for run in runs]
+    wanted = advise(runs, cases, lambda _runs, _cases: scores)
+    assert told["sentence"] == wanted.sentence
+    for option, expected in zip(told["options"], wanted.options, strict=True):
+        # Times of recording stand where the file has none: caches do not expire in a test.
+        assert option["hidden"] == expected.hidden.value
+        assert option["cost"] == pytest.approx(expected.cost.value)
+    assert (told["sessions"], told["weighed"]) == (2, 2)
+    assert (told["calls"], told["replayed"]) == (CALLS, CALLS + 6)
+
+
+def test_a_reply_stops_when_its_time_is_over_and_the_next_goes_on() -> None:
+    """A clock of the test's own: each look has time for one replay."""
+    cases = session_cases(["prune"], [3000, 6000])
+    weighed = []
+    for _ in range(4):
+        over = iter([False, True, True, True])
+        look = Weighing(cases, CALLS, NoEmbedder(), over.__next__)
+        for name, messages in RUNS.items():
+            look.weigh(("a clock of its own", name), name, "", partial(read, messages))
+        weighed.append(len(look.scores))
+        assert look.sessions == 2
+    assert weighed == [0, 1, 1, 2]
+    assert look.verdict is not None
+
+
+def test_a_session_that_went_on_is_replayed_again_where_its_first_calls_are_more(api: Api) -> None:
+    run = RUNS["one"]
+    api("sync", session="s", messages=first_calls(run, 5)[0])
+    assert until_complete(api, calls=CALLS)[-1]["replayed"] == 5
+    api("sync", session="s", messages=run)
+    assert until_complete(api, calls=CALLS)[-1]["replayed"] == CALLS
+
+
+def test_the_newest_sessions_are_weighed_and_nothing_is_stored(api: Api) -> None:
+    for name, messages in RUNS.items():
+        api("sync", session=name, messages=messages)
+    before = api("export_session", session="two")
+    *_, told = until_complete(api, sessions=1, calls=CALLS)
+    assert (told["sessions"], told["replayed"]) == (1, 6)
+    assert api("export_session", session="two") == before

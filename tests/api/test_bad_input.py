@@ -7,8 +7,7 @@ import pytest
 from contextrender_bridge.base.wire import Json
 
 from tests.api.client import error_of
-from tests.api.conftest import Service, User
-from tests.api.endpoints import endpoints, example
+from tests.api.conftest import Service, User, endpoints, example
 from tests.support.transcripts import agent_run, assistant, call, result, user
 
 RUN = agent_run(3)

@@ -1,16 +1,14 @@
 """What each model call was shown is a node, joined to its answer and to results, over HTTP."""
 
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from contextrender_bridge.base.wire import Json
 
 from engine import policies
+from engine.call.record import numbers_in, unpacked
 from engine.call.render_call import render_call
 from engine.policies import POLICIES
-from engine.text.tokens import call_parts, content_text
-from engine.text.values import extract_values
 from tests.api.checks import rebuilt
 from tests.api.conftest import User
 from tests.console.transcripts import make_run
@@ -19,15 +17,8 @@ from tests.support.transcripts import agent_run, called
 
 
 def facts(user: User) -> dict[int, Json]:
-    """The answered calls' fields by their answers' positions."""
     pairs = user.graph().pairs("Answered")
     return {answer.fields["position"]: call.fields for call, answer, _ in pairs}
-
-
-def spent(user: User) -> list[list[Any]]:
-    """The rows of a user's only session."""
-    (session,) = user.graph().of("Session")
-    return list(session.fields["spent"])
 
 
 def test_each_answer_keeps_what_its_call_was_shown(alice: User) -> None:
@@ -43,24 +34,16 @@ def test_each_answer_keeps_what_its_call_was_shown(alice: User) -> None:
         assert told["tokens"][:3] == [tokens["before"], tokens["after"], tokens["outside"]]
         assert (told["budget"], told["policy"]) == (700, view["policy"])
         assert (told["model"], told["client"]) == ("gpt-5.1", "tester")
-        assert [results[n] for n in unpacked(told.get("shown", []))] == view["visible"]
+        assert [results[n] for n in numbers_in(unpacked(told.get("shown", [])))] == view["visible"]
     assert alice.graph().pairs("Waiting") == []
-    row = spent(alice)[0]
-    calls, over, full, capped, _, prompt = row[5:11]
+    (row,) = alice.api("total_savings")["rows"]
     sizes = [view["tokens"] for view in replies]
-    assert row[1:5] == ["tester", "gpt-5.1", "contextrender", "rendered"]
-    assert (calls, over) == (len(answers), sum(size["before"] > 700 for size in sizes))
-    assert full == capped == sum(size["before"] + size["outside"] for size in sizes)
-    assert prompt == sum(size["after"] + size["outside"] for size in sizes)
-
-
-def unpacked(packed: list[int]) -> list[int]:
-    found: list[int] = []
-    at = 0
-    for distance, length in zip(packed[::2], packed[1::2], strict=True):
-        found += range(at + distance, at + distance + length)
-        at += distance + length
-    return found
+    named = [row[name] for name in ("client", "model", "policy", "sent")]
+    assert named == ["tester", "gpt-5.1", "contextrender", "rendered"]
+    assert row["calls"] == len(answers)
+    assert row["over"] == sum(size["before"] > 700 for size in sizes)
+    assert row["full"] == row["capped"] == sum(size["before"] + size["outside"] for size in sizes)
+    assert row["prompt"] == sum(size["after"] + size["outside"] for size in sizes)
 
 
 @pytest.mark.parametrize("policy", ["contextrender", "contextrender_frozen"])
@@ -118,7 +101,8 @@ def test_what_the_provider_said_is_noted_with_the_call(alice: User) -> None:
     stored = facts(alice)
     assert [stored[p]["billed"] for p in (first, second, third)] == [[10, 20, 30, 0, 5]] * 3
     assert [stored[p]["sent"] for p in (first, second, third)] == ["", "", "held_out"]
-    by_sent = {row[4]: row for row in spent(alice)}
+    (session,) = alice.graph().of("Session")
+    by_sent = {row[4]: row for row in session.fields["spent"]}
     assert by_sent["rendered"][5 + 11 : 5 + 17] == [2, 20, 40, 60, 0, 10]
     assert by_sent["held_out"][5] == by_sent["held_out"][5 + 11] == 1
 
@@ -150,38 +134,15 @@ def test_misses_are_what_prompts_lacked(alice: User, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("engine.lookback.past.render_call", rendered)
     run = make_run(60, 5)
     replies = called(alice.api, "run", run, policy="contextrender_frozen", budget=1_500)
-    lacking = {(miss["turn"], value) for miss in missed(alice) for value in miss["values"]}
-    at = {event: place for place, event, _ in slow_rules.operations(run)}
-    spoken = [place for place, one in enumerate(run) if one["role"] == "assistant"]
-    expected: set[tuple[int, str]] = set()
-    sent: dict[int, set[str]] = {}
-    for event, _, values in slow_rules.uses(run):
-        turn = spoken.index(at[event]) + 1
-        if turn not in sent:
-            sent[turn] = seen_in(rebuilt(run, replies[turn - 1]["plan"]))
-        expected |= {(turn, value) for value in set(values) - sent[turn]}
-    assert lacking == expected != set()
+    prompts = {view["turn"]: rebuilt(run, view["plan"]) for view in replies}
+    missed = {
+        (miss["turn"], miss["position"], value)
+        for page in alice.api.pages("misses", session="run")
+        for miss in page["misses"]
+        for value in miss["values"]
+    }
+    assert missed == slow_rules.lacking(run, prompts) != set()
     rendered.assert_not_called()
-
-
-def missed(user: User) -> list[Json]:
-    """Of all pages: a page has what a moment's work finds."""
-    found, start = [], 1
-    while start is not None:
-        view = user.api("misses", session="run", start=start)
-        found += view["misses"]
-        start = view["next"]
-    return found
-
-
-def seen_in(prompt: list[Json]) -> set[str]:
-    """The values in a prompt."""
-    seen: set[str] = set()
-    for message in prompt:
-        seen |= extract_values(content_text(message.get("content")))
-        for one in message.get("tool_calls") or ():
-            seen |= extract_values("\n".join(call_parts(one)))
-    return seen
 
 
 def test_views_of_a_call_sent_whole_tell_what_the_model_saw(alice: User) -> None:

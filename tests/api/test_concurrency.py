@@ -9,8 +9,7 @@ from contextrender_bridge.base.wire import Json
 
 from tests.api.client import Api
 from tests.api.conftest import Service, User
-from tests.api.servers import another
-from tests.server.servers import Server
+from tests.server.servers import Server, another
 from tests.support.plain_graph import check_graph
 from tests.support.transcripts import agent_run, assistant, call, result, user
 
@@ -34,7 +33,6 @@ def writers(other: Server, alice: User) -> Iterator[list[Api]]:
 
 
 def lines_of(export: Json) -> list[list[Json]]:
-    """Every branch's whole line."""
     lines: list[list[Json]] = []
     for branch in export["branches"]:
         shared = lines[branch["parent"]][: branch["fork"]] if branch["parent"] >= 0 else []

@@ -20,8 +20,7 @@ from graph.sessions.ids import JOINS
 from graph.store import rows
 from graph.store.opening import open_store
 from tests.api.client import Api
-from tests.api.conftest import Service, User
-from tests.api.endpoints import example
+from tests.api.conftest import Service, User, example
 from tests.api.graph import Graph, reading
 from tests.api.test_links import OPEN, opened
 from tests.support.command import contextrender

@@ -17,7 +17,7 @@ from graph.store.base import Store
 from graph.store.opening import open_store
 from graph.store.writes import StoreUnavailable, Unit
 from tests.api.conftest import Service, User
-from tests.api.servers import another
+from tests.server.servers import another
 from tests.support.transcripts import agent_run
 
 RUN = agent_run(30, lines=3)

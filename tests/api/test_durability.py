@@ -12,7 +12,7 @@ from contextrender_bridge.base.wire import Json
 
 from tests.api.client import Conversation
 from tests.api.conftest import Service, User
-from tests.api.servers import another
+from tests.server.servers import another
 from tests.support.transcripts import agent_run, assistant, user
 
 RUN = agent_run(20, lines=5)

@@ -19,23 +19,19 @@ POSITIONS = [place for place, message in enumerate(RUN) if message["role"] == "t
 SCRIPTED = "openai/scripted-embedder"
 
 
-def axis_of(text: str) -> list[float]:
-    return [1.0, 0.0, 0.0] if len(text) % 2 else [0.6, 0.8, 0.0]
-
-
 @pytest.fixture
 def embedding() -> Iterator[ProviderDouble]:
     """An embedding provider that the service in this process can be told to use."""
 
     def answer(body: Json) -> tuple[int, Any]:
-        return 200, embedding_reply([axis_of(text) for text in body["input"]])
+        axes = [1.0, 0.0, 0.0], [0.6, 0.8, 0.0]
+        return 200, embedding_reply([axes[len(text) % 2] for text in body["input"]])
 
     with provided(answer) as double:
         yield double
 
 
 def models(user: User) -> list[str]:
-    """Whose vectors the results have, in order."""
     return [node.fields["embedding_model"] for node in user.graph().of("ToolResult")]
 
 

@@ -1,4 +1,4 @@
-"""Why each result was shown or not, and the uses behind its reuse score."""
+"""Why each result was shown or not, the uses behind its reuse score, and pages of all that."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from contextrender_bridge.base.wire import Json
 
+from engine.call.page import COLUMNS
 from engine.call.render_call import render_call
 from engine.lookback import past
 from tests.api.client import Api
-from tests.api.conftest import User
+from tests.api.conftest import Service, User
 from tests.support.transcripts import agent_run, assistant, call, result, user
 
 FLOW = [
@@ -144,3 +145,54 @@ def test_a_session_goes_on_while_somebody_looks_at_a_call(
         finally:
             opened.set()
         assert len(looking.result()) > 1
+
+
+LONG = agent_run(30, lines=6)
+REST = ("count", "complete", "replaced", "whole_tokens", "call_tokens", "tokens", "warnings")
+
+
+@pytest.fixture(scope="module")
+def paged(service: Service) -> Api:
+    api = service.new_user().api
+    api("render", session="s", messages=LONG, budget=900)
+    return api
+
+
+def rows(api: Api, **fields: object) -> list[Json]:
+    told: list[Json] = api("explain", session="s", **fields)["results"]
+    return told
+
+
+def test_pages_together_are_everything(paged: Api) -> None:
+    whole = paged("explain", session="s")
+    assert whole["count"] == len(whole["results"]) == 30
+    for sort in ("", *COLUMNS):
+        ordered = rows(paged, sort=sort)
+        assert sorted(ordered, key=lambda row: row["position"]) == whole["results"]
+        pages = [rows(paged, sort=sort, first=first, rows=16) for first in (0, 16)]
+        assert [row for page in pages for row in page] == ordered
+        page = paged("explain", session="s", sort=sort, rows=16)
+        assert {name: page[name] for name in REST} == {name: whole[name] for name in REST}
+
+
+def test_they_are_in_the_order_of_their_column(paged: Api) -> None:
+    for sort in [name for name in COLUMNS if name != "order"]:
+        for down in (False, True):
+            values = [row[sort] for row in rows(paged, sort=sort, down=down)]
+            assert values == sorted(values, reverse=down)
+
+
+def test_a_window_has_the_last_messages_and_the_last_shown(paged: Api) -> None:
+    whole = paged("show_call", session="s")
+    lines = whole["messages"]
+    seen = [
+        line
+        for line in lines
+        if line["shown"] != "omitted" or any(call["shown"] for call in line["calls"])
+    ]
+    for until, stop in ((None, len(lines)), (41, 41)):
+        earlier = [line for line in seen if line["position"] < stop - 5]
+        page = paged("show_call", session="s", window=5, until=until)
+        assert page["messages"] == [*earlier[-5:], *lines[stop - 5 : stop]]
+        assert (page["before"], page["got"]) == (len(LONG), len(seen))
+    assert paged("show_call", session="s", window=0)["messages"] == []

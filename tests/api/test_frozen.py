@@ -19,7 +19,6 @@ SETTINGS: Json = {"budget": 1_800, "policy": "contextrender_frozen"}
 
 
 def prompts(api: Api, session: str = "s") -> list[list[Json]]:
-    """What each call of the run was shown."""
     talk = Conversation(api, session)
     return [talk.send("render", RUN[:size], **SETTINGS)["messages"] for size in CALLS]
 

@@ -17,8 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.api.client import error_of
-from tests.api.conftest import Service, User
-from tests.api.endpoints import endpoints, example
+from tests.api.conftest import Service, User, endpoints, example
 from tests.support.fuzzing import EXTRAS, HELD, JSON, TEXTS, fuzz, messages, raw, spoilt
 from tests.support.transcripts import agent_run
 

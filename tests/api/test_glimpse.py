@@ -41,12 +41,9 @@ def goes_on(agent: User, alice: User) -> User:
     return alice
 
 
-def timeline(who: User, **fields: Any) -> Json:
-    whole = page = who.api("timeline", session="s", **fields)
-    while page["next"] is not None:
-        page = who.api("timeline", session="s", start=page["next"], **fields)
-        whole["turns"] += page["turns"]
-    return dict(whole)
+def timeline(who: User) -> Json:
+    whole, *rest = who.api.pages("timeline", session="s")
+    return whole | {"turns": sum((page["turns"] for page in rest), whole["turns"])}
 
 
 def noted(whole: Json) -> list[Json]:

@@ -1,10 +1,14 @@
-"""The graph in the SQLite file: what happened, in order, joined to what it used."""
+"""The graph in the database, which is the truth: what happened, in order, joined to its uses."""
 
 import importlib
+from typing import Any
+from uuid import UUID
 
+from graph.sessions.caches import WORKING_SET
 from tests.api.conftest import User
+from tests.api.graph import reading
 from tests.support.plain_graph import check_graph
-from tests.support.transcripts import assistant, call, result, user
+from tests.support.transcripts import agent_run, assistant, call, result, step, user
 
 CANARY = "CANARY_5512"
 FLOW = [
@@ -68,3 +72,43 @@ def test_labels_tell_what_a_node_is_and_never_its_contents(alice: User) -> None:
     assert {"Session s · 1 branch", "Branch 0 · 4 messages, 2 turns"} <= {*labels}
     for beginning in ("user message 0", "call look", "result 2 of look"):
         assert [text for text in labels if text.startswith(f"{beginning} · turn 1 · ")]
+
+
+RUN = agent_run(12)
+USES = 12
+
+
+def test_a_history_read_from_the_graph_takes_its_reuse_from_the_edges(alice: User) -> None:
+    alice.api("sync", session="s", messages=RUN)
+    assert alice.api("inspect_session", session="s")["uses"]
+    kind = "(SELECT number FROM kinds WHERE name = 'Reuse')"
+    with reading(alice.data) as run:
+        run(f"DELETE FROM edges WHERE owner = ? AND kind = {kind}", UUID(alice.root))
+    WORKING_SET.clear()
+    assert alice.api("inspect_session", session="s")["uses"] == 0
+    state = WORKING_SET.get((alice.root, "s"))
+    assert state is not None
+    assert set(state.histories[0].reuse.scores()) == {0.0}
+
+
+def history(uses: int) -> list[dict[str, Any]]:
+    made = [user("Who is it?"), *step("c", "find", "{}", "user_4711")]
+    for number in range(uses):
+        made += step(f"c{number}", "look", '{"at": "user_4711"}', "nothing")
+    return made
+
+
+def test_what_every_later_step_uses_is_stored_recalled_and_deleted(alice: User) -> None:
+    for uses in range(USES + 1):
+        alice.api("sync", session="slow", messages=history(uses))
+    alice.api("sync", session="quick", messages=history(USES))
+    slow, quick = (alice.api("explain", session=name)["results"] for name in ("slow", "quick"))
+    assert slow == quick
+    assert slow[0]["reuse"] == USES
+
+    # Nor is it in the way of whoever recalls or deletes it.
+    (found,) = alice.api("recall", session="slow", results=[2])["results"]
+    assert (found["message"]["content"], found["arguments"]) == ("user_4711", "{}")
+    for name in ("slow", "quick"):
+        alice.api("delete_session", session=name)
+    assert alice.graph().counts == {}

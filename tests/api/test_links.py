@@ -7,8 +7,7 @@ import pytest
 from contextrender_bridge.base.wire import Json
 
 from tests.api.client import Api, error_of
-from tests.api.conftest import Service, User
-from tests.api.endpoints import endpoints, example
+from tests.api.conftest import Service, User, endpoints, example
 from tests.support.transcripts import agent_run, user
 
 RUN = agent_run(6, lines=5)
@@ -35,7 +34,6 @@ def secret(link: Json) -> str:
 
 
 def opened(service: Service, link: Json) -> Api:
-    """Who has the link."""
     return Api(service.http, secret(link))
 
 

@@ -5,10 +5,9 @@ from contextlib import ExitStack
 import pytest
 from contextrender_bridge.base.wire import Json
 
-from tests.api.conftest import Service
-from tests.api.endpoints import example, of_a_session
-from tests.api.servers import another
+from tests.api.conftest import Service, example, of_a_session
 from tests.api.test_durability import store_locked
+from tests.server.servers import another
 from tests.support.provider_double import provider
 from tests.support.transcripts import UNUSUAL, assistant, call, result, user
 

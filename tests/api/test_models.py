@@ -1,7 +1,6 @@
 """What needs a model, over HTTP: summaries, and compactions of a result larger than the budget, are
 nodes, made once and reused. Without one there is an excerpt."""
 
-import json
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +14,7 @@ from graph.sessions.caches import WORKING_SET
 from tests.api.checks import orphans, rebuilt, tokens_inside
 from tests.api.client import Api
 from tests.api.conftest import Service, User
-from tests.api.servers import another
+from tests.server.servers import another
 from tests.support.provider_double import ProviderDouble, chat_reply, failure, provided
 from tests.support.transcripts import agent_run, assistant, call, result, user
 from tests.support.waiting import until
@@ -51,13 +50,19 @@ def model() -> Iterator[ProviderDouble]:
 
 
 def summary(reply: Json) -> str:
-    (only,) = reply["replaced"]
+    only = replacement(reply)
     assert only["kind"] == "summary"
     (shown,) = [m for m in reply["messages"] if m["content"] == only["text"]]
     assert shown["role"] == "tool"
+    return str(only["text"])
+
+
+def replacement(reply: Json) -> Json:
+    """The only one there is, in a prompt that is as it has to be."""
     assert tokens_inside(reply["messages"]) == reply["tokens"]["after"] <= reply["budget"]
     assert orphans(reply["messages"]) == []
-    return str(only["text"])
+    (only,) = reply["replaced"]
+    return dict(only)
 
 
 @pytest.mark.slow
@@ -68,7 +73,7 @@ def test_a_summary_is_made_once_for_good(alice: User, model: ProviderDouble, pol
     assert summary(first).startswith("[Summary made by a model of the ")
     assert first["usage"] == {"model_tokens_in": 50, "model_tokens_out": 5, "embedding_tokens": 0}
     assert len(model.requests) == 1
-    sent = json.dumps(model.requests[0]["messages"])
+    (sent,) = model.prompts
     assert "verbatim" in sent
     assert "row 0: ORD-1000 moved via hub_0" in sent
 
@@ -175,19 +180,17 @@ def compactor() -> Iterator[ProviderDouble]:
         yield double
 
 
-def replacement(reply: dict[str, Any]) -> dict[str, Any]:
-    (only,) = reply["replaced"]
+def shortened(reply: Json) -> Json:
+    only = replacement(reply)
     assert only["position"] == 2
     assert 2 not in reply["visible"] + reply["omitted"]
     (shown,) = [m for m in reply["messages"] if m.get("tool_call_id") == "log"]
     assert shown == OVERSIZED[2] | {"content": only["text"]}
-    assert tokens_inside(reply["messages"]) == reply["tokens"]["after"] <= reply["budget"]
-    assert orphans(reply["messages"]) == []
-    return dict(only)
+    return only
 
 
 def test_without_a_model_an_excerpt_stands_in_marked_with_what_to_recall(api: Api) -> None:
-    excerpt = replacement(api("render", session="s", messages=OVERSIZED, budget=3000))
+    excerpt = shortened(api("render", session="s", messages=OVERSIZED, budget=3000))
     assert excerpt["kind"] == "excerpt"
     header, *lines = excerpt["text"].splitlines()
     assert "recall result 2" in header
@@ -205,7 +208,7 @@ def test_a_model_compacts_once_and_the_text_is_a_node(
 ) -> None:
     fields = {"session": "s", "messages": OVERSIZED, "budget": 3000}
     first = alice.api("render", **fields)
-    compaction = replacement(first)
+    compaction = shortened(first)
     assert compaction["kind"] == "compaction"
     assert "recall result 2" in compaction["text"]
     assert compaction["text"].endswith("Disk full.\nFATAL disk_full on node-88.internal")
@@ -219,7 +222,7 @@ def test_a_model_compacts_once_and_the_text_is_a_node(
     WORKING_SET.clear()
     assert alice.api("render", **fields) == first
     later = fields | {"messages": [*OVERSIZED, assistant("Clean up?"), user("Yes.")]}
-    assert replacement(alice.api("render", **later)) == compaction
+    assert shortened(alice.api("render", **later)) == compaction
     assert len(compactor.requests) == 1
     assert alice.graph().counts["Compaction"] == 1
     alice.api("render", **later | {"budget": 4000})
@@ -246,11 +249,11 @@ def test_a_failing_compactor_leaves_an_excerpt_and_warns(
     works = compactor.answer
     compactor.answer = lambda _: failure(401)
     reply = alice.api("render", session="s", messages=OVERSIZED, budget=3000)
-    assert replacement(reply)["kind"] == "excerpt"
+    assert shortened(reply)["kind"] == "excerpt"
     (warning,) = reply["warnings"]
     assert "result 2" in warning and "disk_full" not in warning
     assert alice.graph().counts["Compaction"] == 0
     compactor.answer = works
     reply = alice.api("render", session="s", messages=OVERSIZED, budget=3000)
-    assert replacement(reply)["kind"] == "compaction"
+    assert shortened(reply)["kind"] == "compaction"
     assert reply["warnings"] == []

@@ -3,8 +3,7 @@
 import pytest
 
 from tests.api.client import Api, error_of
-from tests.api.conftest import Service, User
-from tests.api.endpoints import endpoints, example, of_a_session
+from tests.api.conftest import Service, User, endpoints, example, of_a_session
 from tests.support.transcripts import agent_run, assistant, user
 
 RUN = agent_run(6, lines=5)

@@ -57,9 +57,6 @@ def test_all_branches_are_looked_in_the_current_one_first(recorded: User) -> Non
     assert len(places) == len(set(places))
     assert {place for branch, place in places if branch == 1} <= {3, 5, 8}
     assert not {place for branch, place in places if branch == 0} & {3, 5}
-    (here,) = api("recall", session="s", results=[3])["results"]
-    (there,) = api("recall", session="s", results=[3], branch=0)["results"]
-    assert (here["branch"], there["branch"]) == (1, 0)
 
 
 def test_what_was_before_an_agents_compaction_is_found(recorded: User) -> None:
@@ -72,10 +69,9 @@ def test_what_was_before_an_agents_compaction_is_found(recorded: User) -> None:
 def test_by_position_what_is_on_a_branch_or_else_on_others(recorded: User) -> None:
     api = recorded.api
     api("sync", session="s", messages=[*RUN[:6], assistant("Stop."), user("?"), result("x", "y")])
-    assert api("recall", session="s", results=[3])["results"][0]["message"] == RUN[3]
-    assert api("recall", session="s", results=[16], branch=0)["results"][0]["message"] == RUN[16]
-    (found,) = api("recall", session="s", results=[16])["results"]
-    assert (found["branch"], found["message"]) == (0, RUN[16])
+    for position, given, branch in ((3, None, 1), (3, 0, 0), (16, 0, 0), (16, None, 0)):
+        (found,) = api("recall", session="s", results=[position], branch=given)["results"]
+        assert (found["branch"], found["message"]) == (branch, RUN[position])
     api.refused("recall", 404, "not_found", session="s", results=[17])
     api.refused("recall", 404, "not_found", session="s", results=[3], branch=2)
 

@@ -1,7 +1,6 @@
 """The answers do not depend on what a process happens to remember."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from graph.sessions.caches import WORKING_SET
 from tests.api.client import Api
 from tests.api.conftest import Service
-from tests.api.servers import another
+from tests.server.servers import another
 from tests.support.transcripts import agent_run, assistant, user
 
 RUN = agent_run(14, lines=5)
@@ -19,14 +18,8 @@ OF_THE_PROCESS = ("embedded",)
 """What a call cost this process, which remembers vectors."""
 
 ApiAt = Callable[[int], Api]
-
-
-@dataclass
-class Day:
-    """What is expected of a day's work under a policy."""
-
-    policy: str
-    replies: list[Any]
+Day = tuple[str, list[Any]]
+"""A policy, and what is expected of a day's work under it."""
 
 
 def a_days_work(policy: str, api_at: ApiAt) -> list[Any]:
@@ -71,7 +64,7 @@ def timeless(value: Any) -> Any:
 @pytest.fixture(scope="module", params=["contextrender", "contextrender_frozen"])
 def day(service: Service, request: pytest.FixtureRequest) -> Day:
     api = service.new_user().api
-    return Day(request.param, a_days_work(request.param, lambda _: api))
+    return request.param, a_days_work(request.param, lambda _: api)
 
 
 def test_with_a_working_set_lost_before_every_call(service: Service, day: Day) -> None:
@@ -81,19 +74,21 @@ def test_with_a_working_set_lost_before_every_call(service: Service, day: Day) -
         WORKING_SET.clear()
         return api
 
-    assert a_days_work(day.policy, forgetful) == day.replies
+    policy, replies = day
+    assert a_days_work(policy, forgetful) == replies
 
 
 @pytest.mark.slow
 def test_with_another_process_taking_every_other_call(service: Service, day: Day) -> None:
     here = service.new_user().api
+    policy, replies = day
     with another(service.data) as server, server.api(here.token) as there:
-        assert a_days_work(day.policy, lambda call: (here, there)[call % 2]) == day.replies
+        assert a_days_work(policy, lambda call: (here, there)[call % 2]) == replies
         other = service.new_user()
         with server.api(other.api.token) as there:
             # The first process catches up with many calls at once.
             takes = [other.api, *[there] * 12]
-            assert a_days_work(day.policy, lambda call: takes[call % 13]) == day.replies
+            assert a_days_work(policy, lambda call: takes[call % 13]) == replies
 
 
 def test_a_session_that_another_process_made_anew_is_not_remembered(service: Service) -> None:

@@ -25,13 +25,8 @@ def placed(found: list[Json]) -> list[tuple[str, int, str]]:
 
 
 def all_of(api: Api, **fields: Any) -> list[Json]:
-    """The matches of every page."""
-    found, cursor = [], ""
-    while cursor is not None:
-        page = api("search", cursor=cursor, **fields)
-        found += page["matches"]
-        cursor = page["next"]
-    return found
+    pages = api.pages("search", "cursor", **fields)
+    return [match for page in pages for match in page["matches"]]
 
 
 def test_contents_are_found_newest_first(api: Api) -> None:

@@ -10,7 +10,7 @@ from graph.sessions.caches import WORKING_SET
 from tests.api.client import Api
 from tests.api.conftest import Service, User
 from tests.api.graph import count_rows
-from tests.support.transcripts import UNUSUAL, agent_run, assistant, result, user
+from tests.support.transcripts import UNUSUAL, agent_run, assistant, called, result, user
 
 RUN = agent_run(8, lines=5)
 REWRITTEN = [*RUN[:6], assistant("Another way."), user("Which?"), *RUN[6:10]]
@@ -51,7 +51,7 @@ def test_listing_is_newest_first_in_pages(api: Api) -> None:
         api("sync", session=name, messages=RUN[:2])
     api("sync", session="run 3", messages=RUN[:4])
     for size in (5, 11, 12, 200):
-        pages = all_pages(api, limit=size)
+        pages = [page["sessions"] for page in api.pages("list_sessions", "cursor", limit=size)]
         assert [row["session"] for page in pages for row in page] == names[::-1]
         assert {len(page) for page in pages[:-1]} <= {size}
     changed = pages[0][8]
@@ -63,18 +63,9 @@ def test_listing_is_newest_first_in_pages(api: Api) -> None:
     for name in ("run 11", "run 10", "run 9"):
         api("delete_session", session=name)
     api("sync", session="late", messages=RUN[:2])
-    rest = all_pages(api, cursor=first["next"], limit=4)
-    seen = [row["session"] for page in rest for row in page]
+    rest = api.pages("list_sessions", "cursor", cursor=first["next"], limit=4)
+    seen = [row["session"] for page in rest for row in page["sessions"]]
     assert [name for name in seen if name != "late"] == names[8::-1]
-
-
-def all_pages(api: Api, limit: int, cursor: str | None = "") -> list[list[Json]]:
-    pages = []
-    while cursor is not None:
-        page = api("list_sessions", limit=limit, cursor=cursor)
-        pages.append(page["sessions"])
-        cursor = page["next"]
-    return pages
 
 
 def without_times(export: Json) -> Json:
@@ -174,9 +165,65 @@ def test_a_deleted_sessions_name_starts_anew(api: Api) -> None:
     fields = {"session": "s", "messages": RUN, "budget": 600}
     first = api("render", **fields)
     api("delete_session", session="s")
-    digest = first["digest"]
-    error = api.refused(
-        "render", 409, "history_diverged", session="s", messages=[], offset=len(RUN), prefix=digest
-    )
-    assert error["recorded"] == 0
     assert api("render", **fields) == first
+
+
+LONGER = agent_run(12)
+BILL = [100, 20, 30, 0, 5]
+
+
+@pytest.fixture
+def billed(alice: User) -> Json:
+    """Of a session whose calls were billed, before their answers and after, with a branch."""
+    called(alice.api, "s", LONGER, budget=700, model="gpt-5.1", client="c")
+    answers = [at for at, message in enumerate(LONGER) if message["role"] == "assistant"]
+    for at in answers[:5]:
+        alice.api("note_usage", session="s", used={"messages": at, "tokens": BILL})
+    told: Json = alice.api("export_session", session="s")
+    return told
+
+
+def imported(who: User, data: Json) -> Json:
+    who.api("import_session", data=data)
+    told: Json = who.api("export_session", session="s")
+    return told | {"created_at": data["created_at"]}
+
+
+def test_a_round_trip_keeps_every_fact_and_every_sum(alice: User, bob: User, billed: Json) -> None:
+    calls = billed["branches"][0]["calls"]
+    assert [call.get("billed") for call in calls] == [BILL] * 5 + [None] * 7
+    assert imported(bob, billed) == billed
+    for walker in ("timeline", "misses", "glimpse", "savings"):
+        assert bob.api(walker, session="s") == alice.api(walker, session="s")
+    assert bob.api("explain", session="s", turn=9) == alice.api("explain", session="s", turn=9)
+    rows = [who.api("total_savings")["rows"] for who in (alice, bob)]
+    assert rows[0] == rows[1] and rows[0][0]["billed"] == 5 and rows[0][0]["drawn"] > 0
+
+
+def test_branches_have_the_calls_of_their_own(alice: User, bob: User) -> None:
+    called(alice.api, "s", LONGER, budget=700)
+    called(alice.api, "s", [*LONGER[:8], user("Else?"), assistant("ORD-1001 then.")], budget=700)
+    exported = alice.api("export_session", session="s")
+    assert [len(branch["calls"]) for branch in exported["branches"]] == [12, 1]
+    assert imported(bob, exported) == exported
+    counted = [who.api("list_sessions")["sessions"][0]["counted"] for who in (alice, bob)]
+    assert counted[0] == counted[1]
+
+
+WRONG: list[Any] = ["calls", [1], *([{"position": at}] for at in ("2", 3, 999)), [{}]]
+WRONG_FIELDS: list[Json] = [
+    *({"speed": 1}, {"budget": 1}, {"policy": "magic"}, {"at": "now"}),
+    *({"tokens": [1, 2, 3, 4]}, {"tokens": [1, 2, 3, 4, -5]}),
+    *({"shown": [1]}, {"shown": [0, 400]}, {"results": 400}),
+    *({"billed": [1, 2]}, {"billed": [1, 2, 3, 4, 2**50]}, {"parts": [[1, 1, 5]]}),
+    *({"sent": "pigeon"}, {"model": 1}, {"client": "c" * 81}),
+]
+
+
+def test_what_no_export_says_is_refused(bob: User, billed: Json) -> None:
+    (branch,) = billed["branches"]
+    first = branch["calls"][0]
+    for calls in [*WRONG, *([first | fields] for fields in WRONG_FIELDS), [first, first]]:
+        bad = billed | {"branches": [branch | {"calls": calls}]}
+        bob.api.refused("import_session", 422, "invalid_request", data=bad)
+    assert not bob.graph().nodes

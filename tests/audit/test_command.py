@@ -9,6 +9,7 @@ import contextrender_bridge
 import pytest
 from contextrender_bridge.base.wire import Json
 
+from tests.audit.test_readers import heard, result, said, use, write
 from tests.support.command import printed
 
 SHIPPED = Path(contextrender_bridge.__file__).parent / "data" / "demo.jsonl"
@@ -43,50 +44,44 @@ def test_nothing_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert said == f"contextrender: there are no runs in {tmp_path}/.hermes.\n"
 
 
+BOUNDARY = {"type": "system", "subtype": "compact_boundary"}
+Leave = Callable[..., Path]
+
+
 @pytest.fixture
-def claude_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[list[str]], Path]:
+def claude_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Leave:
     """Writes the lines of Claude Code's only session; where a page may be written."""
 
-    def write(lines: list[str]) -> Path:
-        session = tmp_path / "projects" / "p" / "s.jsonl"
-        session.parent.mkdir(parents=True)
-        session.write_text("\n".join(lines))
+    def leave(*lines: Json) -> Path:
+        write(tmp_path / "projects" / "p" / "s.jsonl", *lines)
         monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
         return tmp_path / "audit.html"
 
-    return write
+    return leave
 
 
-def test_what_a_compaction_lost_is_told(claude_left: Callable[[list[str]], Path]) -> None:
+def text(words: str) -> Json:
+    return {"type": "text", "text": words}
+
+
+def test_what_a_compaction_lost_is_told(claude_left: Leave) -> None:
     """The first of two values is in the summary; the agent reads the second again."""
-    use = {"type": "tool_use", "name": "read", "input": {"path": "a"}}
-    told = "TOKEN_ALPHA TOKEN_BETA"
 
-    def line(number: int, role: str, *blocks: Json, **more: object) -> str:
-        message = {"role": role, "content": list(blocks), "id": f"m{number}", "model": "claude-x"}
-        return json.dumps({"type": role, "uuid": str(number), "message": message, **more})
+    def call(id: str) -> list[Json]:
+        asked = use(id) | {"input": {"path": "a"}}
+        read = result(id) | {"content": "TOKEN_ALPHA TOKEN_BETA"}
+        return [said(f"{id}1", f"m{id}", asked, 1), heard(f"{id}2", [read])]
 
-    def call(number: int) -> list[str]:
-        result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": told}
-        return [
-            line(number, "assistant", use | {"id": f"c{number}"}),
-            line(number + 1, "user", result),
-        ]
-
-    def text(words: str) -> Json:
-        return {"type": "text", "text": words}
-
-    lines = [
-        line(1, "user", text("Go.")),
-        *call(2),
-        line(4, "assistant", text("Seen.")),
-        json.dumps({"type": "system", "subtype": "compact_boundary"}),
-        line(5, "user", text("TOKEN_ALPHA matters."), isCompactSummary=True),
-        line(6, "assistant", text("TOKEN_ALPHA it is.")),
-        *call(7),
-        line(9, "assistant", text("And TOKEN_BETA.")),
-    ]
-    page = claude_left(lines)
+    page = claude_left(
+        heard("1", "Go."),
+        *call("2"),
+        said("4", "m4", text("Seen."), 1),
+        BOUNDARY,
+        heard("5", "TOKEN_ALPHA matters.") | {"isCompactSummary": True},
+        said("6", "m6", text("TOKEN_ALPHA it is."), 1),
+        *call("7"),
+        said("9", "m9", text("And TOKEN_BETA."), 1),
+    )
     words = ["audit", "--agent", "claude", "--workers", "1"]
     lost = json.loads(printed(*words, "--json", "--html", page))["compactions"]
     assert (lost["count"], lost["steps"]) == (1, 2)
@@ -97,32 +92,25 @@ def test_what_a_compaction_lost_is_told(claude_left: Callable[[list[str]], Path]
     assert "held all that 50% of them needed" in printed(*words).replace("\n", " ")
 
 
-def test_what_pauses_cost(claude_left: Callable[[list[str]], Path]) -> None:
+def test_what_pauses_cost(claude_left: Leave) -> None:
     """A cache is written anew after ten minutes, at a resume and after a compaction."""
 
-    def answer(number: int, minute: int, read: int, written: int) -> str:
+    def answer(number: int, minute: int, read: int, written: int) -> Json:
+        made = said(f"u{number}", f"m{number}", text(f"Step {number}."), 0)
         cache = {"cache_read_input_tokens": read, "cache_creation_input_tokens": written}
         usage = {"input_tokens": 0, "output_tokens": 0, **cache}
-        text = [{"type": "text", "text": f"Step {number}."}]
-        message = {"role": "assistant", "id": f"m{number}", "content": text, "usage": usage}
-        record = {
-            "type": "assistant",
-            "uuid": f"u{number}",
-            "timestamp": f"2026-10-01T10:{minute}:00Z",
-        }
-        return json.dumps({**record, "message": {**message, "model": "claude-sonnet-4-5"}})
+        made["message"] |= {"model": "claude-sonnet-4-5", "usage": usage}
+        return made | {"timestamp": f"2026-10-01T10:{minute}:00Z"}
 
-    resumed = {"type": "progress", "data": {"hookName": "SessionStart:resume"}}
-    lines = [
+    page = claude_left(
         answer(1, 10, 0, 8_000),
         answer(2, 11, 8_000, 2_000),
         answer(3, 21, 1_000, 11_000),  # of these 9,000 were in the cache before
-        json.dumps(resumed),
+        {"type": "progress", "data": {"hookName": "SessionStart:resume"}},
         answer(4, 22, 2_000, 10_500),  # 10,000
-        json.dumps({"type": "system", "subtype": "compact_boundary"}),
+        BOUNDARY,
         answer(5, 23, 0, 4_000),
-    ]
-    page = claude_left(lines)
+    )
     told = json.loads(printed("audit", "--agent", "claude", "--json", "--html", page))
     (bill,) = told["bills"]
     written = 3.75e-6

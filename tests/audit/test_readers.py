@@ -64,7 +64,7 @@ def test_claudes_parallel_calls_are_one_answer_billed_by_its_last_record(tmp_pat
     found = read(tmp_path)
     (run,) = found.runs
     assert [message["role"] for message in run.messages] == [
-        *("user", "assistant", "tool", "tool", "assistant"),
+        *("user", "assistant", "tool", "tool", "assistant")
     ]
     assert [call["id"] for call in run.messages[1]["tool_calls"]] == ["a", "b"]
     assert [used.output for used in run.usage] == [40, 5]

@@ -10,19 +10,14 @@ from contextrender_bridge.base.wire import Json
 from tests.support.transcripts import step, user
 
 
-@pytest.fixture(scope="session")
-def service(credentials: Credentials) -> Credentials:
-    return credentials
-
-
 @pytest.fixture
 def session(request: pytest.FixtureRequest) -> str:
     return str(request.node.name)
 
 
 @pytest.fixture
-def client(service: Credentials) -> Iterator[ContextRender]:
-    with ContextRender(service.url, service.token) as client:
+def client(credentials: Credentials) -> Iterator[ContextRender]:
+    with ContextRender(credentials.url, credentials.token) as client:
         yield client
 
 

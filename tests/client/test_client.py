@@ -6,12 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from contextrender_bridge import (
-    ContextRender,
-    Credentials,
-    Fitted,
-    NoCredentials,
-)
+from contextrender_bridge import ContextRender, Credentials, Fitted, NoCredentials
 from contextrender_bridge.base import settings
 from contextrender_bridge.base.errors import (
     Conflict,
@@ -30,7 +25,6 @@ from tests.client.conftest import history
 
 @pytest.fixture
 def unset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty data folder, and nothing else that is known of a service."""
     for name in ("CONTEXTRENDER_URL", "CONTEXTRENDER_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CONTEXTRENDER_DATA", str(tmp_path))
@@ -39,7 +33,6 @@ def unset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def bodies(client: ContextRender) -> list[Json]:
-    """The bodies of the requests the client sends from now on."""
     seen: list[Json] = []
     hook = client._http.event_hooks["request"]
     hook.append(lambda request: seen.append(json.loads(request.content)))
@@ -66,10 +59,10 @@ def test_only_new_messages_are_sent(
 
 
 def test_a_server_that_lost_the_session_gets_all_of_it(
-    client: ContextRender, bodies: list[Json], session: str, service: Credentials
+    client: ContextRender, bodies: list[Json], session: str, credentials: Credentials
 ) -> None:
     client.render(session, history(1))
-    with ContextRender(service.url, service.token) as other:
+    with ContextRender(credentials.url, credentials.token) as other:
         other.delete_session(session)
     reply = client.render(session, history(2))
     assert [body.get("offset", 0) for body in bodies] == [0, 3, 0]
@@ -108,7 +101,7 @@ def test_the_other_endpoints(client: ContextRender, session: str) -> None:
         client.inspect_session(session)
 
 
-def test_each_refusal_has_its_error(client: ContextRender, service: Credentials) -> None:
+def test_each_refusal_has_its_error(client: ContextRender, credentials: Credentials) -> None:
     with pytest.raises(InvalidRequest, match="role must be") as refused:
         client.render("bad", [{"role": "nobody"}])
     assert (refused.value.code, refused.value.status) == ("invalid_request", 422)
@@ -116,7 +109,7 @@ def test_each_refusal_has_its_error(client: ContextRender, service: Credentials)
         client.render("bad", [{"role": "user", "content": "cut \ud83d"}])
     with pytest.raises(NotFound):
         client.explain("bad")
-    with ContextRender(service.url, "wrong") as stranger, pytest.raises(Unauthorized):
+    with ContextRender(credentials.url, "wrong") as stranger, pytest.raises(Unauthorized):
         stranger.list_sessions()
     with ContextRender("http://127.0.0.1:9", "t") as nowhere, pytest.raises(Unreachable) as lost:
         nowhere.list_sessions()
@@ -135,17 +128,17 @@ def test_an_answer_of_something_else_is_an_error(
 
 
 def test_address_and_token_come_from_arguments_environment_or_file(
-    unset: Path, monkeypatch: pytest.MonkeyPatch, service: Credentials
+    unset: Path, monkeypatch: pytest.MonkeyPatch, credentials: Credentials
 ) -> None:
     with ContextRender() as client, pytest.raises(NoCredentials):
         client.list_sessions()
-    service.save(unset)
+    credentials.save(unset)
     with ContextRender() as client:
-        assert client.url == service.url
+        assert client.url == credentials.url
         client.list_sessions()
     with ContextRender("http://localhost:1/") as client:
         assert client.url == "http://localhost:1"
-        assert client._core.token == service.token
+        assert client._core.token == credentials.token
     monkeypatch.setenv("CONTEXTRENDER_URL", "https://elsewhere.example/")
     with pytest.raises(NoCredentials, match="CONTEXTRENDER_TOKEN"):
         ContextRender()
@@ -156,7 +149,7 @@ def test_address_and_token_come_from_arguments_environment_or_file(
 
 
 def test_without_a_service_fit_gives_the_history_back_and_says_so_once(
-    unset: Path, service: Credentials, caplog: pytest.LogCaptureFixture
+    unset: Path, credentials: Credentials, caplog: pytest.LogCaptureFixture
 ) -> None:
     messages = [{"role": "user", "content": "hunter2"}]
     with ContextRender() as client:
@@ -167,22 +160,22 @@ def test_without_a_service_fit_gives_the_history_back_and_says_so_once(
         assert "contextrender serve" in caplog.text
 
         # It finds a service that starts later, and one that has gone on elsewhere.
-        Credentials("http://127.0.0.1:9", service.token).save(unset)
+        Credentials("http://127.0.0.1:9", credentials.token).save(unset)
         assert client.fit("s", messages).failure == "unreachable"
         assert "No answer from http://127.0.0.1:9" in caplog.text
-        service.save(unset)
+        credentials.save(unset)
         assert client.fit("s", messages).failure == ""
-        assert client.url == service.url
+        assert client.url == credentials.url
 
 
 def test_the_budget_of_the_environment_counts(
-    monkeypatch: pytest.MonkeyPatch, service: Credentials, session: str
+    monkeypatch: pytest.MonkeyPatch, credentials: Credentials, session: str
 ) -> None:
     monkeypatch.setenv("CONTEXTRENDER_BUDGET", "1500")
     monkeypatch.setenv("CONTEXTRENDER_POLICY", "prune")
     settings.read_again()
     try:
-        with ContextRender(service.url, service.token) as client:
+        with ContextRender(credentials.url, credentials.token) as client:
             made = client.fit(session, history(12))
             given = client.fit(session, history(12), budget=2000)
     finally:
@@ -194,17 +187,17 @@ def test_the_budget_of_the_environment_counts(
     assert given.reply["budget"] == 2000
 
 
-def test_the_local_token_goes_to_no_other_machine(unset: Path, service: Credentials) -> None:
-    service.save(unset)
+def test_the_local_token_goes_to_no_other_machine(unset: Path, credentials: Credentials) -> None:
+    credentials.save(unset)
     with pytest.raises(NoCredentials, match="not for"):
         ContextRender("https://elsewhere.example")
 
 
 def test_a_proxy_does_not_see_local_traffic(
-    monkeypatch: pytest.MonkeyPatch, service: Credentials
+    monkeypatch: pytest.MonkeyPatch, credentials: Credentials
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    with ContextRender(service.url, service.token) as client:
+    with ContextRender(credentials.url, credentials.token) as client:
         client.list_sessions()
 
 

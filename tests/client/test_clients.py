@@ -21,19 +21,18 @@ from tests.client.conftest import history
 Talk = Callable[[AsyncContextRender], Awaitable[Any]]
 
 
-def run(service: Credentials, talk: Talk, **options: Any) -> Any:
+def run(credentials: Credentials, talk: Talk, **options: Any) -> Any:
     async def main() -> Any:
-        async with AsyncContextRender(service.url, service.token, **options) as client:
+        async with AsyncContextRender(credentials.url, credentials.token, **options) as client:
             return await talk(client)
 
     return asyncio.run(main())
 
 
-def of_either(kind: str, service: Credentials, method: str, *given: Any, **named: Any) -> Any:
-    """What a method of the client of that kind gives."""
+def of_either(kind: str, credentials: Credentials, method: str, *given: Any, **named: Any) -> Any:
     if kind == "async":
-        return run(service, lambda client: getattr(client, method)(*given, **named))
-    with ContextRender(service.url, service.token) as client:
+        return run(credentials, lambda client: getattr(client, method)(*given, **named))
+    with ContextRender(credentials.url, credentials.token) as client:
         return getattr(client, method)(*given, **named)
 
 
@@ -60,60 +59,49 @@ class Watched(httpx.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-def test_what_a_deleted_session_had_is_sent_again(service: Credentials, session: str) -> None:
-    watched = Watched()
-
-    async def talk(client: AsyncContextRender) -> Any:
-        await client.render(session, history(1))
-        await client.delete_session(session)
-        return await client.render(session, history(1))
-
-    reply = run(service, talk, transport=watched)
-    assert [len(body.get("messages", ())) for body in watched.bodies] == [3, 0, 3]
-    assert reply["offset"] == 3
-
-
-def test_a_header_names_the_session_to_balancers(service: Credentials) -> None:
+def test_a_header_names_the_session_to_balancers(credentials: Credentials) -> None:
     watched = Watched()
 
     async def talk(client: AsyncContextRender) -> Any:
         await client.render("ein Gespräch", history(1))
         await client.list_sessions()
 
-    run(service, talk, transport=watched)
+    run(credentials, talk, transport=watched)
     assert watched.sessions == ["ein%20Gespr%C3%A4ch", None]
 
 
 BUSY = {"error": {"code": "busy", "message": "Try again."}}
 
 
-def test_failures_to_connect_are_tried_again(service: Credentials, session: str) -> None:
+def test_failures_to_connect_are_tried_again(credentials: Credentials, session: str) -> None:
     broken: list[httpx.Response | Exception] = [
         httpx.ConnectError("no"),
         httpx.Response(503, json=BUSY),
     ]
     watched = Watched(broken)
-    reply = run(service, lambda client: client.render(session, history(1)), transport=watched)
+    reply = run(credentials, lambda client: client.render(session, history(1)), transport=watched)
     assert reply["offset"] == 3
     assert len(watched.bodies) == 3
 
 
-def test_tries_are_bounded(service: Credentials) -> None:
+def test_tries_are_bounded(credentials: Credentials) -> None:
     watched = Watched([httpx.Response(503, json=BUSY) for _ in range(9)])
     with pytest.raises(ServerError):
-        run(service, lambda client: client.list_sessions(), transport=watched, retries=1)
+        run(credentials, lambda client: client.list_sessions(), transport=watched, retries=1)
     assert len(watched.bodies) == 2
     watched = Watched([httpx.Response(503, json=BUSY) for _ in range(9)])
     with pytest.raises(ServerError):
-        run(service, lambda client: client.import_session({}), transport=watched)
+        run(credentials, lambda client: client.import_session({}), transport=watched)
     assert len(watched.bodies) == 1
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
-def test_fit_keeps_the_callers_own_messages(service: Credentials, session: str, kind: str) -> None:
+def test_fit_keeps_the_callers_own_messages(
+    credentials: Credentials, session: str, kind: str
+) -> None:
     messages = history(12)
     asked = {"budget": 900, "policy": "contextrender"}
-    made = of_either(kind, service, "fit", session, messages, **asked)
+    made = of_either(kind, credentials, "fit", session, messages, **asked)
     assert made.changed
     assert not made.failure
     assert len(made.messages) < len(messages)
@@ -122,32 +110,31 @@ def test_fit_keeps_the_callers_own_messages(service: Credentials, session: str, 
 
 
 @pytest.mark.parametrize("wrong", [{"policy": "nope"}, {"budget": 5}, {"parameters": {"x": 1}}])
-def test_fit_says_what_cannot_be(service: Credentials, session: str, wrong: dict[str, Any]) -> None:
+def test_fit_says_what_cannot_be(
+    client: ContextRender, session: str, wrong: dict[str, Any]
+) -> None:
     """It would never shorten anything: that is no failure to go on in spite of."""
-    with ContextRender(service.url, service.token) as client:
-        with pytest.raises(InvalidRequest):
-            client.fit(session, history(3), **wrong)
-        assert client.fit(session, [{"role": "tool"}, {"role": "user"}]).messages
+    with pytest.raises(InvalidRequest):
+        client.fit(session, history(3), **wrong)
+    assert client.fit(session, [{"role": "tool"}, {"role": "user"}]).messages
 
 
-def test_fit_renders_for_a_live_agent_unless_told(service: Credentials, session: str) -> None:
-    with ContextRender(service.url, service.token) as client:
-        made = client.fit(session, history(3))
-        assert made.reply is not None
-        assert (made.reply["policy"], made.reply["budget"]) == ("contextrender_frozen", 24_000)
-        client.sync(session, history(3), settings={"budget": 900})
-        own = client.fit(session, history(3)).reply
-        assert own is not None and own["budget"] == 900
-        assert client.render(session, history(3))["policy"] == "contextrender"
+def test_fit_renders_for_a_live_agent_unless_told(client: ContextRender, session: str) -> None:
+    made = client.fit(session, history(3))
+    assert made.reply is not None
+    assert (made.reply["policy"], made.reply["budget"]) == ("contextrender_frozen", 24_000)
+    client.sync(session, history(3), settings={"budget": 900})
+    own = client.fit(session, history(3)).reply
+    assert own is not None and own["budget"] == 900
+    assert client.render(session, history(3))["policy"] == "contextrender"
 
 
-def test_fit_takes_whole_bodies(service: Credentials, session: str) -> None:
+def test_fit_takes_whole_bodies(client: ContextRender, session: str) -> None:
     body = {"model": "m", "instructions": "Help.", "input": "hello"}
-    with ContextRender(service.url, service.token) as client:
-        made = client.fit(session, body, dialect="responses")
-        assert made.body == body
-        assert not made.changed
-        assert client.inspect_session(session)["session"]["messages"] == 2
+    made = client.fit(session, body, dialect="responses")
+    assert made.body == body
+    assert not made.changed
+    assert client.inspect_session(session)["session"]["messages"] == 2
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
@@ -168,7 +155,7 @@ from pathlib import Path
 from contextrender_bridge import embedded, embedded_async
 
 messages = [{"role": "user", "content": "hello"}]
-with embedded(sys.argv[1]) as service, service.client() as client:
+with embedded(sys.argv[1]) as credentials, service.client() as client:
     client.fit("s", messages, deadline=0.000_1)  # given up: nobody waits for its task
     print(client.render("s", messages)["offset"], client.fit("s", messages).failure)
 

@@ -33,22 +33,25 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("command", ["sessions", "show", "explain", "graph", "recall"])
-def test_looking_needs_the_client_alone(tmp_path: Path, command: str) -> None:
-    """Each gets as far as asking for a service that is not there."""
-    words = [command] if command == "sessions" else [command, "mine"]
-    words += ["--query", "x"] if command == "recall" else []
-    environment = {"CONTEXTRENDER_DATA": str(tmp_path), "HOME": str(tmp_path)}
+def alone(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    """The command, of which the client alone is installed, with nothing in its home."""
+    environment = {"CONTEXTRENDER_DATA": str(folder), "HOME": str(folder)}
     run = [sys.executable, "-c", WITHOUT_EXTRAS, *words]
-    done = subprocess.run(run, env=environment, capture_output=True, text=True)
+    return subprocess.run(run, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    "words", ["sessions", "show mine", "explain mine", "graph mine", "recall mine --query x"]
+)
+def test_looking_needs_the_client_alone(tmp_path: Path, words: str) -> None:
+    """Each gets as far as asking for a service that is not there."""
+    done = alone(tmp_path, *words.split())
     assert done.returncode == 1
     assert "start `contextrender serve`" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_the_doctor_needs_the_client_alone(tmp_path: Path) -> None:
-    environment = {"CONTEXTRENDER_DATA": str(tmp_path), "HOME": str(tmp_path)}
-    run = [sys.executable, "-c", WITHOUT_EXTRAS, "doctor", "--json"]
-    done = subprocess.run(run, env=environment, capture_output=True, text=True)
+    done = alone(tmp_path, "doctor", "--json")
     assert json.loads(done.stdout)["ok"], done.stderr
 
 

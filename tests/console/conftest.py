@@ -1,16 +1,18 @@
 """A server with sessions of every kind, and pages of it in a browser."""
 
-import json
+import os
+import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 import pytest
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.client.credentials import load_credentials
 
-from tests.console.browser import running_browser
+from tests.api.client import Api
 from tests.console.transcripts import make_run
 from tests.server.servers import Server, served
 from tests.support.transcripts import called
@@ -22,26 +24,25 @@ PATIENCE_MS = 120_000
 LARGE = "claims-backlog"
 HOSTILE = "<img src=x onerror=hacked=1> & co"
 BUDGET = 6000
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = [
+    *("--headless", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
 
 
-@dataclass
-class Service:
-    """The running server and how its sessions are reached."""
+class Service(Api):
+    """The running server and its local user's sessions."""
 
-    server: Server
-    token: str
-    http: httpx.Client
-    runs: dict[str, list[Json]] = field(default_factory=dict)
+    def __init__(self, server: Server, http: httpx.Client) -> None:
+        super().__init__(http, load_credentials(server.data).token)
+        self.server = server
+        self.http = http
+        self.runs: dict[str, list[Json]] = {}
 
-    def post(self, walker: str, token: str = "", **fields: Any) -> httpx.Response:
-        bearer = {"authorization": f"Bearer {token or self.token}"}
-        return self.http.post(f"/walker/{walker}", json=fields, headers=bearer)
-
-    def __call__(self, walker: str, token: str = "", **fields: Any) -> Any:
-        """The one report of a call that succeeds."""
-        reply = self.post(walker, token, **fields)
-        assert reply.status_code == 200, reply.text
-        return reply.json()["reports"][0]
+    def of(self, token: str) -> Api:
+        """The endpoints as somebody else calls them."""
+        return Api(self.http, token)
 
     def record(self, session: str, messages: list[Json], **settings: Any) -> None:
         self.runs[session] = messages
@@ -52,30 +53,20 @@ class Service:
         self.runs[session] = messages
         called(self, session, messages, **settings)
 
-    def complete(self, walker: str, **fields: Any) -> Any:
-        """The report, once it is complete."""
-        while not (view := self(walker, **fields))["complete"]:
-            pass
-        return view
-
-    def first_miss(self, session: str) -> Json:
-        """The first of a session's misses, from as many pages as that takes."""
-        start = 1
-        while True:
-            view = self("misses", session=session, start=start)
-            if view["misses"]:
-                found: Json = view["misses"][0]
-                return found
-            start = view["next"]
+    def misses(self, session: str) -> Iterator[Json]:
+        """What a session's calls lacked, from as many pages as are asked for."""
+        for page in self.pages("misses", session=session):
+            yield from page["misses"]
 
     def timeline(self, session: str) -> list[Json]:
-        turns: list[Json] = []
-        start: int | None = 1
-        while start is not None:
-            page = self("timeline", session=session, start=start)
-            turns += page["turns"]
-            start = page["next"]
-        return turns
+        pages = self.pages("timeline", session=session)
+        return [turn for page in pages for turn in page["turns"]]
+
+
+def complete(api: Api, walker: str, **fields: Any) -> Any:
+    while not (view := api(walker, **fields))["complete"]:
+        pass
+    return view
 
 
 @pytest.fixture(scope="session")
@@ -85,8 +76,7 @@ def service(
     """A run rendered as an agent does; before it, for the slow tests, many others recorded."""
     data = tmp_path_factory.mktemp("console") / "data"
     with served(data) as server, server.client() as http:
-        stored = json.loads((data / "credentials.json").read_text())
-        service = Service(server, stored["token"], http)
+        service = Service(server, http)
         if any(item.get_closest_marker("slow") for item in request.session.items):
             service.record(LARGE, make_run(1000, 7), budget=8000)
             service.record(HOSTILE, make_run(62, 5, hostile=True))
@@ -98,10 +88,25 @@ def service(
 
 @pytest.fixture(scope="session")
 def other(service: Service) -> str:
-    """The token of another user, who has a password and one session."""
     token = service.server.add_user("other", password=PASSWORD)
-    service("sync", token, session="not yours", messages=make_run(2))
+    service.of(token)("sync", session="not yours", messages=make_run(2))
     return token
+
+
+@contextmanager
+def running_browser() -> Iterator[Any]:
+    """Debian's Chromium, driven by Playwright; skips the test where one of them is missing."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if path is None:
+        pytest.skip("there is no Chromium: apt-get install chromium")
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=path, args=FLAGS + sandbox)
+        try:
+            yield browser
+        finally:
+            browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -129,9 +134,9 @@ class Console:
         self.problems.append(f"a dialog: {dialog.message}")
         dialog.dismiss()
 
-    def enter(self, token: str = "") -> "Console":
+    def enter(self) -> "Console":
         """Opens the link that the server prints."""
-        self.page.goto(f"{self.service.server.url}/console/#token={token or self.service.token}")
+        self.page.goto(f"{self.service.server.url}/console/#token={self.service.token}")
         self.page.get_by_role("heading", name="Sessions").wait_for()
         return self
 

@@ -35,7 +35,6 @@ KEPT = {
 
 
 def arrive(console: Console, view: str) -> None:
-    """Waits until the view has what it shows."""
     where, waited = VIEWS[view]
     console.page.evaluate("where => { location.hash = where }", f"#/{where}")
     expect(console.page.locator(waited).first).to_be_visible()

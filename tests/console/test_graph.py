@@ -17,19 +17,7 @@ READY = "canvas[data-drawn]"
 
 
 def nodes(console: Console) -> int:
-    """How many nodes are drawn."""
     return int(console.page.locator(READY).get_attribute("data-drawn") or 0)
-
-
-def becomes(console: Console, wanted: int) -> None:
-    expect(console.page.locator(READY)).to_have_attribute("data-drawn", str(wanted))
-
-
-def linked(graph: dict[str, Any]) -> set[int]:
-    """The results that were drawn on, or whose calls drew on some."""
-    brought = {call: number for number, call in enumerate(graph["calls"]) if call >= 0}
-    ends = {brought[e["operation"]] for e in graph["edges"] if e["operation"] in brought}
-    return ends | {edge["result"] for edge in graph["edges"]}
 
 
 def test_the_graph_traces_a_value(console: Console, service: Service) -> None:
@@ -52,7 +40,11 @@ def test_the_graph_traces_a_value(console: Console, service: Service) -> None:
 
 
 def test_a_large_graph_is_groups_that_open(console: Console, service: Service) -> None:
-    kept = linked(service("reuse_graph", session=LARGE))
+    graph = service("reuse_graph", session=LARGE)
+    brought = {call: number for number, call in enumerate(graph["calls"]) if call >= 0}
+    ends = {brought[e["operation"]] for e in graph["edges"] if e["operation"] in brought}
+    # The results that were drawn on, or whose calls drew on some.
+    kept = ends | {edge["result"] for edge in graph["edges"]}
     console.open(LARGE, "graph")
     console.page.locator(READY).wait_for()
     summary = console.page.locator(".graph .summary")
@@ -66,7 +58,7 @@ def test_a_large_graph_is_groups_that_open(console: Console, service: Service) -
     finer = nodes(console)
     assert finer > fitted
     console.page.get_by_role("button", name="Fit").click()
-    becomes(console, fitted)
+    expect(console.page.locator(READY)).to_have_attribute("data-drawn", str(fitted))
     canvas = console.page.locator(CANVAS)
     canvas.focus()
     canvas.press("n")

@@ -1,4 +1,4 @@
-"""The graph store: the Jac graph as it is, node by node, for its owner alone."""
+"""Walkers behind the console, as the page calls them; the graph store, for its owner alone."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.console.conftest import ORDERS, Console, Service
+from tests.console.conftest import LARGE, ORDERS, Console, Service, complete
 from tests.console.looking import expect
 
 pytestmark = pytest.mark.slow
@@ -17,12 +17,8 @@ def look(service: Service, **fields: Any) -> Any:
 
 
 def edges(service: Service, id: str) -> Iterator[Any]:
-    """All of a node's, page by page."""
-    start: int | None = 0
-    while start is not None:
-        page = look(service, id=id, start=start)
+    for page in service.pages("look_at_node", id=id):
         yield from page["edges"]
-        start = page["next"]
 
 
 def test_following_edges_reaches_the_whole_session(service: Service) -> None:
@@ -69,13 +65,12 @@ def event_before_a_result(service: Service) -> Any:
 
 
 def test_anothers_node_is_not_there(service: Service, other: str) -> None:
-    for id in (look(service, session=ORDERS)["id"], look(service)["id"]):
-        assert service.post("look_at_node", other, id=id).status_code == 404
-    assert service.post("look_at_node", other, session=ORDERS).status_code == 404
     system = "00000000-0000-0000-0000-000000000000"
-    assert service.post("look_at_node", other, id=system).status_code == 404
-    assert service.post("look_at_node", id="x").status_code == 422
-    assert service.post("look_at_node", start=-1).status_code == 422
+    for id in (look(service, session=ORDERS)["id"], look(service)["id"], system):
+        service.of(other).refused("look_at_node", 404, "not_found", id=id)
+    service.of(other).refused("look_at_node", 404, "not_found", session=ORDERS)
+    for wrong in ({"id": "x"}, {"start": -1}):
+        service.refused("look_at_node", 422, "invalid_request", **wrong)
 
 
 def test_edges_are_followed_by_click_from_the_root(console: Console) -> None:
@@ -124,3 +119,54 @@ def test_it_is_served_as_jacs_viewer_asks(service: Service, other: str) -> None:
     assert service.http.get("/graph/data", params={"node": wide["id"]}, headers=token).is_error
     assert service.http.get("/graph/data", headers={"authorization": "Bearer x"}).status_code == 401
     assert service.http.get("/graph/data", params={"start": "x"}).status_code == 422
+
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_value_is_traced_to_all_that_hold_and_use_it(service: Service) -> None:
+    run = service.runs[ORDERS]
+    graph = service("reuse_graph", session=ORDERS)
+    for edge in graph["edges"][::9]:
+        value = edge["values"][0]
+        trace = service("trace_value", session=ORDERS, value=value)
+        positions = [graph["results"]["positions"][number] for number in trace["holders"]]
+        tools = [
+            p for p, one in enumerate(run) if one["role"] == "tool" and value in one["content"]
+        ]
+        assert positions == tools
+        assert trace["first"] == edge["result"]
+        assert edge["operation"] in [use["event"] for use in trace["uses"]]
+
+
+def test_policies_are_compared_on_the_same_calls(service: Service) -> None:
+    names = ["contextrender", "prune", "full"]
+    view = complete(service, "compare_policies", session=ORDERS, policies=names)
+    assert [one["policy"] for one in view["policies"]] == names
+    own, _, full = view["policies"]
+    made = complete(service, "savings", session=ORDERS)["totals"]
+    told = ("turns", "last", "prompt", "full", "cached", "output", "events", "seen", "full_cost")
+    assert {name: own[name] for name in told} == {name: made[name] for name in told}
+    assert made["cost"] == own["cost"] is None and made["unpriced"] == made["turns"]
+    prices = ["*:input=2,cached=0.5,output=8"]
+    priced = complete(service, "compare_policies", session=ORDERS, policies=names, prices=prices)
+    made = complete(service, "savings", session=ORDERS, prices=prices)["totals"]
+    assert made["cost"] == pytest.approx(priced["policies"][0]["cost"])
+    assert made["full_cost"] == pytest.approx(priced["policies"][2]["cost"])
+    assert full["prompt"] == full["full"] and full["recall"] == 1.0
+    assert len({one["full"] for one in view["policies"]}) == 1
+
+
+def test_a_miss_has_remedies(service: Service) -> None:
+    miss = next(service.misses(LARGE))
+    told = service("explain", session=LARGE, turn=miss["turn"])
+    (row,) = [row for row in told["results"] if row["position"] == miss["position"]]
+    assert {name: row[name] for name in ("shown", "reason", "left", "after", "cost", "name")} == {
+        name: miss[name] for name in ("shown", "reason", "left", "after", "cost", "name")
+    }
+    asked = {"session": LARGE, "turn": miss["turn"], "position": miss["position"]}
+    found = complete(service, "remedies", **asked)
+    assert found["budget"] in found["tried"]
+    fixed = service("explain", session=LARGE, turn=miss["turn"], budget=found["tried"][-1])
+    (row,) = [row for row in fixed["results"] if row["position"] == miss["position"]]
+    assert row["shown"] == "complete"

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.console.conftest import HOSTILE, LARGE, ORDERS, Console, Service
+from engine.call.record import numbers_in
+from tests.console.conftest import HOSTILE, LARGE, ORDERS, Console, Service, complete
 from tests.console.transcripts import make_run
 from tests.support.command import contextrender
 from tests.support.transcripts import step, user
 
 
 def run(service: Service, *arguments: str, status: int = 0, columns: int = 140) -> str:
-    """What the command prints, so many columns wide."""
     own = {"CONTEXTRENDER_DATA": str(service.server.data), "COLUMNS": str(columns)}
     done = contextrender(*arguments, environment=os.environ | own)
     assert done.returncode == status, done.stderr
@@ -57,9 +57,8 @@ def test_a_session_is_shown_with_a_line_for_each_result(service: Service) -> Non
     lines = run(service, "show", ORDERS).splitlines()[2:]
     assert len(lines) == turns[-1]["results"]
     newest = [line.rstrip()[-1] for line in lines]
-    pairs = zip(turns[-1]["complete"][::2], turns[-1]["complete"][1::2], strict=True)
-    complete = {n for first, length in pairs for n in range(first, first + length)}
-    assert {n for n, mark in enumerate(newest) if mark in "█●"} == complete
+    shown = [n for n, mark in enumerate(newest) if mark in "█●"]
+    assert shown == numbers_in(turns[-1]["complete"])
 
 
 def test_one_call_is_shown_message_by_message(service: Service) -> None:
@@ -98,7 +97,7 @@ def test_the_terminal_asks_for_what_it_shows(service: Service) -> None:
 def test_what_calls_lacked_is_listed(service: Service) -> None:
     view = json.loads(run(service, "show", LARGE, "--misses", "--json"))
     assert view["turns"] == view["last"] and view["next"] is None
-    first = service.first_miss(LARGE)
+    first = next(service.misses(LARGE))
     assert first == view["misses"][0]
     shown = run(service, "show", LARGE, "--misses")
     assert f"({len(view['misses'])} results)" in shown
@@ -222,7 +221,7 @@ def test_every_place_tells_the_same_savings(service: Service, console: Console) 
     listed = {one["session"]: one for one in ran(service, "sessions", "--limit", "200")["sessions"]}
     for model in MODELS:
         row, counted = rows[model], listed[model]["counted"]
-        own = service.complete("savings", session=model)["totals"]
+        own = complete(service, "savings", session=model)["totals"]
         assert printed[model] == row
         assert (own["turns"], own["prompt"], own["full"]) == (
             *(row["calls"], row["prompt"], row["capped"]),
@@ -236,7 +235,7 @@ def test_every_place_tells_the_same_savings(service: Service, console: Console) 
         assert (counted["drawn"], counted["seen"]) == (row["drawn"], row["seen"])
         link = service("share_session", session=model, days=1)
         secret = link["path"].split("view=")[1].split("&")[0]
-        shared = service.complete("savings", token=secret, session=model)
+        shared = complete(service.of(secret), "savings", session=model)
         assert shared["totals"] == own
     assert rows["nobody-knows-this"]["cost"] is None
 

@@ -1,12 +1,12 @@
 """The views on one session."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.console.conftest import BUDGET, LARGE, ORDERS, Console, Service
+from engine.call.record import numbers_in
+from tests.console.conftest import BUDGET, LARGE, ORDERS, Console, Service, complete
 from tests.console.looking import choice, drawn, expect
 from tests.console.transcripts import make_run
 from tests.support.transcripts import step, user
@@ -28,15 +28,9 @@ def point_at(console: Console, turn: int, row: int, turns: int, rows: int) -> No
 
 
 def state(turn: dict[str, Any], result: int) -> str:
-    def within(runs: list[int]) -> bool:
-        return any(
-            first <= result < first + length
-            for first, length in zip(runs[::2], runs[1::2], strict=True)
-        )
-
-    if within(turn["complete"]):
+    if result in numbers_in(turn["complete"]):
         return "shown complete"
-    return "shown as an excerpt" if within(turn["replaced"]) else "omitted"
+    return "shown as an excerpt" if result in numbers_in(turn["replaced"]) else "omitted"
 
 
 def test_the_timeline_says_when_something_had_to_leave(console: Console, service: Service) -> None:
@@ -187,7 +181,7 @@ def test_what_if_shows_what_would_have_been_shown_and_stores_nothing(
 def test_a_call_shows_its_answer(console: Console, service: Service) -> None:
     """Text and calls in full, with what it drew on; what it lacked is red."""
     turns = service.timeline(ORDERS)
-    run, missed = service.runs[ORDERS], service.first_miss(ORDERS)
+    run, missed = service.runs[ORDERS], next(service.misses(ORDERS))
     answers = [m for m in run if m["role"] == "assistant"]
     said = console.page.get_by_role("region", name="The answer")
     for turn in (missed["turn"], len(answers)):
@@ -283,7 +277,7 @@ def test_a_large_result_is_read_in_parts(console: Console, service: Service) -> 
 def test_savings_are_told_beside_those_of_other_policies(
     console: Console, service: Service
 ) -> None:
-    totals = service.complete("savings", session=ORDERS)["totals"]
+    totals = complete(service, "savings", session=ORDERS)["totals"]
     console.open(ORDERS, "savings")
     figures = console.page.locator(".savings .figures")
     expect(figures).to_contain_text("no price")
@@ -295,7 +289,7 @@ def test_savings_are_told_beside_those_of_other_policies(
     expect(console.page.locator(".savings .chart")).to_have_count(3)
     saved = 1 - totals["prompt"] / totals["full"]
     expect(figures).to_contain_text(f"{saved:.0%}")
-    compared = service.complete("compare_policies", session=ORDERS)
+    compared = complete(service, "compare_policies", session=ORDERS)
     rows = console.page.locator(".savings tbody tr")
     expect(rows).to_have_count(len(compared["policies"]))
     expect(rows.filter(has_text="in use")).to_contain_text("contextrender")
@@ -324,30 +318,23 @@ def test_a_session_that_goes_on_is_followed(console: Console, service: Service) 
     console.problems.clear()
 
 
-def all_misses(service: Service, session: str) -> Iterator[Any]:
-    start: int | None = 1
-    while start is not None:
-        page = service("misses", session=session, start=start)
-        yield from (miss for miss in page["misses"] if not miss["names_only"])
-        start = page["next"]
-
-
-def complete(turns: list[Any], miss: Any) -> bool:
+def had(turns: list[Any], miss: Any) -> bool:
     """Whether one of the turns had the result that was missed complete."""
     known = (turn for turn in turns if turn["results"] > miss["result"])
     return any(state(turn, miss["result"]) == "shown complete" for turn in known)
 
 
 def test_a_session_opens_on_what_its_calls_lacked(console: Console, service: Service) -> None:
-    turns, misses = service.timeline(LARGE), list(all_misses(service, LARGE))
+    turns = service.timeline(LARGE)
+    misses = [miss for miss in service.misses(LARGE) if not miss["names_only"]]
     first = misses[0]
     console.page.evaluate("where => { location.hash = where }", f"#/session/{LARGE}")
     page = console.page
     expect(page.get_by_role("link", name="Misses")).to_have_attribute("aria-current", "page")
     table = page.get_by_role("region", name="Misses")
     filters = page.get_by_role("group", name="Which misses")
-    dropped = sum(complete(turns[: miss["turn"] - 1], miss) for miss in misses)
-    restored = sum(complete(turns[miss["turn"] :], miss) for miss in misses)
+    dropped = sum(had(turns[: miss["turn"] - 1], miss) for miss in misses)
+    restored = sum(had(turns[miss["turn"] :], miss) for miss in misses)
     assert 0 < restored < dropped
     counts = {"never shown": len(misses) - dropped, "dropped and used later": dropped}
     for name, count in {**counts, "restored": restored, "all": len(misses)}.items():

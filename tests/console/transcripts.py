@@ -9,8 +9,8 @@ from tests.support.transcripts import assistant, call, result, system, user
 
 CITIES = ("Lisbon", "Osaka", "Quito", "Tromsø", "Windhoek", "Hobart", "Aarhus", "Cusco")
 TASK = (
-    "Reconcile the quarter: find every delayed order, check its shipment and invoice, and file a "
-    "claim where the carrier is at fault. Report the claim numbers at the end."
+    "Reconcile the quarter: find every delayed order, check its shipment and invoice, and report "
+    "at the end the shipments that a carrier has held."
 )
 XSS = (
     '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
@@ -23,7 +23,7 @@ def make_run(results: int, seed: int = 7, hostile: bool = False) -> list[Json]:
     run = _Run(Random(seed), XSS if hostile else "")
     while run.results < results:
         run.step(min(results - run.results, 1 if run.random.random() < 0.85 else 3))
-    last = "All claims are filed. " + ", ".join(run.claims[-5:])
+    last = "These shipments were held: " + ", ".join(run.shipments[-5:])
     return [*run.messages, assistant(last + run.hostile)]
 
 
@@ -34,7 +34,6 @@ class _Run:
         self.results = 0
         self.orders: list[str] = []
         self.shipments: list[str] = []
-        self.claims: list[str] = []
         self.messages = [
             system("You are a careful back-office agent. " + hostile),
             user(TASK + hostile),
@@ -66,8 +65,6 @@ class _Run:
         kinds = ["search_orders"]
         if self.orders:
             kinds += ["get_order", "get_order", "track_shipment", "read_invoice"]
-        if self.shipments:
-            kinds += ["file_claim", "run_query"]
         name = "search_orders" if number % 23 == 0 else self.random.choice(kinds)
         arguments, text = getattr(self, "_" + name)()
         if self.hostile:
@@ -77,13 +74,9 @@ class _Run:
     def _search_orders(self) -> tuple[Json, str]:
         fresh = [f"ORD_{self._number(6)}" for _ in range(6)]
         self.orders += fresh
+        late, choice = self.random.random, self.random.choice
         rows = [
-            {
-                "order": order,
-                "city": self.random.choice(CITIES),
-                "delayed": self.random.random() < 0.5,
-            }
-            for order in fresh
+            {"order": order, "city": choice(CITIES), "delayed": late() < 0.5} for order in fresh
         ]
         found = {"total": len(self.orders), "rows": rows}
         asked = {"status": "delayed", "page": len(self.orders) // 6}
@@ -118,19 +111,3 @@ class _Run:
             for index in range(self.random.randrange(4, 80))
         )
         return {"order": order}, f"INVOICE {number} for {order}\n{body}\nTOTAL due"
-
-    def _file_claim(self) -> tuple[Json, str]:
-        shipment = self._pick(self.shipments)
-        claim = f"CLM_{self._number(6)}-{self.results}"
-        self.claims.append(claim)
-        body = json.dumps({"claim": claim, "state": "open"})
-        return {"shipment": shipment, "reason": "held"}, body
-
-    def _run_query(self) -> tuple[Json, str]:
-        order = self._pick(self.orders)
-        rows = "\n".join(
-            f"{order};{self.random.choice(CITIES)};{self.random.randrange(1000)}"
-            for _ in range(self.random.randrange(2, 120))
-        )
-        sql = f"SELECT * FROM events WHERE order_id = '{order}'"
-        return {"sql": sql}, "order;city;count\n" + rows

@@ -50,7 +50,6 @@ def marks(part: Any) -> list[Json]:
 
 
 def marked(body: Json) -> list[int]:
-    """The items with marks."""
     return [number for number, item in enumerate(body["messages"]) if marks(item)]
 
 

@@ -6,7 +6,6 @@ import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, MessagePlan
 
-from tests.dialects.bodies import body_with_users_call
 from tests.support.transcripts import step
 
 
@@ -93,13 +92,10 @@ def test_responses_own_tools_are_results_and_leave_as_others_do() -> None:
     assert listed["output"] == [{**LISTED["output"][0], "stdout": "a ..."}]
 
 
-def document(value: str) -> Json:
-    source = {"type": "text", "media_type": "text/plain", "data": value}
-    return {"type": "document", "source": source}
-
-
 def test_a_shortened_text_has_its_document_once() -> None:
-    body = {"messages": [{"role": "user", "content": [text("Read:"), document("long " * 500)]}]}
+    source = {"type": "text", "media_type": "text/plain", "data": "long " * 500}
+    document = {"type": "document", "source": source}
+    body = {"messages": [{"role": "user", "content": [text("Read:"), document]}]}
     transcript = DIALECTS["messages"].read(body)
     shortened = MessagePlan.everything(transcript.messages)
     shortened.replace(0, "Read: long [shortened]")
@@ -140,7 +136,16 @@ def test_messages_that_the_agent_sent_side_by_side_stay_so(dialect: str) -> None
 
 
 def test_a_call_in_a_users_message_stays() -> None:
-    body = body_with_users_call()
+    """As in a history that was edited."""
+    asked = [text("Look."), {"type": "tool_use", "id": "u1", "name": "web", "input": {}}]
+    body = {
+        "messages": [
+            {"role": "user", "content": "Why?"},
+            said(text("Ask.")),
+            {"role": "user", "content": asked},
+            said(text("Seen.")),
+        ]
+    }
     transcript = DIALECTS["messages"].read(body)
     first_left_out: list[Any] = [{"message": position, "calls": []} for position in (2, 3)]
     left = transcript.apply(MessagePlan(transcript.messages, first_left_out))

@@ -19,7 +19,6 @@ pytestmark = pytest.mark.parametrize("dialect", DIALECTS)
 
 
 def plan_of(messages: list[Json], budget: int) -> MessagePlan:
-    """What the engine shows of canonical messages."""
     rendered, _ = render(messages, budget)
     items = rendered.items
     return MessagePlan(
@@ -29,7 +28,6 @@ def plan_of(messages: list[Json], budget: int) -> MessagePlan:
 
 
 def ends(body: Json) -> tuple[list[str], list[str]]:
-    """The ids of the calls and of the results anywhere in a body."""
     calls: list[str] = []
     results: list[str] = []
 

@@ -25,7 +25,6 @@ def loaded(number: int, words: int) -> list[Json]:
 
 
 def run(*sizes: int) -> list[Json]:
-    """A long run that first loads skills of these sizes in words."""
     skills = itertools.chain.from_iterable(loaded(n, size) for n, size in enumerate(sizes))
     question, *rest = agent_run(40)
     return [question, *skills, *rest]

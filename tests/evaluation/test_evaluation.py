@@ -38,7 +38,6 @@ RUNS = [a_run(number) for number in range(6)]
 
 @cache
 def scores() -> list[RunScore]:
-    """Of all of them."""
     return replay_runs(RUNS, CASES, 1)
 
 

@@ -18,13 +18,11 @@ from evaluation.workers import replay_runs
 from tests.support.transcripts import assistant, call, result, step, user
 
 
-def score_of(
-    sent: Usage, full: Usage, own: Usage | None = None, *, over: bool = True, task: str = ""
-) -> RunScore:
+def score_of(sent: Usage, full: Usage, own: Usage = NOTHING_USED) -> RunScore:
     """A run with one call, of which only the tokens are told."""
-    case = CaseScore(Case("prune", 100), sent=sent, own=own or NOTHING_USED)
-    case.recall.add_invocation(200 if over else 50, 80, 100)
-    return RunScore("run", "", "", [case], task, full)
+    case = CaseScore(Case("prune", 100), sent=sent, own=own)
+    case.recall.add_invocation(200, 80, 100)
+    return RunScore("run", "", "", [case], "", full)
 
 
 def sums_over(*runs: RunScore) -> Sums:

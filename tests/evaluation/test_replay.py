@@ -36,21 +36,18 @@ CASES = [
 LINE = {"id": "one", "source": "here", "model": "gpt-4o", "messages": []}
 
 
-def run_of(*messages: Json, id: str = "run") -> Run:
-    return Run(id, "test", "", list(messages))
-
-
 def figures_of(scores: list[RunScore]) -> Json:
     return export.to_json(scores, Bootstrap(scores, 20))
 
 
-SMALL = run_of(
+MESSAGES: list[Json] = [
     {"role": "system", "content": "Be brief."},
     user("Find the owner."),
     *step("a", "look", "{}", "owner_id OWNER_A " + "filler " * 40),
     *step("b", "look", '{"id": "OWNER_A"}', "badge_no BADGE_7 " + "filler " * 40),
     assistant("It is BADGE_7 of OWNER_A."),
-)
+]
+SMALL = Run("run", "test", "", MESSAGES)
 
 
 @pytest.fixture(scope="module")
@@ -238,3 +235,26 @@ def test_after_a_pause_that_no_cache_outlives_all_is_selected_anew() -> None:
         for pause in (0.0, 60.0, 7_200.0)
     ]
     assert pauses[0] == pauses[1] != pauses[2]
+
+
+@pytest.mark.slow
+def test_the_demo_replays_its_run_and_explains_a_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CTXGRAPH_MODEL", "must-not/be-called")
+    monkeypatch.setenv("CONTEXTRENDER_URL", "http://127.0.0.1:9")
+    done = contextrender("demo")
+    assert done.returncode == 0
+    assert "Replaying model calls: 192 of 192" in done.stderr
+    for words in (
+        "checkout-latency",
+        "contextrender_frozen is for live agents",
+        "prune",
+        "full",
+        "One call explained: call ",
+        "omitted: left out when the prompt was rebuilt at call ",
+        "Other policies",
+        "After 1 compaction by the agent",
+        "shown within 24,000 tokens",
+    ):
+        assert words in done.stdout

@@ -12,20 +12,10 @@ from graph.store.base import Store
 from graph.store.postgres import PostgresStore
 from graph.store.sqlite import SqliteStore
 from tests.support import postgres as postgres_support
-from tests.support.postgres import cluster, missing
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    if (reason := missing()) is not None:
-        pytest.skip(reason)
-    with cluster() as address:
-        yield address
 
 
 @pytest.fixture
 def new_database(postgres: str) -> str:
-    """The address of an empty one."""
     return postgres_support.new_database(postgres)
 
 

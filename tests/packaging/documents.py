@@ -26,12 +26,10 @@ class Told:
 
 
 def told() -> list[Told]:
-    """All of them, in order, without what a shell does with them."""
     return [one for name, text in texts() for one in _commands(name, text)]
 
 
 def scripts() -> list[tuple[str, str]]:
-    """Blocks that only a shell can run, with their documents."""
     return [
         (name, "\n".join(SAID.findall(block)))
         for name, text in texts()
@@ -41,7 +39,6 @@ def scripts() -> list[tuple[str, str]]:
 
 
 def texts() -> list[tuple[str, str]]:
-    """All documents, with their names."""
     listed = subprocess.run(
         ["git", "ls-files", "*.md"], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )

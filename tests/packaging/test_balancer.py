@@ -3,8 +3,6 @@
 import re
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,9 +14,8 @@ from contextrender_bridge import ContextRender
 from contextrender_bridge.client.credentials import load_credentials
 
 from tests.server.servers import REPOSITORY, Server, served
-from tests.support import postgres
-from tests.support.programs import answers, free_port
-from tests.support.waiting import until
+from tests.support.postgres import new_database
+from tests.support.programs import free_port, serving_program
 
 CONF = REPOSITORY / "deploy" / "compose" / "balancer.conf"
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin")
@@ -31,23 +28,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(NGINX is None, reason="nginx 
 
 @dataclass
 class Balanced:
-    """Two servers and a client of the address before them."""
-
     client: ContextRender
     servers: list[Server]
 
     def renders(self) -> list[int]:
-        """The renders that each server has answered."""
         pages = [httpx.get(f"{server.url}/metrics").text for server in self.servers]
         return [sum(int(float(count)) for count in RENDERS.findall(page)) for page in pages]
 
 
 @pytest.fixture
-def balanced(tmp_path: Path) -> Iterator[Balanced]:
-    if reason := postgres.missing():
-        pytest.skip(reason)
+def balanced(postgres: str, tmp_path: Path) -> Iterator[Balanced]:
+    database = new_database(postgres)
     with ExitStack() as stack:
-        database = stack.enter_context(postgres.cluster())
         servers = []
         for name in ("server-1", "server-2"):
             data = tmp_path / name / "data"
@@ -95,16 +87,7 @@ def _balancer(folder: Path, servers: list[Server]) -> Iterator[str]:
         f"proxy_temp_path {folder}/proxy;\nfastcgi_temp_path {folder}/fastcgi;\n"
         f"uwsgi_temp_path {folder}/uwsgi;\nscgi_temp_path {folder}/scgi;\n{text}}}\n"
     )
-    process = subprocess.Popen(
-        [str(NGINX), "-p", folder, "-e", folder / "errors", "-c", conf], stderr=sys.stderr
-    )
-    try:
-        until(
-            lambda: (folder / "pid").exists() and answers(f"http://127.0.0.1:{port}"),
-            alive=lambda: process.poll() is None,
-            why=(folder / "errors").read_text,
-        )
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait()
+    command = [NGINX, "-p", folder, "-e", folder / "errors", "-c", conf]
+    url = f"http://127.0.0.1:{port}"
+    with serving_program(command, {}, url, folder):
+        yield url

@@ -1,9 +1,12 @@
-"""Every `contextrender` command of the documents is one, with options and values that exist; every
-link between them leads to a file, and to a heading of it."""
+"""What documents name is there: commands with their options, files and headings, targets, tests."""
 
 import argparse
+import ast
+import json
 import pkgutil
 import re
+import subprocess
+from functools import cache
 
 import pytest
 from contextrender_bridge.base.paths import make_app_importable
@@ -40,3 +43,85 @@ def test_links_lead_somewhere(document: str) -> None:
             heads = (head.lower() for head in HEADING.findall(target.read_text("utf-8")))
             # As GitHub makes anchors of headings.
             assert anchor in {re.sub(r"[^\w\- ]", "", one).replace(" ", "-") for one in heads}, link
+
+
+MAKEFILE = (REPOSITORY / "Makefile").read_text()
+TARGETS = re.findall(r"^\.PHONY: ((?:.*\\\n)*.*)$", MAKEFILE, re.M)[0].replace("\\", "").split()
+
+
+def test_every_target_can_be_made() -> None:
+    dry = ["make", "--dry-run", *TARGETS, "TRACES=runs.jsonl"]
+    done = subprocess.run(dry, cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_targets_that_are_named_are_there() -> None:
+    (loop,) = re.findall(r"^for target in (.*); do$", (REPOSITORY / ".ci/run").read_text(), re.M)
+    named = {name for text in TEXTS.values() for name in re.findall(r"`make ([a-z-]+)", text)}
+    assert named
+    assert {*loop.split(), *named} <= set(TARGETS)
+
+
+NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
+
+
+@pytest.mark.parametrize(("page", "least"), [("docs/security.md", 30), ("docs/runtime.md", 10)])
+def test_every_claim_names_tests_that_run(page: str, least: int) -> None:
+    rows = [row for row in TEXTS[page].splitlines() if row.startswith("| ")]
+    claims = [row for row in rows if not row.endswith("| test |")]
+    assert len(claims) > least
+    for claim in claims:
+        named = NAMED_TEST.findall(claim)
+        assert named, claim
+        for path, name in named:
+            assert name in running_tests(path), f"{path}::{name}"
+
+
+@cache
+def running_tests(path: str) -> set[str]:
+    """The tests of a file that no mark leaves out or expects to fail."""
+    tree = ast.parse((REPOSITORY / path).read_text(encoding="utf-8"))
+    return {
+        found.name
+        for found in tree.body
+        if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not any(
+            re.search(r"\.(skip|xfail)\b", ast.unparse(mark)) for mark in found.decorator_list
+        )
+    }
+
+
+ADAPTERS = REPOSITORY / "adapters"
+ROW = re.compile(r"^\| \[[^]]+\]\((\w+)\) \| [^|]+ \| ([^|]+) \|", re.MULTILINE)
+ROWS = dict(ROW.findall((ADAPTERS / "README.md").read_text()))
+UNPACKAGED = {"acon"}
+
+
+def test_every_adapter_has_a_row() -> None:
+    folders = {path.parent.name for path in ADAPTERS.glob("*/README.md")}
+    assert set(ROWS) == folders
+
+
+@pytest.mark.parametrize("adapter", sorted(set(ROWS) - UNPACKAGED))
+def test_the_version_is_the_locked_one(adapter: str) -> None:
+    told = re.findall(r"\d+(?:\.\w+)+", ROWS[adapter])
+    assert told, f"{adapter}: no version in its row"
+    assert set(told) <= _locked(adapter)
+
+
+def _locked(adapter: str) -> set[str]:
+    """Of what the adapter names itself; a runtime may be in a folder of its own."""
+    folder = ADAPTERS / adapter
+    found = {
+        version
+        for path in folder.glob("requirements.txt")
+        for version in re.findall(r"==([^\s;]+)", path.read_text())
+    }
+    for path in [*folder.glob("package.json"), *folder.glob("runtime/package.json")]:
+        wanted = json.loads(path.read_text())
+        at = path.with_name("package-lock.json")
+        lock = json.loads(at.read_text()) if at.exists() else {}
+        names = {**wanted.get("dependencies", {}), **wanted.get("optionalDependencies", {})}
+        packages = lock.get("packages", {})
+        found |= {packages.get(f"node_modules/{name}", {}).get("version", "") for name in names}
+    return found

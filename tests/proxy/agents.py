@@ -7,13 +7,7 @@ import httpx
 from contextrender_bridge.base.wire import Json
 
 from tests.proxy.conftest import Setup
-from tests.support.scripted_model import (
-    Reply,
-    answer_chat,
-    answer_messages,
-    answer_responses,
-    call,
-)
+from tests.support.scripted_model import Reply, answer_chat, answer_messages, answer_responses, call
 
 FILLER = "All is well here and nothing else is to be told. " * 12
 TASK = "Find out which hosts are slow, one after the other."
@@ -73,14 +67,12 @@ class Agent:
 
     @property
     def body(self) -> Json:
-        """A request for the next call."""
         return {"model": "m", **self.extra, self.key: self.items, "stream": self.streams}
 
     def post(self, **headers: str) -> httpx.Response:
         return self.setup.post(self.prefix + self.path, self.body, **self.headers, **headers)
 
     def results(self, items: list[Any]) -> list[str]:
-        """The texts of the results among items."""
         raise NotImplementedError
 
 
@@ -140,7 +132,7 @@ class MessagesAgent(Agent):
 
     def results(self, items: list[Any]) -> list[str]:
         return [
-            block["content"][0]["text"]
+            "\n".join(part["text"] for part in block["content"])
             for item in items
             for block in item["content"]
             if isinstance(block, dict) and block["type"] == "tool_result"
@@ -159,10 +151,7 @@ class ResponsesAgent(Agent):
         reasoning = {"type": "reasoning", "id": f"rs_{number}", "summary": []}
         asked = {"name": "look", "arguments": json.dumps({"at": f"host_{host}_X"})}
         ids = {"id": f"fc_{number}", "call_id": f"k{number}"}
-        return [
-            {**reasoning, "encrypted_content": "e"},
-            {"type": "function_call", **ids, **asked},
-        ]
+        return [{**reasoning, "encrypted_content": "e"}, {"type": "function_call", **ids, **asked}]
 
     def reply(self, number: int, quoted: int) -> Reply:
         return answer_responses(self.streams, self._items(number, quoted))

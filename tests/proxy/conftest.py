@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,7 +14,6 @@ from contextrender_bridge.guarding import OwnHosts
 from contextrender_bridge.proxy.app import Proxy
 from contextrender_bridge.proxy.standalone import Standalone
 
-from tests.support.command import contextrender
 from tests.support.scripted_model import Model, serving
 
 
@@ -78,7 +76,6 @@ def start(credentials: Credentials) -> Iterator[Start]:
 
 @pytest.fixture(scope="session")
 def usual(credentials: Credentials) -> Iterator[Setup]:
-    """A proxy with the usual settings."""
     for start in start_all(credentials):
         yield start()
 
@@ -90,21 +87,3 @@ def setup(usual: Setup) -> Setup:
     usual.model.answer, usual.model.cancelled = None, 0
     usual.http.cookies.clear()
     return usual
-
-
-def data_of(credentials: Credentials) -> Path:
-    """The data folder of a server process that we started, from its command line."""
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        words = entry.read_bytes().split(b"\0")
-        if b"--data" in words:
-            folder = words[words.index(b"--data") + 1].decode()
-            found = Path(folder) / "credentials.json"
-            if found.exists() and credentials.url in found.read_text():
-                return Path(folder)
-    raise AssertionError
-
-
-def add_user(data: Path, user: str) -> str:
-    made = contextrender("user", "add", user, "--data", data)
-    assert made.returncode == 0, made.stderr
-    return made.stdout.strip()

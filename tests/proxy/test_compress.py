@@ -26,7 +26,6 @@ def compress(setup: Setup, messages: Any, *, session: str = "", **fields: Any) -
 
 
 def retrieved(setup: Setup, reply: Json) -> list[Json]:
-    """What the ids of a reply stand for."""
     return [setup.http.get(f"/v1/retrieve/{id}").json() for id in reply["ccr_hashes"]]
 
 

@@ -2,7 +2,6 @@
 
 import json
 import logging
-from typing import Any
 
 import httpx
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from tests.proxy.agents import ChatAgent
 from tests.proxy.conftest import Setup, Start
 from tests.support.scripted_model import (
+    Model,
     Reply,
     answer_chat,
     chat,
@@ -24,23 +24,11 @@ BODY = {"model": "m", "messages": [{"role": "user", "content": f"{SECRET} {'hell
 RAW = json.dumps(BODY, indent=2).encode()
 
 
-class Service:
+def answering(reply: Reply) -> Model:
     """A labelled double: a service that answers badly."""
-
-    def __init__(self, status: int, body: bytes, hangs: bool = False) -> None:
-        self.status, self.body, self.hangs = status, body, hangs
-        self.asked = 0
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            return
-        self.asked += 1
-        if self.hangs:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            return
-        await send({"type": "http.response.start", "status": self.status, "headers": []})
-        await send({"type": "http.response.body", "body": self.body})
+    model = Model()
+    model.answer = lambda _: reply
+    return model
 
 
 def passes(setup: Setup, reason: str, **headers: str) -> None:
@@ -64,12 +52,12 @@ def test_a_service_that_is_down(start: Start, caplog: pytest.LogCaptureFixture) 
 
 
 def test_a_service_that_is_late(start: Start) -> None:
-    slow = Service(200, b"{}", hangs=True)
+    slow = answering(Reply([b"{}"], pause=60, late=True))
     with serving(slow, lifespan="off") as url:
         setup = start(url=url, token="t", deadline=0.3)
         passes(setup, "late")
         passes(setup, "late")
-        assert slow.asked == 2
+        assert len(slow.asked) == 2
 
 
 def test_a_service_that_is_down_is_left_alone_for_a_while(start: Start) -> None:
@@ -105,7 +93,7 @@ def test_a_provider_that_falls_silent(start: Start) -> None:
     ],
 )
 def test_a_service_that_is_wrong(start: Start, status: int, body: bytes, reason: str) -> None:
-    with serving(Service(status, body), lifespan="off") as url:
+    with serving(answering(Reply([body], status)), lifespan="off") as url:
         passes(start(url=url, token="t"), reason)
 
 

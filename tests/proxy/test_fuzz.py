@@ -13,8 +13,8 @@ from contextrender_bridge.proxy.recall.turns import NAME
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.dialects.test_odd_values import BODIES
 from tests.proxy import test_mcp
-from tests.proxy.agents import TASK, finding
 from tests.proxy.conftest import Setup
 from tests.support.fuzzing import JSON, fuzz, raw, spoilt
 from tests.support.scripted_model import (
@@ -28,35 +28,12 @@ from tests.support.scripted_model import (
     stream,
     whole,
 )
-from tests.support.transcripts import step, user
 
-ASKS = {"name": "look", "arguments": "{}"}
 USES = {"type": "tool_use", "id": "c1", "name": "look", "input": {"at": "host_A1"}}
-GIVES = {"type": "tool_result", "tool_use_id": "c1", "content": finding(1)}
 DIALECTS: dict[str, Any] = {
-    "/v1/chat/completions": {
-        "model": "m",
-        "messages": [user(TASK), *step("c1", "look", "{}", finding(1))],
-    },
-    "/v1/messages": {
-        "model": "m",
-        "max_tokens": 9,
-        "system": [{"type": "text", "text": "Help."}],
-        "messages": [
-            {"role": "user", "content": TASK},
-            {"role": "assistant", "content": [{"type": "text", "text": "So."}, USES]},
-            {"role": "user", "content": [GIVES]},
-        ],
-    },
-    "/v1/responses": {
-        "model": "m",
-        "instructions": "Help.",
-        "input": [
-            {"role": "user", "content": [{"type": "input_text", "text": TASK}]},
-            {"type": "function_call", "call_id": "c1", **ASKS},
-            {"type": "function_call_output", "call_id": "c1", "output": finding(1)},
-        ],
-    },
+    "/v1/chat/completions": {"model": "m", **BODIES["chat"]},
+    "/v1/messages": {"model": "m", "max_tokens": 9, **BODIES["messages"]},
+    "/v1/responses": {"model": "m", **BODIES["responses"]},
 }
 HISTORY = ("messages", "input", "system", "instructions", "tools")
 mcp_address = test_mcp.address

@@ -4,13 +4,14 @@ import uuid
 from typing import Any
 
 import pytest
-from contextrender_bridge import ContextRender, Credentials
+from contextrender_bridge import ContextRender
 from contextrender_bridge.cli.look.holdout import draw
 from contextrender_bridge.proxy.controls import is_held_out
 from rich.console import Console
 
 from tests.proxy.agents import ChatAgent, MessagesAgent
-from tests.proxy.conftest import Setup, Start, add_user, data_of
+from tests.proxy.conftest import Setup, Start
+from tests.server.servers import Server
 from tests.support.scripted_model import Asked, Reply, call, chat, whole
 from tests.support.waiting import until
 
@@ -80,11 +81,11 @@ def comparison(user: ContextRender, groups: tuple[int, int]) -> Any:
 
 
 @pytest.mark.slow
-def test_the_report_compares_what_was_billed(start: Start, credentials: Credentials) -> None:
+def test_the_report_compares_what_was_billed(start: Start, everyones: Server) -> None:
     setup = start(holdout=0.1)
     setup.model.answer = billing
-    token = add_user(data_of(credentials), f"held-{uuid.uuid4().hex[:8]}")
-    with ContextRender(credentials.url, token) as user:
+    token = everyones.add_user(f"held-{uuid.uuid4().hex[:8]}")
+    with ContextRender(everyones.url, token) as user:
         assert user.call("holdout", {})["sentence"].startswith("Too little to compare: 0 rendered")
         run(setup, token, named(held=True), 3)
         run(setup, token, named(held=False), 3)

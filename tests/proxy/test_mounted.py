@@ -7,34 +7,33 @@ from typing import Any
 
 import httpx
 import pytest
-from contextrender_bridge import ContextRender, Credentials
-from contextrender_bridge.local_service import temporary_service
+from contextrender_bridge import ContextRender, load_credentials
 
 from graph.store import rows
 from graph.store.sqlite import SqliteStore
 from tests.proxy.agents import TASK, ChatAgent, MessagesAgent, finding
-from tests.proxy.conftest import Setup, add_user, data_of
+from tests.proxy.conftest import Setup
+from tests.server.servers import Server, served
 from tests.support.scripted_model import Model, chat, serving, whole
 
 KEY = "sk-canary7731canary7731canary"
 
 
 @pytest.fixture(scope="module")
-def mounted() -> Iterator[tuple[Credentials, Model]]:
-    model = Model()
-    with serving(model, lifespan="off") as url, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CONTEXTRENDER_UPSTREAM", url)
-        patch.setenv("CONTEXTRENDER_ANTHROPIC_UPSTREAM", url)
-        patch.setenv("CONTEXTRENDER_BUDGET", "600")
-        patch.setenv("CONTEXTRENDER_POLICY", "contextrender")
-        patch.setenv("CONTEXTRENDER_REDACT", "keys")
-        with temporary_service() as credentials:
-            yield credentials, model
+def mounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Model]]:
+    model, data = Model(), tmp_path_factory.mktemp("mounted") / "data"
+    known = {"BUDGET": "600", "POLICY": "contextrender", "REDACT": "keys"}
+    with serving(model, lifespan="off") as url:
+        known |= {"UPSTREAM": url, "ANTHROPIC_UPSTREAM": url}
+        environment = {f"CONTEXTRENDER_{name}": value for name, value in known.items()}
+        with served(data, **environment) as server:
+            yield server, model
 
 
 @pytest.fixture
-def setup(mounted: tuple[Credentials, Model]) -> Iterator[Setup]:
-    credentials, model = mounted
+def setup(mounted: tuple[Server, Model]) -> Iterator[Setup]:
+    server, model = mounted
+    credentials = load_credentials(server.data)
     model.asked, model.script = [], []
     token = {"x-contextrender-token": credentials.token}
     proxy: Any = None
@@ -62,8 +61,8 @@ def test_strangers_are_refused(setup: Setup) -> None:
     assert setup.model.asked == []
 
 
-def test_each_user_has_own_sessions(setup: Setup, mounted: tuple[Credentials, Model]) -> None:
-    other = add_user(data_of(mounted[0]), f"other-{uuid.uuid4().hex[:8]}")
+def test_each_user_has_own_sessions(setup: Setup, mounted: tuple[Server, Model]) -> None:
+    other = mounted[0].add_user(f"other-{uuid.uuid4().hex[:8]}")
     session = uuid.uuid4().hex
     mine, theirs = ChatAgent(setup, session), ChatAgent(setup, session)
     theirs.headers = {"x-contextrender-token": other}
@@ -82,14 +81,14 @@ def test_other_paths_are_forwarded(setup: Setup) -> None:
 
 
 def test_what_rules_find_reaches_the_model_and_never_the_store(
-    setup: Setup, mounted: tuple[Credentials, Model]
+    setup: Setup, mounted: tuple[Server, Model]
 ) -> None:
     session = uuid.uuid4().hex
     agent = ChatAgent(setup, session)
     agent.items[1] = {"role": "user", "content": f"{TASK} Log in with {KEY}."}
     assert KEY in str(agent.grown(8).run(1)[0])
     assert "[redacted:keys]" in str(setup.service.export_session(session))
-    store = SqliteStore(data_of(mounted[0]) / "store.db")
+    store = SqliteStore(mounted[0].data / "store.db")
     held = [rows.unpack(data) for (data,) in store.read("SELECT data FROM nodes")]
     store.close()
     assert [row for row in held if b"[redacted:keys]" in row]

@@ -22,20 +22,25 @@ def test_results_of_the_calls_named_stay(setup: Setup, kind: Any, id: str) -> No
     assert int(agent.got.headers["x-contextrender-tokens-after"]) <= 600
 
 
+def rename(agent: ChatAgent, calls: int) -> None:
+    """The first calls are of another tool."""
+    for item in [item for item in agent.items if item.get("tool_calls")][:calls]:
+        item["tool_calls"][0]["function"]["name"] = "Skill"
+
+
+def shown_to(agent: ChatAgent) -> list[str]:
+    agent.setup.model.script = [whole(chat("done"))]
+    agent.post()
+    return agent.results(agent.setup.model.asked[-1].json["messages"])
+
+
 def test_by_setting_and_by_session(start: Start) -> None:
     setup = start(keep_tools=frozenset({"Skill"}), budget=1200)
     agent = ChatAgent(setup, session := uuid.uuid4().hex).grown(10)
-    first = next(item for item in agent.items if item.get("tool_calls"))
-    first["tool_calls"][0]["function"]["name"] = "Skill"
-
-    def shown() -> list[str]:
-        setup.model.script = [whole(chat("done"))]
-        agent.post()
-        return agent.results(setup.model.asked[-1].json["messages"])
-
-    assert finding(0) in shown()
+    rename(agent, 1)
+    assert finding(0) in shown_to(agent)
     setup.service.sync(session, agent.items, settings={"keep": ["c2"]})
-    assert {finding(0), finding(2)} <= set(shown())
+    assert {finding(0), finding(2)} <= set(shown_to(agent))
 
 
 def test_pins_that_cannot_be_let_the_history_through(setup: Setup) -> None:
@@ -68,11 +73,7 @@ def test_all_results_of_bypassed_tools_stay(setup: Setup) -> None:
 def test_results_of_tools_that_are_not_bypassed_leave(start: Start) -> None:
     setup = start(bypass_tools=frozenset({"Skill"}))
     agent = ChatAgent(setup).grown(10)
-    skills = [item for item in agent.items if item.get("tool_calls")][:3]
-    for item in skills:
-        item["tool_calls"][0]["function"]["name"] = "Skill"
-    setup.model.script = [whole(chat("done"))]
-    agent.post()
-    shown = agent.results(setup.model.asked[-1].json["messages"])
+    rename(agent, 3)
+    shown = shown_to(agent)
     assert shown[:3] == [finding(number) for number in range(3)]
     assert len(shown) < 8

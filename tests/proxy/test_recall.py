@@ -59,9 +59,6 @@ class Chat:
             parts.append(("call", (made["id"], body["name"], json.loads(body["arguments"]))))
         return parts
 
-    def recalled(self, body: Json) -> list[str]:
-        return [m["content"] for m in body["messages"] if str(m.get("tool_call_id"))[:1] == "r"]
-
 
 class Messages:
     """Replies of the Messages model; it thinks first."""
@@ -107,11 +104,6 @@ class Messages:
                 parts.append(("call", (block["id"], block["name"], given)))
         return parts
 
-    def recalled(self, body: Json) -> list[str]:
-        blocks = [b for m in body["messages"] for b in m["content"] if isinstance(b, dict)]
-        results = [b for b in blocks if str(b.get("tool_use_id"))[:1] == "r"]
-        return ["\n".join(part["text"] for part in b["content"]) for b in results]
-
 
 class Responses:
     """Replies of the Responses model; it reasons first."""
@@ -150,10 +142,6 @@ class Responses:
                 parts.append(("call", (item["call_id"], item["name"], given)))
         return parts
 
-    def recalled(self, body: Json) -> list[str]:
-        outputs = [item for item in body["input"] if "output" in item]
-        return [item["output"] for item in outputs if item["call_id"][:1] == "r"]
-
 
 def plain_items(items: list[Json]) -> list[Json]:
     return [item for item in items if item["type"] != "reasoning"]
@@ -174,7 +162,6 @@ def plain(got: bytes) -> list[Json]:
 
 
 def used(got: bytes) -> Json:
-    """What a reply says was used in all."""
     found: Json = {}
     for event in lines(got) or [json.loads(got)]:
         for holder in (event.get("message", {}), event.get("response", {}), event):
@@ -200,13 +187,19 @@ def agent(setup: Setup, kind: Any, streams: bool) -> Agent:
 
 
 def ask(agent: Agent, replies: list[Reply]) -> bytes:
-    """One model call, answered by these replies."""
     agent.setup.model.asked.clear()
     agent.setup.model.script = list(replies)
     agent.got = agent.post()
     assert agent.got.status_code == 200
     assert not agent.setup.model.script
     return agent.got.content
+
+
+def recalled(agent: Agent) -> str:
+    """The result that was added to the first of the model's two requests."""
+    first, second = (asked.json[agent.key] for asked in agent.setup.model.asked)
+    (told,) = agent.results(second[len(first) :])
+    return told
 
 
 def test_only_recalling_is_not_seen(agent: Agent, kind: Any, streams: bool) -> None:
@@ -216,10 +209,8 @@ def test_only_recalling_is_not_seen(agent: Agent, kind: Any, streams: bool) -> N
     assert agent.got.headers["x-contextrender-recalled"] != "0"
     first, second = [asked.json for asked in agent.setup.model.asked]
     assert NAME in str(first["tools"][-1])
-    assert kind.recalled(first) == []
     assert finding(0) not in agent.results(first[agent.key])
-    (told,) = kind.recalled(second)
-    assert finding(0) in told
+    assert finding(0) in recalled(agent)
     assert second[agent.key][: len(first[agent.key])] == first[agent.key]
 
 
@@ -305,4 +296,4 @@ def test_a_bad_recall_is_answered(agent: Agent, kind: Any, streams: bool) -> Non
     for given in ({"query": 3}, {"results": [1, 999]}):
         bad = ("call", ("r1", NAME, given))
         assert plain(ask(agent, [kind.reply([bad], streams), final])) == plain(final.body)
-        assert kind.recalled(agent.setup.model.asked[1].json)
+        assert recalled(agent)

@@ -20,7 +20,6 @@ from tests.support.scripted_model import Model, chat, serving, whole
 
 
 def noted_calls(setup: Setup, session: str) -> list[Json]:
-    """A session's calls as the service noted them."""
     view = setup.service.call("timeline", {"session": session})
     return [turn for turn in view["turns"] if turn["noted"]]
 

@@ -72,20 +72,15 @@ def test_without_the_service_it_is_shortened(away: Setup, kind: type[Agent], say
     assert shown == all_of_it[-len(shown) :]
     assert len(json.dumps(model.taken[-1])) // BYTES > WINDOW / 2
     assert agents.TASK in json.dumps(model.taken[-1])
-    check_pairs(model.taken[-1])
+    text = json.dumps(model.taken[-1])
+    answered = re.findall(r'"(?:tool_call_id|tool_use_id)": "(\w+)"', text)
+    assert all(text.count(f'"{name}"') >= 2 for name in answered)
     # The refusal is remembered.
     refused = model.refused
     assert agent.post().status_code == 200
     assert model.refused == refused
     sizes = [len(json.dumps(body)) for body in model.taken]
     assert "{count}" not in says or sizes[-1] >= 0.95 * sizes[0]
-
-
-def check_pairs(body: Json) -> None:
-    text = json.dumps(body)
-    names = r'"(?:tool_call_id|tool_use_id)": "(\w+)"'
-    answered = re.findall(names, text)
-    assert all(text.count(f'"{name}"') >= 2 for name in answered)
 
 
 def test_a_compaction_gets_what_fits(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,24 +9,20 @@ import httpx
 import pytest
 
 from tests.server.servers import DATABASE, TEST_APP, Server, running
-from tests.support.postgres import cluster, missing, new_database
+from tests.support.postgres import new_database
 
 NewStore = Callable[[], dict[str, Any]]
 
 
 @pytest.fixture(scope="session")
-def new_store() -> Iterator[NewStore]:
+def new_store(request: pytest.FixtureRequest) -> NewStore:
     """What the environment says of an empty store: nothing for SQLite.
 
-    With `TEST_STORE=postgres` an empty database in a PostgreSQL of the tests' own.
+    With `TEST_STORE=postgres` an empty database.
     """
     if os.environ.get("TEST_STORE") != "postgres":
-        yield dict
-        return
-    if (reason := missing()) is not None:
-        pytest.skip(reason)
-    with cluster() as address:
-        yield lambda: {DATABASE: new_database(address)}
+        return dict
+    return lambda: {DATABASE: new_database(request.getfixturevalue("postgres"))}
 
 
 @pytest.fixture(scope="session")

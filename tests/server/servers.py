@@ -1,5 +1,6 @@
 """Servers as processes of their own, as users run them."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import httpx
 from contextrender_bridge.client.credentials import load_credentials
 
 from tests.api.client import Api
-from tests.support.command import contextrender
+from tests.support.command import PROCESS, contextrender
 from tests.support.waiting import until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -22,6 +23,21 @@ BIN = Path(sys.executable).parent
 TEST_APP = [sys.executable, "-P", str(Path(__file__).with_name("serve_app.py"))]
 READY_SECONDS = 300
 DATABASE = "CONTEXTRENDER_DATABASE"
+
+
+def ask(
+    app: Any, method: str, path: str, token: str = "", *, address: str = "127.0.0.1", **given: Any
+) -> httpx.Response:
+    """What an app in this process answers to a request from that address."""
+
+    async def answer() -> httpx.Response:
+        transport = httpx.ASGITransport(app, client=(address, 1))
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://{address}") as http:
+            if token:
+                http.headers["authorization"] = f"Bearer {token}"
+            return await http.request(method, path, **given)
+
+    return asyncio.run(answer())
 
 
 @dataclass
@@ -42,20 +58,19 @@ class Server:
         return (self.data.parent / "err").read_text()
 
     def client(self, token: str | None = None) -> httpx.Client:
-        """A client with that token, or the local user's."""
         token = token or load_credentials(self.data).token
         return httpx.Client(
             base_url=self.url, headers={"authorization": f"Bearer {token}"}, timeout=300
         )
 
     @contextmanager
-    def api(self, token: str) -> Iterator[Api]:
-        """Its endpoints for the bearer of a token."""
+    def api(self, token: str | None = None) -> Iterator[Api]:
+        """Its endpoints for the bearer of that token, or the local user."""
+        token = token or load_credentials(self.data).token
         with self.client(token) as http:
             yield Api(http, token)
 
     def add_user(self, name: str, *, password: str | None = None) -> str:
-        """The token of a new user."""
         more = [] if password is None else ["--password-stdin"]
         made = self.command("user", "add", name, *more, input=password or "")
         assert made.returncode == 0, made.stderr
@@ -66,13 +81,11 @@ class Server:
         return contextrender(*words, "--data", self.data, input=input, environment=self.environment)
 
     def stop(self, number: signal.Signals = signal.SIGINT) -> int:
-        """The exit code after that signal."""
         self.process.send_signal(number)
         return self.process.wait(timeout=300)
 
 
 def serve(data: Path, *options: str) -> list[str]:
-    """The command that serves a folder."""
     return [str(BIN / "contextrender"), "serve", "--port", "0", "--data", str(data), *options]
 
 
@@ -108,3 +121,22 @@ def running(
         if process.poll() is None:
             process.kill()
             process.wait()
+
+
+IMPATIENT = "from graph.store import sqlite; sqlite.LOCK_TIMEOUT_SECONDS = 0.1; "
+
+
+def another(
+    data: Path, environment: Mapping[str, str] = {}, *, patient: bool = True
+) -> AbstractContextManager[Server]:
+    """A process more over a folder, and the same database: to kill, to restart, or to share it.
+
+    Unless it is patient it waits for the store a tenth of a second.
+    """
+    *python, code = PROCESS
+    known: dict[str, Any] = {key: one for key, one in os.environ.items() if key == DATABASE}
+    known |= environment
+    if not patient:
+        code = IMPATIENT + code
+        known["CONTEXTRENDER_DATABASE_LOCK_TIMEOUT"] = "0.1"
+    return running([*python, code, "serve", "--port", "0", "--data", str(data)], data, **known)

@@ -11,19 +11,17 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
-import httpx
 import pytest
 
 from tests.api.graph import Graph, reading
-from tests.api.servers import another
 from tests.api.test_concurrency import lines_of
 from tests.api.test_durability import store_locked
-from tests.server.servers import Server
-from tests.support.chaos_agents import Agent, States
+from tests.server.servers import Server, another
+from tests.support.chaos_agents import Agent
 from tests.support.plain_graph import check_graph
+from tests.support.waiting import until
 
 AGENTS = 4
 ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "20"))
@@ -35,7 +33,7 @@ PATIENCE_SECONDS = 120
 
 
 class Load:
-    """Agents that work at once, and how much was acknowledged to all of them."""
+    """Agents that work at once."""
 
     def __init__(self, seed: int = SEED) -> None:
         print(f"CHAOS_SEED={SEED}")
@@ -43,8 +41,6 @@ class Load:
         self.agents = [
             Agent(f"agent{number}", random.Random(self.random.random())) for number in range(AGENTS)
         ]
-        self.acknowledged = 0
-        self._changed = threading.Condition()
         self._working: list[Future[None]] = []
 
     @contextmanager
@@ -52,14 +48,12 @@ class Load:
         """The agents work for the block, which may kill the server; their errors are raised."""
         ended = threading.Event()
         with ExitStack() as stack:
-            clients = [stack.enter_context(server.client()) for _ in self.agents]
+            clients = [stack.enter_context(server.api()) for _ in self.agents]
             threads = stack.enter_context(ThreadPoolExecutor(AGENTS))
             self._working = [
-                threads.submit(agent.work, http, self._count, ended)
-                for agent, http in zip(self.agents, clients, strict=True)
+                threads.submit(agent.work, api, ended)
+                for agent, api in zip(self.agents, clients, strict=True)
             ]
-            for one in self._working:
-                one.add_done_callback(lambda _: self._notify())
             try:
                 yield
             finally:
@@ -68,41 +62,33 @@ class Load:
                 one.result(PATIENCE_SECONDS)
 
     def wait(self, calls: int) -> None:
-        """Until so many more calls were answered, or an agent failed."""
-        goal = self.acknowledged + calls
+        """Until so many more calls were answered. Fails as soon as an agent has."""
+        goal = self.answered + calls
 
-        def failed() -> bool:
-            return any(one.done() for one in self._working)
+        def reached() -> bool:
+            failed = [one.exception() for one in self._working if one.done()]
+            assert not failed, failed
+            return self.answered >= goal
 
-        with self._changed:
-            assert self._changed.wait_for(
-                lambda: self.acknowledged >= goal or failed(), PATIENCE_SECONDS
-            )
-        if failed():
-            raise AssertionError([one.exception() for one in self._working if one.done()])
+        until(reached)
+
+    @property
+    def answered(self) -> int:
+        return sum(agent.answered for agent in self.agents)
 
     @property
     def busy(self) -> int:
-        """How many writes the store refused."""
         return sum(agent.busy for agent in self.agents)
-
-    def _count(self) -> None:
-        with self._changed:
-            self.acknowledged += 1
-        self._notify()
-
-    def _notify(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
 
     def settle(self, server: Server) -> None:
         """What is stored is what was acknowledged: by the API, and in the database."""
-        with server.client() as http:
+        with server.api() as api:
             for agent in self.agents:
                 if agent.deleting:  # it goes on where it stopped
-                    reply = http.post("/walker/delete_session", json={"session": agent.deleting})
+                    reply = api.post("delete_session", session=agent.deleting)
                     assert reply.status_code in (200, 404), reply.text
-            stored = stored_sessions(http)
+            names = [one["session"] for one in api("list_sessions", limit=200)["sessions"]]
+            stored = {name: lines_of(api("export_session", session=name)) for name in names}
         for agent in self.agents:
             own = {name: lines for name, lines in stored.items() if owner(name) == agent.name}
             agent.settle(own)
@@ -112,18 +98,6 @@ class Load:
 
 def owner(session: str) -> str:
     return session.split("-")[0]
-
-
-def stored_sessions(http: httpx.Client) -> States:
-    """Every session as it is exported, its branches from their beginning."""
-
-    def report(walker: str, **fields: Any) -> Any:
-        reply = http.post(f"/walker/{walker}", json=fields)
-        assert reply.status_code == 200, reply.text
-        return reply.json()["reports"][0]
-
-    names = [one["session"] for one in report("list_sessions", limit=200)["sessions"]]
-    return {name: lines_of(report("export_session", session=name)) for name in names}
 
 
 def local_graph(data: Path) -> Graph:
@@ -150,7 +124,7 @@ def kill_under_load(data: Path, load: Load, rounds: int, calls: int) -> None:
     """One store's life: killed so many times, and whole each time and in the end."""
     for _ in range(rounds):
         with another(data) as server:
-            if load.acknowledged:
+            if load.answered:
                 load.settle(server)
             with load.on(server):
                 load.wait(load.random.randrange(5, calls))

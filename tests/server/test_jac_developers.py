@@ -30,9 +30,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def api(service: Server) -> Iterator[Api]:
-    token = service.command("user", "token", "local").stdout.strip()
-    with service.client(token) as client:
-        api = Api(client, token)
+    with service.api() as api:
         api("sync", session="run-1", messages=RUN)
         api("sync", session="run-2", messages=agent_run(5))
         yield api
@@ -44,9 +42,7 @@ def output(command: str, service: Server, folder: Path) -> str:
         (name,) = re.findall(r"^walker (\w+)", walker, re.M)
         (folder / f"{name}.jac").write_text(walker)
     done = subprocess.run(
-        command.replace("DATA=DATA", f"DATA={service.data}").replace(
-            "--data DATA", f"--data {service.data}"
-        ),
+        re.sub(r"\bDATA\b", str(service.data), command),
         shell=True,
         cwd=folder,
         env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"},

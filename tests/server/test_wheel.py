@@ -17,7 +17,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from contextrender_bridge.client import ContextRender
+from contextrender_bridge import ContextRender, load_credentials
 
 from tests.packaging.documents import Told, scripts, told
 from tests.server.servers import REPOSITORY, Server, running
@@ -53,7 +53,6 @@ class Installed:
 
     @property
     def bin(self) -> Path:
-        """Where its commands are."""
         return self.place / "venv" / "bin"
 
     def run(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -99,13 +98,16 @@ def server(installed: Installed) -> Iterator[Server]:
     data = installed.place / "data"
     command = [str(installed.bin / "contextrender"), "serve", "--port", "0", "--data", str(data)]
     with running(command, data, PYTHONPATH="", HOME=str(installed.place)) as server:
-        with server.client() as http, ContextRender(server.url, _token(http)) as client:
+        with ContextRender(server.url, load_credentials(data).token) as client:
             client.render(SESSION, RUN["messages"])
         yield server
 
 
 def test_it_serves_by_either_name_and_its_files_stay_as_they_are(installed: Installed) -> None:
-    before = _files(installed.place / "venv")
+    def files() -> set[Path]:
+        return {path for path in (installed.place / "venv").rglob("*") if path.suffix != ".pyc"}
+
+    before = files()
     demo = installed.run("contextrender", "demo")
     assert demo.returncode == 0, demo.stderr
     assert "One call explained" in demo.stdout
@@ -120,7 +122,7 @@ def test_it_serves_by_either_name_and_its_files_stay_as_they_are(installed: Inst
             reply = client.post("/walker/nothing")
             assert reply.json()["error"]["code"] == "unknown_walker"
             assert server.stop() == 0
-    assert _files(installed.place / "venv") == before
+    assert files() == before
 
 
 COMPILES = """
@@ -171,8 +173,8 @@ def test_the_client_alone_looks_from_python_3_10(server: Server, tmp_path: Path)
     (wheel,) = server.data.parent.glob("*.whl")
     install(tmp_path, [str(wheel)], _python_3_10())
     program = tmp_path / "venv" / "bin" / "contextrender"
-    with server.client() as http:
-        own = {"CONTEXTRENDER_URL": server.url, "CONTEXTRENDER_TOKEN": _token(http)}
+    token = load_credentials(server.data).token
+    own = {"CONTEXTRENDER_URL": server.url, "CONTEXTRENDER_TOKEN": token}
     alone = Installed(tmp_path)
     for words in (
         ["sessions"],
@@ -201,7 +203,6 @@ def test_a_documented_script_runs(
 
 
 def _leave_a_codex_session(file: Path) -> None:
-    """What `audit` finds on this machine."""
     call = {"type": "function_call", "call_id": "a", "name": "look", "arguments": "{}"}
     output = {"type": "function_call_output", "call_id": "a", "output": "seen " * 99}
     used = {"input_tokens": 100, "cached_input_tokens": 60, "output_tokens": 2}
@@ -254,16 +255,3 @@ def _python_3_10() -> str:
     if done.returncode:
         pytest.skip("there is no Python 3.10 on this machine")
     return done.stdout.strip()
-
-
-def _token(http: httpx.Client) -> str:
-    return http.headers["authorization"].removeprefix("Bearer ")
-
-
-def _files(folder: Path) -> set[str]:
-    return {
-        os.path.join(where, name)  # noqa: PTH118
-        for where, _, names in os.walk(folder)
-        for name in names
-        if not name.endswith(".pyc")
-    }

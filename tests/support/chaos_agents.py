@@ -7,13 +7,12 @@ all: `States` holds both answers until `settle` is told which.
 import itertools
 import random
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import httpx
 from contextrender_bridge.base.wire import Json
 
+from tests.api.client import Api
 from tests.support.transcripts import assistant, call, result, user
 
 Lines = list[list[Json]]
@@ -33,16 +32,16 @@ class Agent:
     under_way: States | None = None
     deleting: str = ""
     busy: int = 0
+    answered: int = 0
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
-    def work(self, http: httpx.Client, done: Callable[[], None], ended: threading.Event) -> None:
-        """Calls until the server dies, or `ended` is set. `done` hears of every acknowledgement."""
+    def work(self, api: Api, ended: threading.Event) -> None:
         while not ended.is_set():
             try:
-                self._step(http)
+                self._step(api)
             except httpx.TransportError:
                 return
-            done()
+            self.answered += 1
 
     def settle(self, stored: States) -> None:
         """Take what is stored for what is so. It must be one of the two things possible."""
@@ -50,33 +49,31 @@ class Agent:
         assert stored in possible, (self.name, shape(stored), [shape(one) for one in possible])
         self.acknowledged, self.under_way, self.deleting = stored, None, ""
 
-    def _step(self, http: httpx.Client) -> None:
+    def _step(self, api: Api) -> None:
         kinds = [self._go_on] * 6 + [self._rewrite] * 2 + [self._recall] * 2
         full = [name for name, lines in self.acknowledged.items() if len(lines[0]) >= LONGEST]
         if len(self.acknowledged) > 3:
-            self._delete(http, self.random.choice([*self.acknowledged]))
+            self._delete(api, self.random.choice([*self.acknowledged]))
         elif full:
-            self.random.choice([self._delete, self._copy])(http, full[0])
+            self.random.choice([self._delete, self._copy])(api, full[0])
         elif not self.acknowledged:
-            self._record(http, f"{self.name}-{next(self.numbers)}", [], 0)
+            self._record(api, f"{self.name}-{next(self.numbers)}", [], 0)
         else:
-            self.random.choice(kinds)(http, self.random.choice([*self.acknowledged]))
+            self.random.choice(kinds)(api, self.random.choice([*self.acknowledged]))
 
-    def _go_on(self, http: httpx.Client, session: str) -> None:
+    def _go_on(self, api: Api, session: str) -> None:
         lines = self.acknowledged[session]
-        self._record(http, session, lines, self.random.randrange(len(lines)))
+        self._record(api, session, lines, self.random.randrange(len(lines)))
 
-    def _rewrite(self, http: httpx.Client, session: str) -> None:
-        """A new branch, after some message of the first."""
+    def _rewrite(self, api: Api, session: str) -> None:
         lines = self.acknowledged[session]
         past = lines[0][: self.random.randrange(1, len(lines[0]))]
         said = f"Once more, {self.name}_{next(self.numbers)}."
-        self._send(http, session, [*lines, [*past, user(said)]], len(lines))
+        self._send(api, session, [*lines, [*past, user(said)]], len(lines))
 
-    def _record(self, http: httpx.Client, session: str, lines: Lines, at: int) -> None:
-        """More of a branch."""
+    def _record(self, api: Api, session: str, lines: Lines, at: int) -> None:
         line = [*lines[at], *self._turn(lines[at])] if lines else [user("Begin."), *self._turn([])]
-        self._send(http, session, [*lines[:at], line, *lines[at + 1 :]], at)
+        self._send(api, session, [*lines[:at], line, *lines[at + 1 :]], at)
 
     def _turn(self, before: list[Json]) -> list[Json]:
         """Asks for what an earlier result named, and gets values of its own."""
@@ -89,43 +86,37 @@ class Agent:
             calls.append(call(f"d{number}", "unanswered", "{}"))
         return [assistant(f"I look at {known}.", *calls), result(f"c{number}", found)]
 
-    def _send(self, http: httpx.Client, session: str, lines: Lines, at: int) -> None:
+    def _send(self, api: Api, session: str, lines: Lines, at: int) -> None:
         fields: Json = {"session": session, "messages": lines[at]}
         walker = self.random.choice(["sync", "render"])
         if walker == "render":
             fields["budget"] = 200
-        self._write(http, walker, fields, {**self.acknowledged, session: lines})
+        self._write(api, walker, fields, {**self.acknowledged, session: lines})
 
-    def _copy(self, http: httpx.Client, session: str) -> None:
-        data = self._read(http, "export_session", {"session": session})
+    def _copy(self, api: Api, session: str) -> None:
+        data = api("export_session", session=session)
         copy = f"{self.name}-{next(self.numbers)}"
         after = {**self.acknowledged, copy: self.acknowledged[session]}
-        self._write(http, "import_session", {"session": copy, "data": data}, after)
-        self._delete(http, session)
+        self._write(api, "import_session", {"session": copy, "data": data}, after)
+        self._delete(api, session)
 
-    def _delete(self, http: httpx.Client, session: str) -> None:
+    def _delete(self, api: Api, session: str) -> None:
         after = {name: lines for name, lines in self.acknowledged.items() if name != session}
         self.deleting = session
-        self._write(http, "delete_session", {"session": session}, after)
+        self._write(api, "delete_session", {"session": session}, after)
         self.deleting = ""
 
-    def _recall(self, http: httpx.Client, session: str) -> None:
+    def _recall(self, api: Api, session: str) -> None:
         """A result, by position, from the first branch: exactly as it was sent."""
         line = self.acknowledged[session][0]
         (position, *_) = [at for at, message in enumerate(line) if message["role"] == "tool"]
-        asked = {"session": session, "results": [position], "branch": 0}
-        (told,) = self._read(http, "recall", asked)["results"]
+        (told,) = api("recall", session=session, results=[position], branch=0)["results"]
         assert told["message"]["content"] == line[position]["content"]
 
-    def _read(self, http: httpx.Client, walker: str, fields: Json) -> Any:
-        reply = http.post(f"/walker/{walker}", json=fields)
-        assert reply.status_code == 200, reply.text
-        return reply.json()["reports"][0]
-
-    def _write(self, http: httpx.Client, walker: str, fields: Json, after: States) -> None:
+    def _write(self, api: Api, walker: str, fields: Json, after: States) -> None:
         """A refusal by the store changes nothing; the agent goes on with something else."""
         self.under_way = after
-        reply = http.post(f"/walker/{walker}", json=fields)
+        reply = api.post(walker, **fields)
         if reply.status_code == 503 and reply.json()["error"]["code"] == "storage":
             self.busy += 1
         else:
@@ -135,5 +126,4 @@ class Agent:
 
 
 def shape(states: States) -> dict[str, list[int]]:
-    """How long each branch is."""
     return {name: [len(line) for line in lines] for name, lines in states.items()}

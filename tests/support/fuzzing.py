@@ -77,7 +77,6 @@ def spoilt(draw: st.DrawFn, right: Any) -> Any:
 
 @st.composite
 def raw(draw: st.DrawFn, right: Any) -> bytes:
-    """A body that may be cut off, or be no JSON at all."""
     body = json.dumps(draw(spoilt(right))).encode()
     cut = st.integers(0, len(body)).map(lambda length: body[:length])
     return draw(st.one_of(st.just(body), st.binary(), cut))

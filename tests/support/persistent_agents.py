@@ -1,18 +1,17 @@
-"""Agents that record on through a database's failures, and a look at what became of their words."""
+"""Agents that record on through failures, and a look at what became of their words."""
 
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 from contextrender_bridge import ContextRender
-from contextrender_bridge.base.errors import ServerError
+from contextrender_bridge.base.errors import ContextRenderError
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.credentials import load_credentials
 
-from tests.server.servers import Server, served
+from tests.server.servers import Server
 from tests.support.waiting import until
 
 AGENTS = 4
@@ -28,16 +27,16 @@ class Agent:
         self.acknowledged: list[Json] = []
         self.client = ContextRender(server.url, load_credentials(server.data).token, retries=0)
 
-    def run(self, ended: threading.Event) -> None:
+    def run(self, ended: threading.Event, forgiven: int) -> None:
         while not ended.is_set():
             try:
                 self.go_on()
-            except ServerError as refused:
-                assert refused.status == 503, refused
+            except ContextRenderError as failed:
+                assert failed.status == forgiven, failed
                 time.sleep(0.05)
 
     def go_on(self) -> None:
-        """One message more. Raises ServerError."""
+        """One message more. Raises ContextRenderError."""
         number = len(self.acknowledged)
         role = "assistant" if number % 2 else "user"
         history = [*self.acknowledged, {"role": role, "content": f"message {number}"}]
@@ -45,29 +44,23 @@ class Agent:
         self.acknowledged = history
 
     def stored(self) -> list[Json]:
-        """What the service has of it."""
         (branch,) = self.client.export_session(self.session)["branches"]
         return branch["messages"]
 
 
 @contextmanager
-def agents_at_work(
-    address: str, folder: Path, why: Callable[[], object] = lambda: "they do not go on"
-) -> Iterator[Callable[[], None]]:
-    """Some agents of a server over the database at `address`, and what waits until each has had
-    more messages acknowledged, or fails with `why`. At the end nothing that was acknowledged may be
-    lost."""
-    data = folder / "server" / "data"
+def agents_at_work(server: Server, forgiven: int = 503) -> Iterator[Callable[[], None]]:
+    """Some agents of a server, and what waits until each has had more messages acknowledged.
+
+    They go on after failures of that status, 0 where nobody answers. At the end nothing that was
+    acknowledged may be lost.
+    """
     ended = threading.Event()
-    with (
-        served(data, CONTEXTRENDER_DATABASE=address) as server,
-        ExitStack() as opened,
-        ThreadPoolExecutor(AGENTS) as threads,
-    ):
+    with ExitStack() as opened, ThreadPoolExecutor(AGENTS) as threads:
         agents = [Agent(server, f"session-{number}") for number in range(AGENTS)]
         for agent in agents:
             opened.enter_context(agent.client)
-        runs = [threads.submit(agent.run, ended) for agent in agents]
+        runs = [threads.submit(agent.run, ended, forgiven) for agent in agents]
 
         def go_on() -> None:
             goals = [len(agent.acknowledged) + MORE for agent in agents]
@@ -79,7 +72,7 @@ def agents_at_work(
                 counts = [len(agent.acknowledged) for agent in agents]
                 return all(count >= goal for count, goal in zip(counts, goals, strict=True))
 
-            until(reached, why=why)
+            until(reached)
 
         try:
             yield go_on

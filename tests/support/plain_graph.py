@@ -53,7 +53,11 @@ def check_graph(graph: Graph, sessions: dict[str, list[list[Json]]]) -> None:
         for number, messages in enumerate(lines):
             line = _line(graph, branches[key], number)
             events, edges = _recomputed(json.dumps(messages))
-            assert [_told(event) for event in line] == events, (key, number)
+            told = [
+                (event.kind, *(event.fields[name] for name in ("position", "turn", "text")))
+                for event in line
+            ]
+            assert told == events, (key, number)
             assert [event.fields["number"] for event in line] == list(range(len(line)))
             fields = branches[key][number].fields
             assert (fields["messages"], fields["events"]) == (len(messages), len(line))
@@ -68,11 +72,6 @@ def check_graph(graph: Graph, sessions: dict[str, list[list[Json]]]) -> None:
     ]
     assert len(stored) == len({*stored})
     assert {*stored} == expected
-
-
-def _told(event: Node) -> tuple[str, int, int, str]:
-    fields = event.fields
-    return event.kind, fields["position"], fields["turn"], fields["text"]
 
 
 def _line(graph: Graph, branches: dict[int, Node], number: int) -> list[Node]:

@@ -37,13 +37,11 @@ class Cluster:
 
     @property
     def address(self) -> str:
-        """For whoever connects."""
         return f"postgresql://{ACCOUNT}@/postgres?host={self.folder}"
 
     @classmethod
     @contextmanager
     def running(cls, sync: str = "off") -> Iterator["Cluster"]:
-        """A new one until the block ends."""
         with cls.empty(sync) as made:
             run_program("initdb", "-D", made._data, "-A", "trust", "-U", ACCOUNT, "-N")
             made.start()
@@ -64,7 +62,6 @@ class Cluster:
             shutil.rmtree(made.folder, ignore_errors=True)
 
     def start(self) -> None:
-        """Returns once it takes connections."""
         options = f"-k {self.folder} -c listen_addresses= -c fsync={self.sync}"
         log = str(self.folder / "log")
         run_program("pg_ctl", "-D", self._data, "-o", options, "-l", log, "-w", "start")
@@ -78,15 +75,7 @@ class Cluster:
         return str(self.folder / "data")
 
 
-@contextmanager
-def cluster() -> Iterator[str]:
-    """The address of an empty database, until the block ends."""
-    with Cluster.running() as made:
-        yield made.address
-
-
 def new_database(address: str) -> str:
-    """The address of an empty one, beside that database."""
     name = f"test_{uuid4().hex}"
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")

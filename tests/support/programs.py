@@ -14,7 +14,6 @@ START_SECONDS = 180
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
     return port
@@ -23,8 +22,8 @@ def free_port() -> int:
 @contextmanager
 def serving_program(
     command: Sequence[object], environment: Mapping[str, str], probe: str, folder: Path
-) -> Iterator[int]:
-    """Runs it from the moment `probe` answers; its process id. What it prints is in `folder`."""
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Runs it from the moment `probe` answers. What it prints is in `folder`'s printed.log."""
     log = folder / "printed.log"
     words = [str(word) for word in command]
     with (
@@ -38,13 +37,12 @@ def serving_program(
                 why=log.read_text,
                 seconds=START_SECONDS,
             )
-            yield process.pid
+            yield process
         finally:
             process.terminate()
 
 
 def answers(address: str) -> bool:
-    """Whether a server does, at that address."""
     try:
         return not httpx.get(address, timeout=2, trust_env=False).is_server_error
     except httpx.TransportError:

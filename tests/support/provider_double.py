@@ -21,6 +21,10 @@ class ProviderDouble:
         self.requests: list[dict[str, Any]] = []
         self.url = ""
 
+    @property
+    def prompts(self) -> list[str]:
+        return [json.dumps(body["messages"]) for body in self.requests]
+
     def environment(self, **models: str) -> dict[str, str]:
         """What makes it a service's provider: of its `model`, its `embed_model`, or both."""
         known = {"OPENAI_API_BASE": self.url, "OPENAI_API_KEY": "scripted"}

@@ -20,8 +20,6 @@ from contextrender_bridge.base.wire import Json
 
 @dataclass
 class Asked:
-    """A request that came to the model."""
-
     method: str
     path: str
     headers: list[tuple[bytes, bytes]]
@@ -104,7 +102,6 @@ class Model:
             await send({"type": "http.response.body", "body": b""})
 
     def next(self, asked: Asked) -> Reply:
-        """The script's next entry."""
         return self.script.pop(0)
 
 
@@ -168,9 +165,7 @@ def chat(text: str | None = None, calls: list[Json] | None = None) -> Json:
     }
 
 
-def chat_events(
-    text: str = "", calls: list[Json] | None = None, usage: bool = True, prompt: int = 9
-) -> list[Any]:
+def chat_events(text: str = "", calls: list[Json] | None = None, prompt: int = 9) -> list[Any]:
     """A chat completion as stream events, its text and arguments in pieces."""
 
     def chunk(delta: Json, reason: str | None = None) -> Json:
@@ -188,10 +183,8 @@ def chat_events(
             delta = {"index": index, "function": {"arguments": piece}}
             events.append(chunk({"tool_calls": [delta]}))
     events.append(chunk({}, "tool_calls" if calls else "stop"))
-    if usage:
-        counts = {"prompt_tokens": prompt, "completion_tokens": 4, "total_tokens": prompt + 4}
-        events.append({**chunk({}), "choices": [], "usage": counts})
-    return [*events, "[DONE]"]
+    counts = {"prompt_tokens": prompt, "completion_tokens": 4, "total_tokens": prompt + 4}
+    return [*events, {**chunk({}), "choices": [], "usage": counts}, "[DONE]"]
 
 
 def call(call_id: str, name: str, **arguments: Any) -> Json:
@@ -214,7 +207,6 @@ def said(blocks: list[Json], reason: str = "end_turn", name: str = "msg_1") -> J
 
 
 def said_events(blocks: list[Json], reason: str = "end_turn", name: str = "msg_1") -> list[Json]:
-    """An Anthropic message as stream events."""
     begun = {**said([], name=name), "stop_reason": None}
     events: list[Json] = [{"type": "message_start", "message": begun}, {"type": "ping"}]
     for index, block in enumerate(blocks):
@@ -242,7 +234,6 @@ def response(items: list[Json]) -> Json:
 
 
 def response_events(items: list[Json]) -> list[Json]:
-    """A Responses reply as stream events."""
     begun = {**response([]), "status": "in_progress"}
     events: list[Json] = [
         {"type": "response.created", "response": begun},

@@ -6,7 +6,7 @@ between calls. `count` gives the tokens of a text.
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -23,7 +23,6 @@ DIGITS = "0123456789"
 
 
 def text_of(content: Any) -> str:
-    """The text of a message's content."""
     if content is None or isinstance(content, str):
         return content or ""
     said = []
@@ -40,7 +39,6 @@ def text_of(content: Any) -> str:
 
 
 def name_and_arguments(call: Json) -> tuple[str, str]:
-    """What a call says."""
     body = call["custom"] if call["type"] == "custom" else call["function"]
     arguments = body.get("input" if call["type"] == "custom" else "arguments")
     if arguments is None:
@@ -51,7 +49,6 @@ def name_and_arguments(call: Json) -> tuple[str, str]:
 
 
 def call_tokens(call: Json, count: Count) -> int:
-    """What a call costs."""
     name, arguments = name_and_arguments(call)
     return 4 + count(name) + count(arguments)
 
@@ -65,7 +62,6 @@ def own_tokens(message: Json, count: Count) -> int:
 
 
 def tokens(messages: Sequence[Json], count: Count) -> int:
-    """What messages cost."""
     calls = [call for message in messages for call in message.get("tool_calls") or []]
     return sum(own_tokens(m, count) for m in messages) + sum(call_tokens(c, count) for c in calls)
 
@@ -151,6 +147,26 @@ def uses(messages: Sequence[Json]) -> list[tuple[int, int, list[str]]]:
                     break
         found += [(event, result, sorted(by_result[result])) for result in sorted(by_result)]
     return found
+
+
+def lacking(
+    messages: Sequence[Json], prompts: Mapping[int, Sequence[Json]]
+) -> set[tuple[int, int, str]]:
+    """(turn, result's position, value) drawn on by an answer whose prompt's texts lack it."""
+    at = {event: position for position, event, _ in operations(messages)}
+    number = turns(messages)
+    seen = {}
+    for turn, prompt in prompts.items():
+        texts = [text_of(message["content"]) for message in prompt]
+        calls = [call for message in prompt for call in message.get("tool_calls") or []]
+        texts += [" ".join(name_and_arguments(call)) for call in calls]
+        seen[turn] = frozenset().union(*map(values, texts))
+    return {
+        (number[at[event]], result, value)
+        for event, result, drawn in uses(messages)
+        for value in drawn
+        if value not in seen[number[at[event]]]
+    }
 
 
 def reuse_scores(messages: Sequence[Json]) -> dict[int, Fraction]:
@@ -281,7 +297,6 @@ class Candidate:
     may_show: bool
 
     def usefulness(self, p: Any) -> float:
-        """U."""
         return float(
             p.weight_recency * math.exp(-p.recency_decay * self.age)
             + p.weight_reuse * (1 - math.exp(-p.reuse_rate * float(self.reuse)))
@@ -344,11 +359,3 @@ def choice(
             limits[result] = limit
             room -= limit + found[result].call_cost
     return taken, limits
-
-
-def common_prefix(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """How many first items two sequences share."""
-    length = 0
-    while length < min(len(one), len(other)) and one[length] == other[length]:
-        length += 1
-    return length

@@ -3,10 +3,11 @@
 import json
 import os
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from contextrender_bridge.base.usage import Usage
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
@@ -14,12 +15,11 @@ from engine.call.render_call import Rendered, assemble, render_call
 from engine.history.growing import Vectors, encode_vector
 from engine.history.history import History
 from engine.history.tracking import TextOf
-from engine.models.summaries import Summaries
+from engine.models.summaries import Summaries, SummariesInMemory, SummaryFailed, SummaryStore, Way
 from engine.parameters import NO_PINS, Parameters, Pins
 from engine.text.tokens import content_text, counter_for
 from engine.text.transcript import Json, check_messages, digest_after, split
 from tests.support import slow_rules
-from tests.support.summary_doubles import scripted
 
 COUNTER = counter_for(None)
 DEFAULTS = Parameters()
@@ -133,7 +133,6 @@ class AxisEmbedder:
     width = 5
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Unit rows; a zero row for an empty text."""
         rows = np.zeros((len(texts), self.width), np.float32)
         for row, text in zip(rows, texts, strict=True):
             if text:
@@ -142,15 +141,40 @@ class AxisEmbedder:
         return rows
 
 
+class Script:
+    """Writes summaries as `text_of(way, earlier, text)` says and remembers what it was asked."""
+
+    def __init__(self, text_of: Callable[[Way, str, str], str] | None = None) -> None:
+        self.text_of = text_of or (lambda way, earlier, text: f"{earlier}+{len(text)}".strip("+"))
+        self.asked: list[tuple[Way, str, str]] = []
+        self.fails = False
+
+    def __call__(self, way: Way, earlier: str, text: str) -> tuple[str, Usage]:
+        self.asked.append((way, earlier, text))
+        if self.fails:
+            raise SummaryFailed("the script says no", Usage(fresh=7))
+        written = COUNTER.cut(self.text_of(way, earlier, text), way.limit)
+        return written, Usage(fresh=100, output=10)
+
+
+def scripted(
+    script: Script | None = None, store: SummaryStore | None = None, guideline: str = "Keep ids."
+) -> Summaries:
+    """What one rendering needs of a script."""
+    return Summaries("scripted", store or SummariesInMemory(), script or Script(), guideline)
+
+
+def filling(way: Way, earlier: str, text: str) -> str:
+    return "noted " * way.limit
+
+
 def recorded(messages: Sequence[Json]) -> History:
-    """The history of a whole transcript, all at once."""
     history = History()
     history.extend(messages, COUNTER)
     return history
 
 
 def reader(messages: Sequence[Json]) -> TextOf:
-    """Reads a message's text from the transcript."""
     return lambda position: content_text(messages[position].get("content"))
 
 

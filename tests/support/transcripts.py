@@ -29,7 +29,6 @@ def result(call_id: str, content: Any) -> Json:
 
 
 def step(call_id: str, name: str, arguments: Any, content: Any, said: Any = None) -> list[Json]:
-    """A call and its result."""
     return [assistant(said, call(call_id, name, arguments)), result(call_id, content)]
 
 

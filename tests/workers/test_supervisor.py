@@ -45,7 +45,6 @@ class Running:
         self.count = count
 
     def lines(self, count: int) -> list[list[str]]:
-        """The next so many lines it prints."""
         assert self.process.stdout is not None
         return [self.process.stdout.readline().split() for _ in range(count)]
 

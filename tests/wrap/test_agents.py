@@ -17,8 +17,6 @@ NOBODY = Path("/nowhere/managed-settings.json")
 
 
 class User:
-    """A user with files in their home, and variables."""
-
     def __init__(self, home: Path) -> None:
         self.home = home
         self.variables = {"HOME": str(home)}
@@ -45,7 +43,6 @@ def user(tmp_path: Path) -> User:
 
 
 def settings_of(made: Redirect) -> dict[str, dict[str, object]]:
-    """What `--settings` says, of which there is one."""
     assert made.arguments.count("--settings") == 1
     text = made.arguments[made.arguments.index("--settings") + 1]
     found: dict[str, dict[str, object]] = json.loads(made.files.get(Path(text), text))
@@ -226,8 +223,12 @@ def test_openclaws_configuration_is_included_by_one_beside_it(user: User) -> Non
         user.runs(AGENTS["openclaw"], "agent", "exec", "hi")
 
 
+CUSTOM = {"base_url": f"{DOOR}/v1", "api_mode": "codex_responses", "key_env": "OPENAI_API_KEY"}
+ANTHROPIC = DOOR.replace("/0", "/anthropic")
+MESSAGES = {"api_mode": "anthropic_messages"}
+
+
 def hermes_config(made: Redirect) -> dict[str, Any]:
-    """The configuration that Hermes puts over the user's."""
     text = next(text for path, text in made.files.items() if path.name == "config.yaml")
     found: dict[str, Any] = json.loads(text)
     return found
@@ -246,39 +247,19 @@ def hermes_config(made: Redirect) -> dict[str, Any]:
             "model: {provider: custom, base_url: 'https://api.openai.com/v1'}",
             ["chat", "-q", "hi"],
             "https://api.openai.com/v1",
-            {
-                "providers": {
-                    "custom": {
-                        "base_url": f"{DOOR}/v1",
-                        "api_mode": "codex_responses",
-                        "key_env": "OPENAI_API_KEY",
-                    }
-                },
-                "model": {"provider": "custom"},
-            },
+            {"providers": {"custom": CUSTOM}, "model": {"provider": "custom"}},
         ),
         (
             "custom_providers: [{name: Mine, base_url: 'https://m.test/anthropic'}, {name: b}]",
             ["--provider", "mine"],
             "https://m.test/anthropic/v1",
-            {
-                "custom_providers": [
-                    {"name": "Mine", "base_url": DOOR, "api_mode": "anthropic_messages"},
-                    {"name": "b"},
-                ]
-            },
+            {"custom_providers": [{"name": "Mine", "base_url": DOOR, **MESSAGES}, {"name": "b"}]},
         ),
         (
             "model: {provider: anthropic, default: claude}",
             [],
             "https://api.anthropic.com/v1",
-            {
-                "model": {
-                    "provider": "anthropic",
-                    "base_url": DOOR.replace("/0", "/anthropic"),
-                    "api_mode": "anthropic_messages",
-                }
-            },
+            {"model": {"provider": "anthropic", "base_url": ANTHROPIC, **MESSAGES}},
         ),
     ],
 )

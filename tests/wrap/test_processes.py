@@ -20,6 +20,7 @@ from contextrender_bridge.leases import any_alive, held, started_at
 
 from tests.server.servers import BIN, serve, served
 from tests.support.command import contextrender
+from tests.support.programs import answers
 from tests.support.provider_double import chat_reply
 from tests.support.scripted_model import Asked, Model, Reply, serving, whole
 from tests.support.transcripts import assistant, call
@@ -33,13 +34,6 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
 pathlib.Path(sys.argv[1]).write_text(os.environ["OPENAI_BASE_URL"])
 time.sleep(600)
 """
-
-
-def answers(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/healthz", timeout=5).is_success
-    except httpx.HTTPError:
-        return False
 
 
 @pytest.fixture

@@ -52,42 +52,46 @@ def test_usage_in_each_api(kind: str, body: bytes, usage: Usage | None) -> None:
     assert read_usage(kind, body) == usage
 
 
-def told(before: int, after: int) -> dict[str, str]:
-    return {"tokens-before": str(before), "tokens-after": str(after)}
+def tallied(*calls: tuple[int, int, Usage | None], pause: float = 10.0) -> Tally:
+    """Of a session's calls: tokens before and after, and what was used."""
+    tally = Tally()
+    for number, (before, after, usage) in enumerate(calls):
+        told = {"tokens-before": str(before), "tokens-after": str(after)}
+        tally.add(("s",), told, usage, now=1000 + number * pause)
+    return tally
 
 
 def test_a_history_of_which_nothing_left_costs_what_it_cost() -> None:
-    tally = Tally()
-    tally.add(("s",), told(900, 900), Usage(CLAUDE, 10, 0, 990, output=5), now=1000)
-    tally.add(("s",), told(1900, 1900), Usage(CLAUDE, 10, 1000, 990, output=5), now=1010)
+    tally = tallied(
+        (900, 900, Usage(CLAUDE, 10, 0, 990, output=5)),
+        (1900, 1900, Usage(CLAUDE, 10, 1000, 990, output=5)),
+    )
     assert tally.totals.cost == tally.totals.whole_cost > 0
     assert "left out (0%)" in closing_line(tally.totals, "LINK", observing=False)
 
 
 def test_the_whole_history_comes_from_the_cache_but_for_what_is_new() -> None:
-    tally, price = Tally(), Prices.of().of_model(CLAUDE)
+    price = Prices.of().of_model(CLAUDE)
     assert price is not None
-    tally.add(("s",), told(10_000, 10_000), Usage(CLAUDE, 0, 0, 10_000), now=1000)
-    tally.add(("s",), told(12_000, 5_000), Usage(CLAUDE, 0, 0, 5_000), now=1010)
+    first = (10_000, 10_000, Usage(CLAUDE, 0, 0, 10_000))
+    tally = tallied(first, (12_000, 5_000, Usage(CLAUDE, 0, 0, 5_000)))
     second = price.read * 10_000 + price.written * 2_000
     assert tally.totals.whole_cost == pytest.approx(price.written * 10_000 + second)
     assert closing_json(tally.totals, Declared(), "")["tokens_kept_away"] == 7_000
 
 
 def test_a_run_that_cost_more_says_so() -> None:
-    tally = Tally()
-    tally.add(("s",), told(20_000, 20_000), Usage(CLAUDE, 0, 0, 20_000), now=1000)
-    for number in range(9):  # a little less each time, and never from the cache
-        tally.add(("s",), told(20_000, 19_000), Usage(CLAUDE, 0, 0, 19_000), now=1001 + number)
+    # A little less each time, and never from the cache.
+    less = (20_000, 19_000, Usage(CLAUDE, 0, 0, 19_000))
+    tally = tallied((20_000, 20_000, Usage(CLAUDE, 0, 0, 20_000)), *[less] * 9)
     assert tally.totals.cost > 5 * tally.totals.whole_cost / 2
     assert "MORE" in closing_line(tally.totals, "LINK", observing=False)
 
 
 def test_after_the_caches_lifetime_nothing_comes_from_it() -> None:
-    tally, price = Tally(), Prices.of().of_model(CLAUDE)
+    price = Prices.of().of_model(CLAUDE)
     assert price is not None
-    tally.add(("s",), told(10_000, 9_000), Usage(CLAUDE, 0, 0, 9_000), now=1000)
-    tally.add(("s",), told(10_000, 9_000), Usage(CLAUDE, 0, 0, 9_000), now=2000)
+    tally = tallied(*[(10_000, 9_000, Usage(CLAUDE, 0, 0, 9_000))] * 2, pause=1000)
     assert tally.totals.whole_cost == pytest.approx(2 * price.written * 10_000)
 
 
@@ -101,19 +105,17 @@ def test_what_is_not_known_is_said() -> None:
 
 
 def test_a_model_newer_than_the_list_has_its_familys_price_and_the_line_says_so() -> None:
-    tally = Tally()
-    tally.add(("s",), {"tokens-before": "9", "tokens-after": "9"}, Usage("claude-opus-4-99", 10**6))
+    tally = tallied((9, 9, Usage("claude-opus-4-99", 10**6)))
     line = closing_line(tally.totals, "link", observing=False)
     assert "it cost $5.00" in line
     assert "claude-opus-4-99 at the price of claude-opus-4-6" in line
 
 
 def test_tokens_are_of_the_whole_prompt_with_its_system_text_and_tools() -> None:
-    tally = Tally()
-    tally.add(("s",), told(8_000, 2_000), Usage(GPT, 3_000))
-    line = closing_line(tally.totals, "link", observing=False)
+    known = (8_000, 2_000, Usage(GPT, 3_000))
+    line = closing_line(tallied(known).totals, "link", observing=False)
     assert "6,000 of 9,000 prompt tokens left out (67%)" in line
-    tally.add(("s",), told(1_000, 500), None)
+    tally = tallied(known, (1_000, 500, None))
     assert (tally.totals.before, tally.totals.after) == (10_000, 3_500)
 
 

@@ -5,10 +5,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.call.bill import Bill
 from engine.call.record import CallRecord, runs
 from engine.call.settings import LIVE, SENT, RenderSettings
-from engine.call.totals import Before, answer_sums, bill_sums, prompt_sums
+from engine.call.totals import Before, bill_sums
 
 DAY = 1_790_000_000
 
@@ -34,22 +33,6 @@ def test_a_fact_is_read_as_it_was_noted(shown: set[int], sent: str) -> None:
     assert CallRecord.from_json(made.to_json()) == made.as_sent()
     assert CallRecord.from_json(made.fields()) == made.as_sent()
     assert made.as_sent().in_view == (shown if sent == "rendered" else set(range(10)))
-
-
-def test_a_call_sent_whole_after_all_is_told_so_and_stays_so() -> None:
-    told = Bill.of({"messages": 3, "tokens": [], "sent": "whole"}).on(record(replaced=(4, 1)))
-    assert (told.in_view, told.prompt) == (set(range(10)), told.full)
-    again = Bill.of({"messages": 3, "tokens": [], "sent": "rendered"}).on(told)
-    assert (again.sent, again.in_view) == ("whole", told.in_view)
-
-
-def test_sums_of_a_call() -> None:
-    sums, after = prompt_sums(record(), Before(full=8_000), 9_000)
-    assert (sums.calls, sums.over, sums.full, sums.prompt) == (1, 1, 9_100, 4_100)
-    assert (sums.capped, sums.capped_cached, sums.cached) == (9_000, 8_000, 1_000)
-    assert (after.full, after.at) == (9_100, DAY)
-    sums = sums.plus(answer_sums(record(), 70, [2, 3]))
-    assert (sums.calls, sums.output, sums.drawn, sums.seen, sums.billed) == (1, 70, 2, 1, 0)
 
 
 def test_the_whole_historys_bill_is_the_providers_and_what_was_left_out() -> None:

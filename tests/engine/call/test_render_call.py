@@ -82,7 +82,6 @@ def test_what_fits_is_returned_unchanged(messages: list[Json], policy: str, spar
 
 
 def by_axis(text: str) -> list[float]:
-    """The double's vector of one text, as plain numbers."""
     return [float(x) for x in AxisEmbedder().embed([text])[0]]
 
 

@@ -52,6 +52,5 @@ def test_c_equals_a_slow_rewrite_before_every_invocation(messages: list[Json]) -
 
 
 def check_scores(index: ReuseIndex, messages: list[Json]) -> None:
-    """c of every result, in order, is the slow rewrite's."""
     expected = [float(c) for c in slow_rules.reuse_scores(messages).values()]
     assert index.scores() == pytest.approx(expected, rel=1e-14, abs=0)

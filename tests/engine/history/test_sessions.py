@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +10,6 @@ from hypothesis import strategies as st
 from engine.history.history import History
 from engine.history.sessions import ROOT, BranchInfo, Place, place
 from engine.text.transcript import Json, digest_after
-from tests.support import slow_rules
 from tests.support.strategies import COUNTER, modest
 from tests.support.transcripts import assistant, call, user
 
@@ -72,7 +72,11 @@ def digest(messages: Sequence[Json], count: int) -> str:
 
 def check_place(recorder: Recorder, whole: list[Json], found: Place) -> None:
     """The place is the longest common prefix there is, on a line that has it."""
-    longest = max([slow_rules.common_prefix(whole, line) for line in recorder.lines], default=0)
+    shared = [
+        [*takewhile(lambda pair: pair[0] == pair[1], zip(whole, line, strict=False))]
+        for line in recorder.lines
+    ]
+    longest = max(map(len, shared), default=0)
     assert found.matched == longest
     if longest == 0:
         assert found.branch == ROOT

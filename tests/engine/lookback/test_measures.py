@@ -14,13 +14,10 @@ GOLDEN = golden("reuse")
 WORDS = ["Alpha_1", "beta_two", "GAMMA9", "plainword", "short_", "Tiny1", "nameA_1"]
 
 
-def pairs(messages: list[dict[str, Any]]) -> list[tuple[int, int, int]]:
-    return [(event.turn, event.result, event.age) for event in recall_events(messages)]
-
-
 def test_the_worked_case() -> None:
     expected = [(e["turn"], e["result"], e["age"]) for e in GOLDEN["recall_events"]]
-    assert pairs(GOLDEN["messages"]) == expected
+    found = recall_events(GOLDEN["messages"])
+    assert [(event.turn, event.result, event.age) for event in found] == expected
 
 
 texts = st.lists(st.sampled_from(WORDS), max_size=4).map(lambda words: r"\n".join(words))

@@ -8,9 +8,7 @@ import pytest
 from engine.call.render_call import assemble
 from engine.call.settings import RenderSettings, SettingsByTurn
 from engine.lookback.misses import remedies_of
-from engine.text.tokens import content_text
 from engine.text.transcript import Json
-from engine.text.values import extract_values
 from tests.console.transcripts import make_run
 from tests.engine.lookback.test_past import FOREVER, past_of
 from tests.support import slow_rules
@@ -23,18 +21,14 @@ def lookup(key: str, name: str, answer: str) -> list[Json]:
     return step(key, name, "{}", answer, "")
 
 
-def filler(count: int) -> list[Json]:
-    made: list[Json] = []
-    for number in range(count):
-        made += lookup(f"f{number}", f"read_{number}", f"plain words {number} " * 40)
-    return made
-
-
+FILLER: list[Json] = []
+for number in range(8):
+    FILLER += lookup(f"f{number}", f"read_{number}", f"plain words {number} " * 40)
 REFUND = assistant("", call("r", "refund", "ORD_77412"))
 ORDER = [
     user("Refund the customer."),
     *lookup("a", "find_order", "the order is ORD_77412 " + "of a customer " * 60),
-    *filler(8),
+    *FILLER,
 ]
 
 
@@ -44,17 +38,12 @@ def missed(messages: list[Json], settings: RenderSettings = TIGHT) -> list[Any]:
     return [(step.turn, miss) for step in steps for miss in step.missed]
 
 
-def reasons(messages: list[Json]) -> Any:
-    past = past_of(messages)
-    (step,) = past.steps.up_to([SettingsByTurn(TIGHT)], past.turns, FOREVER)[0][-1:]
-    (miss,) = past.misses_at(step, SettingsByTurn(TIGHT))
-    return miss
-
-
 def test_a_value_used_out_of_view_is_a_miss() -> None:
     ((turn, miss),) = missed([*ORDER, REFUND])
     assert (turn, miss.result, miss.values, miss.again) == (10, 0, ("ORD_77412",), False)
-    why = reasons([*ORDER, REFUND])
+    past = past_of([*ORDER, REFUND])
+    (step,) = past.steps.up_to([SettingsByTurn(TIGHT)], past.turns, FOREVER)[0][-1:]
+    (why,) = past.misses_at(step, SettingsByTurn(TIGHT))
     assert why.lack == miss
     assert why.shown == "omitted" and why.left is not None and why.cost > why.left
 
@@ -96,30 +85,19 @@ def test_misses_are_what_no_prompt_text_holds(policy: str) -> None:
     past = past_of(messages)
     (steps,) = past.steps.up_to([SettingsByTurn(settings)], past.turns, FOREVER)
     numbers = [place for place, m in enumerate(messages) if m["role"] == "tool"]
-    spoken = [place for place, m in enumerate(messages) if m["role"] == "assistant"]
-    at = {event: place for place, event, _ in slow_rules.operations(messages)}
-    used: dict[int, dict[int, set[str]]] = {}
-    for event, position, values in slow_rules.uses(messages):
-        turn = spoken.index(at[event]) + 1
-        used.setdefault(turn, {}).setdefault(numbers.index(position), set()).update(values)
+    prompts = {}
     for one in steps:
         before = past.messages_before(one.turn)
         assert before is not None
-        rendered = past.render(past.history_before(before), settings)
-        prompt = [assemble(messages[item.message], item) for item in rendered.items]
-        seen: set[str] = set()
-        for message in prompt:
-            seen |= extract_values(content_text(message.get("content")))
-            for made in message.get("tool_calls") or ():
-                function = made["function"]
-                seen |= extract_values(f"{function['name']}\n{function['arguments']}")
-        lacking = {
-            (result, value)
-            for result, values in used.get(one.turn, {}).items()
-            for value in values
-            if result not in rendered.plan.taken and value not in seen
-        }
-        assert {(m.result, v) for m in one.missed for v in m.values} == lacking
+        items = past.render(past.history_before(before), settings).items
+        prompts[one.turn] = [assemble(messages[item.message], item) for item in items]
+    missed = {
+        (one.turn, numbers[lack.result], value)
+        for one in steps
+        for lack in one.missed
+        for value in lack.values
+    }
+    assert missed == slow_rules.lacking(messages, prompts) != set()
 
 
 def test_names_of_fields_and_tools_are_told_apart() -> None:
@@ -128,7 +106,7 @@ def test_names_of_fields_and_tools_are_told_apart() -> None:
     past = [
         user("Refund the customer."),
         *lookup("a", "find_order", record + " find_invoice"),
-        *filler(8),
+        *FILLER,
     ]
 
     def lacked(said: str) -> list[tuple[tuple[str, ...], bool]]:

@@ -26,22 +26,14 @@ SETTINGS = RenderSettings(budget=1500)
 FOREVER = float("inf")
 
 
-def past_of(messages: list[Json], parts: int = 1) -> SteppedPast:
+def past_of(messages: list[Json]) -> SteppedPast:
     past = SteppedPast(load_embedder("wordllama"), COUNTER)
-    rows = stored_fields(messages, {})
-    for part in range(1, parts + 1):
-        known = past.whole.events
-        first = 0 if part == 2 else known
-        stop = len(rows) * part // parts
-        while stop < len(rows) and rows[stop]["position"] == rows[stop - 1]["position"]:
-            stop += 1
-        past.extend(rows[first:stop], first)
-        past.steps.up_to([SettingsByTurn(SETTINGS)], 10**6, FOREVER)
+    past.extend(stored_fields(messages, {}), 0)
     return past
 
 
-def steps(past: SteppedPast, settings: RenderSettings = SETTINGS) -> list[Step]:
-    (found,) = past.steps.up_to([SettingsByTurn(settings)], past.turns, FOREVER)
+def steps(past: SteppedPast) -> list[Step]:
+    (found,) = past.steps.up_to([SettingsByTurn(SETTINGS)], past.turns, FOREVER)
     return found
 
 

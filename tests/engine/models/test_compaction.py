@@ -1,6 +1,5 @@
 """Compaction through byLLM and LiteLLM, against a scripted double of an OpenAI server."""
 
-import json
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -33,10 +32,6 @@ def compaction(notes: str = "A configuration.", *quotes: str) -> dict[str, Any]:
     return chat_reply({"notes": notes, "quotes": list(quotes)})
 
 
-def prompt(body: dict[str, Any]) -> str:
-    return json.dumps(body["messages"])
-
-
 def test_notes_and_verbatim_quotes_come_back(double: ProviderDouble) -> None:
     double.answer = lambda _: (200, compaction("The timeout.", "timeout_ms = 4500", "retries = 7"))
     assert compact_result(MODEL, RESULT, "Which timeout?", 200) == (
@@ -44,9 +39,9 @@ def test_notes_and_verbatim_quotes_come_back(double: ProviderDouble) -> None:
     )
     (request,) = double.requests
     assert request["model"] == "scripted-chat"
-    assert "Which timeout?" in prompt(request)
-    assert "/srv/app/Main.py" in prompt(request)
-    assert "exactly as written" in prompt(request)
+    assert "Which timeout?" in double.prompts[0]
+    assert "/srv/app/Main.py" in double.prompts[0]
+    assert "exactly as written" in double.prompts[0]
     assert request["response_format"]["type"] == "json_schema"
 
 
@@ -65,8 +60,8 @@ def test_a_huge_result_is_read_in_pieces(double: ProviderDouble) -> None:
     count = len(double.requests)
     assert 1 < count <= 6
     assert text.splitlines() == [f"Part {n}." for n in range(1, count + 1)]
-    assert "row 0 value" in prompt(double.requests[0])
-    assert "row 5999 value" in prompt(double.requests[-1])
+    assert "row 0 value" in double.prompts[0]
+    assert "row 5999 value" in double.prompts[-1]
 
 
 @pytest.mark.parametrize("status", [500, 401, 404, 429, 400])

@@ -36,10 +36,6 @@ def notes(**slots: list[str]) -> dict[str, Any]:
     return chat_reply({name: slots.get(name, []) for name in SLOTS})
 
 
-def prompt(body: dict[str, Any]) -> str:
-    return json.dumps(body["messages"])
-
-
 def test_typed_slots_become_notes_under_headings(double: ProviderDouble) -> None:
     double.answer = lambda _: (
         200,
@@ -60,7 +56,7 @@ def test_typed_slots_become_notes_under_headings(double: ProviderDouble) -> None
     ]
     assert used == Usage(fresh=1, output=1)
     (request,) = double.requests
-    asked = prompt(request)
+    (asked,) = double.prompts
     for part in ("verbatim", "/srv/app.toml", "/etc/hosts", "identifiers and error strings", "200"):
         assert part in asked
     schema = request["response_format"]["json_schema"]["schema"]
@@ -72,7 +68,7 @@ def test_a_guideline_asks_for_text_that_follows_it(double: ProviderDouble) -> No
     double.answer = lambda _: (200, chat_reply("State: open.\nFacts: port = 80"))
     text, _ = summarise(MODEL, HISTORY, "", 200, "Keep ports.")
     assert text == "State: open.\nFacts: port = 80"
-    assert "Keep ports." in prompt(double.requests[0])
+    assert "Keep ports." in double.prompts[0]
     assert "response_format" not in double.requests[0]
 
 
@@ -101,7 +97,7 @@ def test_a_long_history_is_read_in_pieces_that_continue_each_other(double: Provi
     assert count > 1
     assert text == f"Decisions:\n- Piece {count} read."
     assert used == Usage(fresh=count, output=count, calls=count)
-    prompts = [prompt(request) for request in double.requests]
+    prompts = double.prompts
     assert "row_0 value" in prompts[0]
     assert "- Begin." in prompts[0]
     assert "row_5999 value" in prompts[-1]

@@ -16,7 +16,6 @@ LATER = '{"start_line": 200}'
 
 
 def shown(text: str, *lines: tuple[int, int]) -> list[tuple[int, int]]:
-    """Where these ranges of a text's lines stand."""
     starts = [0]
     for line in text.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))

@@ -21,22 +21,18 @@ POLICY = "contextrender_frozen"
 STEP_DOWN = 1 - sizing.GROWTH * sizing.RATE / (1 - sizing.RATE)
 
 
-def lines_of(file: int, lines: int) -> str:
-    return "".join(f"def function_{file}_{n}(argument): return {n}\n" for n in range(lines))
-
-
 def reading(steps: int, lines: int = 120, said: dict[int, str] | None = None) -> list[Json]:
     """An agent that reads a file a step; `said` are its words at some of them."""
     messages = [user("read them all")]
     for file in range(steps):
         words = (said or {}).get(file, "next")
         asked = json.dumps({"file": file})
-        messages += step(f"c{file}", "read", asked, lines_of(file, lines), words)
+        text = "".join(f"def function_{file}_{n}(argument): return {n}\n" for n in range(lines))
+        messages += step(f"c{file}", "read", asked, text, words)
     return messages
 
 
 def calls_of(messages: list[Json]) -> list[tuple[Any, list[Json]]]:
-    """Every call of a run under the budget that finds itself."""
     history = History()
     made = []
     for size in [n for n, message in enumerate(messages) if message["role"] == "assistant" and n]:

@@ -21,8 +21,17 @@ from engine.models.summaries import (
 from engine.text.transcript import Json
 from tests.api.checks import orphans, tokens_inside
 from tests.support import slow_rules
-from tests.support.strategies import BUDGETS, COUNTER, check_shown, modest, render, transcripts
-from tests.support.summary_doubles import Script, filling, scripted
+from tests.support.strategies import (
+    BUDGETS,
+    COUNTER,
+    Script,
+    check_shown,
+    filling,
+    modest,
+    render,
+    scripted,
+    transcripts,
+)
 from tests.support.transcripts import assistant, call, result, user
 
 NAMES = sorted(MODEL_POLICIES)

@@ -21,7 +21,6 @@ WIDE = Parameters(frozen_share=0.6)
 def prompts(
     messages: list[Json], budget: int, parameters: Parameters = DEFAULTS
 ) -> list[tuple[list[Json], bool]]:
-    """What every call of a run showed, and whether it was selected anew."""
     history = History()
     key = frozen_key(budget, parameters)
     made = []
@@ -36,8 +35,7 @@ def prompts(
 
 
 @pytest.mark.parametrize(
-    ("budget", "parameters"),
-    [(8_000, WIDE), (4_000, Parameters(frozen_share=0.2))],
+    ("budget", "parameters"), [(8_000, WIDE), (4_000, Parameters(frozen_share=0.2))]
 )
 def test_between_selections_prompts_repeat_the_last(budget: int, parameters: Parameters) -> None:
     made = prompts(agent_run(60), budget, parameters)

@@ -47,11 +47,6 @@ def bm25(results: list[str], query: set[str]) -> list[float]:
     return scores
 
 
-def spoken(message: Json) -> list[str]:
-    calls = [call_parts(call) for call in message.get("tool_calls") or ()]
-    return [content_text(message.get("content")), *(f"{name} {text}" for name, text in calls)]
-
-
 def density(messages: list[Json]) -> list[float]:
     """S of every result before the next invocation."""
     answered, numbers = slow_rules.answers(messages), slow_rules.turns(messages)
@@ -69,11 +64,11 @@ def density(messages: list[Json]) -> list[float]:
             introduced.append(len(new))
             used.append({})
         elif message["role"] == "assistant":
-            for part in spoken(message):
+            calls = [call_parts(call) for call in message.get("tool_calls") or ()]
+            for part in (text, *(f"{name} {arguments}" for name, arguments in calls)):
                 for token in tracked(part) & owner.keys():
                     used[owner[token]][numbers[position]] = None
-            calls = [call_parts(call)[1] for call in message.get("tool_calls") or ()]
-            latest = "\n".join([text, *calls])
+            latest = "\n".join([text, *(arguments for _, arguments in calls)])
         elif message["role"] == "user":
             task = task or text
     turn = sum(message["role"] == "assistant" for message in messages) + 1
@@ -123,10 +118,10 @@ def test_density_alone_is_the_greedy_by_s() -> None:
         assert plan.replaced == {}
 
 
-def talk(*, task: str = "the task", said: str = "word " * 100, turns: int = 12) -> list[Json]:
-    messages: list[Json] = [{"role": "user", "content": task}]
+def talk(turns: int = 12) -> list[Json]:
+    messages: list[Json] = [{"role": "user", "content": "the task"}]
     for turn in range(turns):
-        messages += step(f"c{turn}", "f", "{}", f"Item_{turn} " + "row " * 120, said)
+        messages += step(f"c{turn}", "f", "{}", f"Item_{turn} " + "row " * 120, "word " * 100)
     return [*messages, {"role": "user", "content": "go on"}]
 
 
@@ -145,7 +140,7 @@ def test_text_above_half_the_budget_leaves_until_it_is_three_tenths(policy: str)
     calls = [item for item in rendered.items if item.message in kept.left_messages]
     assert calls
     assert all(item.calls and item.text == "" for item in calls)
-    roomy, _ = render(talk(turns=8), 1_700, policy)
+    roomy, _ = render(talk(8), 1_700, policy)
     assert roomy.plan.retained.left_messages == frozenset()
 
 

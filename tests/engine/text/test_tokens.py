@@ -23,7 +23,6 @@ PROSE = st.text(alphabet=st.sampled_from("abZ19 \n\t.,'_-/é中😀{}\""), max_s
 
 @cache
 def oracle(encoding: str) -> Any:
-    """Tiktoken's own."""
     return tiktokens(litellms(), encoding)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.values import TextCache, extract_values
+from engine.text.values import extract_values
 from tests.support import slow_rules
 from tests.support.golden import golden
 from tests.support.growth import grows_in_proportion
@@ -29,23 +29,3 @@ def test_values_equal_a_plain_rewrite_of_the_rules(text: str) -> None:
 @pytest.mark.parametrize("run", ["a", "a_", "\\", "Aa1 "])
 def test_no_text_takes_much_longer_than_others_of_its_length(run: str) -> None:
     assert grows_in_proportion(lambda size: extract_values(run * (size // len(run))), 250_000)
-
-
-def test_a_cache_looks_only_at_the_texts_it_is_asked_for() -> None:
-    looked: list[str] = []
-
-    class Text(str):
-        __slots__ = ()
-
-        def __hash__(self) -> int:
-            looked.append(self)
-            return super().__hash__()
-
-        def __eq__(self, other: object) -> bool:
-            return super().__eq__(other)
-
-    cache = TextCache(len, 2**20)
-    cache.each([Text(number) for number in range(1000)])
-    looked.clear()
-    assert cache("one more") == len("one more")
-    assert not looked

@@ -1,10 +1,8 @@
 """A backup taken while others write holds what was acknowledged, and restores into either store."""
 
-import json
 import os
 import sqlite3
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -12,24 +10,19 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.base.paths import app_dir
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli import main
-from contextrender_bridge.server.accounts.users import Accounts
-from contextrender_bridge.server.runtime import Runtime
 
 from graph.runtime.identities import Identities
 from graph.store.backup import back_up, restore
 from graph.store.copying import TABLES
 from graph.store.sqlite import SqliteStore
+from tests.support.local import local
 from tests.support.postgres import new_database
-
-Call = Callable[..., Json]
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
 def database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What `CONTEXTRENDER_DATABASE` is: nothing, or an empty database."""
     name = ""
     if request.param == "postgres":
         name = new_database(request.getfixturevalue("postgres"))
@@ -41,23 +34,6 @@ def use(monkeypatch: pytest.MonkeyPatch, database: str) -> None:
     monkeypatch.setenv("CONTEXTRENDER_DATABASE", database)
 
 
-def caller(runtime: Runtime, data: Path, token: str = "") -> Call:
-    """Walkers for the local user, or the bearer of a token."""
-    accounts = Accounts(runtime, data)
-    found = accounts.caller(token or accounts.local_token())
-    assert found is not None
-
-    def call(walker: str, **fields: Any) -> Json:
-        reply = runtime.call(walker, lambda: dict(fields), found.root)
-        return dict(json.loads(reply)["reports"][0])
-
-    return call
-
-
-def exported(call: Call, session: str) -> list[Json]:
-    return list(call("export_session", session=session)["branches"])
-
-
 def message(number: int) -> Json:
     return {"role": "user", "content": f"Item ITEM_{number}, please."}
 
@@ -67,31 +43,26 @@ def test_taken_under_load_it_restores_into_an_empty_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     data, backup = tmp_path / "data", tmp_path / "backup"
-    data.mkdir()
-    runtime = Runtime(app_dir(), data)
-    token = Accounts(runtime, data).local_token()
-    call = caller(runtime, data, token)
-    call("sync", session="done", messages=[message(n) for n in range(30)])
-    before = exported(call, "done")
     acknowledged, ended = [0] * 3, threading.Event()
 
     def write(writer: int) -> None:
         while not ended.is_set():
             grown = [message(n) for n in range(acknowledged[writer] + 1)]
-            call("sync", session=f"w{writer}", messages=grown)
+            first("sync", session=f"w{writer}", messages=grown)
             acknowledged[writer] += 1
 
-    with ThreadPoolExecutor(3) as threads:
+    with local(data) as first, ThreadPoolExecutor(3) as threads:
+        first("sync", session="done", messages=[message(n) for n in range(30)])
+        before = first.branches("done")
         writing = [threads.submit(write, writer) for writer in range(3)]
         while min(acknowledged) < 3:
             assert not any(one.done() for one in writing)
         at_least = list(acknowledged)
-        held = back_up(runtime.store, data, backup)
+        held = back_up(first.runtime.store, data, backup)
         at_most = [count + 1 for count in acknowledged]
         ended.set()
         [one.result() for one in writing]
-    after = [exported(call, f"w{writer}")[0]["messages"] for writer in range(3)]
-    runtime.close()
+        after = [first.branches(f"w{writer}")[0]["messages"] for writer in range(3)]
     assert held["users"] == 1 and held["nodes"] > 40
 
     to = tmp_path / "restored"
@@ -99,26 +70,21 @@ def test_taken_under_load_it_restores_into_an_empty_folder(
         use(monkeypatch, new_database(request.getfixturevalue("postgres")))
     assert main(["restore", str(backup), "--data", str(to)]) == 0
     assert main(["restore", str(backup), "--data", str(to)]) == 1
-    runtime = Runtime(app_dir(), to)
-    call = caller(runtime, to, token)  # it is good still
-    assert exported(call, "done") == before
-    for writer in range(3):
-        messages = exported(call, f"w{writer}")[0]["messages"]
-        assert at_least[writer] <= len(messages) <= at_most[writer]
-        assert messages == after[writer][: len(messages)]
-        call("sync", session=f"w{writer}", messages=after[writer])
-    runtime.close()
+    with local(to, first.token) as second:  # it is good still
+        assert second.branches("done") == before
+        for writer in range(3):
+            messages = second.branches(f"w{writer}")[0]["messages"]
+            assert at_least[writer] <= len(messages) <= at_most[writer]
+            assert messages == after[writer][: len(messages)]
+            second("sync", session=f"w{writer}", messages=after[writer])
 
 
 @pytest.fixture
 def backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Of one session in a file."""
     use(monkeypatch, "")
     data = tmp_path / "data"
-    data.mkdir()
-    runtime = Runtime(app_dir(), data)
-    caller(runtime, data)("sync", session="s", messages=[message(1)])
-    runtime.close()
+    with local(data) as made:
+        made("sync", session="s", messages=[message(1)])
     assert main(["backup", str(tmp_path / "backup"), "--data", str(data)]) == 0
     return tmp_path / "backup"
 
@@ -139,9 +105,8 @@ def test_it_moves_a_store_into_a_database_and_back(
         assert sorted(map(plain, after.read(rows))) == sorted(map(plain, before.read(rows)))
     before.close()
     after.close()
-    runtime = Runtime(app_dir(), home)
-    assert exported(caller(runtime, home), "s")[0]["messages"] == [message(1)]
-    runtime.close()
+    with local(home) as moved_back:
+        assert moved_back.branches("s")[0]["messages"] == [message(1)]
 
 
 def plain(row: tuple[Any, ...]) -> list[str]:

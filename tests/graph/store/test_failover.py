@@ -4,34 +4,90 @@ One round, or `FAILOVER_ROUNDS`.
 """
 
 import os
+import shutil
+import signal
+import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+import psycopg
 import pytest
 from contextrender_bridge.base.settings import Settings
 
 from graph.store.postgres import PostgresStore
 from graph.store.writes import StoreUnavailable
 from tests.graph.store.test_postgres import unit
+from tests.server.servers import served
 from tests.support.persistent_agents import agents_at_work
-from tests.support.postgres import Cluster, missing
-from tests.support.replicated import PGBOUNCER, Pair, pair, pooled
+from tests.support.postgres import ACCOUNT, Cluster, missing, run_program
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(missing() is not None, reason=missing() or "")]
 
+PGBOUNCER = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin")
 ROUNDS = int(os.environ.get("FAILOVER_ROUNDS", "1"))
+
+
+class Pair:
+    """Two clusters that follow each other; `address` names both."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self.primary = stack.enter_context(Cluster.running())
+        self.standby = stack.enter_context(Cluster.empty())
+        self._follow()
+
+    @property
+    def address(self) -> str:
+        hosts = f"{self.primary.folder},{self.standby.folder}"
+        return f"postgresql://{ACCOUNT}@/postgres?host={hosts}"
+
+    def kill_primary(self) -> None:
+        """It and all its processes by kill -9, so that nothing is said to anyone."""
+        file = self.primary.folder / "data" / "postmaster.pid"
+        parent = file.read_text().splitlines()[0]
+        found = subprocess.run(["pgrep", "-P", parent], capture_output=True, text=True)
+        for process in (parent, *found.stdout.split()):
+            with suppress(ProcessLookupError):
+                os.kill(int(process), signal.SIGKILL)
+        # It starts again only once its number is nobody's, a remnant's neither.
+        until(lambda: not Path(f"/proc/{parent}").exists())
+
+    def promote(self) -> None:
+        run_program("pg_ctl", "-D", str(self.standby.folder / "data"), "-w", "promote")
+        self.primary, self.standby = self.standby, self.primary
+
+    def rejoin(self) -> None:
+        shutil.rmtree(self.standby.folder / "data")
+        self._follow()
+
+    def _follow(self) -> None:
+        source = ["-h", str(self.primary.folder), "-U", ACCOUNT]
+        target = self.standby.folder / "data"
+        run_program("pg_basebackup", *source, "-D", str(target), "-R", "-c", "fast")
+        with (target / "postgresql.auto.conf").open("a") as settings:
+            settings.write("synchronous_standby_names = ''\n")
+        self.standby.start()
+        with psycopg.connect(self.primary.address, autocommit=True) as connection:
+            connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            connection.execute("SELECT pg_reload_conf()")
+            state = "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
+            until(lambda: connection.execute(state).fetchone() is not None)
 
 
 @pytest.fixture
 def replicated() -> Iterator[Pair]:
-    with pair() as made:
-        yield made
+    with ExitStack() as stack:
+        yield Pair(stack)
 
 
 def test_nothing_acknowledged_is_lost_when_the_primary_is_killed(
     replicated: Pair, tmp_path: Path
 ) -> None:
-    with agents_at_work(replicated.address, tmp_path) as go_on:
+    with (
+        served(tmp_path / "data", CONTEXTRENDER_DATABASE=replicated.address) as server,
+        agents_at_work(server) as go_on,
+    ):
         for _ in range(ROUNDS):
             go_on()
             replicated.kill_primary()
@@ -61,6 +117,32 @@ def test_behind_a_pooler_in_transaction_mode(tmp_path: Path) -> None:
     with (
         Cluster.running() as cluster,
         pooled(cluster) as address,
-        agents_at_work(address, tmp_path) as go_on,
+        served(tmp_path / "data", CONTEXTRENDER_DATABASE=address) as server,
+        agents_at_work(server) as go_on,
     ):
         go_on()
+
+
+@contextmanager
+def pooled(cluster: Cluster) -> Iterator[str]:
+    """The address of a PgBouncer in transaction mode, before two connections to the cluster."""
+    folder = cluster.folder / "pool"
+    folder.mkdir()
+    conf = folder / "pgbouncer.ini"
+    conf.write_text(
+        f"[databases]\npostgres = host={cluster.folder} user={ACCOUNT}\n"
+        f"[pgbouncer]\nunix_socket_dir = {folder}\n"
+        f"listen_port = 5432\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 2\n"
+        f"logfile = {folder}/log\n"
+    )
+    conf.with_name("users").touch()
+    as_root = os.geteuid() == 0
+    if as_root:
+        shutil.chown(folder, ACCOUNT)
+    process = subprocess.Popen([str(PGBOUNCER), "-q", conf], user=ACCOUNT if as_root else None)
+    try:
+        until(lambda: (folder / ".s.PGSQL.5432").exists())
+        yield f"postgresql://{ACCOUNT}@/postgres?host={folder}"
+    finally:
+        process.terminate()
+        process.wait()

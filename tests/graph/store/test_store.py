@@ -20,9 +20,9 @@ def row(**fields: object) -> bytes:
     return rows.pack(rows.encode(fields))
 
 
-def insert(store: Store, id: UUID, owner: UUID = OWNER, listed: float | None = None) -> None:
+def insert(store: Store, id: UUID) -> None:
     kind = store.kinds.number("nodes.session", "Session")
-    store.write(Unit(insert=[(owner, id, kind, listed, row(key=str(id)))]))
+    store.write(Unit(insert=[(OWNER, id, kind, None, row(key=str(id)))]))
 
 
 def update(id: UUID, rev: int, **fields: object) -> Unit:

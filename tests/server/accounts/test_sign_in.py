@@ -10,7 +10,6 @@ from tests.server.servers import Server
 
 @pytest.fixture
 def stranger(server: Server) -> Iterator[httpx.Client]:
-    """Who has no token."""
     with httpx.Client(base_url=server.url, timeout=300) as made:
         yield made
 

@@ -17,6 +17,7 @@ from tests.server.accounts.test_accounts import noop
 from tests.server.conftest import NewStore
 from tests.server.http.test_replies import error
 from tests.server.servers import DATABASE, Server, served
+from tests.support.local import local
 from tests.support.waiting import until
 
 MESSAGES = [{"role": "user", "content": "find the SECRET_of_alice"}]
@@ -39,16 +40,6 @@ def user(service: Server, *words: str, input: str = "", status: int = 0) -> str:
 def ask(service: Server, token: str, walker: str, **fields: Any) -> httpx.Response:
     with service.client(token) as client:
         return client.post(f"/walker/{walker}", json=fields)
-
-
-def audited(service: Server) -> list[dict[str, Any]]:
-    lines = (service.data / "audit.log").read_text().splitlines()
-    return [json.loads(line) for line in lines]
-
-
-def sessions(service: Server, token: str) -> set[str]:
-    listed = ask(service, token, "list_sessions").json()["reports"][0]["sessions"]
-    return {one["session"] for one in listed}
 
 
 def test_tokens_are_taken_back_at_once(service: Server) -> None:
@@ -77,7 +68,8 @@ def test_a_removed_users_sessions_are_deleted(service: Server) -> None:
         assert ask(service, one, "sync", session=name, messages=MESSAGES).status_code == 200
     assert user(service, "remove", "alice", "--delete-sessions").endswith(": 2.")
     assert ask(service, token, "list_sessions").status_code == 401
-    assert sessions(service, heir) == {"kept"}
+    listed = ask(service, heir, "list_sessions").json()["reports"][0]["sessions"]
+    assert [one["session"] for one in listed] == ["kept"]
     assert "alice" not in user(service, "list").split()
     assert "cannot be removed" in user(service, "remove", "local", "--delete-sessions", status=1)
     assert "no user" in user(service, "remove", "nobody", "--delete-sessions", status=1)
@@ -102,22 +94,17 @@ def test_the_local_servers_token_is_renewed_before_it_ends(
     tmp_path: Path, new_store: NewStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that finds one whose time is half over writes another; a fresh one it keeps."""
-    from contextrender_bridge.server.accounts.users import Accounts
-    from contextrender_bridge.server.runtime import Runtime
-
     monkeypatch.setenv(DATABASE, new_store().get(DATABASE, ""))
-    runtime = Runtime(Path(__file__).parents[1] / "app", tmp_path)
-    accounts = Accounts(runtime, tmp_path)
-    fresh = accounts.local_token()
-    assert accounts.local_token(fresh) == fresh
-    claims = jwt.decode(fresh, options={"verify_signature": False})
-    secret = (tmp_path / "jwt_secret").read_text()
-    old = jwt.encode({**claims, "iat": claims["iat"] - 31 * 86400}, secret)
-    assert accounts.caller(old) is not None
-    assert accounts.local_token(old) != old
-    other = accounts.token(accounts.add("somebody"))
-    assert accounts.local_token(other) != other
-    runtime.close()
+    with local(tmp_path) as made:
+        accounts, fresh = made.accounts, made.token
+        assert accounts.local_token(fresh) == fresh
+        claims = jwt.decode(fresh, options={"verify_signature": False})
+        secret = (tmp_path / "jwt_secret").read_text()
+        old = jwt.encode({**claims, "iat": claims["iat"] - 31 * 86400}, secret)
+        assert accounts.caller(old) is not None
+        assert accounts.local_token(old) != old
+        other = accounts.token(accounts.add("somebody"))
+        assert accounts.local_token(other) != other
 
 
 def test_a_token_ends_and_clocks_may_be_a_minute_apart(server: Server) -> None:
@@ -142,8 +129,8 @@ def test_failed_logins_are_limited(service: Server) -> None:
     user(service, "add", "dave", "--password-stdin", input="correct horse\n")
     url = service.url + "/user/login"
     answers = [httpx.post(url, json=form) for _ in range(11)]
-    assert answers[0].status_code == 401 and answers[-1].status_code == 429
-    assert error(answers[-1])["code"] == "too_many_logins"
+    assert answers[0].status_code == 401
+    error(answers[-1], 429, "too_many_logins")
     assert 0 < int(answers[-1].headers["retry-after"]) <= 300
     form["password"] = "correct horse"
     assert httpx.post(url, json=form).status_code == 429
@@ -159,9 +146,9 @@ def test_the_audit_log_says_what_was_done_and_no_contents(service: Server) -> No
     form = {"username": "MY_SECRET_typed_here", "password": "PASSWORD_typed_here"}
     httpx.post(service.url + "/user/login", json=form)
     user(service, "remove", "erin", "--delete-sessions")
-    of_erin = [
-        (one["event"], one.get("session")) for one in audited(service) if one["user"] == "erin"
-    ]
+    text = (service.data / "audit.log").read_text()
+    told = map(json.loads, text.splitlines())
+    of_erin = [(one["event"], one.get("session")) for one in told if one["user"] == "erin"]
     assert of_erin == [
         ("user_added", None),
         ("token_made", None),
@@ -172,7 +159,6 @@ def test_the_audit_log_says_what_was_done_and_no_contents(service: Server) -> No
         ("session_deleted", "again"),
         ("user_removed", None),
     ]
-    text = (service.data / "audit.log").read_text()
     assert (service.data / "audit.log").stat().st_mode & 0o777 == 0o600
     for secret in ("SECRET", "PASSWORD", token, service.client().headers["authorization"][7:]):
         assert secret not in text

@@ -6,11 +6,13 @@ from typing import Any, ClassVar
 import httpx
 import numpy as np
 import pytest
+from contextrender_bridge.base.wire import Json
 from contextrender_bridge.server.http.bodies import Reply, encode, json_value
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_core import from_json
 
+from tests.api.client import error_of
 from tests.server.servers import Server
 
 CANARY = "CANARY_7391"
@@ -20,12 +22,10 @@ RUNTIME_ROUTES = (
 )
 
 
-def error(response: httpx.Response) -> dict[str, Any]:
-    """The error, after checking that nothing else is in the reply."""
-    body = response.json()
-    assert set(body) == {"error"}
-    assert body["error"]["message"].endswith(".")
-    told: dict[str, Any] = body["error"]
+def error(reply: httpx.Response, status: int, code: str) -> Json:
+    """The error in a reply, which says it in a sentence."""
+    told = error_of(reply, status, code)
+    assert told["message"].endswith(".")
     return told
 
 
@@ -46,14 +46,13 @@ def test_a_walker_without_fields_takes_an_empty_body(client: httpx.Client) -> No
 
 def test_the_apps_own_errors_are_told_with_their_details(client: httpx.Client) -> None:
     reply = client.post("/walker/append", json={"key": "p", "texts": [], "end": "raise"})
-    assert reply.status_code == 409
-    assert error(reply) == {"code": "history_diverged", "message": "Send all.", "recorded": 3}
+    told = error(reply, 409, "history_diverged")
+    assert told == {"code": "history_diverged", "message": "Send all of it.", "recorded": 3}
 
 
 def test_an_unexpected_exception_tells_nothing(client: httpx.Client, server: Server) -> None:
     reply = client.post("/walker/append", json={"key": "p", "texts": [CANARY], "end": "crash"})
-    assert reply.status_code == 500
-    assert error(reply)["code"] == "internal"
+    error(reply, 500, "internal")
     assert CANARY not in reply.text
     assert "walker append failed: ValueError at contextrender.jac" in server.err
 
@@ -70,8 +69,7 @@ def test_an_unexpected_exception_tells_nothing(client: httpx.Client, server: Ser
 )
 def test_wrong_paths_and_methods(client: httpx.Client, method: str, path: str, status: int) -> None:
     reply = client.request(method, path)
-    assert reply.status_code == status
-    error(reply)
+    error(reply, status, reply.json()["error"]["code"])
 
 
 def test_no_route_of_the_runtime_is_left(server: Server) -> None:
@@ -88,7 +86,7 @@ def test_nobody_can_register(server: Server, path: str) -> None:
 
 def test_other_origins_get_no_permission(server: Server) -> None:
     reply = httpx.get(server.url + "/healthz", headers={"origin": "http://evil.example"})
-    assert (reply.status_code, error(reply)["code"]) == (403, "foreign_origin")
+    error(reply, 403, "foreign_origin")
     assert not [name for name in reply.headers if name.startswith("access-control")]
     assert "server" not in reply.headers
 
@@ -105,8 +103,6 @@ def test_nothing_sent_or_reported_is_printed(client: httpx.Client, server: Serve
 
 @dataclass
 class View:
-    """As a walker reports one."""
-
     named: Any
     told: Any = None
 
@@ -130,6 +126,7 @@ REPORTS = st.recursive(
 
 
 @given(REPORTS)
+@settings(max_examples=20)
 def test_what_is_said_within_the_process_is_what_json_would_say(report: Any) -> None:
     told = json_value({"reports": [report]})
     assert told == from_json(encode({"reports": [report]}))

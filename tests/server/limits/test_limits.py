@@ -1,10 +1,8 @@
 """What strangers may take of a server before anybody knows who they are."""
 
-import asyncio
 import json
 import select
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +10,6 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
-import uvicorn
 from contextrender_bridge.base.errors import ContextRenderError
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.guarding import guarded
@@ -25,6 +22,7 @@ from starlette.routing import Route
 
 from tests.server.http.test_replies import error
 from tests.server.servers import Server
+from tests.support.scripted_model import serving
 from tests.support.waiting import until
 
 
@@ -38,7 +36,6 @@ async def refused(_: Request, failure: Exception) -> Response:
 
 
 def app(silence: float = 30.0, **limits: Any) -> Any:
-    """Reads bodies under limits."""
     inner = Starlette(
         routes=[Route("/", read, methods=["GET", "POST"])],
         exception_handlers={ContextRenderError: refused},
@@ -59,34 +56,17 @@ def app(silence: float = 30.0, **limits: Any) -> Any:
 def listening(
     most: int = 100, head_seconds: float = 60, idle: float = 60, **limits: Any
 ) -> Iterator[int]:
-    """A real server with these limits; its port."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(
-        app(**limits),
-        http=guarded(most, head_seconds),
-        timeout_keep_alive=idle,  # type: ignore[arg-type]
-        log_config=None,
-        ws="none",
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=asyncio.run, args=(server.serve(sockets=[listener]),))
-    thread.start()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        server.should_exit = True
-        thread.join()
-        listener.close()
+    http = guarded(most, head_seconds)
+    with serving(app(**limits), http=http, timeout_keep_alive=idle) as url:
+        yield urlsplit(url).port or 0
 
 
 def all_of(connection: socket.socket) -> bytes:
-    """Everything until the other side closes."""
     connection.settimeout(30)
     return b"".join(iter(lambda: connection.recv(4096), b""))
 
 
 def one_answer(connection: socket.socket) -> bytes:
-    """One answer with a body, from a connection that stays open."""
     connection.settimeout(30)
     answer = b""
     while not answer.endswith(b"}}"):
@@ -193,12 +173,11 @@ def test_one_connection_too_many_is_told_so_and_others_go_on() -> None:
 def test_a_login_is_small(server: Server) -> None:
     body = json.dumps({"username": "local", "password": "x" * 5000})
     reply = httpx.post(server.url + "/user/login", content=body)
-    assert reply.status_code == 413
-    assert error(reply)["message"] == "A body may have up to 4096 bytes."
+    told = error(reply, 413, "body_too_large")
+    assert told["message"] == "A body may have up to 4096 bytes."
 
 
 def test_a_request_brings_a_limited_number_of_messages(client: httpx.Client) -> None:
     reply = client.post("/walker/echo", json={"messages": [{}] * 20_001})
-    assert reply.status_code == 413
-    assert error(reply)["code"] == "too_many_messages"
+    error(reply, 413, "too_many_messages")
     assert client.post("/walker/echo", json={"messages": [{}] * 20_000}).status_code == 200

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.server.limits.redaction import RULES, Redaction, read_rules
@@ -44,23 +43,15 @@ def redacting(place: Path) -> Iterator[Server]:
         yield server
 
 
-def asked(client: httpx.Client, walker: str, **fields: Any) -> dict[str, Any]:
-    reply = client.post(f"/walker/{walker}", json=fields)
-    assert reply.status_code == 200, reply.text
-    report: dict[str, Any] = reply.json()["reports"][0]
-    return report
-
-
 def test_it_is_never_stored_nor_logged_and_its_place_is_marked(redacting: Server) -> None:
-    with redacting.client() as client:
-        asked(client, "render", session="once", messages=history(3))
-        exported = asked(client, "export_session", session="once")
+    with redacting.api() as api:
+        api("render", session="once", messages=history(3))
+        exported = api("export_session", session="once")
         data = exported | {"session": "copy"}
         text = json.dumps(data).replace("[redacted:keys]", KEY)
-        asked(client, "import_session", data=json.loads(text))
-        copied = json.dumps(asked(client, "export_session", session="copy"))
-        wrong = client.post("/walker/render", json={"session": "x", "messages": [{"role": KEY}]})
-        assert wrong.status_code == 422
+        api("import_session", data=json.loads(text))
+        copied = json.dumps(api("export_session", session="copy"))
+        api.refused("render", 422, "invalid_request", session="x", messages=[{"role": KEY}])
     for told in (json.dumps(exported), copied):
         assert "[redacted:keys]" in told and "[redacted:ticket]" in told
         assert KEY not in told and TICKET not in told
@@ -75,15 +66,15 @@ def test_it_is_never_stored_nor_logged_and_its_place_is_marked(redacting: Server
 
 def test_whoever_sends_the_unredacted_history_goes_on(redacting: Server) -> None:
     """Whole each time, or what is new after the prefix: one branch, nothing recorded twice."""
-    with redacting.client() as client:
+    with redacting.api() as api:
         whole = history(6)
-        first = asked(client, "render", session="goes-on", messages=whole[:5], want="plan")
-        again = asked(client, "render", session="goes-on", messages=whole[:7], want="plan")
+        first = api("render", session="goes-on", messages=whole[:5], want="plan")
+        again = api("render", session="goes-on", messages=whole[:7], want="plan")
         assert again["offset"] == 7
         place = {"offset": again["offset"], "prefix": again["digest"]}
-        last = asked(client, "render", session="goes-on", messages=whole[7:], **place)
-        repeated = asked(client, "render", session="goes-on", messages=whole)
-        shape = asked(client, "inspect_session", session="goes-on")
+        last = api("render", session="goes-on", messages=whole[7:], **place)
+        repeated = api("render", session="goes-on", messages=whole)
+        shape = api("inspect_session", session="goes-on")
     assert first["digest"] != again["digest"]
     assert repeated["digest"] == last["digest"]
     assert [line["messages"] for line in shape["lines"]] == [len(whole)]

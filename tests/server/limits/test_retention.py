@@ -4,83 +4,64 @@ import json
 import random
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from contextrender_bridge.base.paths import app_dir
 from contextrender_bridge.base.settings import read_settings
-from contextrender_bridge.server.accounts.users import Accounts
 from contextrender_bridge.server.limits import retention as module
 from contextrender_bridge.server.limits.retention import Retention
-from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.server.watching.metrics import Metrics
 
 from tests.support.command import printed
-
-
-@dataclass
-class Kit:
-    """A store with a clock of the test's."""
-
-    runtime: Runtime
-    accounts: Accounts
-    data: Path
-    root: str
-
-    def call(self, walker: str, **fields: Any) -> Any:
-        reply = self.runtime.call(walker, lambda: dict(fields), self.root)
-        return json.loads(reply)["reports"][0]
-
-    def sync(self, session: str, text: str = "Hello.") -> None:
-        self.call("sync", session=session, messages=[{"role": "user", "content": text}])
-
-    def names(self) -> set[str]:
-        return {one["session"] for one in self.call("list_sessions")["sessions"]}
-
-    def retention(self, **limits: Any) -> Retention:
-        return Retention(self.runtime, self.accounts, replace(read_settings(), **limits))
+from tests.support.local import Local, local
 
 
 @pytest.fixture
-def kit(tmp_path: Path) -> Iterator[Kit]:
-    data = tmp_path / "data"
-    data.mkdir()
-    runtime = Runtime(app_dir(), data)
-    accounts = Accounts(runtime, data)
-    caller = accounts.caller(accounts.local_token())
-    assert caller is not None
-    yield Kit(runtime, accounts, data, caller.root)
-    runtime.close()
+def kit(tmp_path: Path) -> Iterator[Local]:
+    with local(tmp_path / "data") as made:
+        yield made
+
+
+def sync(kit: Local, session: str, text: str = "Hello.") -> None:
+    kit("sync", session=session, messages=[{"role": "user", "content": text}])
+
+
+def names(kit: Local) -> set[str]:
+    return {one["session"] for one in kit("list_sessions")["sessions"]}
+
+
+def retention_of(kit: Local, **limits: Any) -> Retention:
+    return Retention(kit.runtime, kit.accounts, replace(read_settings(), **limits))
 
 
 @pytest.fixture
-def later(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> Kit:
+def later(kit: Local, monkeypatch: pytest.MonkeyPatch) -> Local:
     """Three sessions, and it is ten days later; the last two were used since."""
     real = time.time
     for session in ("a", "b", "c"):
-        kit.sync(session, f"{session} " * 40_000 + f"VALUE_{session}")
+        sync(kit, session, f"{session} " * 40_000 + f"VALUE_{session}")
     monkeypatch.setattr(time, "time", lambda: real() + 10 * module.DAY)
     return kit
 
 
-def test_age(later: Kit) -> None:
-    assert later.retention(keep_days=11).collect() == []
-    gone = later.retention(keep_days=9).collect()
+def test_age(later: Local) -> None:
+    assert retention_of(later, keep_days=11).collect() == []
+    gone = retention_of(later, keep_days=9).collect()
     assert [(one.session.key, one.why) for one in gone] == [(n, "age") for n in "abc"]
-    assert later.names() == set()
+    assert names(later) == set()
 
 
-def test_number_of_sessions_longest_unused_first(later: Kit) -> None:
-    later.sync("a", "a branch: it is used again")
-    retention = later.retention(keep_sessions=2)
+def test_number_of_sessions_longest_unused_first(later: Local) -> None:
+    sync(later, "a", "a branch: it is used again")
+    retention = retention_of(later, keep_sessions=2)
     metrics = Metrics(later.runtime.store, later.data, [])
     retention.on_collected = lambda why: metrics.collections.labels(why).inc()
     assert [one.session.key for one in retention.due()] == ["b"]
-    assert later.names() == {"a", "b", "c"}  # only looked
+    assert names(later) == {"a", "b", "c"}  # only looked
     assert [one.why for one in retention.collect()] == ["sessions"]
-    assert later.names() == {"a", "c"}
+    assert names(later) == {"a", "c"}
     assert 'collected_sessions_total{why="sessions"} 1.0' in metrics.page().decode()
     lines = [json.loads(line) for line in (later.data / "audit.log").read_text().splitlines()]
     assert lines[-1] | {"time": ""} == {
@@ -92,35 +73,35 @@ def test_number_of_sessions_longest_unused_first(later: Kit) -> None:
     }
 
 
-def test_bytes_and_the_space_is_given_back(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_and_the_space_is_given_back(kit: Local, monkeypatch: pytest.MonkeyPatch) -> None:
 
     draw = random.Random(1)
     for session in ("a", "b", "c"):
-        kit.sync(session, "".join(chr(draw.randrange(33, 126)) for _ in range(700_000)))
+        sync(kit, session, "".join(chr(draw.randrange(33, 126)) for _ in range(700_000)))
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() + module.DAY)
-    gone = kit.retention(keep_mb=1).collect()
+    gone = retention_of(kit, keep_mb=1).collect()
     assert [(one.session.key, one.why) for one in gone] == [("a", "bytes"), ("b", "bytes")]
     assert all(500_000 < one.bytes < 800_000 for one in gone)
     assert sum(file.stat().st_size for file in kit.data.glob("store.db*")) < 1_000_000
 
 
-def test_what_is_in_use_stays_and_it_is_said(kit: Kit, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_in_use_stays_and_it_is_said(kit: Local, caplog: pytest.LogCaptureFixture) -> None:
     for session in ("a", "b"):
-        kit.sync(session)
-    assert kit.retention(keep_sessions=1).collect() == []
-    assert kit.names() == {"a", "b"}
+        sync(kit, session)
+    assert retention_of(kit, keep_sessions=1).collect() == []
+    assert names(kit) == {"a", "b"}
     assert "in use" in caplog.text
 
 
 def test_the_command_says_what_would_go_and_what_went(
-    kit: Kit, monkeypatch: pytest.MonkeyPatch
+    kit: Local, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for session in ("a", "b", "c"):
-        kit.sync(session)
+        sync(kit, session)
     monkeypatch.setattr(module, "LIVE_SECONDS", 0.0)
     monkeypatch.setenv("CONTEXTRENDER_KEEP_SESSIONS", "2")
     said = printed("gc", "--data", kit.data, "--dry-run")
     assert "local  a  sessions" in said and "Sessions would go: 1" in said
     assert "Sessions deleted: 1" in printed("gc", "--data", kit.data)
-    assert kit.names() == {"b", "c"}
+    assert names(kit) == {"b", "c"}

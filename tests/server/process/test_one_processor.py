@@ -16,14 +16,12 @@ pytestmark = pytest.mark.skipif(
 
 @contextmanager
 def thread(begin: Callable[[], None] = lambda: None) -> Iterator[ThreadPoolExecutor]:
-    """One, and it has begun."""
     with ThreadPoolExecutor(1, initializer=begin) as made:
         made.submit(int).result()
         yield made
 
 
 def place(of: ThreadPoolExecutor) -> set[int]:
-    """Where its thread may run."""
     return of.submit(os.sched_getaffinity, 0).result()
 
 

@@ -39,7 +39,6 @@ CANARY = "CANARY_7731"
 
 
 def talk(server: Server) -> None:
-    """Calls that succeed, are refused and fail, all of them with a canary."""
     message = {"role": "user", "content": CANARY}
     with server.client() as client:
         given = {"x-request-id": "run-5.a_1"}

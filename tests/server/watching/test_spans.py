@@ -1,13 +1,12 @@
 """OpenTelemetry's spans, in the SDK's own exporter in memory, of a service in this process."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from contextrender_bridge.base import spans
-from contextrender_bridge.in_process import embedded
+from contextrender_bridge.in_process import Embedded, embedded
 from contextrender_bridge.server import build_app
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -16,6 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from engine.models.litellm_embedder import EmbeddingUnavailable, LiteLLMEmbedder
 from engine.models.providers import litellm
 from tests.api.test_models import OVERSIZED
+from tests.server.servers import ask
 from tests.support.provider_double import chat_reply, provided
 from tests.support.scripted_model import Model, chat, serving, whole
 
@@ -33,11 +33,9 @@ def told(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     return exporter
 
 
-async def ask(app: Any, token: str, walker: str, fields: dict[str, Any]) -> httpx.Response:
-    headers = {"authorization": f"Bearer {token}", "traceparent": f"00-{TRACE}-b7ad6b7169203331-01"}
-    transport = httpx.ASGITransport(app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-        return await client.post(f"/walker/{walker}", json=fields, headers=headers)
+def post(service: Embedded, walker: str, **fields: Any) -> httpx.Response:
+    trace = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"}
+    return ask(service.app, "POST", f"/walker/{walker}", service.token, json=fields, headers=trace)
 
 
 def by_name(made: tuple[ReadableSpan, ...], name: str) -> list[ReadableSpan]:
@@ -50,10 +48,8 @@ def test_a_requests_walker_and_storage_are_inside_each_other(
     message = {"role": "user", "content": CANARY}
     with embedded(tmp_path / "data") as service:
         told.clear()
-        fields = {"session": CANARY, "messages": [message]}
-        assert asyncio.run(ask(service.app, service.token, "render", fields)).status_code == 200
-        wrong = {"session": "none", "turn": 7}
-        assert asyncio.run(ask(service.app, service.token, "explain", wrong)).status_code == 404
+        assert post(service, "render", session=CANARY, messages=[message]).status_code == 200
+        assert post(service, "explain", session="none", turn=7).status_code == 404
     made = told.get_finished_spans()
     (request,), (walker,) = by_name(made, "POST render"), by_name(made, "walker render")
     (write,) = by_name(made, "store write")
@@ -72,7 +68,7 @@ def test_a_rendering_tells_its_counts(tmp_path: Path, told: InMemorySpanExporter
     fields = {"session": "s", "messages": OVERSIZED, "budget": 3000, "model": "gpt-4o"}
     with embedded(tmp_path / "data") as service:
         told.clear()
-        reply = asyncio.run(ask(service.app, service.token, "render", fields))
+        reply = post(service, "render", **fields)
     view = reply.json()["reports"][0]
     (walker,) = by_name(told.get_finished_spans(), "walker render")
     tokens = view["tokens"]
@@ -115,7 +111,7 @@ def test_a_completion_is_inside_the_request_that_needs_it(
     compactor = provided(lambda _: (200, chat_reply(notes)), model="openai/scripted-compactor")
     with compactor as double, embedded(tmp_path / "data") as service:
         fields = {"session": "s", "messages": OVERSIZED, "budget": 3000}
-        reply = asyncio.run(ask(service.app, service.token, "render", fields))
+        reply = post(service, "render", **fields)
     assert CANARY in reply.text
     made = told.get_finished_spans()
     (request,) = by_name(made, "POST render")

@@ -1,14 +1,15 @@
-"""An agent's own compaction sees all of its history, and recall finds what it left behind."""
+"""What a request asks of the proxy: whose session it is of, and whether it is a compaction."""
 
 import uuid
+from typing import Any
 
 import pytest
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.proxy.controls import is_compaction
+from contextrender_bridge.proxy.controls import LONGEST_NAME, is_compaction, session_of
 
 from tests.proxy.agents import Agent, MessagesAgent, ResponsesAgent, finding
 from tests.proxy.conftest import Setup
-from tests.support.scripted_model import Reply, response, said, whole
+from tests.support.scripted_model import Reply, chat, response, said, whole
 
 CLAUDE = (
     "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\n"
@@ -60,11 +61,43 @@ def test_what_is_no_compaction() -> None:
             assert not is_compaction(dialect, {"messages": items, "input": items})
 
 
-def test_recall_finds_what_came_before(setup: Setup) -> None:
-    agent = MessagesAgent(setup, uuid.uuid4().hex).grown(7)
-    agent.run(1)
-    agent.items = [user("The session goes on. Summary: hosts were looked at.")]
-    agent.run(9)
-    assert setup.service.inspect_session(agent.prefix[3:])["session"]["branches"] == 2
-    found = setup.service.recall(agent.prefix[3:], query="host_4_X answers in 51ms.", limit=2)
-    assert [result["branch"] for result in found["results"]] == [1, 0]
+USER: list[dict[str, Any]] = [{"role": "user", "content": "hello"}]
+
+
+def name(path: str = "", body: dict[str, Any] | None = None, **headers: str) -> str:
+    given = [(key.replace("_", "-").encode(), value.encode()) for key, value in headers.items()]
+    return session_of(path, given, body or {}, USER)
+
+
+def test_the_order_of_names() -> None:
+    cached = {"prompt_cache_key": "cache:0"}
+    assert name("path", cached, x_contextrender_session="own", x_session_id="x") == "path"
+    assert name("", cached, x_contextrender_session="own", x_session_id="x") == "own"
+    assert name("", cached, x_session_id="x", x_claude_code_session_id="cc") == "x"
+    assert name("", cached, x_claude_code_session_id="cc", session_id="codex") == "cc"
+    assert name("", cached, session_id="codex") == "codex"
+    assert name("", cached) == "cache:0"
+    assert name("").startswith("auto-")
+
+
+def test_names_made_from_the_beginning_are_the_callers_own() -> None:
+    first = name("", authorization="Bearer a")
+    assert first == name("", authorization="Bearer a")
+    assert first != name("", authorization="Bearer b")
+    assert first != name("", x_api_key="a")
+    other = session_of("", [(b"authorization", b"Bearer a")], {}, [{**USER[0], "content": "hi"}])
+    assert other != first
+
+
+def test_any_name_becomes_one_that_a_session_can_have() -> None:
+    long = "n" * 400
+    assert len(name(long)) <= LONGEST_NAME
+    assert name(long) != name(long + "n")
+    assert name("a\x00b\n") == "a_b"
+
+
+def test_a_session_by_path_is_decoded(setup: Setup) -> None:
+    setup.model.script = [whole(chat("x"))]
+    got = setup.post("/s/my%20run%2F1/v1/chat/completions", {"messages": USER})
+    assert got.headers["x-contextrender-session"] == "my run/1"
+    assert setup.model.asked[0].path == "/v1/chat/completions"

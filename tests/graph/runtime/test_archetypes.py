@@ -1,7 +1,9 @@
-"""A change of any stored field, or of who may see a node, gives another row, and so is written."""
+"""A changed field gives another row, and so is written; a node's edges are read when asked for."""
 
 import importlib
-from dataclasses import fields
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from types import SimpleNamespace, UnionType
 from typing import Any, get_origin, get_type_hints
 
@@ -10,7 +12,7 @@ from contextrender_bridge.base.paths import app_dir
 from contextrender_bridge.server.runtime import load_app
 from jaclang.jac0core.archetype import AccessLevel, Permission
 
-from graph.runtime.archetypes import build, encode
+from graph.runtime.archetypes import StoredEdges, build, encode
 
 TWO: dict[Any, tuple[Any, Any]] = {
     str: ("a", "b"),
@@ -54,3 +56,51 @@ def test_a_changed_field_is_another_row(module: str, name: str) -> None:
     assert encode([anchor]) == before
     anchor.access.all = AccessLevel.READ
     assert encode([anchor]) != before
+
+
+@dataclass(frozen=True)
+class Edge:
+    """As far as a list of them looks."""
+
+    id: int
+
+
+EDGES = [Edge(1), Edge(2)]
+ASKED: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "list": (list, EDGES),
+    "len": (len, 2),
+    "copy": (lambda edges: edges.copy(), EDGES),
+    "plus": (lambda edges: operator.add(edges, [Edge(3)]), [*EDGES, Edge(3)]),
+    "equal": (lambda edges: edges == EDGES, True),
+    "after": (lambda edges: operator.add([Edge(3)], edges), [Edge(3), *EDGES]),
+    "pop": (lambda edges: edges.pop(), Edge(2)),
+}
+
+
+def unread() -> StoredEdges:
+    edges = StoredEdges(lambda: edges.fill(EDGES))
+    return edges
+
+
+@pytest.mark.parametrize("how", ASKED)
+def test_whatever_is_asked_first_reads_them(how: str) -> None:
+    ask, answer = ASKED[how]
+    assert ask(unread()) == answer
+
+
+def test_joining_reads_nothing_and_is_kept() -> None:
+    edges = unread()
+    edges.append(Edge(2))
+    edges.append(Edge(3))
+    assert edges.waiting
+    assert list(edges) == [Edge(1), Edge(2), Edge(3)] and not edges.waiting
+
+
+def test_what_is_changed_first_changes_what_is_stored() -> None:
+    edges = unread()
+    edges.remove(Edge(1))
+    assert list(edges) == [Edge(2)]
+    edges = unread()
+    edges += [Edge(3)]
+    edges.extend([Edge(4)])
+    assert list(edges) == [*EDGES, Edge(3), Edge(4)]
