@@ -1,11 +1,12 @@
 // The frame around every view: who is signed in, where they are, light or dark.
-import { useEffect, useState } from "preact/hooks";
-import { isSignedIn, onSignIn, signOut, visited } from "./api";
+import { useEffect } from "preact/hooks";
+import { isSignedIn, signOut, visited } from "./api";
+import { keep, useKept } from "./kept";
 import { Icon } from "./parts/icon";
 import { Keys } from "./parts/keys";
 import { Empty } from "./parts/notes";
 import { address, type Place, searchAddress, usePlace } from "./route";
-import { setTheme, useDark } from "./theme";
+import { isDark } from "./theme";
 import { Login } from "./views/login";
 import { Overall } from "./views/overall";
 import { Search } from "./views/search";
@@ -14,10 +15,9 @@ import { Sessions } from "./views/sessions";
 import { Store } from "./views/store";
 
 export function App() {
-  const [, setChanges] = useState(0);
+  useKept();
   const [signedIn, only] = [isSignedIn(), visited()];
   const place = usePlace();
-  useEffect(() => onSignIn(() => setChanges((count) => count + 1)), []);
   useEffect(() => {
     document.title = (signedIn ? titleOf(place) : "Sign in") + " · ContextRender";
   });
@@ -83,14 +83,14 @@ function Elsewhere({ only }: { only: string }) {
 }
 
 function ThemeButton() {
-  const dark = useDark();
+  const dark = isDark();
   const next = dark ? "light" : "dark";
   return (
     <button
       class="quiet icon"
       aria-label={`Use ${next} colours`}
       title={`Use ${next} colours`}
-      onClick={() => setTheme(next)}
+      onClick={() => keep("theme", next)}
     >
       <Icon name={dark ? "sun" : "moon"} />
     </button>

@@ -2,6 +2,8 @@
 // until then.
 import { useEffect, useState } from "preact/hooks";
 import { ApiError, ask, isAbort } from "./api";
+import { ago } from "./format";
+import type { Place } from "./route";
 import type { TimelineView, TurnView } from "./types";
 
 const FIRST_PAGE = 60;
@@ -56,7 +58,7 @@ export class SessionData {
         this.error = null;
       } catch (error) {
         if (isAbort(error)) return;
-        this.error = error instanceof ApiError ? error : new ApiError(0, "error", String(error));
+        this.error = error instanceof ApiError ? error : new ApiError(0, String(error));
         this.tell();
         if (this.error.status === 401 || this.error.status === 404) return;
       }
@@ -169,6 +171,22 @@ export class SessionData {
     this.version++;
     this.changed();
   }
+}
+
+/** What every view of a session is given. */
+export interface ViewProps {
+  place: Place;
+  data: SessionData;
+}
+
+/** Models answer within minutes: a run that has waited for longer has most likely ended. */
+export const QUIET_SECONDS = 900;
+
+/** What a session is doing, and whether an answer may be on its way. `at`: when it was last written, in seconds since 1970, if known. */
+export function stateOf(waiting: boolean, at: number | null, now = Date.now() / 1000): { text: string; live: boolean } {
+  if (!waiting) return { text: "Idle", live: false };
+  if (at === null || now - at < QUIET_SECONDS) return { text: "Model’s turn", live: at !== null };
+  return { text: `No answer: stopped ${ago(at, now)}`, live: false };
 }
 
 function within(runs: number[], value: number): boolean {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { linesOf } from "../src/parts/lines";
+import { linesOf } from "../src/parts/curve";
 
 const option = (policy: string, budget: number, cost: number | null, hidden: number | null) => ({
   policy, budget, cost, hidden, dollars: 1, full_dollars: 2,

@@ -1,14 +1,13 @@
 // What settings cost against how many steps had all they drew on: a line for each policy, its budgets as points.
 import { budgetOf, percent } from "../format";
-import { toolColour, useDark } from "../theme";
+import { toolColour, isDark } from "../theme";
 import type { AdvisedView } from "../types";
 import { ticksOf } from "./chart";
-import { linesOf } from "./lines";
 
 const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [720, 320, 56, 44, 26, 60];
 
 export function Curve({ options }: { options: AdvisedView[] }) {
-  const dark = useDark();
+  const dark = isDark();
   const lines = linesOf(options);
   const all = lines.flatMap(([, points]) => points);
   if (all.length === 0) return null;
@@ -58,4 +57,20 @@ export function Curve({ options }: { options: AdvisedView[] }) {
       </ul>
     </figure>
   );
+}
+
+interface Point {
+  budget: number | string;
+  inView: number;
+  cost: number;
+}
+
+/** The options that say both, a line for each policy from the least in view on. */
+export function linesOf(options: AdvisedView[]): [policy: string, points: Point[]][] {
+  const lines = new Map<string, Point[]>();
+  for (const { policy, budget, cost, hidden } of options) {
+    if (cost === null || hidden === null) continue;
+    lines.set(policy, [...(lines.get(policy) ?? []), { budget, inView: 1 - hidden, cost }]);
+  }
+  return [...lines].map(([policy, points]) => [policy, points.sort((a, b) => a.inView - b.inView)]);
 }

@@ -1,17 +1,15 @@
 // What calls lacked that their answers then used or asked for again, and what would have shown it.
 import { useMemo, useState } from "preact/hooks";
 import { ask } from "../api";
-import { number, plural } from "../format";
+import { number, plural, room } from "../format";
 import { useTask } from "../parts/load";
 import { ResultLink } from "../parts/places";
-import { room } from "../parts/room";
 import { Empty, Failure, Loading } from "../parts/notes";
 import { num, Table, text } from "../parts/table";
 import { address, useOption } from "../route";
-import { COMPLETE, type SessionData } from "../session";
+import { COMPLETE, type SessionData, type ViewProps } from "../session";
 import type { MissesView, MissView, RemediesView } from "../types";
 import { Remedies } from "./misses/net";
-import type { ViewProps } from "./props";
 
 const FILTERS = {
   all: "Every result that was out of view when an answer needed it",

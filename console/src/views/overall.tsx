@@ -1,19 +1,21 @@
 // What rendering saved over all sessions, as it was counted when the calls were made.
 import { useState } from "preact/hooks";
 import { number, percent, plural, short } from "../format";
+import { Choice } from "../parts/controls";
 import { useAsk } from "../parts/load";
 import { Empty, Failure, Figure, IN_VIEW, Loading } from "../parts/notes";
 import { COUNTED, ownPrices, Prices } from "../parts/prices";
 import { Cost, Signed } from "../parts/signed";
 import { num, Table, text } from "../parts/table";
-import { GROUPS, type Group, grouped, saved, type Total, total } from "../parts/saved";
-import type { TotalSavingsView } from "../types";
+import type { SavedRow, TotalSavingsView } from "../types";
 import { Advice } from "./advice";
+
+const GROUPS = ["day", "model", "day and model", "client", "policy", "sent"] as const;
+type Group = (typeof GROUPS)[number];
 
 export function Overall() {
   const [by, setBy] = useState<Group>("day");
-  const [prices, setPrices] = useState(ownPrices());
-  const found = useAsk<TotalSavingsView>("total_savings", { prices });
+  const found = useAsk<TotalSavingsView>("total_savings", { prices: ownPrices() });
   if (found.error !== null) return <Failure error={found.error} again={found.again} />;
   if (found.value === null) return <Loading what="Adding up…" />;
   const { sessions, counted, rows } = found.value;
@@ -31,16 +33,7 @@ export function Overall() {
       <div class="heading">
         <h1>Savings over all sessions</h1>
         <span class="spring" />
-        <label>
-          By{" "}
-          <select value={by} onChange={(event) => setBy(event.currentTarget.value as Group)}>
-            {GROUPS.map((name) => (
-              <option key={name} value={name}>
-                {NAMES[name]}
-              </option>
-            ))}
-          </select>
-        </label>
+        <Choice label="By" value={by} options={GROUPS} names={NAMES} onChoose={setBy} />
       </div>
       <dl class="figures">
         <Figure name="Tokens saved" value={<Signed value={saved(all)}>{short(saved(all))}</Signed>} hint={`${number(saved(all))} prompt tokens`} />
@@ -59,7 +52,7 @@ export function Overall() {
         Counted when the calls of {counted === sessions ? plural(sessions, "session") : `${number(counted)} of ${number(sessions)} sessions`} were made.
         {counted < sessions && " The others were only recorded, or are older than that: their own pages recompute them."}
       </p>
-      <Prices unpriced={all.unpriced} pricedAs={all.pricedAs} onChange={setPrices} />
+      <Prices unpriced={all.unpriced} pricedAs={all.pricedAs} />
       <Table label={`Savings by ${NAMES[by].toLowerCase()}`} kind={by} columns={[text(NAMES[by]), ...SUMS]} foot={<Line sums={all} />}>
         {groups.map((sums) => (
           <Line key={sums.name} sums={sums} />
@@ -111,3 +104,44 @@ function Line({ sums }: { sums: Total }) {
 const Share = ({ sums }: { sums: Total }) => <>{percent(sums.capped ? saved(sums) / sums.capped : 0)}</>;
 
 const NAMES: Record<Group, string> = { day: "Day (UTC)", model: "Model", "day and model": "Day and model", client: "Client", policy: "Policy", sent: "Sent" };
+
+const SUMMED = ["calls", "full", "capped", "prompt", "drawn", "seen", "billed", "billed_cost", "whole_cost"] as const;
+
+/** Sums of rows. `unpriced` calls are of models without a price: dollars are of the others. */
+interface Total extends Record<(typeof SUMMED)[number], number> {
+  name: string;
+  unpriced: number;
+  /** Null where no call has a price. */
+  cost: number | null;
+  full_cost: number | null;
+  /** Models whose price is another's, and whose. */
+  pricedAs: [string, string][];
+}
+
+export function total(name: string, rows: SavedRow[]): Total {
+  const sum = (of: (row: SavedRow) => number | null) => rows.reduce((all, row) => all + (of(row) ?? 0), 0);
+  const sums = Object.fromEntries(SUMMED.map((field) => [field, sum((row) => row[field])]));
+  const priced = rows.some((row) => row.cost !== null);
+  return {
+    ...(sums as Record<(typeof SUMMED)[number], number>),
+    name,
+    unpriced: sum((row) => (row.cost === null ? row.calls : 0)),
+    cost: priced ? sum((row) => row.cost) : null,
+    full_cost: priced ? sum((row) => row.full_cost) : null,
+    pricedAs: [...new Map(rows.filter((row) => row.priced_as).map((row) => [row.model, row.priced_as]))],
+  };
+}
+
+/** One total for each value, days newest first, others by what they saved. */
+export function grouped(rows: SavedRow[], by: Group): Total[] {
+  const found = new Map<string, SavedRow[]>();
+  for (const row of rows) {
+    const name = by === "day and model" ? `${row.day} ${row.model || "unknown"}` : row[by];
+    found.set(name, [...(found.get(name) ?? []), row]);
+  }
+  const totals = [...found].map(([name, some]) => total(name, some));
+  if (by.startsWith("day")) return totals.sort((a, b) => (a.name < b.name ? 1 : -1));
+  return totals.sort((a, b) => saved(b) - saved(a));
+}
+
+export const saved = (sums: Total): number => sums.capped - sums.prompt;

@@ -3,17 +3,16 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ask } from "../api";
 import { number, plural, ranges } from "../format";
+import { SearchBox } from "../parts/controls";
 import { Copy } from "../parts/copy";
-import { Icon } from "../parts/icon";
-import { useAsk, useTask, useTyped } from "../parts/load";
+import { useAsk, useTask } from "../parts/load";
 import { Marked } from "../parts/marked";
 import { Empty, Failure, Loading } from "../parts/notes";
 import { plain, prettyJson, type Reading, readingOf } from "../parts/reading";
 import { Trace } from "../parts/trace";
 import { address } from "../route";
-import { OMITTED, type Result, type SessionData } from "../session";
+import { OMITTED, type Result, type SessionData, type ViewProps } from "../session";
 import type { ContentView, RecallView } from "../types";
-import type { ViewProps } from "./props";
 
 const PART = 1 << 17;
 const LAID_OUT_AT_MOST = 1 << 21;
@@ -31,7 +30,7 @@ export function Results({ place, data }: ViewProps) {
 }
 
 function Finder({ place, data, chosen }: ViewProps & { chosen: number }) {
-  const [typed, query, type] = useTyped();
+  const [query, setQuery] = useState("");
   const [limit, setLimit] = useState(200);
   const found = useAsk<RecallView>(
     "recall",
@@ -44,16 +43,7 @@ function Finder({ place, data, chosen }: ViewProps & { chosen: number }) {
   useEffect(() => list.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" }), [chosen]);
   return (
     <nav class="finder" aria-label="Results">
-      <label class="search">
-        <Icon name="search" />
-        <input
-          type="search"
-          placeholder="Search contents"
-          aria-label="Search results by content"
-          value={typed}
-          onInput={(event) => type(event.currentTarget.value)}
-        />
-      </label>
+      <SearchBox hint="Search contents" label="Search results by content" onSearch={setQuery} />
       {query && found.busy && <Loading what="Searching…" />}
       {query && found.error !== null && <Failure error={found.error} />}
       {query && !found.busy && rows.length === 0 && <p class="hint">No result matches.</p>}

@@ -7,15 +7,13 @@ import { Failure, Figure, Loading } from "../parts/notes";
 import { COUNTED, ownPrices, Prices } from "../parts/prices";
 import { Cost, Signed } from "../parts/signed";
 import { num, Table, text } from "../parts/table";
-import type { SessionData } from "../session";
+import type { SessionData, ViewProps } from "../session";
 import type { CompareView, PolicyView, SavingsView } from "../types";
 import { Advice } from "./advice";
-import type { ViewProps } from "./props";
 
 export function Savings({ place, data }: ViewProps) {
   const { session, branch } = place;
-  const [prices, setPrices] = useState(ownPrices());
-  const own = useWhole<SavingsView>("savings", { session, branch, prices }, data.last);
+  const own = useWhole<SavingsView>("savings", { session, branch, prices: ownPrices() }, data.last);
   if (own.error !== null) return <Failure error={own.error} />;
   if (!own.value) return <Loading what="Adding up…" />;
   const { totals, columns, complete } = own.value;
@@ -55,7 +53,7 @@ export function Savings({ place, data }: ViewProps) {
           series={[{ name: "later-used results in view", colour: "complete", values: recall }]}
         />
       </div>
-      <Prices unpriced={totals.unpriced} pricedAs={Object.entries(totals.priced_as)} onChange={setPrices} />
+      <Prices unpriced={totals.unpriced} pricedAs={Object.entries(totals.priced_as)} />
       <Advice data={data} />
       <Compare data={data} />
     </div>

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { ask } from "../api";
 import { number, plural } from "../format";
+import { submitted } from "../parts/controls";
 import { Icon } from "../parts/icon";
 import { useTask } from "../parts/load";
 import { Empty, Failure } from "../parts/notes";
@@ -42,12 +43,9 @@ export function Search({ asked }: { asked: Options }) {
   };
   const { value: looked, error, busy } = useTask(NOTHING, look, [from]);
 
-  const search = (event: SubmitEvent) => {
-    event.preventDefault();
-    const form = new FormData(event.currentTarget as HTMLFormElement);
-    const field = (name: string) => String(form.get(name) ?? "").trim();
-    go(searchAddress({ text: field("text"), session: field("session"), tool: field("tool"), errors: field("errors") }));
-  };
+  const search = submitted((field) =>
+    go(searchAddress({ text: field("text"), session: field("session"), tool: field("tool"), errors: field("errors") })),
+  );
   const told = `${plural(looked.events, "message, call or result", "messages, calls and results")} of ${plural(looked.sessions, "session")} searched`;
   return (
     <section class="page">

@@ -5,11 +5,9 @@ import { ago, budgetOf, date, number, percent, plural, short } from "../format";
 import { useAsk, useInterval } from "../parts/load";
 import { Empty, Failure, Figure, IN_VIEW, Loading, RESULTS, TURNS } from "../parts/notes";
 import { Signed } from "../parts/signed";
-import { stateOf } from "../parts/state";
-import { address, go, searchAddress, type Place, type View } from "../route";
-import { useSession } from "../session";
+import { address, go, type Place, searchAddress, type View, VIEWS } from "../route";
+import { stateOf, useSession, type ViewProps } from "../session";
 import type { InspectView, ToolView } from "../types";
-import type { ViewProps } from "./props";
 import { Call } from "./call";
 import { Graph } from "./graph";
 import { Misses } from "./misses";
@@ -19,16 +17,6 @@ import { deleteSession, exportSession } from "./sessions";
 import { Share } from "./share";
 import { Timeline } from "./timeline";
 import { Tools } from "./tools";
-
-const TABS: [View, string][] = [
-  ["misses", "Misses"],
-  ["tools", "Tools"],
-  ["timeline", "Timeline"],
-  ["call", "One call"],
-  ["graph", "Reuse graph"],
-  ["result", "Results"],
-  ["savings", "Savings"],
-];
 
 const NONE: ToolView[] = [];
 
@@ -143,9 +131,9 @@ export function Session({ place }: { place: Place }) {
         <Figure name="Last activity" value={at ? ago(at) : "…"} hint={at ? date(at) : ""} />
       </dl>
       <nav class="tabs" aria-label="Views of the session" ref={tabs}>
-        {TABS.map(([view, title]) => (
+        {(Object.keys(VIEWS) as View[]).map((view) => (
           <a key={view} href={address(session, view, null, branch)} aria-current={place.view === view ? "page" : undefined}>
-            {title}
+            {VIEWS[view]}
           </a>
         ))}
         {!data.complete && !data.error && (

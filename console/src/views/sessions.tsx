@@ -1,10 +1,11 @@
 // Every session of the user: searched, paged, kept up to date.
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { ask } from "../api";
 import { ago, date, dollars, number, percent, plural, short } from "../format";
+import { SearchBox } from "../parts/controls";
 import { Icon } from "../parts/icon";
 import { Importing } from "../parts/importing";
-import { useAsk, useInterval, useTyped } from "../parts/load";
+import { useAsk, useInterval } from "../parts/load";
 import { Empty, Failure, IN_VIEW, Loading, RESULTS, TURNS } from "../parts/notes";
 import { COUNTED, ownPrices } from "../parts/prices";
 import { type Column, num, type Sorted, sortable, Table, text, unseen } from "../parts/table";
@@ -15,7 +16,7 @@ const PAGE = 25;
 const LIVE_MS = 5000;
 
 export function Sessions() {
-  const [typed, query, type] = useTyped();
+  const [query, setQuery] = useState("");
   const [cursors, setCursors] = useState<string[]>([""]);
   const [problem, setProblem] = useState<unknown>(null);
   const [since, setSince] = useState("");
@@ -29,7 +30,6 @@ export function Sessions() {
     setCursors([""]);
   };
   useInterval(page.again, LIVE_MS);
-  useEffect(() => setCursors([""]), [query]);
   const sessions = page.value?.sessions ?? [];
 
   const remove = async (session: string) => {
@@ -46,16 +46,11 @@ export function Sessions() {
     <section class="page">
       <div class="heading">
         <h1>Sessions</h1>
-        <label class="search">
-          <Icon name="search" />
-          <input
-            type="search"
-            placeholder="Name, model, client, tool or folder"
-            aria-label="Search sessions by name, model, client, tool or folder"
-            value={typed}
-            onInput={(event) => type(event.currentTarget.value)}
-          />
-        </label>
+        <SearchBox
+          hint="Name, model, client, tool or folder"
+          label="Search sessions by name, model, client, tool or folder"
+          onSearch={(text) => text !== query && change(() => setQuery(text))}
+        />
         <label>
           Active since <input type="date" value={since} onChange={(event) => change(() => setSince(event.currentTarget.value))} />
         </label>

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { ask } from "../api";
 import { date } from "../format";
+import { submitted } from "../parts/controls";
 import { Copy } from "../parts/copy";
 import { useAsk } from "../parts/load";
 import { Failure } from "../parts/notes";
@@ -16,11 +17,7 @@ export function Share({ session }: { session: string }) {
       setProblem(null);
       links.again();
     }, setProblem);
-  const make = (event: SubmitEvent) => {
-    event.preventDefault();
-    const form = new FormData(event.currentTarget as HTMLFormElement);
-    void change("share_session", { days: Number(form.get("days")), label: String(form.get("label")).trim() });
-  };
+  const make = submitted((field) => void change("share_session", { days: Number(field("days")), label: field("label") }));
   const found = links.value?.links ?? [];
   const failed = problem ?? links.error;
   return (

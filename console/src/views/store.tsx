@@ -1,6 +1,7 @@
 // The Jac graph as it is stored: a node, its fields, and its edges to follow.
 import { useEffect, useState } from "preact/hooks";
 import { date, number, plural } from "../format";
+import { submitted } from "../parts/controls";
 import { Copy } from "../parts/copy";
 import { Icon } from "../parts/icon";
 import { useAsk } from "../parts/load";
@@ -26,17 +27,12 @@ export function Store({ id }: { id: string }) {
     setKind(next);
     setStart(0);
   };
-  const open = (event: SubmitEvent) => {
-    event.preventDefault();
-    const given = new FormData(event.currentTarget as HTMLFormElement).get("node");
-    go(at(String(given).trim()));
-  };
   return (
     <section class="page store">
       <div class="heading">
         <h1>Graph store</h1>
         <a href="#/store">Root</a>
-        <form class="search" onSubmit={open}>
+        <form class="search" onSubmit={submitted((field) => go(at(field("node"))))}>
           <Icon name="search" />
           <input name="node" aria-label="A node’s id" placeholder="A node’s id or session:NAME" />
         </form>

@@ -2,12 +2,13 @@
 // Long because pointer, keyboard and details all follow the one grid.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { plural } from "../format";
+import { ToolChoice } from "../parts/controls";
 import { type Cell, Grid, readLook } from "../parts/grid";
 import { Minimap } from "../parts/minimap";
 import { Legend, Zoom } from "../parts/zoom";
 import { address, go, useOption } from "../route";
-import { useDark } from "../theme";
-import type { ViewProps } from "./props";
+import type { ViewProps } from "../session";
+import { isDark } from "../theme";
 import { Life, said } from "./timeline/life";
 import { LIVE, Rebuilds, rebuildsOf } from "./timeline/rebuilds";
 
@@ -26,7 +27,7 @@ export function Timeline({ place, data }: ViewProps) {
   const [follow, setFollow] = useState(false);
   const [cursor, setCursor] = useState<Cell | null>(null);
   const [hover, setHover] = useState<Cell | null>(null);
-  const dark = useDark();
+  const dark = isDark();
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const [size, setSize] = useState({ width: 0, height: 0 });
@@ -153,15 +154,7 @@ export function Timeline({ place, data }: ViewProps) {
       <div class="toolbar">
         <Legend signs={SIGNS} />
         <span class="spring" />
-        <label>
-          Tool{" "}
-          <select value={tool} onChange={(event) => setTool(event.currentTarget.value)}>
-            <option value="">all</option>
-            {[...data.tools].sort().map((name) => (
-              <option key={name}>{name}</option>
-            ))}
-          </select>
-        </label>
+        <ToolChoice tools={data.tools} value={tool} onChoose={setTool} />
         {zoom !== null && (
           <label class="check" title="Stay with the newest turn while the agent runs">
             <input type="checkbox" checked={follow} onChange={(event) => setFollow(event.currentTarget.checked)} /> follow

@@ -4,11 +4,10 @@ import { number, percent, plural, short } from "../format";
 import { RESULTS } from "../parts/notes";
 import { type Sorted, sortable, Table } from "../parts/table";
 import { address } from "../route";
-import type { ToolView } from "../types";
-import type { ViewProps } from "./props";
-import { KEYS, type Key, orderBy, type Tool, toolsOf } from "./tools/figures";
+import type { Result, ViewProps } from "../session";
+import type { ToolView, TurnView } from "../types";
 
-const HEADS: Record<Key, [string, string]> = {
+const HEADS = {
   name: ["Tool", ""],
   results: ["Results", RESULTS],
   tokens: ["Tokens", "Of its results, complete"],
@@ -20,6 +19,8 @@ const HEADS: Record<Key, [string, string]> = {
   declared: ["Declaration", "About the tokens of its declaration in the last request, and so of every one"],
   missed: ["Misses", "Times an answer needed a result of it that was out of view"],
 };
+type Key = keyof typeof HEADS;
+type Tool = { name: string } & Record<Exclude<Key, "name">, number>;
 
 export function Tools({ place, data, declared }: ViewProps & { declared: ToolView[] }) {
   const [sort, setSort] = useState<Sorted<Key>>({ key: "tokens", down: true });
@@ -29,7 +30,7 @@ export function Tools({ place, data, declared }: ViewProps & { declared: ToolVie
   const all = tools.reduce((sum, tool) => sum + tool.tokens, 0);
   const idle = tools.filter((tool) => tool.results === 0);
   const weight = (of: Tool[]) => short(of.reduce((sum, tool) => sum + tool.declared, 0));
-  const columns = KEYS.map((key) => {
+  const columns = (Object.keys(HEADS) as Key[]).map((key) => {
     const [name, hint] = HEADS[key];
     return sortable({ name, hint, num: key !== "name" }, key, sort, setSort, key !== "name");
   });
@@ -68,4 +69,39 @@ export function Tools({ place, data, declared }: ViewProps & { declared: ToolVie
       </Table>
     </div>
   );
+}
+
+/** `usedAt` has, by result, the turns that drew on it; turns that are not loaded are holes. `told` has what declarations weigh. */
+export function toolsOf(names: string[], results: Result[], usedAt: number[][], turns: TurnView[], told: ToolView[]): Tool[] {
+  const weights = new Map(told.map((tool) => [tool.name, tool.declared]));
+  const more = [...weights.keys()].filter((name) => !names.includes(name));
+  const tools = [...names, ...more].map((name): Tool => {
+    const declared = weights.get(name) ?? 0;
+    return { name, results: 0, tokens: 0, share: 0, largest: 0, used: 0, unused: 0, uses: 0, declared, missed: 0 };
+  });
+  let all = 0;
+  for (const { number, tool, tokens } of results) {
+    const sums = tools[tool];
+    if (!sums) continue;
+    const uses = usedAt[number]?.length ?? 0;
+    all += tokens;
+    sums.results++;
+    sums.tokens += tokens;
+    sums.largest = Math.max(sums.largest, tokens);
+    sums.uses += uses;
+    if (uses > 0) sums.used++;
+    else sums.unused += tokens;
+  }
+  for (const turn of turns) {
+    for (const number of turn?.missed ?? []) {
+      const sums = tools[results[number]?.tool];
+      if (sums) sums.missed++;
+    }
+  }
+  return tools.filter((tool) => tool.results > 0 || tool.declared > 0).map((tool) => ({ ...tool, share: all ? tool.tokens / all : 0 }));
+}
+
+export function orderBy(tools: Tool[], key: Key, down: boolean): Tool[] {
+  const sign = down ? -1 : 1;
+  return [...tools].sort((a, b) => sign * (key === "name" ? a.name.localeCompare(b.name) : a[key] - b[key]) || a.name.localeCompare(b.name));
 }

@@ -3,12 +3,11 @@ import { useState } from "preact/hooks";
 import { number, plural } from "../../format";
 import { useAsk } from "../../parts/load";
 import { Marked } from "../../parts/marked";
-import { PART, readWhole } from "../../parts/message";
 import { Failure, Loading } from "../../parts/notes";
 import { ResultLink, ResultLinks } from "../../parts/places";
 import type { SessionData } from "../../session";
 import type { ContentView, MissesView, TurnView } from "../../types";
-import { ToolCall } from "./histories";
+import { PART, readWhole, ToolCall } from "./histories";
 
 interface Props {
   data: SessionData;

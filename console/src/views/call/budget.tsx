@@ -1,7 +1,7 @@
 // The budget as a bar: text, calls, each result, and what is free.
 import { number, percent, plural } from "../../format";
 import { numbersIn, type SessionData } from "../../session";
-import { toolColour, useDark } from "../../theme";
+import { toolColour, isDark } from "../../theme";
 import type { CallView } from "../../types";
 
 interface Part {
@@ -14,7 +14,7 @@ interface Part {
 }
 
 export function BudgetBar({ view, data }: { view: CallView; data: SessionData }) {
-  const dark = useDark();
+  const dark = isDark();
   const colourOf = (name: string) => toolColour(Math.max(0, data.tools.indexOf(name)), dark);
   const { budget, tokens, retained, policy } = view.explain;
   const taken = numbersIn(view.explain.complete).map((number) => shownOf(data, number));

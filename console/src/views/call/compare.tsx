@@ -6,8 +6,17 @@ import { Failure, Loading } from "../../parts/notes";
 import { Table, num, text } from "../../parts/table";
 import { ResultLink, TurnInput } from "../../parts/places";
 import type { SessionData } from "../../session";
-import type { CallView } from "../../types";
-import { type Changed, differenceOf, type Form } from "./prompts";
+import type { CallView, MessageLine } from "../../types";
+
+/** How a prompt has a message: whole, replaced by a shorter text, only some of its calls, or not at all. */
+type Form = "whole" | "excerpt" | "compaction" | "calls" | "out";
+
+interface Changed {
+  position: number;
+  line: MessageLine;
+  left: Form;
+  right: Form;
+}
 
 interface Props {
   data: SessionData;
@@ -88,3 +97,30 @@ function Row({ row: { line, position, left, right }, data }: { row: Changed; dat
     </tr>
   );
 }
+
+/** The messages that one of two prompts has in another form than the other, in order. */
+export function differenceOf(left: MessageLine[], right: MessageLine[]): { changed: Changed[]; same: number } {
+  const sides = [byPosition(left), byPosition(right)];
+  const positions = [...new Set(sides.flatMap((side) => [...side.keys()]))].sort((a, b) => a - b);
+  const changed: Changed[] = [];
+  let same = 0;
+  for (const position of positions) {
+    const [one, other] = sides.map((side) => side.get(position));
+    const forms = [formOf(one), formOf(other)];
+    if (forms[0] === "out" && forms[1] === "out") continue;
+    if (forms[0] === forms[1] && textOf(one) === textOf(other)) same++;
+    else changed.push({ position, line: (one ?? other)!, left: forms[0], right: forms[1] });
+  }
+  return { changed, same };
+}
+
+const byPosition = (lines: MessageLine[]): Map<number, MessageLine> => new Map(lines.map((line) => [line.position, line]));
+
+function formOf(line: MessageLine | undefined): Form {
+  if (!line) return "out";
+  if (line.shown !== "omitted") return line.shown as Form;
+  return line.calls.some((call) => call.shown) ? "calls" : "out";
+}
+
+const textOf = (line: MessageLine | undefined): string =>
+  line ? JSON.stringify([line.text, line.calls.map((call) => call.shown && call.text)]) : "";

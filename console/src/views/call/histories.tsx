@@ -1,11 +1,11 @@
 // What the model got beside the full history, with what was left out folded.
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
+import { ask } from "../../api";
 import { number, plural } from "../../format";
-import { readWhole } from "../../parts/message";
 import { ResultLink } from "../../parts/places";
 import type { SessionData } from "../../session";
-import type { CallView, MessageLine } from "../../types";
+import type { CallView, ContentView, MessageLine } from "../../types";
 
 interface Props {
   view: CallView;
@@ -20,6 +20,19 @@ interface Asked extends Props {
 
 /** How many more messages a press asks for. */
 const MORE = 500;
+/** How many characters of a message are read at a time. */
+export const PART = 1 << 18;
+
+/** The text of a message, however long. */
+export async function readWhole({ key: session, branch }: SessionData, position: number): Promise<string> {
+  let text = "";
+  for (let start = 0, length = 1; start < length; start += PART) {
+    const part = await ask<ContentView>("read_message", { session, branch, position, start, characters: PART });
+    text += part.text;
+    length = part.length;
+  }
+  return text;
+}
 
 export function Histories({ window, onMore, ...props }: Asked) {
   const { messages, before, got, rough } = props.view;

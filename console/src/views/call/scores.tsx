@@ -1,8 +1,7 @@
 // Why each result was shown or not: a table to sort.
 import { useState } from "preact/hooks";
-import { decimals, number, plural } from "../../format";
+import { decimals, number, plural, room } from "../../format";
 import { Loading } from "../../parts/notes";
-import { room } from "../../parts/room";
 import { ResultLink } from "../../parts/places";
 import { sortable, Table } from "../../parts/table";
 import type { SessionData } from "../../session";

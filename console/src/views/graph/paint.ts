@@ -2,10 +2,9 @@
 import { fresh } from "../../parts/canvas";
 import { colour, toolColour } from "../../theme";
 import { at, type Camera, radiusOf, type Window } from "./camera";
-import { labels } from "./labels";
-import type { Bundle, Group, Scene } from "./levels";
+import { labels, type Paper } from "./labels";
+import type { Bundle, Group, Scene, Shine } from "./levels";
 import { TEXT } from "./model";
-import type { Paper, Shine } from "./paper";
 
 const MOST_BRIGHT = 400;
 

@@ -2,12 +2,11 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { plural } from "../../format";
 import { Legend, Zoom } from "../../parts/zoom";
-import { useDark } from "../../theme";
+import { isDark } from "../../theme";
 import { at, type Camera, centred, moved, radiusOf, spanning, type Window, zoomed } from "./camera";
-import { fittedScene, type Group, type Scene, type Scenes } from "./levels";
+import { fittedScene, type Group, holder, type Scene, type Scenes, shineOf } from "./levels";
 import { paint } from "./paint";
 import { usePointers } from "./pointers";
-import { holder, shineOf } from "./paper";
 
 interface Props {
   scenes: Scenes;
@@ -34,7 +33,7 @@ export function Picture({ scenes, subject, chosen, value, onChoose, onFocus, onS
   const [camera, setCamera] = useState<Camera | null>(null);
   const [size, setSize] = useState({ width: 0, height: 0 });
   const [hover, setHover] = useState<string | null>(null);
-  const dark = useDark();
+  const dark = isDark();
   const window: Window = { ...size, left: size.width < 600 ? 84 : 160, top: 24 };
   const fit = useMemo(() => fittedScene(scenes, window), [scenes, ...Object.values(window)]);
   const now = camera ?? fit;

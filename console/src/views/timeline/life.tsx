@@ -2,8 +2,7 @@
 import { number, plural, ranges } from "../../format";
 import type { Cell } from "../../parts/grid";
 import { address } from "../../route";
-import { COMPLETE, OMITTED, REPLACED, type SessionData } from "../../session";
-import type { ViewProps } from "../props";
+import { COMPLETE, OMITTED, REPLACED, type SessionData, type ViewProps } from "../../session";
 import type { Rebuild } from "./rebuilds";
 
 const UNKNOWN = "not loaded yet";

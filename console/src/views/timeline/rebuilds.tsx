@@ -1,9 +1,8 @@
 // Where something had to leave a prompt that else only grows.
 import { plural } from "../../format";
 import { address } from "../../route";
-import { numbersIn } from "../../session";
+import { numbersIn, type ViewProps } from "../../session";
 import type { TurnView } from "../../types";
-import type { ViewProps } from "../props";
 
 /** The policy whose prompts only grow in between. */
 export const LIVE = "contextrender_frozen";
