@@ -1,5 +1,6 @@
 // What settings cost against how many steps had all they drew on: a line for each policy, its budgets as points.
 import { budgetOf, percent } from "../format";
+import { groupBy } from "../group";
 import { toolColour, isDark } from "../theme";
 import type { AdvisedView } from "../types";
 import { ticksOf } from "./chart";
@@ -59,18 +60,11 @@ export function Curve({ options }: { options: AdvisedView[] }) {
   );
 }
 
-interface Point {
-  budget: number | string;
-  inView: number;
-  cost: number;
-}
-
 /** The options that say both, a line for each policy from the least in view on. */
-export function linesOf(options: AdvisedView[]): [policy: string, points: Point[]][] {
-  const lines = new Map<string, Point[]>();
-  for (const { policy, budget, cost, hidden } of options) {
-    if (cost === null || hidden === null) continue;
-    lines.set(policy, [...(lines.get(policy) ?? []), { budget, inView: 1 - hidden, cost }]);
-  }
-  return [...lines].map(([policy, points]) => [policy, points.sort((a, b) => a.inView - b.inView)]);
+export function linesOf(options: AdvisedView[]) {
+  const points = options.flatMap(({ policy, budget, cost, hidden }) =>
+    cost === null || hidden === null ? [] : { policy, budget, inView: 1 - hidden, cost },
+  );
+  const lines = [...groupBy(points, ({ policy }) => policy)];
+  return lines.map(([policy, some]) => [policy, some.sort((a, b) => a.inView - b.inView)] as const);
 }

@@ -1,6 +1,7 @@
 // What rendering saved over all sessions, as it was counted when the calls were made.
 import { useState } from "preact/hooks";
 import { number, percent, plural, short } from "../format";
+import { groupBy } from "../group";
 import { Choice } from "../parts/controls";
 import { useAsk } from "../parts/load";
 import { Empty, Failure, Figure, IN_VIEW, Loading } from "../parts/notes";
@@ -134,12 +135,8 @@ export function total(name: string, rows: SavedRow[]): Total {
 
 /** One total for each value, days newest first, others by what they saved. */
 export function grouped(rows: SavedRow[], by: Group): Total[] {
-  const found = new Map<string, SavedRow[]>();
-  for (const row of rows) {
-    const name = by === "day and model" ? `${row.day} ${row.model || "unknown"}` : row[by];
-    found.set(name, [...(found.get(name) ?? []), row]);
-  }
-  const totals = [...found].map(([name, some]) => total(name, some));
+  const nameOf = (row: SavedRow) => (by === "day and model" ? `${row.day} ${row.model || "unknown"}` : row[by]);
+  const totals = [...groupBy(rows, nameOf)].map(([name, some]) => total(name, some));
   if (by.startsWith("day")) return totals.sort((a, b) => (a.name < b.name ? 1 : -1));
   return totals.sort((a, b) => saved(b) - saved(a));
 }

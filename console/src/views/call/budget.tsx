@@ -1,5 +1,6 @@
 // The budget as a bar: text, calls, each result, and what is free.
 import { number, percent, plural } from "../../format";
+import { groupBy } from "../../group";
 import { numbersIn, type SessionData } from "../../session";
 import { toolColour, isDark } from "../../theme";
 import type { CallView } from "../../types";
@@ -19,7 +20,7 @@ export function BudgetBar({ view, data }: { view: CallView; data: SessionData })
   const { budget, tokens, retained, policy } = view.explain;
   const taken = numbersIn(view.explain.complete).map((number) => shownOf(data, number));
   const replaced = numbersIn(view.explain.replaced);
-  const whole = view.explain.whole_tokens ?? taken.reduce((sum, row) => sum + row.tokens, 0);
+  const whole = view.explain.whole_tokens ?? sumOf(taken);
   const calls = view.explain.call_tokens ?? 0;
   const rest = Math.max(0, tokens.after - retained - calls - whole);
   const parts: Part[] = [
@@ -90,11 +91,9 @@ function shownOf(data: SessionData, number: number): Shown {
 }
 
 /** How many results of each tool, and their tokens; the largest first. */
-function byTool(rows: Shown[]): [string, number, number][] {
-  const sums = new Map<string, [string, number, number]>();
-  for (const { name, tokens } of rows) {
-    const [, count, sum] = sums.get(name) ?? [name, 0, 0];
-    sums.set(name, [name, count + 1, sum + tokens]);
-  }
-  return [...sums.values()].sort((a, b) => b[2] - a[2]);
+function byTool(results: Shown[]): [string, number, number][] {
+  const tools = [...groupBy(results, ({ name }) => name)];
+  return tools.map(([name, rows]): [string, number, number] => [name, rows.length, sumOf(rows)]).sort((a, b) => b[2] - a[2]);
 }
+
+const sumOf = (rows: Shown[]): number => rows.reduce((sum, { tokens }) => sum + tokens, 0);

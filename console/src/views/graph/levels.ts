@@ -1,5 +1,6 @@
 // Levels of detail: what would stand too close together is one group, which opens when zoomed into.
 import { number, plural } from "../../format";
+import { groupBy } from "../../group";
 import { type Camera, fitted, WIDEST, type Window } from "./camera";
 import { filtered, type Graph, lineage, type Link, type Node, TEXT } from "./model";
 import { type Lane, type Places, placed, placedByFile } from "./places";
@@ -92,13 +93,7 @@ export function fittedScene(scenes: Scenes, window: Window): Camera {
 
 /** Groups of one lane and `width` slots. */
 export function sceneOf({ nodes, links, lanes, turns, files, x, row }: Places, width: number): Scene {
-  const found = new Map<string, Node[]>();
-  for (const node of nodes) {
-    const key = `${Math.floor(x.get(node)! / width)}.${row.get(node)}`;
-    const some = found.get(key);
-    if (some) some.push(node);
-    else found.set(key, [node]);
-  }
+  const found = groupBy(nodes, (node) => `${Math.floor(x.get(node)! / width)}.${row.get(node)}`);
   const groups = [...found].map(([key, members]) => groupOf(key, width, members));
   const whole = Math.ceil(turns.length / width) * width;
   return { groups, bundles: bundled(links, groups), width: whole, height: lanes.length, turns, files, lanes };
@@ -128,17 +123,13 @@ function told(members: Node[]): string {
 
 function bundled(links: Link[], groups: Group[]): Bundle[] {
   const holder = new Map(groups.flatMap((group) => group.members.map((node) => [node, group] as const)));
-  const found = new Map<string, Bundle>();
-  for (const link of links) {
-    const [source, target] = [holder.get(link.source)!, holder.get(link.target)!];
-    if (source === target) continue;
-    const key = `${source.id} ${target.id}`;
-    const bundle = found.get(key) ?? { source, target, links: [], count: 0 };
-    bundle.links.push(link);
-    bundle.count += link.count;
-    found.set(key, bundle);
-  }
-  return [...found.values()];
+  const ends = (link: Link): [Group, Group] => [holder.get(link.source)!, holder.get(link.target)!];
+  const found = groupBy(links, (link) => ends(link).map((group) => group.id).join(" "));
+  const bundles = [...found.values()].map((some): Bundle => {
+    const [source, target] = ends(some[0]);
+    return { source, target, links: some, count: some.reduce((sum, link) => sum + link.count, 0) };
+  });
+  return bundles.filter(({ source, target }) => source !== target);
 }
 
 /** What is chosen with all it is linked to, or the way of a value. */
