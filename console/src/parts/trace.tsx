@@ -1,6 +1,5 @@
 // A value's way: where it was first seen, which results hold it, who used it.
 import { plural } from "../format";
-import { address } from "../route";
 import type { SessionData } from "../session";
 import type { ValueTraceView } from "../types";
 import { useAsk } from "./load";
@@ -14,8 +13,7 @@ interface Props {
 }
 
 export function Trace({ data, value, onClose }: Props) {
-  const { key: session, branch } = data;
-  const found = useAsk<ValueTraceView>("trace_value", { session, branch, value });
+  const found = useAsk<ValueTraceView>("trace_value", { ...data.line, value });
   const view = found.value?.value === value ? found.value : null;
   return (
     <section class="trace" aria-label={`Value ${value}`}>
@@ -38,7 +36,7 @@ export function Trace({ data, value, onClose }: Props) {
           <ol>
             {view.uses.map((use) => (
               <li key={use.event}>
-                <a href={address(session, "call", use.turn, branch)}>Turn {use.turn}</a>,{" "}
+                <a href={data.to("call", use.turn)}>Turn {use.turn}</a>,{" "}
                 {use.name ? <code>{use.name}</code> : "text"} <span class="muted">message #{use.position}</span>
               </li>
             ))}

@@ -26,7 +26,7 @@ interface Weighed {
 async function weigh(data: SessionData | null, tell: (weighed: Weighed) => void, signal: AbortSignal): Promise<void> {
   let now: Weighed = { advice: null, options: [], at: "Replaying…" };
   const set = (change: Partial<Weighed>) => tell((now = { ...now, ...change }));
-  const [walker, of] = data ? ["advise", { session: data.key, branch: data.branch }] : ["advise_all", {}];
+  const [walker, of] = data ? ["advise", data.line] : ["advise_all", {}];
   const whole = (fields: object, told: (view: View) => void) => askWhole<View>(walker, { ...of, ...fields, calls: CALLS }, signal, told);
   set({});
   await whole({}, (advice) => set({ advice, options: data ? [] : advice.options }));

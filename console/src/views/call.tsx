@@ -24,7 +24,7 @@ export function Call({ place, data }: ViewProps) {
   const [beside, setBeside] = useState<number | null>(() => turnOf(place.options.with));
   const options = { ...optionsOf(asked), ...(beside === null ? {} : { with: String(beside) }) };
   const changed = Object.keys(asked).length > 0;
-  const base = { session: place.session, branch: place.branch, turn };
+  const base = { ...data.line, turn };
   const [page, setPage] = useState<Page>(FIRST);
   const fields = { ...base, sort: page.sort, down: page.down, rows: page.rows, window: page.window };
   // What was noted comes at once; why it was so takes longer the longer the session is.
@@ -44,7 +44,7 @@ export function Call({ place, data }: ViewProps) {
   const goTo = (wanted: number) => {
     const item = Math.min(last, Math.max(1, wanted));
     here.current = { ...here.current, item };
-    go(address(place.session, "call", item, place.branch, options), true);
+    go(data.to("call", item, options), true);
   };
   useEvent("keydown", (event) => {
     if (event.target instanceof Element && event.target.closest("input, select, textarea, .scroll, [role=application]")) return;
@@ -67,7 +67,7 @@ export function Call({ place, data }: ViewProps) {
     return (
       <Empty title={`There is no turn ${number(turn)}`}>
         <p>
-          The last one is <a href={address(place.session, "call", last, place.branch)}>turn {number(last)}</a>.
+          The last one is <a href={data.to("call", last)}>turn {number(last)}</a>.
         </p>
       </Empty>
     );

@@ -15,7 +15,7 @@ import { type Graph as ReuseGraph, graphOf } from "./graph/model";
 import { Picture } from "./graph/picture";
 
 export function Graph({ place, data }: ViewProps) {
-  const asked = useAsk<GraphView>("reuse_graph", { session: place.session, branch: place.branch });
+  const asked = useAsk<GraphView>("reuse_graph", data.line);
   const view = asked.value;
   const graph = useMemo(() => view && graphOf(view, (name) => data.toolId(name)), [view]);
   useEffect(() => {

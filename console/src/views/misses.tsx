@@ -6,7 +6,7 @@ import { useTask } from "../parts/load";
 import { ResultLink } from "../parts/places";
 import { Empty, Failure, Loading } from "../parts/notes";
 import { num, Table, text } from "../parts/table";
-import { address, useOption } from "../route";
+import { useOption } from "../route";
 import { COMPLETE, type SessionData, type ViewProps } from "../session";
 import type { MissesView, MissView, RemediesView } from "../types";
 import { Remedies } from "./misses/net";
@@ -33,24 +33,24 @@ interface Known {
   next: number | null;
 }
 
-/** All misses, page by page; asked again whenever `stamp` changes. */
-function useMisses(session: string, branch: number | null, stamp: number) {
+/** All misses, page by page; asked again with each call. */
+function useMisses({ line, last }: SessionData) {
   const load = async (tell: (known: Known) => void, signal: AbortSignal) => {
     const known: Known = { misses: [], next: 1 };
     while (known.next !== null) {
-      const page: MissesView = await ask<MissesView>("misses", { session, branch, start: known.next }, signal);
+      const page: MissesView = await ask<MissesView>("misses", { ...line, start: known.next }, signal);
       Object.assign(known, { misses: known.misses.concat(page.misses), next: page.next });
       tell({ ...known });
     }
   };
-  return useTask<Known>({ misses: [], next: 1 }, load, [session, branch, stamp]);
+  return useTask<Known>({ misses: [], next: 1 }, load, [line, last]);
 }
 
 /** Settings that would have shown misses, by `keyOf`, as they are found; null while one is looked for. */
 type Found = Map<string, RemediesView | null>;
 const keyOf = (miss: MissView): string => `${miss.turn}/${miss.position}`;
 
-function useRemedies(session: string, branch: number | null) {
+function useRemedies({ line }: SessionData) {
   const [wanted, setWanted] = useState<MissView[]>([]);
   const [known, setKnown] = useState<Found>(new Map());
   /** One after the other: each renders the call anew a dozen times. */
@@ -58,8 +58,7 @@ function useRemedies(session: string, branch: number | null) {
     const found = new Map(known);
     for (const miss of wanted) {
       tell(new Map(found.set(keyOf(miss), null)));
-      const fields = { session, branch, turn: miss.turn, position: miss.position };
-      found.set(keyOf(miss), await ask<RemediesView>("remedies", fields, signal));
+      found.set(keyOf(miss), await ask<RemediesView>("remedies", { ...line, turn: miss.turn, position: miss.position }, signal));
       tell(new Map(found));
     }
   };
@@ -76,11 +75,10 @@ function useRemedies(session: string, branch: number | null) {
 
 /** `damaged`: the store has lost a part of the session. */
 export function Misses({ place, data, damaged }: ViewProps & { damaged: boolean }) {
-  const { session, branch } = place;
-  const { value: { misses, next }, error } = useMisses(session, branch, data.last);
+  const { value: { misses, next }, error } = useMisses(data);
   const [only, setOnly] = useOption<Filter>(place, "only", "all");
   const [limit, setLimit] = useState(AT_ONCE);
-  const { found, of, find, error: failed, busy } = useRemedies(session, branch);
+  const { found, of, find, error: failed, busy } = useRemedies(data);
   const kinds = useMemo(() => new Map(misses.map((miss) => [miss, kindsOf(miss, data)])), [misses, data.version]);
   const under = (filter: Filter) => misses.filter((miss) => kinds.get(miss)!.includes(filter));
   const real = under("all");
@@ -158,7 +156,7 @@ function Row({ miss, data, found, onFind }: RowProps) {
   return (
     <tr>
       <th scope="row" class="num">
-        <a href={address(data.key, "call", miss.turn, data.branch)}>{number(miss.turn)}</a>
+        <a href={data.to("call", miss.turn)}>{number(miss.turn)}</a>
       </th>
       <td>
         <ResultLink data={data} position={miss.position} name={miss.name} />

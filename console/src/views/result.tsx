@@ -10,7 +10,6 @@ import { Marked } from "../parts/marked";
 import { Empty, Failure, Loading } from "../parts/notes";
 import { plain, prettyJson, type Reading, readingOf } from "../parts/reading";
 import { Trace } from "../parts/trace";
-import { address } from "../route";
 import { OMITTED, type Result, type SessionData, type ViewProps } from "../session";
 import type { ContentView, RecallView } from "../types";
 
@@ -23,18 +22,18 @@ export function Results({ place, data }: ViewProps) {
   if (chosen === null) return <Empty title="No tool has been called yet" />;
   return (
     <div class="results">
-      <Finder place={place} data={data} chosen={chosen} />
+      <Finder data={data} chosen={chosen} />
       <Content key={chosen} data={data} position={chosen} />
     </div>
   );
 }
 
-function Finder({ place, data, chosen }: ViewProps & { chosen: number }) {
+function Finder({ data, chosen }: { data: SessionData; chosen: number }) {
   const [query, setQuery] = useState("");
   const [limit, setLimit] = useState(200);
   const found = useAsk<RecallView>(
     "recall",
-    query ? { session: place.session, branch: place.branch, query, limit: 30 } : null,
+    query ? { ...data.line, query, limit: 30 } : null,
   );
   const rows: Result[] = query
     ? (found.value?.results ?? []).map((row) => data.resultAt(row.position)).filter((row) => row !== undefined)
@@ -51,7 +50,7 @@ function Finder({ place, data, chosen }: ViewProps & { chosen: number }) {
         {rows.slice(0, limit).map((row) => (
           <li key={row.number}>
             <a
-              href={address(place.session, "result", row.position, place.branch)}
+              href={data.to("result", row.position)}
               aria-current={row.position === chosen ? "true" : undefined}
             >
               <span>
@@ -77,10 +76,9 @@ function Finder({ place, data, chosen }: ViewProps & { chosen: number }) {
 }
 
 function Content({ data, position }: { data: SessionData; position: number }) {
-  const { key: session, branch } = data;
   const [known, setKnown] = useState<ContentView[]>([]);
   const read = async (tell: (parts: ContentView[]) => void, signal: AbortSignal) => {
-    const fields = { session, branch, position, start: lengthOf(known), characters: PART };
+    const fields = { ...data.line, position, start: lengthOf(known), characters: PART };
     tell([...known, await ask<ContentView>("read_message", fields, signal)]);
   };
   const { value: parts, error } = useTask<ContentView[]>([], read, [known]);
@@ -218,7 +216,7 @@ function Shown({ data, position }: { data: SessionData; position: number }) {
           {used.map((turn, index) => (
             <>
               {index > 0 && ", "}
-              <a href={address(data.key, "call", turn, data.branch)}>{turn}</a>
+              <a href={data.to("call", turn)}>{turn}</a>
             </>
           ))}
           .

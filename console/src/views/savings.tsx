@@ -7,13 +7,12 @@ import { Failure, Figure, Loading } from "../parts/notes";
 import { COUNTED, ownPrices, Prices } from "../parts/prices";
 import { Cost, Signed } from "../parts/signed";
 import { num, Table, text } from "../parts/table";
-import type { SessionData, ViewProps } from "../session";
+import type { SessionData } from "../session";
 import type { CompareView, PolicyView, SavingsView } from "../types";
 import { Advice } from "./advice";
 
-export function Savings({ place, data }: ViewProps) {
-  const { session, branch } = place;
-  const own = useWhole<SavingsView>("savings", { session, branch, prices: ownPrices() }, data.last);
+export function Savings({ data }: { data: SessionData }) {
+  const own = useWhole<SavingsView>("savings", { ...data.line, prices: ownPrices() }, data.last);
   if (own.error !== null) return <Failure error={own.error} />;
   if (!own.value) return <Loading what="Adding up…" />;
   const { totals, columns, complete } = own.value;
@@ -87,7 +86,7 @@ const COLUMNS = [
 ];
 
 function Comparison({ data }: { data: SessionData }) {
-  const found = useWhole<CompareView>("compare_policies", { session: data.key, branch: data.branch, prices: ownPrices() }, data.last);
+  const found = useWhole<CompareView>("compare_policies", { ...data.line, prices: ownPrices() }, data.last);
   if (found.error !== null) return <Failure error={found.error} />;
   if (!found.value) return <Loading what="Comparing policies…" />;
   const { policies, complete } = found.value;

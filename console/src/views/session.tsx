@@ -22,8 +22,8 @@ const NONE: ToolView[] = [];
 
 export function Session({ place }: { place: Place }) {
   const { session, branch } = place;
-  const data = useSession(session, branch);
-  const about = useAsk<InspectView>("inspect_session", data.known || data.complete || data.error ? { session, branch } : null);
+  const data = useSession(place);
+  const about = useAsk<InspectView>("inspect_session", data.known || data.complete || data.error ? data.line : null);
   const [problem, setProblem] = useState<unknown>(null);
   const [sharing, setSharing] = useState(false);
   useInterval(about.again, 10_000);
@@ -132,7 +132,7 @@ export function Session({ place }: { place: Place }) {
       </dl>
       <nav class="tabs" aria-label="Views of the session" ref={tabs}>
         {(Object.keys(VIEWS) as View[]).map((view) => (
-          <a key={view} href={address(session, view, null, branch)} aria-current={place.view === view ? "page" : undefined}>
+          <a key={view} href={data.to(view)} aria-current={place.view === view ? "page" : undefined}>
             {VIEWS[view]}
           </a>
         ))}
@@ -160,7 +160,7 @@ function Content({ damaged, declared, ...props }: ViewProps & { damaged: boolean
   if (place.view === "call") return <Call {...props} />;
   if (place.view === "graph") return <Graph {...props} />;
   if (place.view === "result") return <Results {...props} />;
-  if (place.view === "tools") return <Tools {...props} declared={declared} />;
-  if (place.view === "savings") return <Savings {...props} />;
+  if (place.view === "tools") return <Tools data={data} declared={declared} />;
+  if (place.view === "savings") return <Savings data={data} />;
   return <Timeline {...props} />;
 }

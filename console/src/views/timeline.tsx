@@ -6,7 +6,7 @@ import { ToolChoice } from "../parts/controls";
 import { type Cell, Grid, readLook } from "../parts/grid";
 import { Minimap } from "../parts/minimap";
 import { Legend, Zoom } from "../parts/zoom";
-import { address, go, useOption } from "../route";
+import { go, useOption } from "../route";
 import type { ViewProps } from "../session";
 import { isDark } from "../theme";
 import { Life, said } from "./timeline/life";
@@ -97,8 +97,8 @@ export function Timeline({ place, data }: ViewProps) {
       setCursor(to);
       setHover(null);
       reveal(to);
-    } else if (event.key === "Enter" && cursor) go(address(place.session, "call", cursor.turn + 1, place.branch));
-    else if (event.key === "r" && cursor) go(address(place.session, "result", data.results[rows[cursor.row]].position, place.branch));
+    } else if (event.key === "Enter" && cursor) go(data.to("call", cursor.turn + 1));
+    else if (event.key === "r" && cursor) go(data.to("result", data.results[rows[cursor.row]].position));
     else if (event.key === "+" || event.key === "=") change(1);
     else if (event.key === "-") change(-1);
     else if (event.key === "f") setZoom(null);
@@ -140,14 +140,14 @@ export function Timeline({ place, data }: ViewProps) {
         onClick={(event) => setCursor(pick(event))}
         onDblClick={(event) => {
           const to = pick(event);
-          if (to && to.turn >= 0) go(address(place.session, "call", to.turn + 1, place.branch));
+          if (to && to.turn >= 0) go(data.to("call", to.turn + 1));
         }}
       >
         <canvas ref={canvas} aria-hidden="true" style={{ width: `${size.width}px`, height: `${size.height}px` }} />
         <div class="extent" style={{ width: `${extent.width}px`, height: `${Math.max(0, extent.height - size.height)}px` }} />
       </div>
       {zoom !== null && grid && <Minimap grid={grid} look={look} box={box.current!} onMove={() => setFollow(false)} />}
-      <Life place={place} data={data} cell={focus} rows={rows} rebuild={rebuilds.find(({ turn }) => turn === (focus?.turn ?? -2) + 1)} />
+      <Life data={data} cell={focus} rows={rows} rebuild={rebuilds.find(({ turn }) => turn === (focus?.turn ?? -2) + 1)} />
       <p class="hidden" role="status">
         {cursor && !hover ? said(data, cursor, rows) : ""}
       </p>
@@ -162,7 +162,7 @@ export function Timeline({ place, data }: ViewProps) {
         )}
         <Zoom fitted={zoom === null} onZoom={change} onFit={() => setZoom(null)} />
       </div>
-      <Rebuilds place={place} data={data} rebuilds={rebuilds} />
+      <Rebuilds data={data} rebuilds={rebuilds} />
     </div>
   );
 }

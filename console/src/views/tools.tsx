@@ -3,8 +3,7 @@ import { useMemo, useState } from "preact/hooks";
 import { number, percent, plural, short } from "../format";
 import { RESULTS } from "../parts/notes";
 import { type Sorted, sortable, Table } from "../parts/table";
-import { address } from "../route";
-import type { Result, ViewProps } from "../session";
+import type { Result, SessionData } from "../session";
 import type { ToolView, TurnView } from "../types";
 
 const HEADS = {
@@ -22,7 +21,7 @@ const HEADS = {
 type Key = keyof typeof HEADS;
 type Tool = { name: string } & Record<Exclude<Key, "name">, number>;
 
-export function Tools({ place, data, declared }: ViewProps & { declared: ToolView[] }) {
+export function Tools({ data, declared }: { data: SessionData; declared: ToolView[] }) {
   const [sort, setSort] = useState<Sorted<Key>>({ key: "tokens", down: true });
   const tools = useMemo(() => toolsOf(data.tools, data.results, data.usedAt, data.turns, declared), [data.version, declared]);
   const rows = useMemo(() => orderBy(tools, sort.key, sort.down), [tools, sort]);
@@ -49,7 +48,7 @@ export function Tools({ place, data, declared }: ViewProps & { declared: ToolVie
         {rows.map((tool) => (
           <tr key={tool.name}>
             <th scope="row">
-              <a href={address(place.session, "timeline", null, place.branch, { tool: tool.name })}>{tool.name || "a tool"}</a>
+              <a href={data.to("timeline", null, { tool: tool.name })}>{tool.name || "a tool"}</a>
             </th>
             <td class="num">{number(tool.results)}</td>
             <td class="num" title={plural(tool.tokens, "token")}>

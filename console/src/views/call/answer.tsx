@@ -17,10 +17,9 @@ interface Props {
 }
 
 export function Answer({ data, turn, position }: Props) {
-  const base = { session: data.key, branch: data.branch };
   const call = data.turns[turn - 1];
-  const answer = useAsk<ContentView>("read_message", { ...base, position, characters: PART });
-  const lacks = useAsk<MissesView>("misses", call?.missed.length ? { ...base, start: turn, limit: 1 } : null);
+  const answer = useAsk<ContentView>("read_message", { ...data.line, position, characters: PART });
+  const lacks = useAsk<MissesView>("misses", call?.missed.length ? { ...data.line, start: turn, limit: 1 } : null);
   const [whole, setWhole] = useState<string | null>(null);
   const value = answer.value?.position === position ? answer.value : null;
   if (answer.error !== null) return <Failure error={answer.error} again={answer.again} />;

@@ -33,7 +33,7 @@ const WINDOW = 2000;
 export function Compare({ data, turn, asked, other, onOther }: Props) {
   const { last } = data;
   const tried = Object.keys(asked).length > 0;
-  const whole = { session: data.key, branch: data.branch, rows: 0, window: WINDOW };
+  const whole = { ...data.line, rows: 0, window: WINDOW };
   const ready = other !== null && other >= 1 && other <= last;
   const left = useAsk<CallView>("show_call", ready ? { ...whole, turn: other } : null);
   const right = useAsk<CallView>("show_call", ready ? { ...whole, turn, ...asked } : null, 150);

@@ -24,10 +24,10 @@ const MORE = 500;
 export const PART = 1 << 18;
 
 /** The text of a message, however long. */
-export async function readWhole({ key: session, branch }: SessionData, position: number): Promise<string> {
+export async function readWhole({ line }: SessionData, position: number): Promise<string> {
   let text = "";
   for (let start = 0, length = 1; start < length; start += PART) {
-    const part = await ask<ContentView>("read_message", { session, branch, position, start, characters: PART });
+    const part = await ask<ContentView>("read_message", { ...line, position, start, characters: PART });
     text += part.text;
     length = part.length;
   }

@@ -1,7 +1,6 @@
 // Beside the picture: the chosen result or group, with what it drew on and what drew on it.
 import { number, plural } from "../../format";
 import { Closable } from "../../parts/notes";
-import { address } from "../../route";
 import type { SessionData } from "../../session";
 import type { Group } from "./levels";
 import type { Graph, Link, Node } from "./model";
@@ -32,8 +31,8 @@ export function About(props: Ways & { node: Node; focused: boolean }) {
         {node.operation && <> · {node.name ? "called in " : ""}message #{node.operation.position}</>}
       </p>
       <p class="links">
-        {isResult && <a href={address(data.key, "result", node.position, data.branch)}>Open the result</a>}
-        <a href={address(data.key, "call", Math.max(1, node.turn), data.branch)}>Call {node.turn}</a>
+        {isResult && <a href={data.to("result", node.position)}>Open the result</a>}
+        <a href={data.to("call", Math.max(1, node.turn))}>Call {node.turn}</a>
       </p>
       {drawn.length + used.length > 0 && !focused && <button onClick={() => onFocus(node.id)}>Show its lineage alone</button>}
       <Ends title={drawn.length ? "Drew on" : ""} links={drawn} end="source" {...props} />

@@ -48,11 +48,11 @@ export function sorted(nets: Net[]): { wins: Net[]; loses: Net[] } {
 
 /** `found`: what would have shown each miss that was looked at. */
 export function Remedies({ data, found }: { data: SessionData; found: RemediesView[] }) {
-  const { key: session, branch, policy } = data;
+  const { line, policy } = data;
   const remedies = together(found, policy);
   const load = async (tell: (nets: Net[]) => void, signal: AbortSignal) => {
     const whole = async (name: string, budget: number | null): Promise<PolicyView> => {
-      const fields = { session, branch, prices: ownPrices(), policies: [name], ...(budget === null ? {} : { budget }) };
+      const fields = { ...line, prices: ownPrices(), policies: [name], ...(budget === null ? {} : { budget }) };
       return (await askWhole<CompareView>("compare_policies", fields, signal)).policies[0];
     };
     let nets: Net[] = [];
@@ -64,7 +64,7 @@ export function Remedies({ data, found }: { data: SessionData; found: RemediesVi
       tell(nets);
     }
   };
-  const { value: nets, busy } = useTask<Net[]>([], load, [session, branch, policy, JSON.stringify(remedies)]);
+  const { value: nets, busy } = useTask<Net[]>([], load, [line, policy, JSON.stringify(remedies)]);
   if (found.length === 0) return null;
   if (remedies.length === 0) return <p role="status">No budget up to 96,000 and no other policy would have shown any.</p>;
   const { wins, loses } = sorted(nets);

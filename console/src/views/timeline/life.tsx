@@ -1,20 +1,20 @@
 // The life of the result under the cursor, in one line and to be said aloud.
 import { number, plural, ranges } from "../../format";
 import type { Cell } from "../../parts/grid";
-import { address } from "../../route";
-import { COMPLETE, OMITTED, REPLACED, type SessionData, type ViewProps } from "../../session";
+import { COMPLETE, OMITTED, REPLACED, type SessionData } from "../../session";
 import type { Rebuild } from "./rebuilds";
 
 const UNKNOWN = "not loaded yet";
 const STATES = ["omitted", "shown complete", "shown as an excerpt"];
 
-interface Props extends ViewProps {
+interface Props {
+  data: SessionData;
   cell: Cell | null;
   rows: number[];
   rebuild: Rebuild | undefined;
 }
 
-export function Life({ place, data, cell, rows, rebuild }: Props) {
+export function Life({ data, cell, rows, rebuild }: Props) {
   const result = cell && data.results[rows[cell.row]];
   if (!cell || !result) {
     return (
@@ -40,8 +40,8 @@ export function Life({ place, data, cell, rows, rebuild }: Props) {
         </>
       )}
       <span class="links">
-        {cell.turn >= 0 && <a href={address(place.session, "call", cell.turn + 1, place.branch)}>Call {cell.turn + 1}</a>}
-        <a href={address(place.session, "result", result.position, place.branch)}>Result</a>
+        {cell.turn >= 0 && <a href={data.to("call", cell.turn + 1)}>Call {cell.turn + 1}</a>}
+        <a href={data.to("result", result.position)}>Result</a>
       </span>
     </p>
   );
