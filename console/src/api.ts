@@ -28,9 +28,7 @@ interface ReadLink {
   session: string;
 }
 
-function link(): ReadLink | null {
-  return JSON.parse(sessionStorage.getItem(LINK) ?? "null");
-}
+const link = (): ReadLink | null => JSON.parse(sessionStorage.getItem(LINK) ?? "null");
 
 /** Why the last sign-in ended, for the login page. */
 export const signedOutBecause = (): string => refusal;
@@ -132,6 +130,3 @@ async function post<T>(path: string, body: object, bearer = "", signal?: AbortSi
   }
   return parsed;
 }
-
-export const isAbort = (error: unknown): boolean =>
-  error instanceof DOMException && error.name === "AbortError";

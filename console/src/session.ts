@@ -1,7 +1,7 @@
 // One session's timeline, kept up to date: the newest turns come first, then the rest. `turns` has holes
 // until then.
 import { useEffect, useState } from "preact/hooks";
-import { ApiError, ask, isAbort } from "./api";
+import { ApiError, ask } from "./api";
 import { ago } from "./format";
 import { address, type Options, type Place, type View } from "./route";
 import type { TimelineView, TurnView } from "./types";
@@ -61,7 +61,7 @@ export class SessionData {
         await this.catchUp();
         this.error = null;
       } catch (error) {
-        if (isAbort(error)) return;
+        if (this.stop.signal.aborted) return;
         this.error = error instanceof ApiError ? error : new ApiError(0, String(error));
         this.tell();
         if (this.error.status === 401 || this.error.status === 404) return;

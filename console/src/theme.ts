@@ -1,4 +1,4 @@
-// Light, dark, or as the system has it; and the colours that canvases need.
+// Light, dark, or as the system has it; and the colours of tools.
 import { kept, tellKept } from "./kept";
 
 const system = (): MediaQueryList => matchMedia("(prefers-color-scheme: dark)");
@@ -12,10 +12,6 @@ export function followTheme(): void {
   system().addEventListener("change", tellKept);
   apply();
 }
-
-/** A colour of the style sheet. */
-export const colour = (name: string): string =>
-  getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 /** The hue of a tool: the same wherever the tool appears, far from its neighbours'. */
 export function toolColour(index: number, dark: boolean, alpha = 1): string {

@@ -58,24 +58,20 @@ class Service:
             pass
         return view
 
-    def first_miss(self, session: str) -> Json:
-        """The first of a session's misses, from as many pages as that takes."""
-        start = 1
-        while True:
-            view = self("misses", session=session, start=start)
-            if view["misses"]:
-                found: Json = view["misses"][0]
-                return found
-            start = view["next"]
-
-    def timeline(self, session: str) -> list[Json]:
-        turns: list[Json] = []
+    def pages(self, walker: str, session: str) -> Iterator[Any]:
+        """The reports of a walker that tells of some turns at a time."""
         start: int | None = 1
         while start is not None:
-            page = self("timeline", session=session, start=start)
-            turns += page["turns"]
+            page = self(walker, session=session, start=start)
+            yield page
             start = page["next"]
-        return turns
+
+    def misses(self, session: str) -> Iterator[Json]:
+        for page in self.pages("misses", session):
+            yield from page["misses"]
+
+    def timeline(self, session: str) -> list[Json]:
+        return [turn for page in self.pages("timeline", session) for turn in page["turns"]]
 
 
 @pytest.fixture(scope="session")

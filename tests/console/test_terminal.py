@@ -98,7 +98,7 @@ def test_the_terminal_asks_for_what_it_shows(service: Service) -> None:
 def test_what_calls_lacked_is_listed(service: Service) -> None:
     view = json.loads(run(service, "show", LARGE, "--misses", "--json"))
     assert view["turns"] == view["last"] and view["next"] is None
-    first = service.first_miss(LARGE)
+    first = next(service.misses(LARGE))
     assert first == view["misses"][0]
     shown = run(service, "show", LARGE, "--misses")
     assert f"({len(view['misses'])} results)" in shown

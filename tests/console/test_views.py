@@ -1,7 +1,6 @@
 """The views on one session."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -187,7 +186,7 @@ def test_what_if_shows_what_would_have_been_shown_and_stores_nothing(
 def test_a_call_shows_its_answer(console: Console, service: Service) -> None:
     """Text and calls in full, with what it drew on; what it lacked is red."""
     turns = service.timeline(ORDERS)
-    run, missed = service.runs[ORDERS], service.first_miss(ORDERS)
+    run, missed = service.runs[ORDERS], next(service.misses(ORDERS))
     answers = [m for m in run if m["role"] == "assistant"]
     said = console.page.get_by_role("region", name="The answer")
     for turn in (missed["turn"], len(answers)):
@@ -324,14 +323,6 @@ def test_a_session_that_goes_on_is_followed(console: Console, service: Service) 
     console.problems.clear()
 
 
-def all_misses(service: Service, session: str) -> Iterator[Any]:
-    start: int | None = 1
-    while start is not None:
-        page = service("misses", session=session, start=start)
-        yield from (miss for miss in page["misses"] if not miss["names_only"])
-        start = page["next"]
-
-
 def complete(turns: list[Any], miss: Any) -> bool:
     """Whether one of the turns had the result that was missed complete."""
     known = (turn for turn in turns if turn["results"] > miss["result"])
@@ -339,7 +330,8 @@ def complete(turns: list[Any], miss: Any) -> bool:
 
 
 def test_a_session_opens_on_what_its_calls_lacked(console: Console, service: Service) -> None:
-    turns, misses = service.timeline(LARGE), list(all_misses(service, LARGE))
+    turns = service.timeline(LARGE)
+    misses = [miss for miss in service.misses(LARGE) if not miss["names_only"]]
     first = misses[0]
     console.page.evaluate("where => { location.hash = where }", f"#/session/{LARGE}")
     page = console.page

@@ -41,7 +41,7 @@ def test_policies_are_compared_on_the_same_calls(service: Service) -> None:
 
 
 def test_a_miss_has_remedies(service: Service) -> None:
-    miss = service.first_miss(LARGE)
+    miss = next(service.misses(LARGE))
     told = service("explain", session=LARGE, turn=miss["turn"])
     (row,) = [row for row in told["results"] if row["position"] == miss["position"]]
     assert {name: row[name] for name in ("shown", "reason", "left", "after", "cost", "name")} == {

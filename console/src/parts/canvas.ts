@@ -3,6 +3,15 @@
 /** The steps between the turns that an axis names. */
 export const TURN_STEPS = [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2000, 5000];
 
+const COLOURS = ["panel", "text", "muted", "line", "complete", "replaced", "omitted", "used", "missed", "band"] as const;
+export type Look = Record<(typeof COLOURS)[number], string>;
+
+/** The style sheet's colours as they are now. */
+export function readLook(): Look {
+  const style = getComputedStyle(document.documentElement);
+  return Object.fromEntries(COLOURS.map((name) => [name, style.getPropertyValue(`--${name}`).trim()])) as Look;
+}
+
 /** The canvas in the screen's own pixels, all of one colour. */
 export function fresh(canvas: HTMLCanvasElement, background: string): CanvasRenderingContext2D {
   const ratio = devicePixelRatio || 1;

@@ -37,7 +37,7 @@ export function Chart({ label, series, format, most }: Props) {
     setTurn(Math.round(1 + Math.min(1, Math.max(0, share)) * (last - 1)));
   };
   return (
-    <figure class="chart">
+    <figure class="card chart">
       <figcaption>
         <h2>{label}</h2>
         <ul class="legend">

@@ -17,7 +17,7 @@ export function Curve({ options }: { options: AdvisedView[] }) {
   const x = (inView: number) => LEFT + ((inView - least) / (1 - least)) * (WIDTH - LEFT - RIGHT);
   const y = (cost: number) => TOP + (1 - cost / most) * (HEIGHT - TOP - BOTTOM);
   return (
-    <figure class="chart curve">
+    <figure class="card chart curve">
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label="Cost against what was in view; the table below has the same figures">
         <text x={LEFT} y={TOP - 12}>
           cost, of the whole history’s

@@ -5,21 +5,13 @@ import { ApiError, ask, askWhole } from "../api";
 /** What may pass by itself is tried again after so long. */
 const AGAIN_MS = 5000;
 
-export interface Loaded<T> {
-  value: T | null;
-  error: unknown;
-  busy: boolean;
-  again: () => void;
-}
-
 /** The report of a walker for these fields; the last one stays while the next is on its way. */
-export function useAsk<T>(walker: string, fields: object | null, delay = 0): Loaded<T> {
+export function useAsk<T>(walker: string, fields: object | null, delay = 0) {
   const [round, setRound] = useState(0);
   const again = useCallback(() => setRound((n) => n + 1), []);
   const load = async (tell: (value: T) => void, signal: AbortSignal) => {
     if (fields === null) return;
     if (delay) await new Promise((done) => setTimeout(done, delay));
-    signal.throwIfAborted();
     tell(await ask<T>(walker, fields, signal));
   };
   const { busy, ...state } = useTask<T | null>(null, load, [walker, JSON.stringify(fields), round]);

@@ -28,7 +28,7 @@ export function Prices({ unpriced, pricedAs }: Props) {
   const own = ownPrices();
   if (unpriced === 0 && pricedAs.length === 0 && own.length === 0) return null;
   return (
-    <form class="searching hint" onSubmit={submitted((field) => keep("prices", field("prices")))}>
+    <form class="row hint" onSubmit={submitted((field) => keep("prices", field("prices")))}>
       {unpriced > 0 && <p>{plural(unpriced, "call")} of models without a price: their dollars are in no sum.</p>}
       {pricedAs.map(([model, other]) => (
         <p key={model}>

@@ -16,7 +16,7 @@ export function Trace({ data, value, onClose }: Props) {
   const found = useAsk<ValueTraceView>("trace_value", { ...data.line, value });
   const view = found.value?.value === value ? found.value : null;
   return (
-    <section class="trace" aria-label={`Value ${value}`}>
+    <section class="card trace" aria-label={`Value ${value}`}>
       <Closable title={<code>{value}</code>} onClose={onClose} />
       {found.error !== null && <Failure error={found.error} />}
       {!view && found.busy && <Loading what="Tracing…" />}

@@ -11,8 +11,8 @@ import { num, Table, text } from "../parts/table";
 import type { SavedRow, TotalSavingsView } from "../types";
 import { Advice } from "./advice";
 
-const GROUPS = ["day", "model", "day and model", "client", "policy", "sent"] as const;
-type Group = (typeof GROUPS)[number];
+const GROUPS = { day: "Day (UTC)", model: "Model", "day and model": "Day and model", client: "Client", policy: "Policy", sent: "Sent" };
+type Group = keyof typeof GROUPS;
 
 export function Overall() {
   const [by, setBy] = useState<Group>("day");
@@ -31,12 +31,12 @@ export function Overall() {
   const groups = grouped(rows, by);
   return (
     <section class="page">
-      <div class="heading">
+      <div class="toolbar">
         <h1>Savings over all sessions</h1>
         <span class="spring" />
-        <Choice label="By" value={by} options={GROUPS} names={NAMES} onChoose={setBy} />
+        <Choice label="By" value={by} options={Object.keys(GROUPS) as Group[]} names={GROUPS} onChoose={setBy} />
       </div>
-      <dl class="figures">
+      <dl class="panel figures">
         <Figure name="Tokens saved" value={<Signed value={saved(all)}>{short(saved(all))}</Signed>} hint={`${number(saved(all))} prompt tokens`} />
         <Figure name="Share of whole histories saved" value={<Share sums={all} />} />
         <Figure name="Cost, counted" value={<Cost cost={all.cost} full={all.full_cost} />} hint={COUNTED} />
@@ -54,7 +54,7 @@ export function Overall() {
         {counted < sessions && " The others were only recorded, or are older than that: their own pages recompute them."}
       </p>
       <Prices unpriced={all.unpriced} pricedAs={all.pricedAs} />
-      <Table label={`Savings by ${NAMES[by].toLowerCase()}`} kind={by} columns={[text(NAMES[by]), ...SUMS]} foot={<Line sums={all} />}>
+      <Table label={`Savings by ${GROUPS[by].toLowerCase()}`} kind={by} columns={[text(GROUPS[by]), ...SUMS]} foot={<Line sums={all} />}>
         {groups.map((sums) => (
           <Line key={sums.name} sums={sums} />
         ))}
@@ -103,8 +103,6 @@ function Line({ sums }: { sums: Total }) {
 }
 
 const Share = ({ sums }: { sums: Total }) => <>{percent(sums.capped ? saved(sums) / sums.capped : 0)}</>;
-
-const NAMES: Record<Group, string> = { day: "Day (UTC)", model: "Model", "day and model": "Day and model", client: "Client", policy: "Policy", sent: "Sent" };
 
 const SUMMED = ["calls", "full", "capped", "prompt", "drawn", "seen", "billed", "billed_cost", "whole_cost"] as const;
 

@@ -46,7 +46,7 @@ function Finder({ data, chosen }: { data: SessionData; chosen: number }) {
       {query && found.busy && <Loading what="Searching…" />}
       {query && found.error !== null && <Failure error={found.error} />}
       {query && !found.busy && rows.length === 0 && <p class="hint">No result matches.</p>}
-      <ol ref={list} class="plain">
+      <ol ref={list} class="panel plain">
         {rows.slice(0, limit).map((row) => (
           <li key={row.number}>
             <a
@@ -96,7 +96,7 @@ function Content({ data, position }: { data: SessionData; position: number }) {
   const values = head.used.map((used) => used.value);
   const marked = { values, chosen: value, onValue: (found: string) => setValue(found === value ? null : found) };
   return (
-    <article class="content">
+    <article class="panel content">
       <header>
         <h2>
           #{position} {head.name || head.role}
@@ -118,7 +118,7 @@ function Content({ data, position }: { data: SessionData; position: number }) {
           {head.used.slice(0, 60).map(({ value: used, uses }) => (
             <button
               key={used}
-              class={used === value ? "value chosen" : "value"}
+              class={used === value ? "mono value chosen" : "mono value"}
               aria-pressed={used === value}
               onClick={() => marked.onValue(used)}
             >

@@ -26,7 +26,7 @@ export function Savings({ data }: { data: SessionData }) {
   const recall = events.map((all, index) => (all ? seen[index] / all : null));
   return (
     <div class="savings">
-      <dl class="figures">
+      <dl class="panel figures">
         <Figure
           name="Prompt tokens saved"
           value={<Signed value={saved}>{`${short(saved)}, ${percent(totals.full ? saved / totals.full : 0)}`}</Signed>}

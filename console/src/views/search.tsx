@@ -49,9 +49,9 @@ export function Search({ asked }: { asked: Options }) {
   const told = `${plural(looked.events, "message, call or result", "messages, calls and results")} of ${plural(looked.sessions, "session")} searched`;
   return (
     <section class="page">
-      <div class="heading">
+      <div class="toolbar">
         <h1>Search</h1>
-        <form class="searching" onSubmit={search}>
+        <form class="row" onSubmit={search}>
           <label class="search">
             <Icon name="search" />
             <input type="search" name="text" placeholder="Text to find" aria-label="Text to find" defaultValue={text} autofocus={!given} maxLength={1000} />
@@ -74,7 +74,7 @@ export function Search({ asked }: { asked: Options }) {
       )}
       {error !== null && <Failure error={error} again={() => setFrom({ ...looked })} />}
       {given && looked.next === null && looked.found.length === 0 && <Empty title="Nothing found" />}
-      <ol class="plain found">
+      <ol class="panel plain found">
         {looked.found.map((one, place) => (
           <li key={place}>
             <Found one={one} />

@@ -53,14 +53,14 @@ export function Session({ place }: { place: Place }) {
   const line = about.value?.lines.find((found) => found.number === (branch ?? about.value!.head));
   return (
     <section class="session">
-      <div class="heading">
+      <div class="toolbar">
         <nav aria-label="Breadcrumb" class="crumbs">
           {visited() === null ? <a href="#/">Sessions</a> : "Sessions"} <span aria-hidden="true">/</span>
         </nav>
         <h1>{session}</h1>
         {data.complete && <span class={state.live ? "tag live-tag" : "tag"}>{state.text}</span>}
         <span class="spring" />
-        <span class="deeds">
+        <span class="row deeds">
           <a class="button" href={searchAddress({ session })}>
             Search
           </a>
@@ -88,7 +88,7 @@ export function Session({ place }: { place: Place }) {
           <p>{damaged}. What follows is of what is whole.</p>
         </div>
       )}
-      <dl class="figures">
+      <dl class="panel figures">
         <Figure name="Turns" value={line ? number(line.turns) : "…"} hint={`${TURNS}, in this branch`} />
         <Figure name="Results" value={line ? number(line.results) : "…"} hint={`${RESULTS}, in this branch`} />
         <Figure name="Tokens" value={line ? short(line.tokens) : "…"} hint={line ? `${number(line.tokens)} tokens` : ""} />

@@ -44,7 +44,7 @@ export function Sessions() {
 
   return (
     <section class="page">
-      <div class="heading">
+      <div class="toolbar">
         <h1>Sessions</h1>
         <SearchBox
           hint="Name, model, client, tool or folder"

@@ -28,7 +28,7 @@ export function Share({ session }: { session: string }) {
           These links name {location.host}, which only this machine reaches. For others, serve on an address that they reach (<code>contextrender serve --host</code>) or tunnel to it, and open the console there.
         </p>
       )}
-      <form class="searching" onSubmit={make}>
+      <form class="row" onSubmit={make}>
         <label>
           Days <input name="days" type="number" min="0.01" max="365" step="any" defaultValue="7" required />
         </label>

@@ -29,7 +29,7 @@ export function Store({ id }: { id: string }) {
   };
   return (
     <section class="page store">
-      <div class="heading">
+      <div class="toolbar">
         <h1>Graph store</h1>
         <a href="#/store">Root</a>
         <form class="search" onSubmit={submitted((field) => go(at(field("node"))))}>
@@ -95,7 +95,7 @@ function Degrees({ node, kind, onKind }: { node: NodeView; kind: string; onKind:
   if (node.kind === "Root") return <p class="hint">The newest sessions; the others by their name, session:NAME.</p>;
   const said = (one: DegreeView) => `${one.outgoing ? "→" : "←"} ${one.kind} ${number(one.count)}`;
   return (
-    <p class="chips" role="group" aria-label="Edges by type">
+    <p class="toolbar" role="group" aria-label="Edges by type">
       {node.degrees.map((one) => (
         <button key={said(one)} aria-pressed={kind === one.kind} onClick={() => onKind(kind === one.kind ? "" : one.kind)}>
           {said(one)}

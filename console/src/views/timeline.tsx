@@ -3,7 +3,8 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { plural } from "../format";
 import { ToolChoice } from "../parts/controls";
-import { type Cell, Grid, readLook } from "../parts/grid";
+import { readLook } from "../parts/canvas";
+import { type Cell, Grid } from "../parts/grid";
 import { Minimap } from "../parts/minimap";
 import { Legend, Zoom } from "../parts/zoom";
 import { go, useOption } from "../route";
@@ -128,7 +129,7 @@ export function Timeline({ place, data }: ViewProps) {
   return (
     <div class="timeline">
       <div
-        class="grid"
+        class="panel grid"
         ref={box}
         tabIndex={0}
         role="application"

@@ -30,7 +30,7 @@ export function Answer({ data, turn, position }: Props) {
   const again = missed.filter((miss) => miss.again).map((miss) => miss.result);
   const marked = (text: string) => <Marked text={text} values={values} kind={(found) => (lacking.has(found) ? "lacking" : "")} />;
   return (
-    <section class="said" aria-label="The answer">
+    <section class="card said" aria-label="The answer">
       <h2>
         The answer <small>message {number(position)}</small>
       </h2>

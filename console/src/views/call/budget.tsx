@@ -50,7 +50,7 @@ export function BudgetBar({ view, data }: { view: CallView; data: SessionData })
           )}
         </span>
       </figcaption>
-      <div class="stack" role="img" aria-label={said}>
+      <div class="panel stack" role="img" aria-label={said}>
         {parts.map(
           (part, index) =>
             part.tokens > 0 && (

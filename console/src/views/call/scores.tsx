@@ -126,7 +126,7 @@ function Row({ row, open, change, data, toggle }: RowProps) {
                 <li key={index}>
                   Turn {use.turn}, {use.name ? <code>{use.name}</code> : "text"} of message #{use.position}:{" "}
                   {use.values.map(({ value, results }) => (
-                    <span key={value} class="chip" title={`1 of n = ${results}: ${plural(results, "result")} hold it`}>
+                    <span key={value} class="mono chip" title={`1 of n = ${results}: ${plural(results, "result")} hold it`}>
                       {value} <small>1/{results}</small>
                     </span>
                   ))}

@@ -85,7 +85,7 @@ export function WhatIf({ own: { explain, parameters }, policies, asked, onChange
   );
   const changed = Object.keys(asked).length > 0;
   return (
-    <form class={changed ? "whatif changed" : "whatif"} aria-label="What if" onSubmit={(event) => event.preventDefault()}>
+    <form class={changed ? "card row whatif changed" : "card row whatif"} aria-label="What if" onSubmit={(event) => event.preventDefault()}>
       <h2>What if</h2>
       <Slider
         title="Budget"
@@ -181,7 +181,7 @@ function Outcome({ difference: { added, removed, after } }: { difference: Differ
   if (!added.length && !removed.length) return <span>The same results would have been shown.</span>;
   return (
     <span>
-      <strong class="more">+{plural(added.length, "result")}</strong>, <strong class="less">−{plural(removed.length, "result")}</strong>,{" "}
+      <strong class="good">+{plural(added.length, "result")}</strong>, <strong class="bad">−{plural(removed.length, "result")}</strong>,{" "}
       {signed(after)} tokens.
     </span>
   );

@@ -23,7 +23,7 @@ export function About(props: Ways & { node: Node; focused: boolean }) {
   const used = graph.links.filter((link) => link.source === node);
   const isResult = node.result >= 0;
   return (
-    <section aria-label={node.label}>
+    <section class="card" aria-label={node.label}>
       <Closable title={node.label} onClose={onClose} />
       <p class="muted">
         turn {node.turn}
@@ -54,7 +54,7 @@ function Ends({ title, links, end, onChoose, onValue }: Ways & { title: string; 
             </button>
             <small>{link[end].result >= 0 && `, turn ${link[end].turn}`}:</small>{" "}
             {link.values.map((value) => (
-              <button key={value} class="chip" onClick={() => onValue(value)}>
+              <button key={value} class="mono chip" onClick={() => onValue(value)}>
                 {value}
               </button>
             ))}
@@ -69,7 +69,7 @@ function Ends({ title, links, end, onChoose, onValue }: Ways & { title: string; 
 
 export function AboutGroup({ group, onChoose, onClose }: Pick<Ways, "onChoose" | "onClose"> & { group: Group }) {
   return (
-    <section aria-label={group.label}>
+    <section class="card" aria-label={group.label}>
       <Closable title={group.label} onClose={onClose} />
       <p class="muted">Double-click it or press Enter to open it.</p>
       <Members nodes={group.members} onChoose={onChoose} />
@@ -96,7 +96,7 @@ function Members({ nodes, onChoose }: { nodes: Node[]; onChoose: (id: string) =>
 export function MostUsed({ graph, onChoose }: Pick<Ways, "graph" | "onChoose">) {
   const most = graph.nodes.filter((node) => node.uses).sort((a, b) => b.uses - a.uses);
   return (
-    <section>
+    <section class="card">
       <h2>Most used results</h2>
       <Members nodes={most.slice(0, 20)} onChoose={onChoose} />
     </section>

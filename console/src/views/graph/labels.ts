@@ -1,18 +1,14 @@
 // Words in the picture: as many as have room, and first those of what stands out.
-import { fittedName, TURN_STEPS } from "../../parts/canvas";
+import { fittedName, type Look, TURN_STEPS } from "../../parts/canvas";
 import { at, type Camera, radiusOf, type Window } from "./camera";
 import type { Bundle, Group, Scene, Shine } from "./levels";
 
 /** What a picture is drawn on. */
-export interface Paper {
+export interface Paper extends Look {
   ctx: CanvasRenderingContext2D;
   camera: Camera;
   window: Window;
   dark: boolean;
-  text: string;
-  muted: string;
-  panel: string;
-  line: string;
 }
 
 type Box = [left: number, top: number, right: number, bottom: number];

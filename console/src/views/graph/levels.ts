@@ -3,7 +3,7 @@ import { number, plural } from "../../format";
 import { groupBy } from "../../group";
 import { type Camera, fitted, WIDEST, type Window } from "./camera";
 import { filtered, type Graph, lineage, type Link, type Node, TEXT } from "./model";
-import { type Lane, type Places, placed, placedByFile } from "./places";
+import { type Places, placed, placedByFile } from "./places";
 
 /** What is drawn as one: a single node, or several. Places are in slots and rows. */
 export interface Group {
@@ -30,18 +30,12 @@ export interface Bundle {
 }
 
 /** What is drawn at one level. */
-export interface Scene {
+export interface Scene extends Pick<Places, "lanes" | "turns" | "files"> {
   groups: Group[];
   bundles: Bundle[];
   /** In slots, the last group whole, and in rows. */
   width: number;
   height: number;
-  /** Which turn a slot is. */
-  turns: number[];
-  /** Which file a slot is, where it is one. */
-  files: string[];
-  /** What rows are. */
-  lanes: Lane[];
 }
 
 /** What nodes are grouped by where they would stand too close. */

@@ -1,6 +1,7 @@
 // The canvas: what is in the window, what is pointed at, and the keys.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { plural } from "../../format";
+import { readLook } from "../../parts/canvas";
 import { Legend, Zoom } from "../../parts/zoom";
 import { isDark } from "../../theme";
 import { at, type Camera, centred, moved, radiusOf, spanning, type Window, zoomed } from "./camera";
@@ -34,6 +35,7 @@ export function Picture({ scenes, subject, chosen, value, onChoose, onFocus, onS
   const [size, setSize] = useState({ width: 0, height: 0 });
   const [hover, setHover] = useState<string | null>(null);
   const dark = isDark();
+  const colours = useMemo(readLook, [dark]);
   const window: Window = { ...size, left: size.width < 600 ? 84 : 160, top: 24 };
   const fit = useMemo(() => fittedScene(scenes, window), [scenes, ...Object.values(window)]);
   const now = camera ?? fit;
@@ -49,7 +51,7 @@ export function Picture({ scenes, subject, chosen, value, onChoose, onFocus, onS
   useLayoutEffect(() => {
     if (!size.width) return;
     const frame = requestAnimationFrame(() => {
-      paint(canvas.current!, now, window, dark, scene, shineOf(scene, hover ?? chosen, value));
+      paint(canvas.current!, { ...colours, camera: now, window, dark }, scene, shineOf(scene, hover ?? chosen, value));
       canvas.current!.setAttribute("data-drawn", String(scene.groups.length));
     });
     return () => cancelAnimationFrame(frame);
@@ -99,7 +101,7 @@ export function Picture({ scenes, subject, chosen, value, onChoose, onFocus, onS
     press: (x, y) => onChoose(under(x, y)?.id ?? null),
   });
   return (
-    <div class="picture">
+    <div class="panel picture">
       <canvas
         ref={canvas}
         tabIndex={0}
@@ -111,7 +113,7 @@ export function Picture({ scenes, subject, chosen, value, onChoose, onFocus, onS
         onDblClick={open}
         onKeyDown={keys}
       />
-      <div class="below">
+      <div class="row below">
         <Legend signs={SIGNS} />
         <Zoom fitted={camera === null} onZoom={(by) => zoom(2 ** by)} onFit={() => setCamera(null)} />
       </div>

@@ -2,7 +2,7 @@
 import { groupBy } from "../../group";
 import { type Graph, type Link, type Node, TEXT } from "./model";
 
-export interface Lane {
+interface Lane {
   name: string;
   tool: number;
 }

@@ -18,14 +18,14 @@ export function Life({ data, cell, rows, rebuild }: Props) {
   const result = cell && data.results[rows[cell.row]];
   if (!cell || !result) {
     return (
-      <p class="life hint">
+      <p class="card life hint">
         Point at a cell to read a result’s life; click to keep it, double-click or press Enter to open the call.
       </p>
     );
   }
   const life = lifeOf(data, result.number);
   return (
-    <p class="life">
+    <p class="card life">
       <strong>
         #{result.position} {data.tools[result.tool] || "tool"}
       </strong>{" "}
