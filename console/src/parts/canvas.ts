@@ -8,8 +8,14 @@ export type Look = Record<(typeof COLOURS)[number], string>;
 
 /** The style sheet's colours as they are now. */
 export function readLook(): Look {
-  const style = getComputedStyle(document.documentElement);
-  return Object.fromEntries(COLOURS.map((name) => [name, style.getPropertyValue(`--${name}`).trim()])) as Look;
+  const probe = document.body.appendChild(document.createElement("i"));
+  const read = (name: string) => {
+    probe.style.color = `var(--${name})`;
+    return getComputedStyle(probe).color;
+  };
+  const look = Object.fromEntries(COLOURS.map((name) => [name, read(name)])) as Look;
+  probe.remove();
+  return look;
 }
 
 /** The canvas in the screen's own pixels, all of one colour. */

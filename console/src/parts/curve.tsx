@@ -4,6 +4,7 @@ import { groupBy } from "../group";
 import { toolColour, isDark } from "../theme";
 import type { AdvisedView } from "../types";
 import { ticksOf } from "./chart";
+import { Legend } from "./zoom";
 
 const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [720, 320, 56, 44, 26, 60];
 
@@ -49,13 +50,7 @@ export function Curve({ options }: { options: AdvisedView[] }) {
           </g>
         ))}
       </svg>
-      <ul class="legend">
-        {lines.map(([policy], index) => (
-          <li key={policy}>
-            <i class="swatch" style={{ background: toolColour(index, dark) }} /> {policy}
-          </li>
-        ))}
-      </ul>
+      <Legend signs={lines.map(([name], index) => ({ name, colour: toolColour(index, dark) }))} />
     </figure>
   );
 }

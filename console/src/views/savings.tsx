@@ -49,7 +49,7 @@ export function Savings({ data }: { data: SessionData }) {
           label="Recall so far"
           format={percent}
           most={1}
-          series={[{ name: "later-used results in view", colour: "complete", values: recall }]}
+          series={[{ name: "later-used results in view", colour: "var(--complete)", values: recall }]}
         />
       </div>
       <Prices unpriced={totals.unpriced} pricedAs={Object.entries(totals.priced_as)} />
@@ -60,8 +60,8 @@ export function Savings({ data }: { data: SessionData }) {
 }
 
 const both = (full: number[], shown: number[]): Series[] => [
-  { name: "full history", colour: "muted", values: full },
-  { name: "shown", colour: "complete", values: shown },
+  { name: "full history", colour: "var(--muted)", values: full },
+  { name: "shown", colour: "var(--complete)", values: shown },
 ];
 
 function Compare({ data }: { data: SessionData }) {

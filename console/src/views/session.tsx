@@ -54,7 +54,7 @@ export function Session({ place }: { place: Place }) {
   return (
     <section class="session">
       <div class="toolbar">
-        <nav aria-label="Breadcrumb" class="crumbs">
+        <nav aria-label="Breadcrumb">
           {visited() === null ? <a href="#/">Sessions</a> : "Sessions"} <span aria-hidden="true">/</span>
         </nav>
         <h1>{session}</h1>

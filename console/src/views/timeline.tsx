@@ -6,19 +6,19 @@ import { ToolChoice } from "../parts/controls";
 import { readLook } from "../parts/canvas";
 import { type Cell, Grid } from "../parts/grid";
 import { Minimap } from "../parts/minimap";
-import { Legend, Zoom } from "../parts/zoom";
+import { Legend, type Sign, Zoom } from "../parts/zoom";
 import { go, useOption } from "../route";
 import type { ViewProps } from "../session";
 import { isDark } from "../theme";
 import { Life, said } from "./timeline/life";
 import { LIVE, Rebuilds, rebuildsOf } from "./timeline/rebuilds";
 
-const SIGNS: [string, string][] = [
-  ["swatch complete", "shown"],
-  ["swatch replaced", "excerpt"],
-  ["swatch omitted", "omitted"],
-  ["swatch used", "used"],
-  ["swatch missed", "used while omitted"],
+const SIGNS: Sign[] = [
+  { kind: "swatch complete", name: "shown" },
+  { kind: "swatch replaced", name: "excerpt" },
+  { kind: "swatch omitted", name: "omitted" },
+  { kind: "swatch used", name: "used" },
+  { kind: "swatch missed", name: "used while omitted" },
 ];
 const ZOOMS = [1, 2, 3, 4, 6, 8, 11, 15, 20];
 

@@ -2,7 +2,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { plural } from "../../format";
 import { readLook } from "../../parts/canvas";
-import { Legend, Zoom } from "../../parts/zoom";
+import { Legend, type Sign, Zoom } from "../../parts/zoom";
 import { isDark } from "../../theme";
 import { at, type Camera, centred, moved, radiusOf, spanning, type Window, zoomed } from "./camera";
 import { fittedScene, type Group, holder, type Scene, type Scenes, shineOf } from "./levels";
@@ -20,9 +20,9 @@ interface Props {
   onScene: (scene: Scene) => void;
 }
 
-const SIGNS: [string, string][] = [
-  ["round", "result, or several; a colour is a tool"],
-  ["square", "text that used results"],
+const SIGNS: Sign[] = [
+  { kind: "round", name: "result, or several; a colour is a tool" },
+  { kind: "square", name: "text that used results" },
 ];
 const REACH = 6;
 const PAN = 60;
