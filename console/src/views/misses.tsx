@@ -5,7 +5,7 @@ import { number, plural, room } from "../format";
 import { useTask } from "../parts/load";
 import { ResultLink } from "../parts/places";
 import { Empty, Failure, Loading } from "../parts/notes";
-import { num, Table, text } from "../parts/table";
+import { type Column, num, Table, text } from "../parts/table";
 import { useOption } from "../route";
 import { COMPLETE, type SessionData, type ViewProps } from "../session";
 import type { MissesView, MissView, RemediesView } from "../types";
@@ -25,7 +25,6 @@ const AT_ONCE = 100;
 const LOOKS = 20;
 /** How many policies are named in a row. */
 const NAMED = 2;
-const COLUMNS = [num("Turn"), text("Result"), text("What it needed"), text("Why it was out"), text("What would have shown it")];
 
 interface Known {
   misses: MissView[];
@@ -95,6 +94,26 @@ export function Misses({ place, data, damaged }: ViewProps & { damaged: boolean 
       </Empty>
     );
   }
+  const columns: Column<MissView>[] = [
+    num("Turn", ({ turn }) => <a href={data.to("call", turn)}>{number(turn)}</a>),
+    text("Result", ({ position, name, shown }) => (
+      <>
+        <ResultLink data={data} position={position} name={name} />
+        {shown !== "omitted" && <span class="tag warn">{shown}</span>}
+      </>
+    )),
+    text("What it needed", ({ again, values }) => (
+      <>
+        {again && <span class="tag warn">called again</span>}{" "}
+        {values.slice(0, 5).map((value) => (
+          <code key={value}>{value} </code>
+        ))}
+        {values.length > 5 && <small>{number(values.length - 5)} more</small>}
+      </>
+    )),
+    text("Why it was out", (miss) => miss.reason + room(miss), { kind: "muted" }),
+    text("What would have shown it", (miss) => <Remedy found={of(miss)} onFind={() => find([miss])} />),
+  ];
   const shown = under(only);
   const turns = new Set(real.map((miss) => miss.turn)).size;
   const open = shown.slice(0, limit).filter((miss) => of(miss) === undefined).slice(0, LOOKS);
@@ -122,11 +141,7 @@ export function Misses({ place, data, damaged }: ViewProps & { damaged: boolean 
           </button>
         ))}
       </div>
-      <Table label="Misses" columns={COLUMNS}>
-        {shown.slice(0, limit).map((miss) => (
-          <Row key={keyOf(miss)} miss={miss} data={data} found={of(miss)} onFind={() => find([miss])} />
-        ))}
-      </Table>
+      <Table label="Misses" columns={columns} rows={shown.slice(0, limit)} keyOf={keyOf} />
       {shown.length > limit && (
         <button class="wide" onClick={() => setLimit(limit + 500)}>
           Show more of {number(shown.length)}
@@ -145,39 +160,7 @@ function kindsOf(miss: MissView, data: SessionData): Filter[] {
   return ["all", before ? "dropped and used later" : "never shown", ...(after ? (["restored"] as const) : [])];
 }
 
-interface RowProps {
-  miss: MissView;
-  data: SessionData;
-  found: RemediesView | null | undefined;
-  onFind: () => void;
-}
-
-function Row({ miss, data, found, onFind }: RowProps) {
-  return (
-    <tr>
-      <th scope="row" class="num">
-        <a href={data.to("call", miss.turn)}>{number(miss.turn)}</a>
-      </th>
-      <td>
-        <ResultLink data={data} position={miss.position} name={miss.name} />
-        {miss.shown !== "omitted" && <span class="tag warn">{miss.shown}</span>}
-      </td>
-      <td>
-        {miss.again && <span class="tag warn">called again</span>}{" "}
-        {miss.values.slice(0, 5).map((value) => (
-          <code key={value}>{value} </code>
-        ))}
-        {miss.values.length > 5 && <small>{number(miss.values.length - 5)} more</small>}
-      </td>
-      <td class="muted">{miss.reason + room(miss)}</td>
-      <td>
-        <Remedy found={found} onFind={onFind} />
-      </td>
-    </tr>
-  );
-}
-
-function Remedy({ found, onFind }: Pick<RowProps, "found" | "onFind">) {
+function Remedy({ found, onFind }: { found: RemediesView | null | undefined; onFind: () => void }) {
   if (found === null) return <span class="spinner" role="status" aria-label="Trying other settings" />;
   if (found === undefined) {
     return (

@@ -7,7 +7,7 @@ import { useAsk } from "../parts/load";
 import { Empty, Failure, Figure, IN_VIEW, Loading } from "../parts/notes";
 import { COUNTED, ownPrices, Prices } from "../parts/prices";
 import { Cost, Signed } from "../parts/signed";
-import { num, Table, text } from "../parts/table";
+import { type Column, num, Table, text } from "../parts/table";
 import type { SavedRow, TotalSavingsView } from "../types";
 import { Advice } from "./advice";
 
@@ -28,7 +28,6 @@ export function Overall() {
     );
   }
   const all = total("All", rows);
-  const groups = grouped(rows, by);
   return (
     <section class="page">
       <div class="toolbar">
@@ -54,53 +53,47 @@ export function Overall() {
         {counted < sessions && " The others were only recorded, or are older than that: their own pages recompute them."}
       </p>
       <Prices unpriced={all.unpriced} pricedAs={all.pricedAs} />
-      <Table label={`Savings by ${GROUPS[by].toLowerCase()}`} kind={by} columns={[text(GROUPS[by]), ...SUMS]} foot={<Line sums={all} />}>
-        {groups.map((sums) => (
-          <Line key={sums.name} sums={sums} />
-        ))}
-      </Table>
+      <Table
+        label={`Savings by ${GROUPS[by].toLowerCase()}`}
+        kind={by}
+        columns={[text<Total>(GROUPS[by], ({ name }) => name || "unknown"), ...SUMS]}
+        rows={grouped(rows, by)}
+        keyOf={({ name }) => name}
+        foot={all}
+      />
       <Advice data={null} />
     </section>
   );
 }
 
-const SUMS = [
-  num("Calls", "Model calls whose answer was recorded"),
-  num("Whole", "Prompt tokens with the whole history: what would have been sent otherwise, at most the model’s window"),
-  num("Sent", "Prompt tokens that went to the model. “Whole” and “held out” calls were sent with everything, so they saved nothing"),
-  num("Saved"),
-  num("Cost", COUNTED),
-  num(
-    "Billed",
-    "By the provider’s own counts, for calls through the proxy. What the whole history would have been is an estimate: the same count and the tokens left out, cached as far as the whole prompt before was.",
-  ),
-  num("In view", `${IN_VIEW}. A running session may still use what it was not shown`),
+const SUMS: Column<Total>[] = [
+  num("Calls", (sums) => number(sums.calls), { hint: "Model calls whose answer was recorded" }),
+  num("Whole", (sums) => short(sums.capped), {
+    hint: "Prompt tokens with the whole history: what would have been sent otherwise, at most the model’s window",
+    title: ({ full, capped }) => (full > capped ? `${number(full)} tokens without the model’s window` : undefined),
+  }),
+  num("Sent", (sums) => short(sums.prompt), {
+    hint: "Prompt tokens that went to the model. “Whole” and “held out” calls were sent with everything, so they saved nothing",
+  }),
+  num("Saved", (sums) => (
+    <>
+      <Signed value={saved(sums)}>{short(saved(sums))}</Signed>{" "}
+      <small>
+        <Share sums={sums} />
+      </small>
+    </>
+  )),
+  num("Cost", ({ cost, full_cost, unpriced }) => (
+    <>
+      <Cost cost={cost} full={full_cost} />
+      {cost !== null && unpriced > 0 && <small> {plural(unpriced, "call")} without a price</small>}
+    </>
+  ), { hint: COUNTED }),
+  num("Billed", (sums) => (sums.billed === 0 ? "–" : <Cost cost={sums.billed_cost} full={sums.whole_cost} />), {
+    hint: "By the provider’s own counts, for calls through the proxy. What the whole history would have been is an estimate: the same count and the tokens left out, cached as far as the whole prompt before was.",
+  }),
+  num("In view", ({ drawn, seen }) => (drawn ? percent(seen / drawn) : "–"), { hint: `${IN_VIEW}. A running session may still use what it was not shown` }),
 ];
-
-function Line({ sums }: { sums: Total }) {
-  return (
-    <tr>
-      <th scope="row">{sums.name || "unknown"}</th>
-      <td class="num">{number(sums.calls)}</td>
-      <td class="num" title={sums.full > sums.capped ? `${number(sums.full)} tokens without the model’s window` : undefined}>
-        {short(sums.capped)}
-      </td>
-      <td class="num">{short(sums.prompt)}</td>
-      <td class="num">
-        <Signed value={saved(sums)}>{short(saved(sums))}</Signed>{" "}
-        <small>
-          <Share sums={sums} />
-        </small>
-      </td>
-      <td class="num">
-        <Cost cost={sums.cost} full={sums.full_cost} />
-        {sums.cost !== null && sums.unpriced > 0 && <small> {plural(sums.unpriced, "call")} without a price</small>}
-      </td>
-      <td class="num">{sums.billed === 0 ? "–" : <Cost cost={sums.billed_cost} full={sums.whole_cost} />}</td>
-      <td class="num">{sums.drawn ? percent(sums.seen / sums.drawn) : "–"}</td>
-    </tr>
-  );
-}
 
 const Share = ({ sums }: { sums: Total }) => <>{percent(sums.capped ? saved(sums) / sums.capped : 0)}</>;
 

@@ -6,7 +6,7 @@ import { submitted } from "../parts/controls";
 import { Copy } from "../parts/copy";
 import { useAsk } from "../parts/load";
 import { Failure } from "../parts/notes";
-import { Table, text, unseen } from "../parts/table";
+import { actions, type Column, Table, text } from "../parts/table";
 import type { LinksView, LinkView } from "../types";
 
 export function Share({ session }: { session: string }) {
@@ -18,6 +18,14 @@ export function Share({ session }: { session: string }) {
       links.again();
     }, setProblem);
   const make = submitted((field) => void change("share_session", { days: Number(field("days")), label: field("label") }));
+  const revoke = actions<LinkView>((link) => (
+    <>
+      <Copy text={urlOf(link)} />
+      <button class="danger-quiet" onClick={() => void change("end_links", { id: link.id })}>
+        Revoke
+      </button>
+    </>
+  ));
   const found = links.value?.links ?? [];
   const failed = problem ?? links.error;
   return (
@@ -39,11 +47,7 @@ export function Share({ session }: { session: string }) {
       </form>
       {failed !== null && <Failure error={failed} />}
       {found.length > 0 && (
-        <Table label="Links" columns={COLUMNS}>
-          {found.map((link) => (
-            <Row key={link.id} link={link} onRevoke={() => void change("end_links", { id: link.id })} />
-          ))}
-        </Table>
+        <Table label="Links" columns={[...COLUMNS, revoke]} rows={found} keyOf={({ id }) => id} />
       )}
     </section>
   );
@@ -51,23 +55,12 @@ export function Share({ session }: { session: string }) {
 
 const LOOPBACK = /^(localhost|127\..*|\[::1\])$/;
 
-const COLUMNS = [text("For"), text("Until"), text("Link"), unseen("Actions")];
+const urlOf = (link: LinkView): string => location.origin + link.path;
 
-function Row({ link, onRevoke }: { link: LinkView; onRevoke: () => void }) {
-  const url = location.origin + link.path;
-  return (
-    <tr>
-      <th scope="row">{link.label || "–"}</th>
-      <td>{date(link.ends_at)}</td>
-      <td>
-        <input readOnly value={url} aria-label={`Link for ${link.label || link.id}`} onFocus={(event) => event.currentTarget.select()} />
-      </td>
-      <td class="actions">
-        <Copy text={url} />
-        <button class="danger-quiet" onClick={onRevoke}>
-          Revoke
-        </button>
-      </td>
-    </tr>
-  );
-}
+const COLUMNS: Column<LinkView>[] = [
+  text("For", ({ label }) => label || "–"),
+  text("Until", (link) => date(link.ends_at)),
+  text("Link", (link) => (
+    <input readOnly value={urlOf(link)} aria-label={`Link for ${link.label || link.id}`} onFocus={(event) => event.currentTarget.select()} />
+  )),
+];

@@ -6,9 +6,9 @@ import { Copy } from "../parts/copy";
 import { Icon } from "../parts/icon";
 import { useAsk } from "../parts/load";
 import { Failure, Loading } from "../parts/notes";
-import { Table, text } from "../parts/table";
+import { type Column, Table, text } from "../parts/table";
 import { go } from "../route";
-import type { DegreeView, EdgeView, NodeView } from "../types";
+import type { DegreeView, EdgeView, FieldView, NodeView } from "../types";
 import { Neighbours } from "./store/neighbours";
 
 const SESSION = "session:";
@@ -49,7 +49,7 @@ export function Store({ id }: { id: string }) {
           </p>
           <Degrees node={value} kind={kind} onKind={choose} />
           <Neighbours node={value} href={at} />
-          <Edges edges={value.edges} />
+          <Table label="Edges" columns={EDGES} rows={value.edges} keyOf={(edge) => edge.kind + edge.outgoing + edge.id} named={false} />
           {(start > 0 || value.next !== null) && (
             <nav class="pager" aria-label="Pages of edges">
               <button disabled={start === 0} onClick={() => setStart(0)}>
@@ -60,36 +60,37 @@ export function Store({ id }: { id: string }) {
               </button>
             </nav>
           )}
-          <Fields node={value} />
+          {value.fields.length === 0 ? (
+            <p class="hint">It has no fields.</p>
+          ) : (
+            <Table label="Fields" columns={FIELDS} rows={value.fields} keyOf={({ name }) => name} />
+          )}
         </>
       )}
     </section>
   );
 }
 
-const FIELDS = ["Field", "Type", "Value"].map((name) => text(name));
-const EDGES = ["Edge", "Node", "Values"].map((name) => text(name));
-
-function Fields({ node }: { node: NodeView }) {
-  if (node.fields.length === 0) return <p class="hint">It has no fields.</p>;
-  return (
-    <Table label="Fields" columns={FIELDS}>
-      {node.fields.map((field) => (
-        <tr key={field.name}>
-          <th scope="row">{field.name}</th>
-          <td>{field.kind}</td>
-          <td class="mono cut">
-            {field.kind === "bytes" ? plural(field.length, "byte") : field.text}
-            {field.kind !== "bytes" && field.length > field.text.length && (
-              <small> … {number(field.length)} characters in all</small>
-            )}
-            {field.name.endsWith("_at") && Number(field.text) > 1e9 && <small> {date(Number(field.text))}</small>}
-          </td>
-        </tr>
-      ))}
-    </Table>
-  );
-}
+const FIELDS: Column<FieldView>[] = [
+  text("Field", ({ name }) => name),
+  text("Type", ({ kind }) => kind),
+  text("Value", ({ name, kind, text, length }) => (
+    <>
+      {kind === "bytes" ? plural(length, "byte") : text}
+      {kind !== "bytes" && length > text.length && <small> … {number(length)} characters in all</small>}
+      {name.endsWith("_at") && Number(text) > 1e9 && <small> {date(Number(text))}</small>}
+    </>
+  ), { kind: "mono cut" }),
+];
+const EDGES: Column<EdgeView>[] = [
+  text("Edge", ({ outgoing, kind }) => `${outgoing ? "→" : "←"} ${kind}`),
+  text("Node", ({ id, end, label }) => (
+    <>
+      {end ? <a href={at(id)}>{label}</a> : "not there"} <span class="tag">{end}</span>
+    </>
+  )),
+  text("Values", ({ values }) => values.join(", "), { kind: "mono" }),
+];
 
 function Degrees({ node, kind, onKind }: { node: NodeView; kind: string; onKind: (kind: string) => void }) {
   if (node.kind === "Root") return <p class="hint">The newest sessions; the others by their name, session:NAME.</p>;
@@ -102,23 +103,5 @@ function Degrees({ node, kind, onKind }: { node: NodeView; kind: string; onKind:
         </button>
       ))}
     </p>
-  );
-}
-
-function Edges({ edges }: { edges: EdgeView[] }) {
-  return (
-    <Table label="Edges" columns={EDGES}>
-      {edges.map((edge) => (
-        <tr key={edge.kind + edge.outgoing + edge.id}>
-          <td>
-            {edge.outgoing ? "→" : "←"} {edge.kind}
-          </td>
-          <td>
-            {edge.end ? <a href={at(edge.id)}>{edge.label}</a> : "not there"} <span class="tag">{edge.end}</span>
-          </td>
-          <td class="mono">{edge.values.join(", ")}</td>
-        </tr>
-      ))}
-    </Table>
   );
 }

@@ -2,37 +2,43 @@
 import { useMemo, useState } from "preact/hooks";
 import { number, percent, plural, short } from "../format";
 import { RESULTS } from "../parts/notes";
-import { type Sorted, sortable, Table } from "../parts/table";
+import { type Column, num, type Sorted, Table, text } from "../parts/table";
 import type { Result, SessionData } from "../session";
 import type { ToolView, TurnView } from "../types";
 
-const HEADS = {
-  name: ["Tool", ""],
-  results: ["Results", RESULTS],
-  tokens: ["Tokens", "Of its results, complete"],
-  share: ["Share", "Of the tokens of all results"],
-  largest: ["Largest", "Its largest result, in tokens"],
-  used: ["Used", "Results that a later text or call used"],
-  unused: ["Never used", "Tokens of results that nothing used so far"],
-  uses: ["Uses", "Turns that used its results, each result counted"],
-  declared: ["Declaration", "About the tokens of its declaration in the last request, and so of every one"],
-  missed: ["Misses", "Times an answer needed a result of it that was out of view"],
-};
-type Key = keyof typeof HEADS;
+type Key = "name" | "results" | "tokens" | "share" | "largest" | "used" | "unused" | "uses" | "declared" | "missed";
 type Tool = { name: string } & Record<Exclude<Key, "name">, number>;
 
+const COLUMNS: Column<Tool>[] = [
+  num("Results", (tool) => number(tool.results), { hint: RESULTS, by: "results" }),
+  num("Tokens", (tool) => short(tool.tokens), { hint: "Of its results, complete", title: (tool) => plural(tool.tokens, "token"), by: "tokens" }),
+  num("Share", (tool) => percent(tool.share), { hint: "Of the tokens of all results", by: "share" }),
+  num("Largest", (tool) => short(tool.largest), { hint: "Its largest result, in tokens", by: "largest" }),
+  num("Used", (tool) => number(tool.used), { hint: "Results that a later text or call used", by: "used" }),
+  num("Never used", ({ unused, tokens }) => <>{short(unused)} <small>{percent(tokens ? unused / tokens : 0)}</small></>, {
+    hint: "Tokens of results that nothing used so far",
+    by: "unused",
+  }),
+  num("Uses", (tool) => number(tool.uses), { hint: "Turns that used its results, each result counted", by: "uses" }),
+  num("Declaration", ({ declared }) => (declared > 0 ? number(declared) : "–"), {
+    hint: "About the tokens of its declaration in the last request, and so of every one",
+    by: "declared",
+  }),
+  num("Misses", ({ missed }) => (missed > 0 ? <span class="tag warn">{number(missed)}</span> : 0), {
+    hint: "Times an answer needed a result of it that was out of view",
+    by: "missed",
+  }),
+];
+
 export function Tools({ data, declared }: { data: SessionData; declared: ToolView[] }) {
-  const [sort, setSort] = useState<Sorted<Key>>({ key: "tokens", down: true });
+  const [sort, setSort] = useState<Sorted>({ key: "tokens", down: true });
   const tools = useMemo(() => toolsOf(data.tools, data.results, data.usedAt, data.turns, declared), [data.version, declared]);
-  const rows = useMemo(() => orderBy(tools, sort.key, sort.down), [tools, sort]);
+  const rows = useMemo(() => orderBy(tools, sort.key as Key, sort.down), [tools, sort]);
   const unused = tools.reduce((sum, tool) => sum + tool.unused, 0);
   const all = tools.reduce((sum, tool) => sum + tool.tokens, 0);
   const idle = tools.filter((tool) => tool.results === 0);
   const weight = (of: Tool[]) => short(of.reduce((sum, tool) => sum + tool.declared, 0));
-  const columns = (Object.keys(HEADS) as Key[]).map((key) => {
-    const [name, hint] = HEADS[key];
-    return sortable({ name, hint, num: key !== "name" }, key, sort, setSort, key !== "name");
-  });
+  const name = text<Tool>("Tool", (tool) => <a href={data.to("timeline", null, { tool: tool.name })}>{tool.name || "a tool"}</a>, { by: "name", rising: true });
   return (
     <div class="tools">
       <p class="verdict">
@@ -44,28 +50,7 @@ export function Tools({ data, declared }: { data: SessionData; declared: ToolVie
           {idle.length === 1 ? "was" : "were"} never called.
         </p>
       )}
-      <Table label="Tools" columns={columns}>
-        {rows.map((tool) => (
-          <tr key={tool.name}>
-            <th scope="row">
-              <a href={data.to("timeline", null, { tool: tool.name })}>{tool.name || "a tool"}</a>
-            </th>
-            <td class="num">{number(tool.results)}</td>
-            <td class="num" title={plural(tool.tokens, "token")}>
-              {short(tool.tokens)}
-            </td>
-            <td class="num">{percent(tool.share)}</td>
-            <td class="num">{short(tool.largest)}</td>
-            <td class="num">{number(tool.used)}</td>
-            <td class="num">
-              {short(tool.unused)} <small>{percent(tool.tokens ? tool.unused / tool.tokens : 0)}</small>
-            </td>
-            <td class="num">{number(tool.uses)}</td>
-            <td class="num">{tool.declared > 0 ? number(tool.declared) : "–"}</td>
-            <td class="num">{tool.missed > 0 ? <span class="tag warn">{number(tool.missed)}</span> : 0}</td>
-          </tr>
-        ))}
-      </Table>
+      <Table label="Tools" columns={[name, ...COLUMNS]} rows={rows} keyOf={(tool) => tool.name} sort={sort} onSort={setSort} />
     </div>
   );
 }
