@@ -28,6 +28,8 @@ METHODS = (
     "sync",
 )
 """The walkers that the clients have methods for."""
+UNASKED = ("holdout", "note_usage")
+"""Those that the page does not ask."""
 HEAD = "The replies of the service. Made by make_replies.py: change it there."
 IMPORTS = """from __future__ import annotations
 
@@ -51,7 +53,7 @@ def made(walkers: Mapping[str, type]) -> dict[Path, str]:
             [f"/** {HEAD} Long because it has all. */\n"]
             + [_comment(view) + _interface(view) for view in clients]
         ),
-        CONSOLE: _page(_views(walkers, sorted(walkers)), clients),
+        CONSOLE: _page(_views(walkers, sorted(walkers.keys() - UNASKED)), clients),
     }
 
 

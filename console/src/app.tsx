@@ -21,6 +21,7 @@ export function App() {
   useEffect(() => {
     document.title = (signedIn ? titleOf(place) : "Sign in") + " · ContextRender";
   });
+  const theme = isDark() ? "light" : "dark";
   const leave = only === null ? "Sign out" : "Close";
   return (
     <>
@@ -44,7 +45,9 @@ export function App() {
         )}
         <span class="spring" />
         <Keys />
-        <ThemeButton />
+        <button class="quiet icon" aria-label={`Use ${theme} colours`} title={`Use ${theme} colours`} onClick={() => keep("theme", theme)}>
+          <Icon name={isDark() ? "sun" : "moon"} />
+        </button>
         {signedIn && (
           <button class="quiet leave" title={leave} onClick={signOut}>
             <Icon name="leave" />
@@ -60,7 +63,15 @@ export function App() {
 }
 
 function Page({ place, only }: { place: Place; only: string | null }) {
-  if (only !== null && !isOf(place, only)) return <Elsewhere only={only} />;
+  if (only !== null && !isOf(place, only)) {
+    return (
+      <Empty title="This link opens one session">
+        <p>
+          <a href={address(only)}>{only}</a>
+        </p>
+      </Empty>
+    );
+  }
   if (place.page === "overall") return <Overall />;
   if (place.page === "search") return <Search key={searchAddress(place.options)} asked={place.options} />;
   if (place.page === "store") return <Store id={place.node} />;
@@ -71,31 +82,6 @@ function Page({ place, only }: { place: Place; only: string | null }) {
 /** Whether a place shows that session and nothing else. */
 const isOf = ({ page, session, options }: Place, only: string): boolean =>
   page === "session" ? session === only : page === "search" && options.session === only;
-
-function Elsewhere({ only }: { only: string }) {
-  return (
-    <Empty title="This link opens one session">
-      <p>
-        <a href={address(only)}>{only}</a>
-      </p>
-    </Empty>
-  );
-}
-
-function ThemeButton() {
-  const dark = isDark();
-  const next = dark ? "light" : "dark";
-  return (
-    <button
-      class="quiet icon"
-      aria-label={`Use ${next} colours`}
-      title={`Use ${next} colours`}
-      onClick={() => keep("theme", next)}
-    >
-      <Icon name={dark ? "sun" : "moon"} />
-    </button>
-  );
-}
 
 const titleOf = (place: Place): string => (place.page === "session" ? place.session : TITLES[place.page]);
 

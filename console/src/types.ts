@@ -151,24 +151,6 @@ export interface CallView {
   messages: MessageLine[];
 }
 
-export interface Ratio {
-  measure: string;
-  rendered: number;
-  held_out: number;
-  ratio: number | null;
-  low: number | null;
-  high: number | null;
-}
-
-export interface HoldoutView {
-  sentence: string;
-  since: number | null;
-  rendered: number;
-  held_out: number;
-  unbilled: number;
-  measures: Ratio[];
-}
-
 export interface FieldView {
   name: string;
   kind: string;
@@ -224,12 +206,6 @@ export interface MissesView {
   turns: number;
   misses: MissView[];
   next: number | null;
-}
-
-export interface NotedView {
-  session: string;
-  branch: number;
-  noted: boolean;
 }
 
 export interface OperationView {

@@ -6,13 +6,7 @@ import { useAsk } from "./load";
 import { Closable, Failure, Loading } from "./notes";
 import { ResultLinks } from "./places";
 
-interface Props {
-  data: SessionData;
-  value: string;
-  onClose: () => void;
-}
-
-export function Trace({ data, value, onClose }: Props) {
+export function Trace({ data, value, onClose }: { data: SessionData; value: string; onClose: () => void }) {
   const found = useAsk<ValueTraceView>("trace_value", { ...data.line, value });
   const view = found.value?.value === value ? found.value : null;
   return (

@@ -26,20 +26,17 @@ const LOOKS = 20;
 /** How many policies are named in a row. */
 const NAMED = 2;
 
-interface Known {
-  misses: MissView[];
-  /** The turn to ask from; null where all are known. */
-  next: number | null;
-}
+/** `next`: the turn to ask from; null where all are known. */
+type Known = Pick<MissesView, "misses" | "next">;
 
 /** All misses, page by page; asked again with each call. */
 function useMisses({ line, last }: SessionData) {
   const load = async (tell: (known: Known) => void, signal: AbortSignal) => {
-    const known: Known = { misses: [], next: 1 };
+    let known: Known = { misses: [], next: 1 };
     while (known.next !== null) {
-      const page: MissesView = await ask<MissesView>("misses", { ...line, start: known.next }, signal);
-      Object.assign(known, { misses: known.misses.concat(page.misses), next: page.next });
-      tell({ ...known });
+      const page: Known = await ask<MissesView>("misses", { ...line, start: known.next }, signal);
+      known = { misses: [...known.misses, ...page.misses], next: page.next };
+      tell(known);
     }
   };
   return useTask<Known>({ misses: [], next: 1 }, load, [line, last]);

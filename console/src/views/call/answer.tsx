@@ -9,14 +9,8 @@ import type { SessionData } from "../../session";
 import type { ContentView, MissesView, TurnView } from "../../types";
 import { PART, readWhole, ToolCall } from "./histories";
 
-interface Props {
-  data: SessionData;
-  turn: number;
-  /** The answer's position among the messages. */
-  position: number;
-}
-
-export function Answer({ data, turn, position }: Props) {
+/** `position`: the answer's, among the messages. */
+export function Answer({ data, turn, position }: { data: SessionData; turn: number; position: number }) {
   const call = data.turns[turn - 1];
   const answer = useAsk<ContentView>("read_message", { ...data.line, position, characters: PART });
   const lacks = useAsk<MissesView>("misses", call?.missed.length ? { ...data.line, start: turn, limit: 1 } : null);

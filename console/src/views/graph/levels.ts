@@ -40,10 +40,9 @@ export interface Scene extends Pick<Places, "lanes" | "turns" | "files"> {
 
 /** What nodes are grouped by where they would stand too close. */
 export const GROUPINGS = ["tool and turn", "tool and file"] as const;
-export type Grouping = (typeof GROUPINGS)[number];
 
 export interface Wanted {
-  grouping: Grouping;
+  grouping: (typeof GROUPINGS)[number];
   tool: string;
   /** The node whose lineage is wanted alone, or nothing for all. */
   focus: string;

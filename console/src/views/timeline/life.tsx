@@ -4,7 +4,6 @@ import type { Cell } from "../../parts/grid";
 import { COMPLETE, OMITTED, REPLACED, type SessionData } from "../../session";
 import type { Rebuild } from "./rebuilds";
 
-const UNKNOWN = "not loaded yet";
 const STATES = ["omitted", "shown complete", "shown as an excerpt"];
 
 interface Props {
@@ -52,7 +51,7 @@ const told = (words: string, turns: number[]): string =>
   turns.length ? `${words} ${turns.length === 1 ? "turn" : "turns"} ${ranges(turns.slice(0, 12))}${turns.length > 12 ? "…" : ""}` : "";
 
 function stateWords(data: SessionData, cell: Cell, result: number): string {
-  if (!data.turns[cell.turn]) return UNKNOWN;
+  if (!data.turns[cell.turn]) return "not loaded yet";
   const state = data.state(cell.turn, result);
   const used = data.usedAt[result]?.includes(cell.turn + 1);
   return (state < 0 ? "not there yet" : STATES[state]) + (used ? ", used" : "");
