@@ -18,10 +18,7 @@ const digest = {
   },
 };
 
-function filesOf(path) {
-  const entries = path.includes(".") ? null : readdirSync(path);
-  return entries ? entries.flatMap((name) => filesOf(`${path}/${name}`)) : [path];
-}
+const filesOf = (path) => (path.includes(".") ? [path] : readdirSync(path).flatMap((name) => filesOf(`${path}/${name}`)));
 
 export default defineConfig({
   base: "/console/",

@@ -37,7 +37,7 @@ export function Overall() {
       </div>
       <dl class="panel figures">
         <Figure name="Tokens saved" value={<Signed value={saved(all)}>{short(saved(all))}</Signed>} hint={`${number(saved(all))} prompt tokens`} />
-        <Figure name="Share of whole histories saved" value={<Share sums={all} />} />
+        <Figure name="Share of whole histories saved" value={shareOf(all)} />
         <Figure name="Cost, counted" value={<Cost cost={all.cost} full={all.full_cost} />} hint={COUNTED} />
         {all.billed > 0 && (
           <Figure
@@ -78,9 +78,7 @@ const SUMS: Column<Total>[] = [
   num("Saved", (sums) => (
     <>
       <Signed value={saved(sums)}>{short(saved(sums))}</Signed>{" "}
-      <small>
-        <Share sums={sums} />
-      </small>
+      <small>{shareOf(sums)}</small>
     </>
   )),
   num("Cost", ({ cost, full_cost, unpriced }) => (
@@ -95,7 +93,7 @@ const SUMS: Column<Total>[] = [
   num("In view", ({ drawn, seen }) => (drawn ? percent(seen / drawn) : "–"), { hint: `${IN_VIEW}. A running session may still use what it was not shown` }),
 ];
 
-const Share = ({ sums }: { sums: Total }) => <>{percent(sums.capped ? saved(sums) / sums.capped : 0)}</>;
+const shareOf = (sums: Total): string => percent(sums.capped ? saved(sums) / sums.capped : 0);
 
 const SUMMED = ["calls", "full", "capped", "prompt", "drawn", "seen", "billed", "billed_cost", "whole_cost"] as const;
 
