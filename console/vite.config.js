@@ -4,7 +4,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { defineConfig } from "vite";
 
-const OUT = process.env.CONSOLE_OUT || "../py_bridge/contextrender_bridge/console";
+const OUT = "../py_bridge/contextrender_bridge/console";
 const SOURCES = ["index.html", "package-lock.json", "package.json", "public", "src", "tsconfig.json", "vite.config.js"];
 
 /** Leaves beside the page the digest of what it was built from; tests/console/test_build.py compares. */
@@ -18,10 +18,7 @@ const digest = {
   },
 };
 
-function filesOf(path) {
-  const entries = path.includes(".") ? null : readdirSync(path);
-  return entries ? entries.flatMap((name) => filesOf(`${path}/${name}`)) : [path];
-}
+const filesOf = (path) => (path.includes(".") ? [path] : readdirSync(path).flatMap((name) => filesOf(`${path}/${name}`)));
 
 export default defineConfig({
   base: "/console/",

@@ -28,6 +28,8 @@ METHODS = (
     "sync",
 )
 """The walkers that the clients have methods for."""
+UNASKED = ("holdout", "note_usage")
+"""Those that the page does not ask."""
 HEAD = "The replies of the service. Made by make_replies.py: change it there."
 IMPORTS = """from __future__ import annotations
 
@@ -47,19 +49,21 @@ def made(walkers: Mapping[str, type]) -> dict[Path, str]:
             [f'"""{HEAD} Long because it has all."""\n\n{IMPORTS}']
             + [_class(view) for view in clients]
         ),
-        TYPESCRIPT: _module(clients),
-        CONSOLE: _module(_views(walkers, sorted(walkers)), clients),
+        TYPESCRIPT: "\n".join(
+            [f"/** {HEAD} Long because it has all. */\n"]
+            + [_comment(view) + _interface(view) for view in clients]
+        ),
+        CONSOLE: _page(_views(walkers, sorted(walkers.keys() - UNASKED)), clients),
     }
 
 
-def _module(views: Iterable[Any], elsewhere: Sequence[Any] = ()) -> str:
-    """The views as one file, which has those `elsewhere` from the client's."""
-    here = [_interface(view) for view in views if view not in elsewhere]
-    names = sorted(v.__name__ for v in elsewhere if any(v.__name__ in text for text in here))
-    imports = [f'import type {{ {", ".join(names)} }} from "{CLIENT}";\n'] if names else []
-    head = f"/** {HEAD} Long because it has all. */\n"
-    exports = [f'export type * from "{CLIENT}";\n'] if elsewhere else []
-    return "\n".join([head, *imports, *exports, *here])
+def _page(views: Iterable[Any], clients: Sequence[Any]) -> str:
+    """Those that the page has beside the clients'. The service's own code says what they mean."""
+    here = [_interface(view) for view in views if view not in clients]
+    names = sorted(v.__name__ for v in clients if any(v.__name__ in text for text in here))
+    imports = f'import type {{ {", ".join(names)} }} from "{CLIENT}";\n'
+    head = f"/** {HEAD} What each means is said in views/. Long because it has all. */\n"
+    return "\n".join([head, imports, f'export type * from "{CLIENT}";\n', *here])
 
 
 def _views(walkers: Mapping[str, type], names: Iterable[str]) -> Iterable[Any]:
@@ -84,13 +88,9 @@ def _fields(view: Any) -> dict[str, Any]:
 
 def _class(view: Any) -> str:
     fields = "".join(f"    {name}: {_annotation(hint)}\n" for name, hint in _fields(view).items())
-    lines = textwrap.wrap(f'"""{_told(view)}', WIDTH - 7)
-    if len(lines) > 1:
-        lines.append('"""')
-    else:
-        lines[0] += '"""'
-    doc = "\n".join(f"    {line}" for line in lines)
-    return f"class {view.__name__}(TypedDict):\n{doc}\n\n{fields}"
+    lines = textwrap.wrap(f'"""{inspect.getdoc(view)}', WIDTH - 7)
+    doc = "\n".join(lines) + ("\n" if len(lines) > 1 else "") + '"""'
+    return f"class {view.__name__}(TypedDict):\n{textwrap.indent(doc, '    ')}\n\n{fields}"
 
 
 def _annotation(hint: Any) -> str:
@@ -110,15 +110,11 @@ def _annotation(hint: Any) -> str:
 
 def _interface(view: Any) -> str:
     fields = "".join(f"  {name}: {_type(hint)};\n" for name, hint in _fields(view).items())
-    return f"{_comment(view)}export interface {view.__name__} {{\n{fields}}}\n"
-
-
-def _told(view: Any) -> str:
-    return inspect.getdoc(view) or ""
+    return f"export interface {view.__name__} {{\n{fields}}}\n"
 
 
 def _comment(view: Any) -> str:
-    text = _told(view)
+    text = inspect.getdoc(view) or ""
     line = f"/** {text} */\n"
     if len(line) <= WIDTH and "\n" not in text:
         return line

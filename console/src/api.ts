@@ -1,27 +1,24 @@
 // The service, asked as its users ask it: POST /walker/NAME. Who asks, a cookie says that scripts
 // cannot read; beside it goes its proof, kept in this origin's storage for every tab. A read-only link to
 // one session is kept by the tab that it was opened in, and goes as it is.
+import { keep, kept, tellKept } from "./kept";
 import { readPlace } from "./route";
 
-const KEY = "contextrender.proof";
 const LINK = "contextrender.link";
 
 /** A refusal, with the server's own sentence. */
 export class ApiError extends Error {
   constructor(
     readonly status: number,
-    readonly code: string,
     message: string,
   ) {
     super(message);
   }
 }
 
-type Listener = () => void;
-const listeners = new Set<Listener>();
 let refusal = "";
 
-export const isSignedIn = (): boolean => link() !== null || localStorage.getItem(KEY) !== null;
+export const isSignedIn = (): boolean => link() !== null || kept("proof") !== null;
 
 /** The one session that this tab may look at; null where the user is signed in. */
 export const visited = (): string | null => link()?.session ?? null;
@@ -31,40 +28,27 @@ interface ReadLink {
   session: string;
 }
 
-function link(): ReadLink | null {
-  const kept = sessionStorage.getItem(LINK);
-  return kept === null ? null : JSON.parse(kept);
-}
+const link = (): ReadLink | null => JSON.parse(sessionStorage.getItem(LINK) ?? "null");
 
 /** Why the last sign-in ended, for the login page. */
 export const signedOutBecause = (): string => refusal;
 
-export function onSignIn(listener: Listener): Listener {
-  const elsewhere = (event: StorageEvent) => event.key === KEY && listener();
-  listeners.add(listener);
-  addEventListener("storage", elsewhere);
-  return () => {
-    listeners.delete(listener);
-    removeEventListener("storage", elsewhere);
-  };
-}
-
-function keep(proof: string | null, because = ""): void {
-  sessionStorage.removeItem(LINK);
-  if (proof !== null) localStorage.setItem(KEY, proof);
-  else localStorage.removeItem(KEY);
-  tell(because);
-}
-
-function keepLink(kept: ReadLink | null, because = ""): void {
-  if (kept) sessionStorage.setItem(LINK, JSON.stringify(kept));
-  else sessionStorage.removeItem(LINK);
-  tell(because);
-}
-
-function tell(because: string): void {
+function keepProof(proof: string | null, because = ""): void {
   refusal = because;
-  for (const listener of [...listeners]) listener();
+  sessionStorage.removeItem(LINK);
+  keep("proof", proof);
+}
+
+function keepLink(found: ReadLink | null, because = ""): void {
+  refusal = because;
+  if (found) sessionStorage.setItem(LINK, JSON.stringify(found));
+  else sessionStorage.removeItem(LINK);
+  tellKept();
+}
+
+/** Signs in with a code, or with a token as the bearer. */
+async function signIn(body: object, bearer = ""): Promise<void> {
+  keepProof((await post<{ proof: string }>("/console/sign-in", body, bearer)).proof);
 }
 
 /** Signs in with what a link brings, `#code=...` (or `#token=...`), or looks through a read-only `#view=...`,
@@ -76,12 +60,11 @@ export async function followLink(): Promise<void> {
   history.replaceState(null, "", `${location.pathname}#${decodeURIComponent(to)}`);
   dispatchEvent(new HashChangeEvent("hashchange"));
   if (kind === "view") return keepLink({ secret, session: readPlace(`#${decodeURIComponent(to)}`).session });
-  const bearer = kind === "token" ? decodeURIComponent(secret) : "";
   try {
-    keep((await post<SignedIn>("/console/sign-in", bearer ? {} : { code: secret }, bearer)).proof);
+    await (kind === "token" ? signIn({}, decodeURIComponent(secret)) : signIn({ code: secret }));
   } catch (error) {
     const told = error instanceof ApiError && error.status !== 401 ? error.message : REFUSED[kind];
-    if (!isSignedIn()) keep(null, told);
+    if (!isSignedIn()) keepProof(null, told);
   }
 }
 
@@ -90,30 +73,25 @@ const REFUSED: Record<string, string> = {
   token: "The token of this link has expired. Sign in again.",
 };
 
-interface SignedIn {
-  proof: string;
-}
-
 export async function logIn(username: string, password: string): Promise<void> {
-  const { token } = await post<{ token: string }>("/user/login", { username, password }, "");
-  keep((await post<SignedIn>("/console/sign-in", {}, token)).proof);
+  const { token } = await post<{ token: string }>("/user/login", { username, password });
+  await signIn({}, token);
 }
 
 export async function signOut(): Promise<void> {
   if (link()) return keepLink(null, "You closed the session.");
-  await post("/console/sign-out", {}, "").catch(() => null);
-  keep(null);
+  await post("/console/sign-out", {}).catch(() => null);
+  keepProof(null);
 }
 
 /** The first report of a walker. A refused token leads back to the login page. */
 export async function ask<T>(walker: string, fields: object, signal?: AbortSignal): Promise<T> {
   try {
-    const reply = await post<{ reports: T[] }>(`/walker/${walker}`, fields, "", signal);
-    return reply.reports[0];
+    return (await post<{ reports: T[] }>(`/walker/${walker}`, fields, link()?.secret, signal)).reports[0];
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) {
       if (link()) keepLink(null, "This link has expired or was revoked.");
-      else keep(null, "Your session has ended. Sign in again.");
+      else keepProof(null, "Your session has ended. Sign in again.");
     }
     throw error;
   }
@@ -130,30 +108,25 @@ export async function askWhole<T extends { complete?: boolean }>(
   }
 }
 
-async function post<T>(path: string, body: object, given: string, signal?: AbortSignal): Promise<T> {
-  const bearer = given || (path.startsWith("/walker/") && link()?.secret) || "";
+async function post<T>(path: string, body: object, bearer = "", signal?: AbortSignal): Promise<T> {
   let reply: Response;
   try {
     reply = await fetch(path, {
       method: "POST",
       headers: {
         "content-type": "application/json",
-        ...(bearer ? { authorization: `Bearer ${bearer}` } : { "x-contextrender-console": localStorage.getItem(KEY) ?? "" }),
+        ...(bearer ? { authorization: `Bearer ${bearer}` } : { "x-contextrender-console": kept("proof") ?? "" }),
       },
       body: JSON.stringify(body),
       signal,
     });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new ApiError(0, "unreachable", "The service does not answer. Is it running?");
+    throw new ApiError(0, "The service does not answer. Is it running?");
   }
   const parsed = await reply.json().catch(() => null);
   if (!reply.ok || parsed === null) {
-    const { code = "error", message = `The service answered ${reply.status}.` } = parsed?.error ?? {};
-    throw new ApiError(reply.status, code, message);
+    throw new ApiError(reply.status, parsed?.error?.message ?? `The service answered ${reply.status}.`);
   }
-  return parsed as T;
+  return parsed;
 }
-
-export const isAbort = (error: unknown): boolean =>
-  error instanceof DOMException && error.name === "AbortError";

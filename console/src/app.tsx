@@ -1,11 +1,12 @@
 // The frame around every view: who is signed in, where they are, light or dark.
-import { useEffect, useState } from "preact/hooks";
-import { isSignedIn, onSignIn, signOut, visited } from "./api";
+import { useEffect } from "preact/hooks";
+import { isSignedIn, signOut, visited } from "./api";
+import { keep, useKept } from "./kept";
 import { Icon } from "./parts/icon";
 import { Keys } from "./parts/keys";
 import { Empty } from "./parts/notes";
 import { address, type Place, searchAddress, usePlace } from "./route";
-import { setTheme, useDark } from "./theme";
+import { isDark } from "./theme";
 import { Login } from "./views/login";
 import { Overall } from "./views/overall";
 import { Search } from "./views/search";
@@ -14,13 +15,13 @@ import { Sessions } from "./views/sessions";
 import { Store } from "./views/store";
 
 export function App() {
-  const [, setChanges] = useState(0);
+  useKept();
   const [signedIn, only] = [isSignedIn(), visited()];
   const place = usePlace();
-  useEffect(() => onSignIn(() => setChanges((count) => count + 1)), []);
   useEffect(() => {
     document.title = (signedIn ? titleOf(place) : "Sign in") + " · ContextRender";
   });
+  const theme = isDark() ? "light" : "dark";
   const leave = only === null ? "Sign out" : "Close";
   return (
     <>
@@ -44,7 +45,9 @@ export function App() {
         )}
         <span class="spring" />
         <Keys />
-        <ThemeButton />
+        <button class="quiet icon" aria-label={`Use ${theme} colours`} title={`Use ${theme} colours`} onClick={() => keep("theme", theme)}>
+          <Icon name={isDark() ? "sun" : "moon"} />
+        </button>
         {signedIn && (
           <button class="quiet leave" title={leave} onClick={signOut}>
             <Icon name="leave" />
@@ -60,7 +63,15 @@ export function App() {
 }
 
 function Page({ place, only }: { place: Place; only: string | null }) {
-  if (only !== null && !isOf(place, only)) return <Elsewhere only={only} />;
+  if (only !== null && !isOf(place, only)) {
+    return (
+      <Empty title="This link opens one session">
+        <p>
+          <a href={address(only)}>{only}</a>
+        </p>
+      </Empty>
+    );
+  }
   if (place.page === "overall") return <Overall />;
   if (place.page === "search") return <Search key={searchAddress(place.options)} asked={place.options} />;
   if (place.page === "store") return <Store id={place.node} />;
@@ -71,31 +82,6 @@ function Page({ place, only }: { place: Place; only: string | null }) {
 /** Whether a place shows that session and nothing else. */
 const isOf = ({ page, session, options }: Place, only: string): boolean =>
   page === "session" ? session === only : page === "search" && options.session === only;
-
-function Elsewhere({ only }: { only: string }) {
-  return (
-    <Empty title="This link opens one session">
-      <p>
-        <a href={address(only)}>{only}</a>
-      </p>
-    </Empty>
-  );
-}
-
-function ThemeButton() {
-  const dark = useDark();
-  const next = dark ? "light" : "dark";
-  return (
-    <button
-      class="quiet icon"
-      aria-label={`Use ${next} colours`}
-      title={`Use ${next} colours`}
-      onClick={() => setTheme(next)}
-    >
-      <Icon name={dark ? "sun" : "moon"} />
-    </button>
-  );
-}
 
 const titleOf = (place: Place): string => (place.page === "session" ? place.session : TITLES[place.page]);
 

@@ -2,9 +2,9 @@ import { render } from "preact";
 import { followLink } from "./api";
 import { App } from "./app";
 import "./style.css";
-import { applyTheme } from "./theme";
+import { followTheme } from "./theme";
 
-applyTheme();
+followTheme();
 addEventListener("hashchange", followLink);
 await followLink();
 render(<App />, document.getElementById("app")!);

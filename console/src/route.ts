@@ -1,9 +1,19 @@
 // Where the user is, in the address's fragment: #/session/KEY/VIEW/ITEM?branch=N&tool=...; #/store/NODE;
 // #/search?text=...
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
+import { useEvent } from "./kept";
 
-export type View = "misses" | "timeline" | "call" | "graph" | "result" | "tools" | "savings";
-export const VIEWS: View[] = ["misses", "timeline", "call", "graph", "result", "tools", "savings"];
+/** The views of a session, as they are named. */
+export const VIEWS = {
+  misses: "Misses",
+  tools: "Tools",
+  timeline: "Timeline",
+  call: "One call",
+  graph: "Reuse graph",
+  result: "Results",
+  savings: "Savings",
+};
+export type View = keyof typeof VIEWS;
 
 export interface Place {
   page: "sessions" | "overall" | "session" | "store" | "search";
@@ -29,7 +39,7 @@ export function readPlace(hash: string): Place {
     page: page === "session" && session ? "session" : (PAGES.find((known) => known === page) ?? "sessions"),
     session: decode(session),
     node: page === "store" ? decode(session) : "",
-    view: VIEWS.includes(view as View) ? (view as View) : "misses",
+    view: Object.hasOwn(VIEWS, view) ? (view as View) : "misses",
     item: /^\d+$/.test(item) ? Number(item) : null,
     branch: branch !== null && /^\d+$/.test(branch) ? Number(branch) : null,
     options,
@@ -74,11 +84,7 @@ export function go(where: string, replace = false): void {
 
 export function usePlace(): Place {
   const [place, setPlace] = useState(() => readPlace(location.hash));
-  useEffect(() => {
-    const moved = () => setPlace(readPlace(location.hash));
-    addEventListener("hashchange", moved);
-    return () => removeEventListener("hashchange", moved);
-  }, []);
+  useEvent("hashchange", () => setPlace(readPlace(location.hash)));
   return place;
 }
 

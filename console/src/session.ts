@@ -1,7 +1,9 @@
 // One session's timeline, kept up to date: the newest turns come first, then the rest. `turns` has holes
 // until then.
 import { useEffect, useState } from "preact/hooks";
-import { ApiError, ask, isAbort } from "./api";
+import { ApiError, ask } from "./api";
+import { ago } from "./format";
+import { address, type Options, type Place, type View } from "./route";
 import type { TimelineView, TurnView } from "./types";
 
 const FIRST_PAGE = 60;
@@ -42,12 +44,16 @@ export class SessionData {
   private byPosition = new Map<number, number>();
   private oldestFirst = false;
 
-  /** `changed` is called whenever something is added. */
+  /** `line`: the branch, null for the one written last. `changed` is called whenever something is added. */
   constructor(
-    readonly key: string,
-    readonly branch: number | null,
+    readonly line: { session: string; branch: number | null },
     private changed: () => void,
   ) {}
+
+  /** The address of a view of it. */
+  to(view: View, item: number | null = null, options: Options = {}): string {
+    return address(this.line.session, view, item, this.line.branch, options);
+  }
 
   async run(): Promise<void> {
     while (!this.stop.signal.aborted) {
@@ -55,8 +61,8 @@ export class SessionData {
         await this.catchUp();
         this.error = null;
       } catch (error) {
-        if (isAbort(error)) return;
-        this.error = error instanceof ApiError ? error : new ApiError(0, "error", String(error));
+        if (this.stop.signal.aborted) return;
+        this.error = error instanceof ApiError ? error : new ApiError(0, String(error));
         this.tell();
         if (this.error.status === 401 || this.error.status === 404) return;
       }
@@ -94,14 +100,12 @@ export class SessionData {
 
   /** The newest turns, at once however long the session is. */
   private async glimpse(): Promise<void> {
-    const fields = { session: this.key, branch: this.branch, limit: FIRST_PAGE };
-    const page = await ask<TimelineView>("glimpse", fields, this.stop.signal);
+    const page = await ask<TimelineView>("glimpse", { ...this.line, limit: FIRST_PAGE }, this.stop.signal);
     if (page.turns.length > 0) this.take(page);
   }
 
   private async load(start: number, limit: number): Promise<void> {
-    const fields = { session: this.key, branch: this.branch, start, limit };
-    const page = await ask<TimelineView>("timeline", fields, this.stop.signal);
+    const page = await ask<TimelineView>("timeline", { ...this.line, start, limit }, this.stop.signal);
     // What was not noted is recomputed from the first call on, so it comes in that order.
     this.oldestFirst ||= page.turns.length < limit && page.turns.every((turn) => !turn.noted);
     this.take(page);
@@ -171,6 +175,22 @@ export class SessionData {
   }
 }
 
+/** What every view of a session is given. */
+export interface ViewProps {
+  place: Place;
+  data: SessionData;
+}
+
+/** Models answer within minutes: a run that has waited for longer has most likely ended. */
+export const QUIET_SECONDS = 900;
+
+/** What a session is doing, and whether an answer may be on its way. `at`: when it was last written, in seconds since 1970, if known. */
+export function stateOf(waiting: boolean, at: number | null, now = Date.now() / 1000): { text: string; live: boolean } {
+  if (!waiting) return { text: "Idle", live: false };
+  if (at === null || now - at < QUIET_SECONDS) return { text: "Model’s turn", live: at !== null };
+  return { text: `No answer: stopped ${ago(at, now)}`, live: false };
+}
+
 function within(runs: number[], value: number): boolean {
   for (let i = 0; i < runs.length; i += 2) {
     if (value < runs[i]) return false;
@@ -187,9 +207,9 @@ export function numbersIn(runs: number[]): number[] {
 }
 
 /** The session's data, for a component that is keyed by session and branch. */
-export function useSession(key: string, branch: number | null): SessionData {
+export function useSession({ session, branch }: Place): SessionData {
   const [, setVersion] = useState(0);
-  const [data] = useState(() => new SessionData(key, branch, () => setVersion((count) => count + 1)));
+  const [data] = useState(() => new SessionData({ session, branch }, () => setVersion((count) => count + 1)));
   useEffect(() => {
     void data.run();
     return () => data.close();

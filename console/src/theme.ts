@@ -1,38 +1,17 @@
-// Light, dark, or as the system has it; and the colours that canvases need.
-import { useEffect, useState } from "preact/hooks";
+// Light, dark, or as the system has it; and the colours of tools.
+import { kept, tellKept } from "./kept";
 
-const KEY = "contextrender.theme";
-const system = matchMedia("(prefers-color-scheme: dark)");
-const listeners = new Set<() => void>();
+const system = (): MediaQueryList => matchMedia("(prefers-color-scheme: dark)");
 
-const isDark = (): boolean => (localStorage.getItem(KEY) ?? (system.matches ? "dark" : "light")) === "dark";
+export const isDark = (): boolean => (kept("theme") ?? (system().matches ? "dark" : "light")) === "dark";
 
-export function setTheme(value: "light" | "dark"): void {
-  localStorage.setItem(KEY, value);
-  applyTheme();
+/** Has the style sheet's colours follow, before anything is drawn with them. */
+export function followTheme(): void {
+  const apply = () => (document.documentElement.dataset.theme = isDark() ? "dark" : "light");
+  addEventListener("storage", apply);
+  system().addEventListener("change", tellKept);
+  apply();
 }
-
-export function applyTheme(): void {
-  document.documentElement.dataset.theme = isDark() ? "dark" : "light";
-  for (const listener of listeners) listener();
-}
-
-system.addEventListener("change", applyTheme);
-
-/** Whether the page is dark now; a change renders anew. */
-export function useDark(): boolean {
-  const [dark, setDark] = useState(isDark());
-  useEffect(() => {
-    const changed = () => setDark(isDark());
-    listeners.add(changed);
-    return () => void listeners.delete(changed);
-  }, []);
-  return dark;
-}
-
-/** A colour of the style sheet. */
-export const colour = (name: string): string =>
-  getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 /** The hue of a tool: the same wherever the tool appears, far from its neighbours'. */
 export function toolColour(index: number, dark: boolean, alpha = 1): string {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { MessageLine } from "../src/types";
-import { differenceOf } from "../src/views/call/prompts";
+import { differenceOf } from "../src/views/call/compare";
 
 const line = (position: number, shown = "whole", text = "a", calls: boolean[] = []): MessageLine => ({
   position,

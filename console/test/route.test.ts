@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { askedOf, optionsOf } from "../src/views/call/asked";
-import { address, readPlace, searchAddress, VIEWS } from "../src/route";
+import { askedOf, optionsOf } from "../src/views/call/whatif";
+import { address, readPlace, searchAddress, type View, VIEWS } from "../src/route";
 
 test("an address leads where it was made for", () => {
-  for (const view of VIEWS)
+  for (const view of Object.keys(VIEWS) as View[])
     for (const [item, branch] of [[null, null], [7, null], [0, 2], [null, 1]] as const) {
       const options = { tool: "a&b=c", used: "1" };
       const place = { page: "session", session: "a/b ?#%ü", view, item, branch, options, node: "" };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { grouped, saved, total } from "../src/parts/saved";
+import { grouped, saved, total } from "../src/views/overall";
 import type { SavedRow } from "../src/types";
 
 const row = (changed: Partial<SavedRow>): SavedRow => ({

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { QUIET_SECONDS, stateOf } from "../src/parts/state";
+import { QUIET_SECONDS, stateOf } from "../src/session";
 
 const NOW = 1_800_000_000;
 

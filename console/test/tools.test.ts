@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Result } from "../src/session";
 import type { TurnView } from "../src/types";
-import { orderBy, toolsOf } from "../src/views/tools/figures";
+import { orderBy, toolsOf } from "../src/views/tools";
 
 const result = (number: number, tool: number, tokens: number): Result => ({ number, position: number, turn: number, tokens, tool });
 const turn = (missed: number[]): TurnView => ({ missed }) as unknown as TurnView;

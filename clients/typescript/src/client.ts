@@ -10,7 +10,6 @@ import type { Credentials } from "./credentials.js";
 import { HistoryDiverged, reasonOf } from "./errors.js";
 import {
   DEADLINE,
-  Failures,
   fitted,
   isCallersMistake,
   nameOf,
@@ -43,22 +42,25 @@ export interface Where {
 /** Every method answers with the reply, or rejects with a `ContextRenderError`. */
 export class ContextRender {
   readonly #connection: Connection;
-  readonly #failures: Failures;
+  readonly #failures: Record<string, number> = {};
+  readonly #log: (line: string) => void;
   readonly #sent = new Sent();
 
   constructor(options: ClientOptions = {}, link: Link = linkFor(options)) {
     this.#connection = new Connection(link, options);
-    this.#failures = new Failures(options.log ?? ((line) => console.warn(`contextrender: ${line}`)));
+    this.#log = options.log ?? ((line) => console.warn(`contextrender: ${line}`));
   }
 
   /** How often `fit` let the original through, by reason. */
   get failures(): Readonly<Record<string, number>> {
-    return this.#failures.counts;
+    return this.#failures;
   }
 
   /** Counts and logs a history that goes unchanged for a reason of an adapter's own. */
   failed(reason: string): void {
-    this.#failures.add(reason);
+    this.#failures[reason] = (this.#failures[reason] ?? 0) + 1;
+    const all = Object.values(this.#failures).reduce((sum, count) => sum + count, 0);
+    this.#log(`history sent unchanged (${reason}), ${all} so far`);
   }
 
   /**
@@ -86,7 +88,7 @@ export class ContextRender {
     } catch (failure) {
       if (!failOpen || isCallersMistake(failure)) throw failure;
       const reason = reasonOf(failure);
-      this.#failures.add(reason);
+      this.failed(reason);
       return { messages: [...messages], changed: false, failure: reason };
     }
   }

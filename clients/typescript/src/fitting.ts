@@ -92,20 +92,3 @@ export function nameOf(messages: readonly ChatMessage[]): string {
 export function isCallersMistake(failure: unknown): boolean {
   return failure instanceof InvalidRequest && Boolean(failure.details["setting"]);
 }
-
-/** How often the original went through, by reason. */
-export class Failures {
-  readonly counts: Record<string, number> = {};
-  readonly #log: (line: string) => void;
-
-  constructor(log: (line: string) => void) {
-    this.#log = log;
-  }
-
-  /** Counts one and logs it. */
-  add(reason: string): void {
-    this.counts[reason] = (this.counts[reason] ?? 0) + 1;
-    const all = Object.values(this.counts).reduce((sum, count) => sum + count, 0);
-    this.#log(`history sent unchanged (${reason}), ${all} so far`);
-  }
-}

@@ -3,6 +3,21 @@
 /** The steps between the turns that an axis names. */
 export const TURN_STEPS = [1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2000, 5000];
 
+const COLOURS = ["panel", "text", "muted", "line", "complete", "replaced", "omitted", "used", "missed", "band"] as const;
+export type Look = Record<(typeof COLOURS)[number], string>;
+
+/** The style sheet's colours as they are now. */
+export function readLook(): Look {
+  const probe = document.body.appendChild(document.createElement("i"));
+  const read = (name: string) => {
+    probe.style.color = `var(--${name})`;
+    return getComputedStyle(probe).color;
+  };
+  const look = Object.fromEntries(COLOURS.map((name) => [name, read(name)])) as Look;
+  probe.remove();
+  return look;
+}
+
 /** The canvas in the screen's own pixels, all of one colour. */
 export function fresh(canvas: HTMLCanvasElement, background: string): CanvasRenderingContext2D {
   const ratio = devicePixelRatio || 1;

@@ -1,10 +1,10 @@
 // Lines over the turns of a session.
 import { useState } from "preact/hooks";
 import { number } from "../format";
+import { Legend } from "./zoom";
 
 export interface Series {
   name: string;
-  /** Of the style sheet. */
   colour: string;
   /** One a turn. */
   values: (number | null)[];
@@ -37,16 +37,10 @@ export function Chart({ label, series, format, most }: Props) {
     setTurn(Math.round(1 + Math.min(1, Math.max(0, share)) * (last - 1)));
   };
   return (
-    <figure class="chart">
+    <figure class="card chart">
       <figcaption>
         <h2>{label}</h2>
-        <ul class="legend">
-          {series.map(({ name, colour }) => (
-            <li key={name}>
-              <i class="swatch" style={{ background: `var(--${colour})` }} /> {name}
-            </li>
-          ))}
-        </ul>
+        <Legend signs={series} />
       </figcaption>
       <svg
         viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
@@ -71,7 +65,7 @@ export function Chart({ label, series, format, most }: Props) {
         {series.map(({ name, colour, values }) => (
           <polyline
             key={name}
-            style={{ stroke: `var(--${colour})` }}
+            style={{ stroke: colour }}
             points={values.map((value, index) => value !== null && `${x(index + 1)},${y(value)}`).filter(Boolean).join(" ")}
           />
         ))}

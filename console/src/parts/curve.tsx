@@ -1,14 +1,15 @@
 // What settings cost against how many steps had all they drew on: a line for each policy, its budgets as points.
 import { budgetOf, percent } from "../format";
-import { toolColour, useDark } from "../theme";
+import { groupBy } from "../group";
+import { toolColour, isDark } from "../theme";
 import type { AdvisedView } from "../types";
 import { ticksOf } from "./chart";
-import { linesOf } from "./lines";
+import { Legend } from "./zoom";
 
 const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [720, 320, 56, 44, 26, 60];
 
 export function Curve({ options }: { options: AdvisedView[] }) {
-  const dark = useDark();
+  const dark = isDark();
   const lines = linesOf(options);
   const all = lines.flatMap(([, points]) => points);
   if (all.length === 0) return null;
@@ -17,7 +18,7 @@ export function Curve({ options }: { options: AdvisedView[] }) {
   const x = (inView: number) => LEFT + ((inView - least) / (1 - least)) * (WIDTH - LEFT - RIGHT);
   const y = (cost: number) => TOP + (1 - cost / most) * (HEIGHT - TOP - BOTTOM);
   return (
-    <figure class="chart curve">
+    <figure class="card chart curve">
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label="Cost against what was in view; the table below has the same figures">
         <text x={LEFT} y={TOP - 12}>
           cost, of the whole history’s
@@ -49,13 +50,16 @@ export function Curve({ options }: { options: AdvisedView[] }) {
           </g>
         ))}
       </svg>
-      <ul class="legend">
-        {lines.map(([policy], index) => (
-          <li key={policy}>
-            <i class="swatch" style={{ background: toolColour(index, dark) }} /> {policy}
-          </li>
-        ))}
-      </ul>
+      <Legend signs={lines.map(([name], index) => ({ name, colour: toolColour(index, dark) }))} />
     </figure>
   );
+}
+
+/** The options that say both, a line for each policy from the least in view on. */
+export function linesOf(options: AdvisedView[]) {
+  const points = options.flatMap(({ policy, budget, cost, hidden }) =>
+    cost === null || hidden === null ? [] : { policy, budget, inView: 1 - hidden, cost },
+  );
+  const lines = [...groupBy(points, ({ policy }) => policy)];
+  return lines.map(([policy, some]) => [policy, some.sort((a, b) => a.inView - b.inView)] as const);
 }

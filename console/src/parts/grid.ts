@@ -2,18 +2,12 @@
 // Long because drawing, pointing and moving share the measures of one canvas.
 import { numbersIn, OMITTED, type SessionData } from "../session";
 import { short } from "../format";
-import { colour } from "../theme";
-import { fittedName, fresh, TURN_STEPS } from "./canvas";
+import { fittedName, fresh, type Look, TURN_STEPS } from "./canvas";
 
 export interface Cell {
   turn: number;
   row: number;
 }
-
-const COLOURS = ["panel", "text", "muted", "line", "complete", "replaced", "omitted", "used", "missed", "band"] as const;
-export type Look = Record<(typeof COLOURS)[number], string>;
-
-export const readLook = (): Look => Object.fromEntries(COLOURS.map((name) => [name, colour(name)])) as Look;
 
 /** What of it is in the window: turns and rows from the first, up to but not with the last. */
 interface Part {

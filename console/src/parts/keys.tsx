@@ -1,5 +1,6 @@
 // The keys of every view, in a list that ? opens.
-import { useEffect, useRef } from "preact/hooks";
+import { useRef } from "preact/hooks";
+import { useEvent } from "../kept";
 
 const KEYS: [string, [string, string][]][] = [
   ["Everywhere", [["?", "This list"], ["Tab", "To the next thing that can be used"]]],
@@ -32,13 +33,9 @@ const KEYS: [string, [string, string][]][] = [
 export function Keys() {
   const dialog = useRef<HTMLDialogElement>(null);
   const open = () => dialog.current?.showModal();
-  useEffect(() => {
-    const asked = (event: KeyboardEvent) => {
-      if (event.key === "?" && !(event.target instanceof Element && event.target.closest("input, select, textarea"))) open();
-    };
-    addEventListener("keydown", asked);
-    return () => removeEventListener("keydown", asked);
-  }, []);
+  useEvent("keydown", (event) => {
+    if (event.key === "?" && !(event.target instanceof Element && event.target.closest("input, select, textarea"))) open();
+  });
   return (
     <>
       <button class="quiet icon keys" tabIndex={-1} aria-label="Keys" title="Keys (?)" onClick={open}>

@@ -1,80 +1,48 @@
 // Asking a walker from a component.
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { ApiError, ask, askWhole, isAbort } from "../api";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { ApiError, ask, askWhole } from "../api";
 
 /** What may pass by itself is tried again after so long. */
 const AGAIN_MS = 5000;
 
-export interface Loaded<T> {
-  value: T | null;
-  error: unknown;
-  busy: boolean;
-  again: () => void;
-}
-
 /** The report of a walker for these fields; the last one stays while the next is on its way. */
-export function useAsk<T>(walker: string, fields: object | null, delay = 0): Loaded<T> {
-  const [state, setState] = useState<{ value: T | null; error: unknown }>({ value: null, error: null });
+export function useAsk<T>(walker: string, fields: object | null, delay = 0) {
   const [round, setRound] = useState(0);
-  const started = useRef(false);
-  const asked = JSON.stringify(fields);
-  // Told from what is asked, so that it holds as soon as the fields change.
-  const question = `${round} ${walker} ${asked}`;
-  const [settled, setSettled] = useState("");
   const again = useCallback(() => setRound((n) => n + 1), []);
-  useEffect(() => {
+  const load = async (tell: (value: T) => void, signal: AbortSignal) => {
     if (fields === null) return;
-    const stop = new AbortController();
-    const start = () =>
-      ask<T>(walker, fields, stop.signal)
-        .then((value) => setState({ value, error: null }))
-        .catch((error) => !isAbort(error) && setState((now) => ({ ...now, error })))
-        .finally(() => !stop.signal.aborted && setSettled(question));
-    const timer = setTimeout(start, started.current ? delay : 0);
-    started.current = true;
-    return () => {
-      clearTimeout(timer);
-      stop.abort();
-    };
-  }, [question]);
+    if (delay) await new Promise((done) => setTimeout(done, delay));
+    tell(await ask<T>(walker, fields, signal));
+  };
+  const { busy, ...state } = useTask<T | null>(null, load, [walker, JSON.stringify(fields), round]);
   const passing = state.error instanceof ApiError && (state.error.status === 0 || state.error.status >= 500);
   useEffect(() => {
-    if (!passing || settled !== question) return;
+    if (!passing || busy) return;
     const timer = setTimeout(again, AGAIN_MS);
     return () => clearTimeout(timer);
-  }, [passing, settled]);
-  return { ...state, busy: fields !== null && settled !== question, again };
+  }, [passing, busy]);
+  return { ...state, busy: fields !== null && busy, again };
 }
 
 /** What a task of several questions has told so far; it begins anew whenever something of `on` changes. */
 export function useTask<T>(start: T, task: (tell: (value: T) => void, signal: AbortSignal) => Promise<unknown>, on: unknown[]) {
-  const [state, setState] = useState<{ value: T; error: unknown; busy: boolean }>({ value: start, error: null, busy: true });
+  const [state, setState] = useState<{ value: T; error: unknown; done: object | null }>({ value: start, error: null, done: null });
+  // Compared, so that it is busy as soon as something changes.
+  const run = useMemo(() => ({}), on);
   useEffect(() => {
     const stop = new AbortController();
     const set = (change: Partial<typeof state>) => !stop.signal.aborted && setState((now) => ({ ...now, ...change }));
-    set({ busy: true });
     task((value) => set({ value, error: null }), stop.signal)
       .catch((error) => set({ error }))
-      .finally(() => set({ busy: false }));
+      .finally(() => set({ done: run }));
     return () => stop.abort();
-  }, on);
-  return state;
+  }, [run]);
+  return { value: state.value, error: state.error, busy: state.done !== run };
 }
 
 /** A report that is asked for until it is complete, and again whenever `stamp` changes. */
 export function useWhole<T extends { complete?: boolean }>(walker: string, fields: object, stamp: unknown) {
   return useTask<T | null>(null, (tell, signal) => askWhole<T>(walker, fields, signal, tell), [walker, JSON.stringify(fields), stamp]);
-}
-
-/** What is typed, and the same once nobody has typed for a moment. */
-export function useTyped(): [typed: string, settled: string, type: (text: string) => void] {
-  const [typed, setTyped] = useState("");
-  const [settled, setSettled] = useState("");
-  useEffect(() => {
-    const timer = setTimeout(() => setSettled(typed.trim()), 200);
-    return () => clearTimeout(timer);
-  }, [typed]);
-  return [typed, settled, setTyped];
 }
 
 /** Calls back every `ms` milliseconds while the page is visible. */

@@ -1,6 +1,7 @@
 // All of a grid in one strip, with what is in the window marked: press or drag to go there.
 import { useLayoutEffect, useRef } from "preact/hooks";
-import type { Grid, Look } from "./grid";
+import type { Look } from "./canvas";
+import type { Grid } from "./grid";
 
 interface Props {
   grid: Grid;
@@ -29,5 +30,5 @@ export function Minimap({ grid, look, box, onMove }: Props) {
     box.scrollTop = ((event.clientY - top) / height) * (extent.height - header) - (box.clientHeight - header) / 2;
     onMove();
   };
-  return <canvas ref={canvas} class="minimap" aria-hidden="true" onPointerDown={go} onPointerMove={go} />;
+  return <canvas ref={canvas} class="panel minimap" aria-hidden="true" onPointerDown={go} onPointerMove={go} />;
 }

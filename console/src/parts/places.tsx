@@ -1,5 +1,4 @@
 // Where to go: a turn typed, and links to results.
-import { address } from "../route";
 import type { SessionData } from "../session";
 
 interface TurnProps {
@@ -18,7 +17,7 @@ export function TurnInput({ turn, last, label, onTurn }: TurnProps) {
 /** A link to a result by its position, named as its tool is, as far as that is known. */
 export function ResultLink({ data, position, name }: { data: SessionData; position: number; name?: string }) {
   return (
-    <a href={address(data.key, "result", position, data.branch)}>
+    <a href={data.to("result", position)}>
       #{position} {name ?? data.tools[data.resultAt(position)?.tool ?? -1]}
     </a>
   );

@@ -1,8 +1,8 @@
 // Prices that the reader sets where the server knows none: kept in this browser, and asked with.
-import { useState } from "preact/hooks";
 import { plural } from "../format";
+import { keep, kept } from "../kept";
+import { submitted } from "./controls";
 
-const KEY = "contextrender.prices";
 const NUMBER = "(input|cached|written|output)=\\d{1,6}(\\.\\d+)?";
 /** What the server takes: anything else would leave the page without figures. */
 const ONE = `\\s*(?=[^;]*input=)(?=[^;]*output=)[^;,=]+:${NUMBER}(,${NUMBER})*\\s*`;
@@ -13,30 +13,22 @@ export const COUNTED =
 
 /** As walkers take them. */
 export function ownPrices(): string[] {
-  const kept = localStorage.getItem(KEY);
-  return kept ? [kept] : [];
+  const own = kept("prices");
+  return own ? [own] : [];
 }
 
 interface Props {
   unpriced: number;
   /** Models, and whose price they were given. */
   pricedAs: [string, string][];
-  /** Called with other prices once they are kept. */
-  onChange: (prices: string[]) => void;
 }
 
 /** What is said of prices that are missing or another model’s, with a place to set one’s own. */
-export function Prices({ unpriced, pricedAs, onChange }: Props) {
-  const [own] = useState(ownPrices());
+export function Prices({ unpriced, pricedAs }: Props) {
+  const own = ownPrices();
   if (unpriced === 0 && pricedAs.length === 0 && own.length === 0) return null;
-  const keep = (event: SubmitEvent) => {
-    event.preventDefault();
-    const given = new FormData(event.currentTarget as HTMLFormElement).get("prices");
-    localStorage.setItem(KEY, String(given).trim());
-    onChange(ownPrices());
-  };
   return (
-    <form class="searching hint" onSubmit={keep}>
+    <form class="row hint" onSubmit={submitted((field) => keep("prices", field("prices")))}>
       {unpriced > 0 && <p>{plural(unpriced, "call")} of models without a price: their dollars are in no sum.</p>}
       {pricedAs.map(([model, other]) => (
         <p key={model}>

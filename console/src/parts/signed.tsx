@@ -5,7 +5,7 @@ import { dollars } from "../format";
 /** A loss is red, and says so to those who do not see it. */
 export const Signed = ({ value, children }: { value: number; children: ComponentChildren }) =>
   value < 0 ? (
-    <span class="loss">
+    <span class="bad">
       {children} <span class="hidden">(a loss)</span>
     </span>
   ) : (

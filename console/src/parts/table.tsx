@@ -1,62 +1,100 @@
-// A table with its head, in a box that scrolls and is in the order of keys.
-import type { ComponentChildren } from "preact";
+// A table in a box that scrolls and is in the order of keys.
+import { type ComponentChildren, Fragment } from "preact";
 import { Icon } from "./icon";
 
-export interface Column {
+/** A column: its head, and what it tells of a row. */
+export interface Column<R> {
   name: ComponentChildren;
+  cell: (row: R) => ComponentChildren;
   hint?: string;
-  num?: boolean;
-  sorted?: "ascending" | "descending" | "none";
-}
-
-interface Props {
-  label: string;
-  columns: Column[];
+  /** The class of its cells; numbers are "num". */
   kind?: string;
-  foot?: ComponentChildren;
-  children: ComponentChildren;
+  kindOf?: (row: R) => string;
+  title?: (row: R) => string | undefined;
+  /** What its head orders the rows by, and whether from the least on at first. */
+  by?: string;
+  rising?: boolean;
 }
 
-export const text = (name: ComponentChildren, hint?: string): Column => ({ name, hint });
-export const num = (name: ComponentChildren, hint?: string): Column => ({ name, hint, num: true });
-export interface Sorted<K> {
-  key: K;
+export const text = <R,>(name: ComponentChildren, cell: Column<R>["cell"], more: Partial<Column<R>> = {}): Column<R> => ({ name, cell, ...more });
+export const num = <R,>(name: ComponentChildren, cell: Column<R>["cell"], more: Partial<Column<R>> = {}): Column<R> => ({ name, cell, kind: "num", ...more });
+
+/** What can be done with a row: its head is only heard. */
+export const actions = <R,>(cell: Column<R>["cell"]): Column<R> => ({ name: <span class="hidden">Actions</span>, cell, kind: "actions" });
+
+export interface Sorted {
+  key: string;
   down: boolean;
 }
 
-/** A column whose head orders the rows: once more, and it turns them around. */
-export function sortable<K>(column: Column, key: K, now: Sorted<K>, onSort: (next: Sorted<K>) => void, down = true): Column {
-  const on = now.key === key;
-  return {
-    ...column,
-    name: (
-      <button class="sort" onClick={() => onSort({ key, down: on ? !now.down : down })}>
-        {column.name}
-        {on && <Icon name={now.down ? "down" : "up"} />}
-      </button>
-    ),
-    sorted: on ? (now.down ? "descending" : "ascending") : "none",
-  };
+interface Props<R> {
+  label: string;
+  columns: Column<R>[];
+  rows: R[];
+  keyOf: (row: R) => string | number;
+  /** The class of the table. */
+  kind?: string;
+  /** The class of a row. */
+  kindOf?: (row: R) => string;
+  /** Whether the first cell of a row names it. */
+  named?: boolean;
+  foot?: R;
+  /** What stands below a row. */
+  below?: (row: R) => ComponentChildren;
+  sort?: Sorted;
+  onSort?: (next: Sorted) => void;
 }
 
-/** A column whose head is only heard. */
-export const unseen = (name: string): Column => ({ name: <span class="hidden">{name}</span> });
-
-export function Table({ label, columns, kind, foot, children }: Props) {
+/** A head that orders the rows turns them around when it is pressed once more. */
+export function Table<R>({ label, columns, rows, keyOf, kind, kindOf, named = true, foot, below, sort, onSort }: Props<R>) {
+  const line = (row: R) => (
+    <tr class={kindOf?.(row)}>
+      {columns.map((column, place) => {
+        const said = { class: column.kindOf?.(row) ?? column.kind, title: column.title?.(row) };
+        return named && place === 0 ? (
+          <th key={place} scope="row" {...said}>
+            {column.cell(row)}
+          </th>
+        ) : (
+          <td key={place} {...said}>
+            {column.cell(row)}
+          </td>
+        );
+      })}
+    </tr>
+  );
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={label}>
       <table class={kind}>
         <thead>
           <tr>
-            {columns.map((column, place) => (
-              <th key={place} scope="col" class={column.num ? "num" : undefined} title={column.hint} tabIndex={column.hint && !column.sorted ? 0 : undefined} aria-sort={column.sorted}>
-                {column.name}
-              </th>
-            ))}
+            {columns.map(({ name, hint, kind, by, rising = false }, place) => {
+              const down = by && sort?.key === by ? sort.down : null;
+              const sorted = down === null ? "none" : down ? "descending" : "ascending";
+              return (
+                <th key={place} scope="col" class={kind === "num" ? kind : undefined} title={hint} tabIndex={hint && !by ? 0 : undefined} aria-sort={by ? sorted : undefined}>
+                  {by ? (
+                    <button class="sort" onClick={() => onSort?.({ key: by, down: down === null ? !rising : !down })}>
+                      {name}
+                      {down !== null && <Icon name={down ? "down" : "up"} />}
+                    </button>
+                  ) : (
+                    name
+                  )}
+                </th>
+              );
+            })}
           </tr>
         </thead>
-        <tbody>{children}</tbody>
-        {foot && <tfoot>{foot}</tfoot>}
+        <tbody>
+          {rows.map((row) => (
+            <Fragment key={keyOf(row)}>
+              {line(row)}
+              {below?.(row)}
+            </Fragment>
+          ))}
+        </tbody>
+        {foot && <tfoot>{line(foot)}</tfoot>}
       </table>
     </div>
   );

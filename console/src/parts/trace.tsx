@@ -1,24 +1,16 @@
 // A value's way: where it was first seen, which results hold it, who used it.
 import { plural } from "../format";
-import { address } from "../route";
 import type { SessionData } from "../session";
 import type { ValueTraceView } from "../types";
 import { useAsk } from "./load";
 import { Closable, Failure, Loading } from "./notes";
 import { ResultLinks } from "./places";
 
-interface Props {
-  data: SessionData;
-  value: string;
-  onClose: () => void;
-}
-
-export function Trace({ data, value, onClose }: Props) {
-  const { key: session, branch } = data;
-  const found = useAsk<ValueTraceView>("trace_value", { session, branch, value });
+export function Trace({ data, value, onClose }: { data: SessionData; value: string; onClose: () => void }) {
+  const found = useAsk<ValueTraceView>("trace_value", { ...data.line, value });
   const view = found.value?.value === value ? found.value : null;
   return (
-    <section class="trace" aria-label={`Value ${value}`}>
+    <section class="card trace" aria-label={`Value ${value}`}>
       <Closable title={<code>{value}</code>} onClose={onClose} />
       {found.error !== null && <Failure error={found.error} />}
       {!view && found.busy && <Loading what="Tracing…" />}
@@ -38,7 +30,7 @@ export function Trace({ data, value, onClose }: Props) {
           <ol>
             {view.uses.map((use) => (
               <li key={use.event}>
-                <a href={address(session, "call", use.turn, branch)}>Turn {use.turn}</a>,{" "}
+                <a href={data.to("call", use.turn)}>Turn {use.turn}</a>,{" "}
                 {use.name ? <code>{use.name}</code> : "text"} <span class="muted">message #{use.position}</span>
               </li>
             ))}

@@ -24,13 +24,19 @@ export function Zoom({ fitted, onZoom, onFit }: Props) {
   );
 }
 
-/** Signs by their class, each with its meaning. */
-export function Legend({ signs }: { signs: [string, string][] }) {
+export interface Sign {
+  name: string;
+  /** A class, else a swatch of this colour. */
+  kind?: string;
+  colour?: string;
+}
+
+export function Legend({ signs }: { signs: Sign[] }) {
   return (
     <ul class="legend" aria-label="Legend">
-      {signs.map(([kind, meaning]) => (
-        <li key={kind}>
-          <i class={kind} /> {meaning}
+      {signs.map(({ name, kind = "swatch", colour }) => (
+        <li key={name}>
+          <i class={kind} style={{ background: colour }} /> {name}
         </li>
       ))}
     </ul>

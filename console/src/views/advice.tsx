@@ -6,7 +6,7 @@ import { Copy } from "../parts/copy";
 import { Curve } from "../parts/curve";
 import { useTask } from "../parts/load";
 import { Failure, Loading } from "../parts/notes";
-import { num, Table, text } from "../parts/table";
+import { type Column, num, Table, text } from "../parts/table";
 import type { SessionData } from "../session";
 import type { AdviceView, AdvisedView, AllAdviceView } from "../types";
 
@@ -26,7 +26,7 @@ interface Weighed {
 async function weigh(data: SessionData | null, tell: (weighed: Weighed) => void, signal: AbortSignal): Promise<void> {
   let now: Weighed = { advice: null, options: [], at: "Replaying…" };
   const set = (change: Partial<Weighed>) => tell((now = { ...now, ...change }));
-  const [walker, of] = data ? ["advise", { session: data.key, branch: data.branch }] : ["advise_all", {}];
+  const [walker, of] = data ? ["advise", data.line] : ["advise_all", {}];
   const whole = (fields: object, told: (view: View) => void) => askWhole<View>(walker, { ...of, ...fields, calls: CALLS }, signal, told);
   set({});
   await whole({}, (advice) => set({ advice, options: data ? [] : advice.options }));
@@ -72,31 +72,19 @@ export function Advice({ data }: { data: SessionData | null }) {
       )}
       <Curve options={options} />
       {at && error === null && <Loading what={at + far} />}
-      {options.length > 0 && <Options options={options} />}
+      {options.length > 0 && <Table label="Policies and budgets" columns={COLUMNS} rows={options} keyOf={settingOf} />}
     </section>
   );
 }
 
-const COLUMNS = [text("Policy"), num("Budget"), num("Of the bill"), num("Dollars"), num("Steps that had all"), text("Setting")];
-
-function Options({ options }: { options: AdvisedView[] }) {
-  return (
-    <Table label="Policies and budgets" columns={COLUMNS}>
-      {options.map((option) => (
-        <tr key={`${option.policy}@${option.budget}`}>
-          <th scope="row">{option.policy}</th>
-          <td class="num">{budgetOf(option.budget, number)}</td>
-          <td class="num">{option.cost === null ? "–" : percent(option.cost)}</td>
-          <td class="num">{dollars(option.dollars)}</td>
-          <td class="num">{option.hidden === null ? "–" : percent(1 - option.hidden)}</td>
-          <td>
-            <Copy text={settingOf(option)} />
-          </td>
-        </tr>
-      ))}
-    </Table>
-  );
-}
+const COLUMNS: Column<AdvisedView>[] = [
+  text("Policy", ({ policy }) => policy),
+  num("Budget", ({ budget }) => budgetOf(budget, number)),
+  num("Of the bill", ({ cost }) => (cost === null ? "–" : percent(cost))),
+  num("Dollars", (option) => dollars(option.dollars)),
+  num("Steps that had all", ({ hidden }) => (hidden === null ? "–" : percent(1 - hidden))),
+  text("Setting", (option) => <Copy text={settingOf(option)} />),
+];
 
 /** As the proxy and `wrap` take it from the environment. */
 const settingOf = ({ policy, budget }: AdvisedView): string => `CONTEXTRENDER_POLICY=${policy} CONTEXTRENDER_BUDGET=${budget}`;

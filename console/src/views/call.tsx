@@ -1,21 +1,20 @@
 // One model call: the budget, what the model got, why, and what it would have got otherwise.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { number, percent, plural, short } from "../format";
+import { useEvent } from "../kept";
 import { Icon } from "../parts/icon";
 import { useAsk } from "../parts/load";
 import { Empty, Failure, Loading } from "../parts/notes";
 import { ResultLinks, TurnInput } from "../parts/places";
 import { address, go, readPlace } from "../route";
-import { numbersIn, OMITTED, REPLACED, type SessionData } from "../session";
+import { numbersIn, OMITTED, REPLACED, type SessionData, type ViewProps } from "../session";
 import type { CallView } from "../types";
 import { Answer } from "./call/answer";
 import { BudgetBar } from "./call/budget";
 import { Compare } from "./call/compare";
 import { Histories } from "./call/histories";
 import { FIRST, type Page, Scores } from "./call/scores";
-import { type Asked, askedOf, optionsOf } from "./call/asked";
-import { type Difference, WhatIf } from "./call/whatif";
-import type { ViewProps } from "./props";
+import { type Asked, askedOf, type Difference, optionsOf, WhatIf } from "./call/whatif";
 
 export function Call({ place, data }: ViewProps) {
   const last = data.last;
@@ -25,7 +24,7 @@ export function Call({ place, data }: ViewProps) {
   const [beside, setBeside] = useState<number | null>(() => turnOf(place.options.with));
   const options = { ...optionsOf(asked), ...(beside === null ? {} : { with: String(beside) }) };
   const changed = Object.keys(asked).length > 0;
-  const base = { session: place.session, branch: place.branch, turn };
+  const base = { ...data.line, turn };
   const [page, setPage] = useState<Page>(FIRST);
   const fields = { ...base, sort: page.sort, down: page.down, rows: page.rows, window: page.window };
   // What was noted comes at once; why it was so takes longer the longer the session is.
@@ -45,17 +44,13 @@ export function Call({ place, data }: ViewProps) {
   const goTo = (wanted: number) => {
     const item = Math.min(last, Math.max(1, wanted));
     here.current = { ...here.current, item };
-    go(address(place.session, "call", item, place.branch, options), true);
+    go(data.to("call", item, options), true);
   };
-  useEffect(() => {
-    const keys = (event: KeyboardEvent) => {
-      if (event.target instanceof Element && event.target.closest("input, select, textarea, .scroll, [role=application]")) return;
-      if (event.altKey || event.ctrlKey || event.metaKey) return;
-      if (event.key === "ArrowLeft") move(-1);
-      if (event.key === "ArrowRight") move(1);
-    };
-    addEventListener("keydown", keys);
-    return () => removeEventListener("keydown", keys);
+  useEvent("keydown", (event) => {
+    if (event.target instanceof Element && event.target.closest("input, select, textarea, .scroll, [role=application]")) return;
+    if (event.altKey || event.ctrlKey || event.metaKey) return;
+    if (event.key === "ArrowLeft") move(-1);
+    if (event.key === "ArrowRight") move(1);
   });
   // What is asked follows into the address once a slider rests: browsers take only so many changes.
   useEffect(() => {
@@ -72,7 +67,7 @@ export function Call({ place, data }: ViewProps) {
     return (
       <Empty title={`There is no turn ${number(turn)}`}>
         <p>
-          The last one is <a href={address(place.session, "call", last, place.branch)}>turn {number(last)}</a>.
+          The last one is <a href={data.to("call", last)}>turn {number(last)}</a>.
         </p>
       </Empty>
     );

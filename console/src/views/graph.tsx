@@ -1,21 +1,21 @@
 // Results, what drew on them, and the values between.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { number, plural } from "../format";
+import { Choice, submitted, ToolChoice } from "../parts/controls";
+import { Icon } from "../parts/icon";
 import { useAsk } from "../parts/load";
 import { Empty, Failure, Loading } from "../parts/notes";
 import { Trace } from "../parts/trace";
 import { address, go, type Options } from "../route";
+import type { ViewProps } from "../session";
 import type { GraphView } from "../types";
 import { About, AboutGroup, MostUsed } from "./graph/about";
-import { GROUPINGS, type Scene, scenesOf, type Wanted } from "./graph/levels";
+import { GROUPINGS, holder, type Scene, scenesOf, type Wanted } from "./graph/levels";
 import { type Graph as ReuseGraph, graphOf } from "./graph/model";
-import { holder } from "./graph/paper";
 import { Picture } from "./graph/picture";
-import { Toolbar } from "./graph/toolbar";
-import type { ViewProps } from "./props";
 
 export function Graph({ place, data }: ViewProps) {
-  const asked = useAsk<GraphView>("reuse_graph", { session: place.session, branch: place.branch });
+  const asked = useAsk<GraphView>("reuse_graph", data.line);
   const view = asked.value;
   const graph = useMemo(() => view && graphOf(view, (name) => data.toolId(name)), [view]);
   useEffect(() => {
@@ -58,7 +58,25 @@ function Drawn({ place, data, graph }: ViewProps & { graph: ReuseGraph }) {
           {!node && !group && value === null && <MostUsed {...ways} graph={scenes.graph} />}
         </aside>
       </div>
-      <Toolbar summary={summaryOf(scenes.graph, scene)} wanted={wanted} focused={focused} tools={data.tools} onSet={(name, to) => set({ [name]: to })} />
+      <div class="toolbar">
+        <span class="summary" role="status">
+          {summaryOf(scenes.graph, scene)}
+        </span>
+        <span class="spring" />
+        <form class="search" onSubmit={submitted((field) => set({ value: field("value") }))}>
+          <Icon name="search" />
+          <input type="search" name="value" placeholder="Trace a value" aria-label="Trace a value" />
+        </form>
+        <Choice label="Groups by" value={wanted.grouping} options={GROUPINGS} onChoose={(group) => set({ group })} />
+        {focused ? (
+          <>
+            <span>Lineage of {focused}</span>
+            <button onClick={() => set({ focus: "" })}>Whole graph</button>
+          </>
+        ) : (
+          <ToolChoice tools={data.tools} value={wanted.tool} onChoose={(tool) => set({ tool })} />
+        )}
+      </div>
     </div>
   );
 }

@@ -17,7 +17,7 @@ export function Login() {
     }
   };
   return (
-    <form class="login" onSubmit={submit}>
+    <form class="panel login" onSubmit={submit}>
       <h1>Sign in</h1>
       <label>
         Name
@@ -28,7 +28,7 @@ export function Login() {
         <input name="password" type="password" autocomplete="current-password" required />
       </label>
       {problem && (
-        <p class="problem" role="alert">
+        <p class="bad" role="alert">
           {problem}
         </p>
       )}

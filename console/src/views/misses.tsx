@@ -1,17 +1,15 @@
 // What calls lacked that their answers then used or asked for again, and what would have shown it.
 import { useMemo, useState } from "preact/hooks";
 import { ask } from "../api";
-import { number, plural } from "../format";
+import { number, plural, room } from "../format";
 import { useTask } from "../parts/load";
 import { ResultLink } from "../parts/places";
-import { room } from "../parts/room";
 import { Empty, Failure, Loading } from "../parts/notes";
-import { num, Table, text } from "../parts/table";
-import { address, useOption } from "../route";
-import { COMPLETE, type SessionData } from "../session";
+import { type Column, num, Table, text } from "../parts/table";
+import { useOption } from "../route";
+import { COMPLETE, type SessionData, type ViewProps } from "../session";
 import type { MissesView, MissView, RemediesView } from "../types";
 import { Remedies } from "./misses/net";
-import type { ViewProps } from "./props";
 
 const FILTERS = {
   all: "Every result that was out of view when an answer needed it",
@@ -27,32 +25,28 @@ const AT_ONCE = 100;
 const LOOKS = 20;
 /** How many policies are named in a row. */
 const NAMED = 2;
-const COLUMNS = [num("Turn"), text("Result"), text("What it needed"), text("Why it was out"), text("What would have shown it")];
 
-interface Known {
-  misses: MissView[];
-  /** The turn to ask from; null where all are known. */
-  next: number | null;
-}
+/** `next`: the turn to ask from; null where all are known. */
+type Known = Pick<MissesView, "misses" | "next">;
 
-/** All misses, page by page; asked again whenever `stamp` changes. */
-function useMisses(session: string, branch: number | null, stamp: number) {
+/** All misses, page by page; asked again with each call. */
+function useMisses({ line, last }: SessionData) {
   const load = async (tell: (known: Known) => void, signal: AbortSignal) => {
-    const known: Known = { misses: [], next: 1 };
+    let known: Known = { misses: [], next: 1 };
     while (known.next !== null) {
-      const page: MissesView = await ask<MissesView>("misses", { session, branch, start: known.next }, signal);
-      Object.assign(known, { misses: known.misses.concat(page.misses), next: page.next });
-      tell({ ...known });
+      const page: Known = await ask<MissesView>("misses", { ...line, start: known.next }, signal);
+      known = { misses: [...known.misses, ...page.misses], next: page.next };
+      tell(known);
     }
   };
-  return useTask<Known>({ misses: [], next: 1 }, load, [session, branch, stamp]);
+  return useTask<Known>({ misses: [], next: 1 }, load, [line, last]);
 }
 
 /** Settings that would have shown misses, by `keyOf`, as they are found; null while one is looked for. */
 type Found = Map<string, RemediesView | null>;
 const keyOf = (miss: MissView): string => `${miss.turn}/${miss.position}`;
 
-function useRemedies(session: string, branch: number | null) {
+function useRemedies({ line }: SessionData) {
   const [wanted, setWanted] = useState<MissView[]>([]);
   const [known, setKnown] = useState<Found>(new Map());
   /** One after the other: each renders the call anew a dozen times. */
@@ -60,8 +54,7 @@ function useRemedies(session: string, branch: number | null) {
     const found = new Map(known);
     for (const miss of wanted) {
       tell(new Map(found.set(keyOf(miss), null)));
-      const fields = { session, branch, turn: miss.turn, position: miss.position };
-      found.set(keyOf(miss), await ask<RemediesView>("remedies", fields, signal));
+      found.set(keyOf(miss), await ask<RemediesView>("remedies", { ...line, turn: miss.turn, position: miss.position }, signal));
       tell(new Map(found));
     }
   };
@@ -78,11 +71,10 @@ function useRemedies(session: string, branch: number | null) {
 
 /** `damaged`: the store has lost a part of the session. */
 export function Misses({ place, data, damaged }: ViewProps & { damaged: boolean }) {
-  const { session, branch } = place;
-  const { value: { misses, next }, error } = useMisses(session, branch, data.last);
+  const { value: { misses, next }, error } = useMisses(data);
   const [only, setOnly] = useOption<Filter>(place, "only", "all");
   const [limit, setLimit] = useState(AT_ONCE);
-  const { found, of, find, error: failed, busy } = useRemedies(session, branch);
+  const { found, of, find, error: failed, busy } = useRemedies(data);
   const kinds = useMemo(() => new Map(misses.map((miss) => [miss, kindsOf(miss, data)])), [misses, data.version]);
   const under = (filter: Filter) => misses.filter((miss) => kinds.get(miss)!.includes(filter));
   const real = under("all");
@@ -99,6 +91,26 @@ export function Misses({ place, data, damaged }: ViewProps & { damaged: boolean 
       </Empty>
     );
   }
+  const columns: Column<MissView>[] = [
+    num("Turn", ({ turn }) => <a href={data.to("call", turn)}>{number(turn)}</a>),
+    text("Result", ({ position, name, shown }) => (
+      <>
+        <ResultLink data={data} position={position} name={name} />
+        {shown !== "omitted" && <span class="tag warn">{shown}</span>}
+      </>
+    )),
+    text("What it needed", ({ again, values }) => (
+      <>
+        {again && <span class="tag warn">called again</span>}{" "}
+        {values.slice(0, 5).map((value) => (
+          <code key={value}>{value} </code>
+        ))}
+        {values.length > 5 && <small>{number(values.length - 5)} more</small>}
+      </>
+    )),
+    text("Why it was out", (miss) => miss.reason + room(miss), { kind: "muted" }),
+    text("What would have shown it", (miss) => <Remedy found={of(miss)} onFind={() => find([miss])} />),
+  ];
   const shown = under(only);
   const turns = new Set(real.map((miss) => miss.turn)).size;
   const open = shown.slice(0, limit).filter((miss) => of(miss) === undefined).slice(0, LOOKS);
@@ -126,11 +138,7 @@ export function Misses({ place, data, damaged }: ViewProps & { damaged: boolean 
           </button>
         ))}
       </div>
-      <Table label="Misses" columns={COLUMNS}>
-        {shown.slice(0, limit).map((miss) => (
-          <Row key={keyOf(miss)} miss={miss} data={data} found={of(miss)} onFind={() => find([miss])} />
-        ))}
-      </Table>
+      <Table label="Misses" columns={columns} rows={shown.slice(0, limit)} keyOf={keyOf} />
       {shown.length > limit && (
         <button class="wide" onClick={() => setLimit(limit + 500)}>
           Show more of {number(shown.length)}
@@ -149,39 +157,7 @@ function kindsOf(miss: MissView, data: SessionData): Filter[] {
   return ["all", before ? "dropped and used later" : "never shown", ...(after ? (["restored"] as const) : [])];
 }
 
-interface RowProps {
-  miss: MissView;
-  data: SessionData;
-  found: RemediesView | null | undefined;
-  onFind: () => void;
-}
-
-function Row({ miss, data, found, onFind }: RowProps) {
-  return (
-    <tr>
-      <th scope="row" class="num">
-        <a href={address(data.key, "call", miss.turn, data.branch)}>{number(miss.turn)}</a>
-      </th>
-      <td>
-        <ResultLink data={data} position={miss.position} name={miss.name} />
-        {miss.shown !== "omitted" && <span class="tag warn">{miss.shown}</span>}
-      </td>
-      <td>
-        {miss.again && <span class="tag warn">called again</span>}{" "}
-        {miss.values.slice(0, 5).map((value) => (
-          <code key={value}>{value} </code>
-        ))}
-        {miss.values.length > 5 && <small>{number(miss.values.length - 5)} more</small>}
-      </td>
-      <td class="muted">{miss.reason + room(miss)}</td>
-      <td>
-        <Remedy found={found} onFind={onFind} />
-      </td>
-    </tr>
-  );
-}
-
-function Remedy({ found, onFind }: Pick<RowProps, "found" | "onFind">) {
+function Remedy({ found, onFind }: { found: RemediesView | null | undefined; onFind: () => void }) {
   if (found === null) return <span class="spinner" role="status" aria-label="Trying other settings" />;
   if (found === undefined) {
     return (

@@ -1,19 +1,22 @@
 // What rendering saved over all sessions, as it was counted when the calls were made.
 import { useState } from "preact/hooks";
 import { number, percent, plural, short } from "../format";
+import { groupBy } from "../group";
+import { Choice } from "../parts/controls";
 import { useAsk } from "../parts/load";
 import { Empty, Failure, Figure, IN_VIEW, Loading } from "../parts/notes";
 import { COUNTED, ownPrices, Prices } from "../parts/prices";
 import { Cost, Signed } from "../parts/signed";
-import { num, Table, text } from "../parts/table";
-import { GROUPS, type Group, grouped, saved, type Total, total } from "../parts/saved";
-import type { TotalSavingsView } from "../types";
+import { type Column, num, Table, text } from "../parts/table";
+import type { SavedRow, TotalSavingsView } from "../types";
 import { Advice } from "./advice";
+
+const GROUPS = { day: "Day (UTC)", model: "Model", "day and model": "Day and model", client: "Client", policy: "Policy", sent: "Sent" };
+type Group = keyof typeof GROUPS;
 
 export function Overall() {
   const [by, setBy] = useState<Group>("day");
-  const [prices, setPrices] = useState(ownPrices());
-  const found = useAsk<TotalSavingsView>("total_savings", { prices });
+  const found = useAsk<TotalSavingsView>("total_savings", { prices: ownPrices() });
   if (found.error !== null) return <Failure error={found.error} again={found.again} />;
   if (found.value === null) return <Loading what="Adding up…" />;
   const { sessions, counted, rows } = found.value;
@@ -25,26 +28,16 @@ export function Overall() {
     );
   }
   const all = total("All", rows);
-  const groups = grouped(rows, by);
   return (
     <section class="page">
-      <div class="heading">
+      <div class="toolbar">
         <h1>Savings over all sessions</h1>
         <span class="spring" />
-        <label>
-          By{" "}
-          <select value={by} onChange={(event) => setBy(event.currentTarget.value as Group)}>
-            {GROUPS.map((name) => (
-              <option key={name} value={name}>
-                {NAMES[name]}
-              </option>
-            ))}
-          </select>
-        </label>
+        <Choice label="By" value={by} options={Object.keys(GROUPS) as Group[]} names={GROUPS} onChoose={setBy} />
       </div>
-      <dl class="figures">
+      <dl class="panel figures">
         <Figure name="Tokens saved" value={<Signed value={saved(all)}>{short(saved(all))}</Signed>} hint={`${number(saved(all))} prompt tokens`} />
-        <Figure name="Share of whole histories saved" value={<Share sums={all} />} />
+        <Figure name="Share of whole histories saved" value={shareOf(all)} />
         <Figure name="Cost, counted" value={<Cost cost={all.cost} full={all.full_cost} />} hint={COUNTED} />
         {all.billed > 0 && (
           <Figure
@@ -59,55 +52,82 @@ export function Overall() {
         Counted when the calls of {counted === sessions ? plural(sessions, "session") : `${number(counted)} of ${number(sessions)} sessions`} were made.
         {counted < sessions && " The others were only recorded, or are older than that: their own pages recompute them."}
       </p>
-      <Prices unpriced={all.unpriced} pricedAs={all.pricedAs} onChange={setPrices} />
-      <Table label={`Savings by ${NAMES[by].toLowerCase()}`} kind={by} columns={[text(NAMES[by]), ...SUMS]} foot={<Line sums={all} />}>
-        {groups.map((sums) => (
-          <Line key={sums.name} sums={sums} />
-        ))}
-      </Table>
+      <Prices unpriced={all.unpriced} pricedAs={all.pricedAs} />
+      <Table
+        label={`Savings by ${GROUPS[by].toLowerCase()}`}
+        kind={by}
+        columns={[text<Total>(GROUPS[by], ({ name }) => name || "unknown"), ...SUMS]}
+        rows={grouped(rows, by)}
+        keyOf={({ name }) => name}
+        foot={all}
+      />
       <Advice data={null} />
     </section>
   );
 }
 
-const SUMS = [
-  num("Calls", "Model calls whose answer was recorded"),
-  num("Whole", "Prompt tokens with the whole history: what would have been sent otherwise, at most the model’s window"),
-  num("Sent", "Prompt tokens that went to the model. “Whole” and “held out” calls were sent with everything, so they saved nothing"),
-  num("Saved"),
-  num("Cost", COUNTED),
-  num(
-    "Billed",
-    "By the provider’s own counts, for calls through the proxy. What the whole history would have been is an estimate: the same count and the tokens left out, cached as far as the whole prompt before was.",
-  ),
-  num("In view", `${IN_VIEW}. A running session may still use what it was not shown`),
+const SUMS: Column<Total>[] = [
+  num("Calls", (sums) => number(sums.calls), { hint: "Model calls whose answer was recorded" }),
+  num("Whole", (sums) => short(sums.capped), {
+    hint: "Prompt tokens with the whole history: what would have been sent otherwise, at most the model’s window",
+    title: ({ full, capped }) => (full > capped ? `${number(full)} tokens without the model’s window` : undefined),
+  }),
+  num("Sent", (sums) => short(sums.prompt), {
+    hint: "Prompt tokens that went to the model. “Whole” and “held out” calls were sent with everything, so they saved nothing",
+  }),
+  num("Saved", (sums) => (
+    <>
+      <Signed value={saved(sums)}>{short(saved(sums))}</Signed>{" "}
+      <small>{shareOf(sums)}</small>
+    </>
+  )),
+  num("Cost", ({ cost, full_cost, unpriced }) => (
+    <>
+      <Cost cost={cost} full={full_cost} />
+      {cost !== null && unpriced > 0 && <small> {plural(unpriced, "call")} without a price</small>}
+    </>
+  ), { hint: COUNTED }),
+  num("Billed", (sums) => (sums.billed === 0 ? "–" : <Cost cost={sums.billed_cost} full={sums.whole_cost} />), {
+    hint: "By the provider’s own counts, for calls through the proxy. What the whole history would have been is an estimate: the same count and the tokens left out, cached as far as the whole prompt before was.",
+  }),
+  num("In view", ({ drawn, seen }) => (drawn ? percent(seen / drawn) : "–"), { hint: `${IN_VIEW}. A running session may still use what it was not shown` }),
 ];
 
-function Line({ sums }: { sums: Total }) {
-  return (
-    <tr>
-      <th scope="row">{sums.name || "unknown"}</th>
-      <td class="num">{number(sums.calls)}</td>
-      <td class="num" title={sums.full > sums.capped ? `${number(sums.full)} tokens without the model’s window` : undefined}>
-        {short(sums.capped)}
-      </td>
-      <td class="num">{short(sums.prompt)}</td>
-      <td class="num">
-        <Signed value={saved(sums)}>{short(saved(sums))}</Signed>{" "}
-        <small>
-          <Share sums={sums} />
-        </small>
-      </td>
-      <td class="num">
-        <Cost cost={sums.cost} full={sums.full_cost} />
-        {sums.cost !== null && sums.unpriced > 0 && <small> {plural(sums.unpriced, "call")} without a price</small>}
-      </td>
-      <td class="num">{sums.billed === 0 ? "–" : <Cost cost={sums.billed_cost} full={sums.whole_cost} />}</td>
-      <td class="num">{sums.drawn ? percent(sums.seen / sums.drawn) : "–"}</td>
-    </tr>
-  );
+const shareOf = (sums: Total): string => percent(sums.capped ? saved(sums) / sums.capped : 0);
+
+const SUMMED = ["calls", "full", "capped", "prompt", "drawn", "seen", "billed", "billed_cost", "whole_cost"] as const;
+
+/** Sums of rows. `unpriced` calls are of models without a price: dollars are of the others. */
+interface Total extends Record<(typeof SUMMED)[number], number> {
+  name: string;
+  unpriced: number;
+  /** Null where no call has a price. */
+  cost: number | null;
+  full_cost: number | null;
+  /** Models whose price is another's, and whose. */
+  pricedAs: [string, string][];
 }
 
-const Share = ({ sums }: { sums: Total }) => <>{percent(sums.capped ? saved(sums) / sums.capped : 0)}</>;
+export function total(name: string, rows: SavedRow[]): Total {
+  const sum = (of: (row: SavedRow) => number | null) => rows.reduce((all, row) => all + (of(row) ?? 0), 0);
+  const sums = Object.fromEntries(SUMMED.map((field) => [field, sum((row) => row[field])]));
+  const priced = rows.some((row) => row.cost !== null);
+  return {
+    ...(sums as Record<(typeof SUMMED)[number], number>),
+    name,
+    unpriced: sum((row) => (row.cost === null ? row.calls : 0)),
+    cost: priced ? sum((row) => row.cost) : null,
+    full_cost: priced ? sum((row) => row.full_cost) : null,
+    pricedAs: [...new Map(rows.filter((row) => row.priced_as).map((row) => [row.model, row.priced_as]))],
+  };
+}
 
-const NAMES: Record<Group, string> = { day: "Day (UTC)", model: "Model", "day and model": "Day and model", client: "Client", policy: "Policy", sent: "Sent" };
+/** One total for each value, days newest first, others by what they saved. */
+export function grouped(rows: SavedRow[], by: Group): Total[] {
+  const nameOf = (row: SavedRow) => (by === "day and model" ? `${row.day} ${row.model || "unknown"}` : row[by]);
+  const totals = [...groupBy(rows, nameOf)].map(([name, some]) => total(name, some));
+  if (by.startsWith("day")) return totals.sort((a, b) => (a.name < b.name ? 1 : -1));
+  return totals.sort((a, b) => saved(b) - saved(a));
+}
+
+export const saved = (sums: Total): number => sums.capped - sums.prompt;

@@ -3,17 +3,15 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ask } from "../api";
 import { number, plural, ranges } from "../format";
+import { SearchBox } from "../parts/controls";
 import { Copy } from "../parts/copy";
-import { Icon } from "../parts/icon";
-import { useAsk, useTask, useTyped } from "../parts/load";
+import { useAsk, useTask } from "../parts/load";
 import { Marked } from "../parts/marked";
 import { Empty, Failure, Loading } from "../parts/notes";
 import { plain, prettyJson, type Reading, readingOf } from "../parts/reading";
 import { Trace } from "../parts/trace";
-import { address } from "../route";
-import { OMITTED, type Result, type SessionData } from "../session";
+import { OMITTED, type Result, type SessionData, type ViewProps } from "../session";
 import type { ContentView, RecallView } from "../types";
-import type { ViewProps } from "./props";
 
 const PART = 1 << 17;
 const LAID_OUT_AT_MOST = 1 << 21;
@@ -24,18 +22,18 @@ export function Results({ place, data }: ViewProps) {
   if (chosen === null) return <Empty title="No tool has been called yet" />;
   return (
     <div class="results">
-      <Finder place={place} data={data} chosen={chosen} />
+      <Finder data={data} chosen={chosen} />
       <Content key={chosen} data={data} position={chosen} />
     </div>
   );
 }
 
-function Finder({ place, data, chosen }: ViewProps & { chosen: number }) {
-  const [typed, query, type] = useTyped();
+function Finder({ data, chosen }: { data: SessionData; chosen: number }) {
+  const [query, setQuery] = useState("");
   const [limit, setLimit] = useState(200);
   const found = useAsk<RecallView>(
     "recall",
-    query ? { session: place.session, branch: place.branch, query, limit: 30 } : null,
+    query ? { ...data.line, query, limit: 30 } : null,
   );
   const rows: Result[] = query
     ? (found.value?.results ?? []).map((row) => data.resultAt(row.position)).filter((row) => row !== undefined)
@@ -44,24 +42,15 @@ function Finder({ place, data, chosen }: ViewProps & { chosen: number }) {
   useEffect(() => list.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" }), [chosen]);
   return (
     <nav class="finder" aria-label="Results">
-      <label class="search">
-        <Icon name="search" />
-        <input
-          type="search"
-          placeholder="Search contents"
-          aria-label="Search results by content"
-          value={typed}
-          onInput={(event) => type(event.currentTarget.value)}
-        />
-      </label>
+      <SearchBox hint="Search contents" label="Search results by content" onSearch={setQuery} />
       {query && found.busy && <Loading what="Searching…" />}
       {query && found.error !== null && <Failure error={found.error} />}
       {query && !found.busy && rows.length === 0 && <p class="hint">No result matches.</p>}
-      <ol ref={list} class="plain">
+      <ol ref={list} class="panel plain">
         {rows.slice(0, limit).map((row) => (
           <li key={row.number}>
             <a
-              href={address(place.session, "result", row.position, place.branch)}
+              href={data.to("result", row.position)}
               aria-current={row.position === chosen ? "true" : undefined}
             >
               <span>
@@ -87,10 +76,9 @@ function Finder({ place, data, chosen }: ViewProps & { chosen: number }) {
 }
 
 function Content({ data, position }: { data: SessionData; position: number }) {
-  const { key: session, branch } = data;
   const [known, setKnown] = useState<ContentView[]>([]);
   const read = async (tell: (parts: ContentView[]) => void, signal: AbortSignal) => {
-    const fields = { session, branch, position, start: lengthOf(known), characters: PART };
+    const fields = { ...data.line, position, start: lengthOf(known), characters: PART };
     tell([...known, await ask<ContentView>("read_message", fields, signal)]);
   };
   const { value: parts, error } = useTask<ContentView[]>([], read, [known]);
@@ -108,7 +96,7 @@ function Content({ data, position }: { data: SessionData; position: number }) {
   const values = head.used.map((used) => used.value);
   const marked = { values, chosen: value, onValue: (found: string) => setValue(found === value ? null : found) };
   return (
-    <article class="content">
+    <article class="panel content">
       <header>
         <h2>
           #{position} {head.name || head.role}
@@ -130,7 +118,7 @@ function Content({ data, position }: { data: SessionData; position: number }) {
           {head.used.slice(0, 60).map(({ value: used, uses }) => (
             <button
               key={used}
-              class={used === value ? "value chosen" : "value"}
+              class={used === value ? "mono value chosen" : "mono value"}
               aria-pressed={used === value}
               onClick={() => marked.onValue(used)}
             >
@@ -228,7 +216,7 @@ function Shown({ data, position }: { data: SessionData; position: number }) {
           {used.map((turn, index) => (
             <>
               {index > 0 && ", "}
-              <a href={address(data.key, "call", turn, data.branch)}>{turn}</a>
+              <a href={data.to("call", turn)}>{turn}</a>
             </>
           ))}
           .

@@ -6,16 +6,13 @@ import { useWhole } from "../parts/load";
 import { Failure, Figure, Loading } from "../parts/notes";
 import { COUNTED, ownPrices, Prices } from "../parts/prices";
 import { Cost, Signed } from "../parts/signed";
-import { num, Table, text } from "../parts/table";
+import { type Column, num, Table, text } from "../parts/table";
 import type { SessionData } from "../session";
 import type { CompareView, PolicyView, SavingsView } from "../types";
 import { Advice } from "./advice";
-import type { ViewProps } from "./props";
 
-export function Savings({ place, data }: ViewProps) {
-  const { session, branch } = place;
-  const [prices, setPrices] = useState(ownPrices());
-  const own = useWhole<SavingsView>("savings", { session, branch, prices }, data.last);
+export function Savings({ data }: { data: SessionData }) {
+  const own = useWhole<SavingsView>("savings", { ...data.line, prices: ownPrices() }, data.last);
   if (own.error !== null) return <Failure error={own.error} />;
   if (!own.value) return <Loading what="Adding up…" />;
   const { totals, columns, complete } = own.value;
@@ -29,7 +26,7 @@ export function Savings({ place, data }: ViewProps) {
   const recall = events.map((all, index) => (all ? seen[index] / all : null));
   return (
     <div class="savings">
-      <dl class="figures">
+      <dl class="panel figures">
         <Figure
           name="Prompt tokens saved"
           value={<Signed value={saved}>{`${short(saved)}, ${percent(totals.full ? saved / totals.full : 0)}`}</Signed>}
@@ -52,10 +49,10 @@ export function Savings({ place, data }: ViewProps) {
           label="Recall so far"
           format={percent}
           most={1}
-          series={[{ name: "later-used results in view", colour: "complete", values: recall }]}
+          series={[{ name: "later-used results in view", colour: "var(--complete)", values: recall }]}
         />
       </div>
-      <Prices unpriced={totals.unpriced} pricedAs={Object.entries(totals.priced_as)} onChange={setPrices} />
+      <Prices unpriced={totals.unpriced} pricedAs={Object.entries(totals.priced_as)} />
       <Advice data={data} />
       <Compare data={data} />
     </div>
@@ -63,8 +60,8 @@ export function Savings({ place, data }: ViewProps) {
 }
 
 const both = (full: number[], shown: number[]): Series[] => [
-  { name: "full history", colour: "muted", values: full },
-  { name: "shown", colour: "complete", values: shown },
+  { name: "full history", colour: "var(--muted)", values: full },
+  { name: "shown", colour: "var(--complete)", values: shown },
 ];
 
 function Compare({ data }: { data: SessionData }) {
@@ -80,16 +77,8 @@ function Compare({ data }: { data: SessionData }) {
   );
 }
 
-const COLUMNS = [
-  text("Policy"),
-  num("Recall"),
-  num("Prompt tokens"),
-  num("Cached"),
-  num("Cost, counted", COUNTED),
-];
-
 function Comparison({ data }: { data: SessionData }) {
-  const found = useWhole<CompareView>("compare_policies", { session: data.key, branch: data.branch, prices: ownPrices() }, data.last);
+  const found = useWhole<CompareView>("compare_policies", { ...data.line, prices: ownPrices() }, data.last);
   if (found.error !== null) return <Failure error={found.error} />;
   if (!found.value) return <Loading what="Comparing policies…" />;
   const { policies, complete } = found.value;
@@ -99,27 +88,33 @@ function Comparison({ data }: { data: SessionData }) {
   };
   const recall = best((view) => view.recall, true);
   const least = best((view) => view.cost, false);
+  const columns: Column<PolicyView>[] = [
+    text("Policy", ({ policy }) => (
+      <>
+        {policy} {policy === data.policy && <span class="tag">in use</span>}
+        {policy === "full" && <span class="tag">nothing left out</span>}
+      </>
+    )),
+    num("Recall", (view) => <>{view.recall === null ? "–" : percent(view.recall)} <small>{view.events > 0 && `${view.seen}/${view.events}`}</small></>, {
+      kindOf: (view) => (view.policy !== "full" && view.recall !== null && view.recall === recall ? "num best" : "num"),
+    }),
+    num("Prompt tokens", ({ prompt, full }) => <>{short(prompt)} <small>{percent(full ? prompt / full : 0)}</small></>),
+    num("Cached", ({ prompt, cached }) => percent(prompt ? cached / prompt : 0)),
+    num("Cost, counted", ({ cost }) => (cost === null ? "no price" : dollars(cost)), {
+      hint: COUNTED,
+      kindOf: ({ cost }) => (cost !== null && cost === least ? "num best" : "num"),
+    }),
+  ];
   return (
     <>
       {!complete && <Loading what={`${number(Math.min(...policies.map((view) => view.turns)))} of ${number(data.last)} turns`} />}
-      <Table label="Policies compared" columns={COLUMNS}>
-        {policies.map((view) => (
-          <tr key={view.policy} class={view.policy === data.policy ? "current" : ""}>
-            <th scope="row">
-              {view.policy} {view.policy === data.policy && <span class="tag">in use</span>}
-              {view.policy === "full" && <span class="tag">nothing left out</span>}
-            </th>
-            <td class={view.policy !== "full" && view.recall !== null && view.recall === recall ? "num best" : "num"}>
-              {view.recall === null ? "–" : percent(view.recall)} <small>{view.events > 0 && `${view.seen}/${view.events}`}</small>
-            </td>
-            <td class="num">
-              {short(view.prompt)} <small>{percent(view.full ? view.prompt / view.full : 0)}</small>
-            </td>
-            <td class="num">{percent(view.prompt ? view.cached / view.prompt : 0)}</td>
-            <td class={view.cost !== null && view.cost === least ? "num best" : "num"}>{view.cost === null ? "no price" : dollars(view.cost)}</td>
-          </tr>
-        ))}
-      </Table>
+      <Table
+        label="Policies compared"
+        columns={columns}
+        rows={policies}
+        keyOf={({ policy }) => policy}
+        kindOf={({ policy }) => (policy === data.policy ? "current" : "")}
+      />
     </>
   );
 }

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { ask } from "../api";
 import { number, plural } from "../format";
+import { submitted } from "../parts/controls";
 import { Icon } from "../parts/icon";
 import { useTask } from "../parts/load";
 import { Empty, Failure } from "../parts/notes";
@@ -42,18 +43,15 @@ export function Search({ asked }: { asked: Options }) {
   };
   const { value: looked, error, busy } = useTask(NOTHING, look, [from]);
 
-  const search = (event: SubmitEvent) => {
-    event.preventDefault();
-    const form = new FormData(event.currentTarget as HTMLFormElement);
-    const field = (name: string) => String(form.get(name) ?? "").trim();
-    go(searchAddress({ text: field("text"), session: field("session"), tool: field("tool"), errors: field("errors") }));
-  };
+  const search = submitted((field) =>
+    go(searchAddress({ text: field("text"), session: field("session"), tool: field("tool"), errors: field("errors") })),
+  );
   const told = `${plural(looked.events, "message, call or result", "messages, calls and results")} of ${plural(looked.sessions, "session")} searched`;
   return (
     <section class="page">
-      <div class="heading">
+      <div class="toolbar">
         <h1>Search</h1>
-        <form class="searching" onSubmit={search}>
+        <form class="row" onSubmit={search}>
           <label class="search">
             <Icon name="search" />
             <input type="search" name="text" placeholder="Text to find" aria-label="Text to find" defaultValue={text} autofocus={!given} maxLength={1000} />
@@ -76,7 +74,7 @@ export function Search({ asked }: { asked: Options }) {
       )}
       {error !== null && <Failure error={error} again={() => setFrom({ ...looked })} />}
       {given && looked.next === null && looked.found.length === 0 && <Empty title="Nothing found" />}
-      <ol class="plain found">
+      <ol class="panel plain found">
         {looked.found.map((one, place) => (
           <li key={place}>
             <Found one={one} />

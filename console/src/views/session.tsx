@@ -5,11 +5,9 @@ import { ago, budgetOf, date, number, percent, plural, short } from "../format";
 import { useAsk, useInterval } from "../parts/load";
 import { Empty, Failure, Figure, IN_VIEW, Loading, RESULTS, TURNS } from "../parts/notes";
 import { Signed } from "../parts/signed";
-import { stateOf } from "../parts/state";
-import { address, go, searchAddress, type Place, type View } from "../route";
-import { useSession } from "../session";
+import { address, go, type Place, searchAddress, type View, VIEWS } from "../route";
+import { stateOf, useSession, type ViewProps } from "../session";
 import type { InspectView, ToolView } from "../types";
-import type { ViewProps } from "./props";
 import { Call } from "./call";
 import { Graph } from "./graph";
 import { Misses } from "./misses";
@@ -20,22 +18,12 @@ import { Share } from "./share";
 import { Timeline } from "./timeline";
 import { Tools } from "./tools";
 
-const TABS: [View, string][] = [
-  ["misses", "Misses"],
-  ["tools", "Tools"],
-  ["timeline", "Timeline"],
-  ["call", "One call"],
-  ["graph", "Reuse graph"],
-  ["result", "Results"],
-  ["savings", "Savings"],
-];
-
 const NONE: ToolView[] = [];
 
 export function Session({ place }: { place: Place }) {
   const { session, branch } = place;
-  const data = useSession(session, branch);
-  const about = useAsk<InspectView>("inspect_session", data.known || data.complete || data.error ? { session, branch } : null);
+  const data = useSession(place);
+  const about = useAsk<InspectView>("inspect_session", data.known || data.complete || data.error ? data.line : null);
   const [problem, setProblem] = useState<unknown>(null);
   const [sharing, setSharing] = useState(false);
   useInterval(about.again, 10_000);
@@ -65,14 +53,14 @@ export function Session({ place }: { place: Place }) {
   const line = about.value?.lines.find((found) => found.number === (branch ?? about.value!.head));
   return (
     <section class="session">
-      <div class="heading">
-        <nav aria-label="Breadcrumb" class="crumbs">
+      <div class="toolbar">
+        <nav aria-label="Breadcrumb">
           {visited() === null ? <a href="#/">Sessions</a> : "Sessions"} <span aria-hidden="true">/</span>
         </nav>
         <h1>{session}</h1>
         {data.complete && <span class={state.live ? "tag live-tag" : "tag"}>{state.text}</span>}
         <span class="spring" />
-        <span class="deeds">
+        <span class="row deeds">
           <a class="button" href={searchAddress({ session })}>
             Search
           </a>
@@ -100,7 +88,7 @@ export function Session({ place }: { place: Place }) {
           <p>{damaged}. What follows is of what is whole.</p>
         </div>
       )}
-      <dl class="figures">
+      <dl class="panel figures">
         <Figure name="Turns" value={line ? number(line.turns) : "…"} hint={`${TURNS}, in this branch`} />
         <Figure name="Results" value={line ? number(line.results) : "…"} hint={`${RESULTS}, in this branch`} />
         <Figure name="Tokens" value={line ? short(line.tokens) : "…"} hint={line ? `${number(line.tokens)} tokens` : ""} />
@@ -143,9 +131,9 @@ export function Session({ place }: { place: Place }) {
         <Figure name="Last activity" value={at ? ago(at) : "…"} hint={at ? date(at) : ""} />
       </dl>
       <nav class="tabs" aria-label="Views of the session" ref={tabs}>
-        {TABS.map(([view, title]) => (
-          <a key={view} href={address(session, view, null, branch)} aria-current={place.view === view ? "page" : undefined}>
-            {title}
+        {(Object.keys(VIEWS) as View[]).map((view) => (
+          <a key={view} href={data.to(view)} aria-current={place.view === view ? "page" : undefined}>
+            {VIEWS[view]}
           </a>
         ))}
         {!data.complete && !data.error && (
@@ -172,7 +160,7 @@ function Content({ damaged, declared, ...props }: ViewProps & { damaged: boolean
   if (place.view === "call") return <Call {...props} />;
   if (place.view === "graph") return <Graph {...props} />;
   if (place.view === "result") return <Results {...props} />;
-  if (place.view === "tools") return <Tools {...props} declared={declared} />;
-  if (place.view === "savings") return <Savings {...props} />;
+  if (place.view === "tools") return <Tools data={data} declared={declared} />;
+  if (place.view === "savings") return <Savings data={data} />;
   return <Timeline {...props} />;
 }

@@ -1,13 +1,14 @@
 // Every session of the user: searched, paged, kept up to date.
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { ask } from "../api";
 import { ago, date, dollars, number, percent, plural, short } from "../format";
+import { SearchBox } from "../parts/controls";
 import { Icon } from "../parts/icon";
 import { Importing } from "../parts/importing";
-import { useAsk, useInterval, useTyped } from "../parts/load";
+import { useAsk, useInterval } from "../parts/load";
 import { Empty, Failure, IN_VIEW, Loading, RESULTS, TURNS } from "../parts/notes";
 import { COUNTED, ownPrices } from "../parts/prices";
-import { type Column, num, type Sorted, sortable, Table, text, unseen } from "../parts/table";
+import { actions, type Column, num, type Sorted, Table, text } from "../parts/table";
 import { address, go } from "../route";
 import type { SessionPage, SessionView } from "../types";
 
@@ -15,21 +16,17 @@ const PAGE = 25;
 const LIVE_MS = 5000;
 
 export function Sessions() {
-  const [typed, query, type] = useTyped();
+  const [query, setQuery] = useState("");
   const [cursors, setCursors] = useState<string[]>([""]);
   const [problem, setProblem] = useState<unknown>(null);
   const [since, setSince] = useState("");
-  const [sort, setSort] = useState<Sorted<string>>({ key: "", down: true });
+  const [sort, setSort] = useState<Sorted>({ key: "", down: true });
   const page = useAsk<SessionPage>("list_sessions", { limit: PAGE, cursor: cursors[cursors.length - 1], query, since, sort: sort.key, prices: ownPrices() });
-  const columns = COLUMNS.map(([key, column]) =>
-    key === "" ? column : sortable(column, key, sort, ({ key, down }) => change(() => setSort(down ? { key, down } : { key: "", down: true }))),
-  );
   const change = (what: () => void) => {
     what();
     setCursors([""]);
   };
   useInterval(page.again, LIVE_MS);
-  useEffect(() => setCursors([""]), [query]);
   const sessions = page.value?.sessions ?? [];
 
   const remove = async (session: string) => {
@@ -40,22 +37,26 @@ export function Sessions() {
     page.again();
     if (made.length === 1) go(address(made[0]));
   };
-  const download = (session: string) => exportSession(session).then(() => setProblem(null), setProblem);
+  const deeds = actions<SessionView>(({ session }) => (
+    <>
+      <button class="quiet icon" title="Export" aria-label={`Export ${session}`} onClick={() => exportSession(session).then(() => setProblem(null), setProblem)}>
+        <Icon name="download" />
+      </button>
+      <button class="quiet icon" title="Delete" aria-label={`Delete ${session}`} onClick={() => remove(session)}>
+        <Icon name="trash" />
+      </button>
+    </>
+  ));
 
   return (
     <section class="page">
-      <div class="heading">
+      <div class="toolbar">
         <h1>Sessions</h1>
-        <label class="search">
-          <Icon name="search" />
-          <input
-            type="search"
-            placeholder="Name, model, client, tool or folder"
-            aria-label="Search sessions by name, model, client, tool or folder"
-            value={typed}
-            onInput={(event) => type(event.currentTarget.value)}
-          />
-        </label>
+        <SearchBox
+          hint="Name, model, client, tool or folder"
+          label="Search sessions by name, model, client, tool or folder"
+          onSearch={(text) => text !== query && change(() => setQuery(text))}
+        />
         <label>
           Active since <input type="date" value={since} onChange={(event) => change(() => setSince(event.currentTarget.value))} />
         </label>
@@ -66,11 +67,15 @@ export function Sessions() {
       {page.value === null && page.busy && <Loading what="Loading sessions…" />}
       {page.value !== null && sessions.length === 0 && <NoSessions wanted={[query && `“${query}”`, since && `activity since ${since}`].filter(Boolean).join(" and ")} />}
       {sessions.length > 0 && (
-        <Table label="Sessions" kind="sessions" columns={columns}>
-          {sessions.map((view) => (
-            <Row key={view.session} view={view} onExport={() => download(view.session)} onDelete={() => remove(view.session)} />
-          ))}
-        </Table>
+        <Table
+          label="Sessions"
+          kind="sessions"
+          columns={[...COLUMNS, deeds]}
+          rows={sessions}
+          keyOf={({ session }) => session}
+          sort={sort}
+          onSort={({ key, down }) => change(() => setSort(down ? { key, down } : { key: "", down: true }))}
+        />
       )}
       {(cursors.length > 1 || page.value?.next) && (
         <nav class="pager" aria-label="Pages">
@@ -87,65 +92,51 @@ export function Sessions() {
   );
 }
 
-/** Each with what the server sorts by. */
-const COLUMNS: [string, Column][] = [
-  ["", text("Session")],
-  ["turns", num("Turns", TURNS)],
-  ["", num("Results", RESULTS)],
-  ["tokens", num("Size")],
-  ["saved", num("Tokens saved", "Prompt tokens left out so far, of those of the whole history, as counted when calls were made")],
-  ["cost", num("Cost, counted", COUNTED)],
-  ["", num("In view", IN_VIEW)],
-  ["tools", num("Tools", "Which tool it called most, and how many others; in order of how often it called those searched for, or any")],
-  ["last", text("Last activity")],
-  ["", unseen("Actions")],
+const unrecorded = ({ counted }: SessionView) => (counted.calls === 0 ? "Only recorded: open the session to recompute its calls" : undefined);
+const toolsOf = ({ tools }: SessionView) => Object.entries(tools).sort((one, other) => other[1] - one[1]);
+
+/** `by` is what the server sorts by. */
+const COLUMNS: Column<SessionView>[] = [
+  text("Session", (view) => <Name view={view} />),
+  num("Turns", (view) => number(view.turns), { hint: TURNS, by: "turns" }),
+  num("Results", (view) => number(view.results), { hint: RESULTS }),
+  num("Size", ({ tokens }) => <>{short(tokens)} <small>tokens</small></>, {
+    title: (view) => `${number(view.tokens)} tokens, ${plural(view.messages, "message")}`,
+    by: "tokens",
+  }),
+  num("Tokens saved", ({ counted: { calls, full, prompt } }) => (
+    <>
+      {calls === 0 ? "–" : short(full - prompt)} {full > 0 && <small>{percent((full - prompt) / full)}</small>}
+    </>
+  ), {
+    hint: "Prompt tokens left out so far, of those of the whole history, as counted when calls were made",
+    title: (view) => unrecorded(view) ?? `${number(view.counted.full - view.counted.prompt)} prompt tokens in ${plural(view.counted.calls, "call")}`,
+    by: "saved",
+  }),
+  num("Cost, counted", ({ counted: { cost } }) => (cost === null ? "–" : dollars(cost)), { hint: COUNTED, title: unrecorded, by: "cost" }),
+  num("In view", ({ counted: { seen, drawn } }) => (drawn === 0 ? "–" : percent(seen / drawn)), {
+    hint: IN_VIEW,
+    title: (view) => unrecorded(view) ?? `${number(view.counted.seen)} of ${number(view.counted.drawn)} results that answers drew on`,
+  }),
+  num("Tools", (view) => {
+    const [most, ...others] = toolsOf(view);
+    return <>{most?.[0]} {others.length > 0 && <small>+{others.length}</small>}</>;
+  }, {
+    hint: "Which tool it called most, and how many others; in order of how often it called those searched for, or any",
+    title: (view) => toolsOf(view).map(([name, times]) => `${name} ${number(times)}`).join("\n"),
+    by: "tools",
+  }),
+  text("Last activity", (view) => ago(view.updated_at), { title: (view) => date(view.updated_at), by: "last" }),
 ];
 
-interface RowProps {
-  view: SessionView;
-  onExport: () => void;
-  onDelete: () => void;
-}
-
-function Row({ view, onExport, onDelete }: RowProps) {
-  const { calls, full, prompt, drawn, seen, models, cost } = view.counted;
-  const none = calls === 0 ? "Only recorded: open the session to recompute its calls" : undefined;
-  const tools = Object.entries(view.tools).sort((one, other) => other[1] - one[1]);
-  const said = [view.client, models.join(", "), view.about].filter(Boolean).join(" · ");
+function Name({ view }: { view: SessionView }) {
+  const said = [view.client, view.counted.models.join(", "), view.about].filter(Boolean).join(" · ");
   return (
-    <tr>
-      <th scope="row">
-        <a href={address(view.session)}>{view.session}</a>
-        {view.branches > 1 && <span class="tag">{plural(view.branches, "branch", "branches")}</span>}
-        {said && <small class="about">{said}</small>}
-      </th>
-      <td class="num">{number(view.turns)}</td>
-      <td class="num">{number(view.results)}</td>
-      <td class="num" title={`${number(view.tokens)} tokens, ${plural(view.messages, "message")}`}>
-        {short(view.tokens)} <small>tokens</small>
-      </td>
-      <td class="num" title={none ?? `${number(full - prompt)} prompt tokens in ${plural(calls, "call")}`}>
-        {calls === 0 ? "–" : short(full - prompt)} {full > 0 && <small>{percent((full - prompt) / full)}</small>}
-      </td>
-      <td class="num" title={none}>
-        {cost === null ? "–" : dollars(cost)}
-      </td>
-      <td class="num" title={none ?? `${number(seen)} of ${number(drawn)} results that answers drew on`}>
-        {drawn === 0 ? "–" : percent(seen / drawn)}
-      </td>
-      <td class="num tool" title={tools.map(([name, times]) => `${name} ${number(times)}`).join("\n")}>
-        {tools[0]?.[0]} {tools.length > 1 && <small>+{tools.length - 1}</small>}
-      </td>
-      <td title={date(view.updated_at)}>{ago(view.updated_at)}</td>
-      <td class="actions">
-        <button class="quiet icon" title="Export" aria-label={`Export ${view.session}`} onClick={onExport}>
-          <Icon name="download" />
-        </button>
-        <button class="quiet icon" title="Delete" aria-label={`Delete ${view.session}`} onClick={onDelete}>
-          <Icon name="trash" />
-        </button>
-      </td>
-    </tr>
+    <>
+      <a href={address(view.session)}>{view.session}</a>
+      {view.branches > 1 && <span class="tag">{plural(view.branches, "branch", "branches")}</span>}
+      {said && <small class="about">{said}</small>}
+    </>
   );
 }
 

@@ -2,10 +2,11 @@
 import { useState } from "preact/hooks";
 import { ask } from "../api";
 import { date } from "../format";
+import { submitted } from "../parts/controls";
 import { Copy } from "../parts/copy";
 import { useAsk } from "../parts/load";
 import { Failure } from "../parts/notes";
-import { Table, text, unseen } from "../parts/table";
+import { actions, type Column, Table, text } from "../parts/table";
 import type { LinksView, LinkView } from "../types";
 
 export function Share({ session }: { session: string }) {
@@ -16,11 +17,15 @@ export function Share({ session }: { session: string }) {
       setProblem(null);
       links.again();
     }, setProblem);
-  const make = (event: SubmitEvent) => {
-    event.preventDefault();
-    const form = new FormData(event.currentTarget as HTMLFormElement);
-    void change("share_session", { days: Number(form.get("days")), label: String(form.get("label")).trim() });
-  };
+  const make = submitted((field) => void change("share_session", { days: Number(field("days")), label: field("label") }));
+  const revoke = actions<LinkView>((link) => (
+    <>
+      <Copy text={urlOf(link)} />
+      <button class="danger-quiet" onClick={() => void change("end_links", { id: link.id })}>
+        Revoke
+      </button>
+    </>
+  ));
   const found = links.value?.links ?? [];
   const failed = problem ?? links.error;
   return (
@@ -31,7 +36,7 @@ export function Share({ session }: { session: string }) {
           These links name {location.host}, which only this machine reaches. For others, serve on an address that they reach (<code>contextrender serve --host</code>) or tunnel to it, and open the console there.
         </p>
       )}
-      <form class="searching" onSubmit={make}>
+      <form class="row" onSubmit={make}>
         <label>
           Days <input name="days" type="number" min="0.01" max="365" step="any" defaultValue="7" required />
         </label>
@@ -42,11 +47,7 @@ export function Share({ session }: { session: string }) {
       </form>
       {failed !== null && <Failure error={failed} />}
       {found.length > 0 && (
-        <Table label="Links" columns={COLUMNS}>
-          {found.map((link) => (
-            <Row key={link.id} link={link} onRevoke={() => void change("end_links", { id: link.id })} />
-          ))}
-        </Table>
+        <Table label="Links" columns={[...COLUMNS, revoke]} rows={found} keyOf={({ id }) => id} />
       )}
     </section>
   );
@@ -54,23 +55,12 @@ export function Share({ session }: { session: string }) {
 
 const LOOPBACK = /^(localhost|127\..*|\[::1\])$/;
 
-const COLUMNS = [text("For"), text("Until"), text("Link"), unseen("Actions")];
+const urlOf = (link: LinkView): string => location.origin + link.path;
 
-function Row({ link, onRevoke }: { link: LinkView; onRevoke: () => void }) {
-  const url = location.origin + link.path;
-  return (
-    <tr>
-      <th scope="row">{link.label || "–"}</th>
-      <td>{date(link.ends_at)}</td>
-      <td>
-        <input readOnly value={url} aria-label={`Link for ${link.label || link.id}`} onFocus={(event) => event.currentTarget.select()} />
-      </td>
-      <td class="actions">
-        <Copy text={url} />
-        <button class="danger-quiet" onClick={onRevoke}>
-          Revoke
-        </button>
-      </td>
-    </tr>
-  );
-}
+const COLUMNS: Column<LinkView>[] = [
+  text("For", ({ label }) => label || "–"),
+  text("Until", (link) => date(link.ends_at)),
+  text("Link", (link) => (
+    <input readOnly value={urlOf(link)} aria-label={`Link for ${link.label || link.id}`} onFocus={(event) => event.currentTarget.select()} />
+  )),
+];

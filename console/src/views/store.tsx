@@ -1,17 +1,17 @@
 // The Jac graph as it is stored: a node, its fields, and its edges to follow.
 import { useEffect, useState } from "preact/hooks";
 import { date, number, plural } from "../format";
+import { submitted } from "../parts/controls";
 import { Copy } from "../parts/copy";
 import { Icon } from "../parts/icon";
 import { useAsk } from "../parts/load";
 import { Failure, Loading } from "../parts/notes";
-import { Table, text } from "../parts/table";
+import { type Column, Table, text } from "../parts/table";
 import { go } from "../route";
-import type { DegreeView, EdgeView, NodeView } from "../types";
-import { Neighbours } from "./store/neighbours";
+import type { DegreeView, EdgeView, FieldView, NodeView } from "../types";
+import { at, Neighbours } from "./store/neighbours";
 
 const SESSION = "session:";
-const at = (id: string): string => `#/store/${encodeURIComponent(id)}`;
 
 export function Store({ id }: { id: string }) {
   const [kind, setKind] = useState("");
@@ -26,17 +26,12 @@ export function Store({ id }: { id: string }) {
     setKind(next);
     setStart(0);
   };
-  const open = (event: SubmitEvent) => {
-    event.preventDefault();
-    const given = new FormData(event.currentTarget as HTMLFormElement).get("node");
-    go(at(String(given).trim()));
-  };
   return (
     <section class="page store">
-      <div class="heading">
+      <div class="toolbar">
         <h1>Graph store</h1>
         <a href="#/store">Root</a>
-        <form class="search" onSubmit={open}>
+        <form class="search" onSubmit={submitted((field) => go(at(field("node"))))}>
           <Icon name="search" />
           <input name="node" aria-label="A node’s id" placeholder="A node’s id or session:NAME" />
         </form>
@@ -52,8 +47,8 @@ export function Store({ id }: { id: string }) {
             {value.id} <Copy text={value.id} title="Copy id" />
           </p>
           <Degrees node={value} kind={kind} onKind={choose} />
-          <Neighbours node={value} href={at} />
-          <Edges edges={value.edges} />
+          <Neighbours node={value} />
+          <Table label="Edges" columns={EDGES} rows={value.edges} keyOf={(edge) => edge.kind + edge.outgoing + edge.id} named={false} />
           {(start > 0 || value.next !== null) && (
             <nav class="pager" aria-label="Pages of edges">
               <button disabled={start === 0} onClick={() => setStart(0)}>
@@ -64,65 +59,48 @@ export function Store({ id }: { id: string }) {
               </button>
             </nav>
           )}
-          <Fields node={value} />
+          {value.fields.length === 0 ? (
+            <p class="hint">It has no fields.</p>
+          ) : (
+            <Table label="Fields" columns={FIELDS} rows={value.fields} keyOf={({ name }) => name} />
+          )}
         </>
       )}
     </section>
   );
 }
 
-const FIELDS = ["Field", "Type", "Value"].map((name) => text(name));
-const EDGES = ["Edge", "Node", "Values"].map((name) => text(name));
-
-function Fields({ node }: { node: NodeView }) {
-  if (node.fields.length === 0) return <p class="hint">It has no fields.</p>;
-  return (
-    <Table label="Fields" columns={FIELDS}>
-      {node.fields.map((field) => (
-        <tr key={field.name}>
-          <th scope="row">{field.name}</th>
-          <td>{field.kind}</td>
-          <td class="mono cut">
-            {field.kind === "bytes" ? plural(field.length, "byte") : field.text}
-            {field.kind !== "bytes" && field.length > field.text.length && (
-              <small> … {number(field.length)} characters in all</small>
-            )}
-            {field.name.endsWith("_at") && Number(field.text) > 1e9 && <small> {date(Number(field.text))}</small>}
-          </td>
-        </tr>
-      ))}
-    </Table>
-  );
-}
+const FIELDS: Column<FieldView>[] = [
+  text("Field", ({ name }) => name),
+  text("Type", ({ kind }) => kind),
+  text("Value", ({ name, kind, text, length }) => (
+    <>
+      {kind === "bytes" ? plural(length, "byte") : text}
+      {kind !== "bytes" && length > text.length && <small> … {number(length)} characters in all</small>}
+      {name.endsWith("_at") && Number(text) > 1e9 && <small> {date(Number(text))}</small>}
+    </>
+  ), { kind: "mono cut" }),
+];
+const EDGES: Column<EdgeView>[] = [
+  text("Edge", ({ outgoing, kind }) => `${outgoing ? "→" : "←"} ${kind}`),
+  text("Node", ({ id, end, label }) => (
+    <>
+      {end ? <a href={at(id)}>{label}</a> : "not there"} <span class="tag">{end}</span>
+    </>
+  )),
+  text("Values", ({ values }) => values.join(", "), { kind: "mono" }),
+];
 
 function Degrees({ node, kind, onKind }: { node: NodeView; kind: string; onKind: (kind: string) => void }) {
   if (node.kind === "Root") return <p class="hint">The newest sessions; the others by their name, session:NAME.</p>;
   const said = (one: DegreeView) => `${one.outgoing ? "→" : "←"} ${one.kind} ${number(one.count)}`;
   return (
-    <p class="chips" role="group" aria-label="Edges by type">
+    <p class="toolbar" role="group" aria-label="Edges by type">
       {node.degrees.map((one) => (
         <button key={said(one)} aria-pressed={kind === one.kind} onClick={() => onKind(kind === one.kind ? "" : one.kind)}>
           {said(one)}
         </button>
       ))}
     </p>
-  );
-}
-
-function Edges({ edges }: { edges: EdgeView[] }) {
-  return (
-    <Table label="Edges" columns={EDGES}>
-      {edges.map((edge) => (
-        <tr key={edge.kind + edge.outgoing + edge.id}>
-          <td>
-            {edge.outgoing ? "→" : "←"} {edge.kind}
-          </td>
-          <td>
-            {edge.end ? <a href={at(edge.id)}>{edge.label}</a> : "not there"} <span class="tag">{edge.end}</span>
-          </td>
-          <td class="mono">{edge.values.join(", ")}</td>
-        </tr>
-      ))}
-    </Table>
   );
 }

@@ -2,21 +2,23 @@
 // Long because pointer, keyboard and details all follow the one grid.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { plural } from "../format";
-import { type Cell, Grid, readLook } from "../parts/grid";
+import { ToolChoice } from "../parts/controls";
+import { readLook } from "../parts/canvas";
+import { type Cell, Grid } from "../parts/grid";
 import { Minimap } from "../parts/minimap";
-import { Legend, Zoom } from "../parts/zoom";
-import { address, go, useOption } from "../route";
-import { useDark } from "../theme";
-import type { ViewProps } from "./props";
+import { Legend, type Sign, Zoom } from "../parts/zoom";
+import { go, useOption } from "../route";
+import type { ViewProps } from "../session";
+import { isDark } from "../theme";
 import { Life, said } from "./timeline/life";
 import { LIVE, Rebuilds, rebuildsOf } from "./timeline/rebuilds";
 
-const SIGNS: [string, string][] = [
-  ["swatch complete", "shown"],
-  ["swatch replaced", "excerpt"],
-  ["swatch omitted", "omitted"],
-  ["swatch used", "used"],
-  ["swatch missed", "used while omitted"],
+const SIGNS: Sign[] = [
+  { kind: "swatch complete", name: "shown" },
+  { kind: "swatch replaced", name: "excerpt" },
+  { kind: "swatch omitted", name: "omitted" },
+  { kind: "swatch used", name: "used" },
+  { kind: "swatch missed", name: "used while omitted" },
 ];
 const ZOOMS = [1, 2, 3, 4, 6, 8, 11, 15, 20];
 
@@ -26,7 +28,7 @@ export function Timeline({ place, data }: ViewProps) {
   const [follow, setFollow] = useState(false);
   const [cursor, setCursor] = useState<Cell | null>(null);
   const [hover, setHover] = useState<Cell | null>(null);
-  const dark = useDark();
+  const dark = isDark();
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const [size, setSize] = useState({ width: 0, height: 0 });
@@ -96,8 +98,8 @@ export function Timeline({ place, data }: ViewProps) {
       setCursor(to);
       setHover(null);
       reveal(to);
-    } else if (event.key === "Enter" && cursor) go(address(place.session, "call", cursor.turn + 1, place.branch));
-    else if (event.key === "r" && cursor) go(address(place.session, "result", data.results[rows[cursor.row]].position, place.branch));
+    } else if (event.key === "Enter" && cursor) go(data.to("call", cursor.turn + 1));
+    else if (event.key === "r" && cursor) go(data.to("result", data.results[rows[cursor.row]].position));
     else if (event.key === "+" || event.key === "=") change(1);
     else if (event.key === "-") change(-1);
     else if (event.key === "f") setZoom(null);
@@ -127,7 +129,7 @@ export function Timeline({ place, data }: ViewProps) {
   return (
     <div class="timeline">
       <div
-        class="grid"
+        class="panel grid"
         ref={box}
         tabIndex={0}
         role="application"
@@ -139,29 +141,21 @@ export function Timeline({ place, data }: ViewProps) {
         onClick={(event) => setCursor(pick(event))}
         onDblClick={(event) => {
           const to = pick(event);
-          if (to && to.turn >= 0) go(address(place.session, "call", to.turn + 1, place.branch));
+          if (to && to.turn >= 0) go(data.to("call", to.turn + 1));
         }}
       >
         <canvas ref={canvas} aria-hidden="true" style={{ width: `${size.width}px`, height: `${size.height}px` }} />
         <div class="extent" style={{ width: `${extent.width}px`, height: `${Math.max(0, extent.height - size.height)}px` }} />
       </div>
       {zoom !== null && grid && <Minimap grid={grid} look={look} box={box.current!} onMove={() => setFollow(false)} />}
-      <Life place={place} data={data} cell={focus} rows={rows} rebuild={rebuilds.find(({ turn }) => turn === (focus?.turn ?? -2) + 1)} />
+      <Life data={data} cell={focus} rows={rows} rebuild={rebuilds.find(({ turn }) => turn === (focus?.turn ?? -2) + 1)} />
       <p class="hidden" role="status">
         {cursor && !hover ? said(data, cursor, rows) : ""}
       </p>
       <div class="toolbar">
         <Legend signs={SIGNS} />
         <span class="spring" />
-        <label>
-          Tool{" "}
-          <select value={tool} onChange={(event) => setTool(event.currentTarget.value)}>
-            <option value="">all</option>
-            {[...data.tools].sort().map((name) => (
-              <option key={name}>{name}</option>
-            ))}
-          </select>
-        </label>
+        <ToolChoice tools={data.tools} value={tool} onChoose={setTool} />
         {zoom !== null && (
           <label class="check" title="Stay with the newest turn while the agent runs">
             <input type="checkbox" checked={follow} onChange={(event) => setFollow(event.currentTarget.checked)} /> follow
@@ -169,7 +163,7 @@ export function Timeline({ place, data }: ViewProps) {
         )}
         <Zoom fitted={zoom === null} onZoom={change} onFit={() => setZoom(null)} />
       </div>
-      <Rebuilds place={place} data={data} rebuilds={rebuilds} />
+      <Rebuilds data={data} rebuilds={rebuilds} />
     </div>
   );
 }

@@ -7,7 +7,7 @@
  */
 
 import { PromptTranscript, type PromptMessage } from "./ai_prompt.js";
-import { Fitter, type AdapterOptions } from "./fitter.js";
+import { fitter, type AdapterOptions } from "./fitter.js";
 
 /** What is read of a model call's parameters. */
 interface Params {
@@ -31,7 +31,7 @@ const read = <M extends PromptMessage>(items: readonly M[]) => new PromptTranscr
  * `providerOptions: { contextrender: { session: "run-17" } }`.
  */
 export function contextRenderMiddleware(options: AdapterOptions = {}) {
-  const fitter = new Fitter(options);
+  const fit = fitter(options);
   return {
     // No version of the SDK reads it, and each has another in its type.
     specificationVersion: "v4" as never,
@@ -39,7 +39,7 @@ export function contextRenderMiddleware(options: AdapterOptions = {}) {
       const { contextrender: own, ...others } = call.params.providerOptions ?? {};
       const session = own?.["session"] as string | undefined;
       const asked = { session, model: modelId(call.model) };
-      const prompt = await fitter.fit(call.params.prompt, read, asked);
+      const prompt = await fit(call.params.prompt, read, asked);
       const providerOptions = own ? others : call.params.providerOptions;
       return { ...call.params, prompt, ...(providerOptions ? { providerOptions } : {}) };
     },
@@ -48,11 +48,11 @@ export function contextRenderMiddleware(options: AdapterOptions = {}) {
 
 /** Gives each step the messages that the service chooses. */
 export function contextRenderStep(options: AdapterOptions = {}) {
-  const fitter = new Fitter(options);
+  const fit = fitter(options);
   return async function prepareStep<M extends PromptMessage>(
     step: Step<M>,
   ): Promise<{ messages: M[] }> {
-    const messages = await fitter.fit(wholeOf(step), read<M>, { model: modelId(step.model) });
+    const messages = await fit(wholeOf(step), read<M>, { model: modelId(step.model) });
     return { messages };
   };
 }

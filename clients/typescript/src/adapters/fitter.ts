@@ -14,36 +14,28 @@ export interface AdapterOptions extends Omit<FitOptions, "failOpen">, ClientOpti
 }
 
 /** What the runtime says of a model call, where it does. */
-export interface Asked {
+interface Asked {
   session?: string | undefined;
   model?: string | undefined;
 }
 
-export class Fitter {
-  readonly #client: ContextRender;
-  readonly #options: AdapterOptions;
-
-  constructor(options: AdapterOptions) {
-    this.#options = options;
-    this.#client = options.client ?? new ContextRender(options);
-  }
-
-  /** The history to send, as `read` reads it; all of it when anything goes wrong. */
-  async fit<T>(
+/** The history to send, as `read` reads it; all of it when anything goes wrong. */
+export function fitter(options: AdapterOptions) {
+  const { budget, policy, parameters, deadline, keep, keep_tools, bypass_tools, recalls } = options;
+  const settings = { budget, policy, parameters, deadline, keep, keep_tools, bypass_tools, recalls };
+  const client = options.client ?? new ContextRender(options);
+  return async <T>(
     whole: readonly T[],
     read: (items: readonly T[]) => Transcript<T>,
-    asked: Asked = {},
-  ): Promise<T[]> {
-    const { budget, policy, parameters, deadline, model = asked.model } = this.#options;
-    const { keep, keep_tools, bypass_tools, recalls } = this.#options;
-    const pins = { keep, keep_tools, bypass_tools, recalls };
-    const settings = { budget, policy, parameters, deadline, model, ...pins };
-    const session = this.#options.session || asked.session;
+    asked: Asked,
+  ): Promise<T[]> => {
+    const session = options.session || asked.session;
+    const model = options.model ?? asked.model;
     try {
-      return (await this.#client.fit(session, whole, settings, read(whole))).messages;
+      return (await client.fit(session, whole, { ...settings, model }, read(whole))).messages;
     } catch (failure) {
-      this.#client.failed(reasonOf(failure));
+      client.failed(reasonOf(failure));
       return [...whole];
     }
-  }
+  };
 }

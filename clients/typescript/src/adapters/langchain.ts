@@ -9,7 +9,7 @@
 import { callOf, resultOf, type ChatMessage, type Transcript } from "../chat.js";
 import { plainContent, withText } from "../contents.js";
 import type { Plan } from "../plan.js";
-import { Fitter, type AdapterOptions } from "./fitter.js";
+import { fitter, type AdapterOptions } from "./fitter.js";
 
 interface Call {
   id?: string | undefined;
@@ -40,7 +40,7 @@ const ROLES = new Map([
 
 /** What `createMiddleware` takes. */
 export function contextRender(options: AdapterOptions = {}) {
-  const fitter = new Fitter(options);
+  const fit = fitter(options);
   return {
     name: "ContextRender",
     async wrapModelCall<M extends object, R extends Request<M>, A>(
@@ -50,7 +50,7 @@ export function contextRender(options: AdapterOptions = {}) {
       const thread = request.runtime.configurable?.thread_id;
       const session = thread === undefined ? undefined : String(thread);
       const read = (items: readonly M[]) => new MessageTranscript<M>(items);
-      const messages = await fitter.fit(request.messages, read, { session });
+      const messages = await fit(request.messages, read, { session });
       return await handler({ ...request, messages });
     },
   };

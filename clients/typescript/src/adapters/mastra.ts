@@ -7,7 +7,7 @@
  */
 
 import { PromptTranscript, type PromptMessage } from "./ai_prompt.js";
-import { Fitter, type AdapterOptions } from "./fitter.js";
+import { fitter, type AdapterOptions } from "./fitter.js";
 
 /** What is read of a model call. */
 interface Request<M> {
@@ -19,10 +19,10 @@ interface Request<M> {
 export class ContextRenderProcessor {
   readonly id = "contextrender";
   readonly name = "ContextRender";
-  readonly #fitter: Fitter;
+  readonly #fit: ReturnType<typeof fitter>;
 
   constructor(options: AdapterOptions = {}) {
-    this.#fitter = new Fitter(options);
+    this.#fit = fitter(options);
   }
 
   /** The prompt with what the service chooses of it. */
@@ -33,6 +33,6 @@ export class ContextRenderProcessor {
     const model = (asked.model as { modelId?: string } | undefined)?.modelId;
     const read = (items: readonly M[]) => new PromptTranscript(items);
     const session = memory?.thread?.id;
-    return { prompt: await this.#fitter.fit(asked.prompt, read, { session, model }) };
+    return { prompt: await this.#fit(asked.prompt, read, { session, model }) };
   }
 }

@@ -3,25 +3,17 @@ import { useState } from "preact/hooks";
 import { number, plural } from "../../format";
 import { useAsk } from "../../parts/load";
 import { Marked } from "../../parts/marked";
-import { PART, readWhole } from "../../parts/message";
 import { Failure, Loading } from "../../parts/notes";
 import { ResultLink, ResultLinks } from "../../parts/places";
 import type { SessionData } from "../../session";
 import type { ContentView, MissesView, TurnView } from "../../types";
-import { ToolCall } from "./histories";
+import { PART, readWhole, ToolCall } from "./histories";
 
-interface Props {
-  data: SessionData;
-  turn: number;
-  /** The answer's position among the messages. */
-  position: number;
-}
-
-export function Answer({ data, turn, position }: Props) {
-  const base = { session: data.key, branch: data.branch };
+/** `position`: the answer's, among the messages. */
+export function Answer({ data, turn, position }: { data: SessionData; turn: number; position: number }) {
   const call = data.turns[turn - 1];
-  const answer = useAsk<ContentView>("read_message", { ...base, position, characters: PART });
-  const lacks = useAsk<MissesView>("misses", call?.missed.length ? { ...base, start: turn, limit: 1 } : null);
+  const answer = useAsk<ContentView>("read_message", { ...data.line, position, characters: PART });
+  const lacks = useAsk<MissesView>("misses", call?.missed.length ? { ...data.line, start: turn, limit: 1 } : null);
   const [whole, setWhole] = useState<string | null>(null);
   const value = answer.value?.position === position ? answer.value : null;
   if (answer.error !== null) return <Failure error={answer.error} again={answer.again} />;
@@ -32,7 +24,7 @@ export function Answer({ data, turn, position }: Props) {
   const again = missed.filter((miss) => miss.again).map((miss) => miss.result);
   const marked = (text: string) => <Marked text={text} values={values} kind={(found) => (lacking.has(found) ? "lacking" : "")} />;
   return (
-    <section class="said" aria-label="The answer">
+    <section class="card said" aria-label="The answer">
       <h2>
         The answer <small>message {number(position)}</small>
       </h2>

@@ -1,7 +1,8 @@
 // The budget as a bar: text, calls, each result, and what is free.
 import { number, percent, plural } from "../../format";
+import { groupBy } from "../../group";
 import { numbersIn, type SessionData } from "../../session";
-import { toolColour, useDark } from "../../theme";
+import { toolColour, isDark } from "../../theme";
 import type { CallView } from "../../types";
 
 interface Part {
@@ -14,12 +15,12 @@ interface Part {
 }
 
 export function BudgetBar({ view, data }: { view: CallView; data: SessionData }) {
-  const dark = useDark();
+  const dark = isDark();
   const colourOf = (name: string) => toolColour(Math.max(0, data.tools.indexOf(name)), dark);
   const { budget, tokens, retained, policy } = view.explain;
   const taken = numbersIn(view.explain.complete).map((number) => shownOf(data, number));
   const replaced = numbersIn(view.explain.replaced);
-  const whole = view.explain.whole_tokens ?? taken.reduce((sum, row) => sum + row.tokens, 0);
+  const whole = view.explain.whole_tokens ?? sumOf(taken);
   const calls = view.explain.call_tokens ?? 0;
   const rest = Math.max(0, tokens.after - retained - calls - whole);
   const parts: Part[] = [
@@ -49,7 +50,7 @@ export function BudgetBar({ view, data }: { view: CallView; data: SessionData })
           )}
         </span>
       </figcaption>
-      <div class="stack" role="img" aria-label={said}>
+      <div class="panel stack" role="img" aria-label={said}>
         {parts.map(
           (part, index) =>
             part.tokens > 0 && (
@@ -90,11 +91,9 @@ function shownOf(data: SessionData, number: number): Shown {
 }
 
 /** How many results of each tool, and their tokens; the largest first. */
-function byTool(rows: Shown[]): [string, number, number][] {
-  const sums = new Map<string, [string, number, number]>();
-  for (const { name, tokens } of rows) {
-    const [, count, sum] = sums.get(name) ?? [name, 0, 0];
-    sums.set(name, [name, count + 1, sum + tokens]);
-  }
-  return [...sums.values()].sort((a, b) => b[2] - a[2]);
+function byTool(results: Shown[]): [string, number, number][] {
+  const tools = [...groupBy(results, ({ name }) => name)];
+  return tools.map(([name, rows]): [string, number, number] => [name, rows.length, sumOf(rows)]).sort((a, b) => b[2] - a[2]);
 }
+
+const sumOf = (rows: Shown[]): number => rows.reduce((sum, { tokens }) => sum + tokens, 0);

@@ -3,11 +3,20 @@ import { useMemo } from "preact/hooks";
 import { number, plural, signed } from "../../format";
 import { useAsk } from "../../parts/load";
 import { Failure, Loading } from "../../parts/notes";
-import { Table, num, text } from "../../parts/table";
+import { type Column, num, Table, text } from "../../parts/table";
 import { ResultLink, TurnInput } from "../../parts/places";
 import type { SessionData } from "../../session";
-import type { CallView } from "../../types";
-import { type Changed, differenceOf, type Form } from "./prompts";
+import type { CallView, MessageLine } from "../../types";
+
+/** How a prompt has a message: whole, replaced by a shorter text, only some of its calls, or not at all. */
+type Form = "whole" | "excerpt" | "compaction" | "calls" | "out";
+
+interface Changed {
+  position: number;
+  line: MessageLine;
+  left: Form;
+  right: Form;
+}
 
 interface Props {
   data: SessionData;
@@ -24,7 +33,7 @@ const WINDOW = 2000;
 export function Compare({ data, turn, asked, other, onOther }: Props) {
   const { last } = data;
   const tried = Object.keys(asked).length > 0;
-  const whole = { session: data.key, branch: data.branch, rows: 0, window: WINDOW };
+  const whole = { ...data.line, rows: 0, window: WINDOW };
   const ready = other !== null && other >= 1 && other <= last;
   const left = useAsk<CallView>("show_call", ready ? { ...whole, turn: other } : null);
   const right = useAsk<CallView>("show_call", ready ? { ...whole, turn, ...asked } : null, 150);
@@ -36,6 +45,19 @@ export function Compare({ data, turn, asked, other, onOther }: Props) {
     if (open !== (other !== null)) onOther(open ? (tried ? turn : Math.max(1, turn - 1)) : null);
   };
   const error = left.error ?? right.error;
+  const columns: Column<Changed>[] = [
+    text("Message", ({ line, position }) =>
+      line.role === "tool" ? <ResultLink data={data} position={position} name={line.name} /> : `#${position} ${line.role}`,
+    ),
+    text(`Turn ${number(other ?? 0)}`, (row) => FORMS[row.left], { kindOf: (row) => (row.left === "out" ? "muted" : row.right === "out" ? "bad" : "") }),
+    text(
+      `Turn ${number(turn)}${tried ? ", as asked" : ""}`,
+      (row) => (row.left === row.right ? `${FORMS[row.right]}, but other words or calls` : FORMS[row.right]),
+      { kindOf: (row) => (row.right === "out" ? "muted" : row.left === "out" ? "good" : "") },
+    ),
+    num("Tokens", ({ line }) => number(line.tokens + line.calls.reduce((sum, call) => sum + call.tokens, 0))),
+    text("Begins", ({ line }) => line.text.slice(0, 120), { kind: "mono clip" }),
+  ];
   return (
     <details class="compare" open={other !== null} onToggle={(event) => toggle(event.currentTarget.open)}>
       <summary>Compare with another call</summary>
@@ -58,14 +80,7 @@ export function Compare({ data, turn, asked, other, onOther }: Props) {
           {!ready && <p class="hint">There is no turn {number(other)}.</p>}
           {ready && error === null && !difference && <Loading what="Reading both prompts…" />}
           {difference && difference.changed.length > 0 && (
-            <Table
-              label="Messages that differ"
-              columns={[text("Message"), text(`Turn ${number(other)}`), text(`Turn ${number(turn)}${tried ? ", as asked" : ""}`), num("Tokens"), text("Begins")]}
-            >
-              {difference.changed.map((row) => (
-                <Row key={row.position} row={row} data={data} />
-              ))}
-            </Table>
+            <Table label="Messages that differ" columns={columns} rows={difference.changed} keyOf={({ position }) => position} />
           )}
         </>
       )}
@@ -75,16 +90,29 @@ export function Compare({ data, turn, asked, other, onOther }: Props) {
 
 const FORMS: Record<Form, string> = { whole: "complete", excerpt: "excerpt", compaction: "compaction", calls: "its calls alone", out: "–" };
 
-function Row({ row: { line, position, left, right }, data }: { row: Changed; data: SessionData }) {
-  return (
-    <tr>
-      <th scope="row">
-        {line.role === "tool" ? <ResultLink data={data} position={position} name={line.name} /> : `#${position} ${line.role}`}
-      </th>
-      <td class={left === "out" ? "muted" : right === "out" ? "bad" : ""}>{FORMS[left]}</td>
-      <td class={right === "out" ? "muted" : left === "out" ? "good" : ""}>{left === right ? `${FORMS[right]}, but other words or calls` : FORMS[right]}</td>
-      <td class="num">{number(line.tokens + line.calls.reduce((sum, call) => sum + call.tokens, 0))}</td>
-      <td class="mono clip">{line.text.slice(0, 120)}</td>
-    </tr>
-  );
+/** The messages that one of two prompts has in another form than the other, in order. */
+export function differenceOf(left: MessageLine[], right: MessageLine[]): { changed: Changed[]; same: number } {
+  const sides = [byPosition(left), byPosition(right)];
+  const positions = [...new Set(sides.flatMap((side) => [...side.keys()]))].sort((a, b) => a - b);
+  const changed: Changed[] = [];
+  let same = 0;
+  for (const position of positions) {
+    const [one, other] = sides.map((side) => side.get(position));
+    const forms = [formOf(one), formOf(other)];
+    if (forms[0] === "out" && forms[1] === "out") continue;
+    if (forms[0] === forms[1] && textOf(one) === textOf(other)) same++;
+    else changed.push({ position, line: (one ?? other)!, left: forms[0], right: forms[1] });
+  }
+  return { changed, same };
 }
+
+const byPosition = (lines: MessageLine[]): Map<number, MessageLine> => new Map(lines.map((line) => [line.position, line]));
+
+function formOf(line: MessageLine | undefined): Form {
+  if (!line) return "out";
+  if (line.shown !== "omitted") return line.shown as Form;
+  return line.calls.some((call) => call.shown) ? "calls" : "out";
+}
+
+const textOf = (line: MessageLine | undefined): string =>
+  line ? JSON.stringify([line.text, line.calls.map((call) => call.shown && call.text)]) : "";

@@ -1,18 +1,15 @@
 // What the model got beside the full history, with what was left out folded.
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
+import { ask } from "../../api";
 import { number, plural } from "../../format";
-import { readWhole } from "../../parts/message";
 import { ResultLink } from "../../parts/places";
 import type { SessionData } from "../../session";
-import type { CallView, MessageLine } from "../../types";
+import type { CallView, ContentView, MessageLine } from "../../types";
 
 interface Props {
   view: CallView;
   data: SessionData;
-}
-
-interface Asked extends Props {
   /** How many messages each list was asked for. */
   window: number;
   onMore: (more: number) => void;
@@ -20,52 +17,62 @@ interface Asked extends Props {
 
 /** How many more messages a press asks for. */
 const MORE = 500;
+/** How many characters of a message are read at a time. */
+export const PART = 1 << 18;
 
-export function Histories({ window, onMore, ...props }: Asked) {
-  const { messages, before, got, rough } = props.view;
+/** The text of a message, however long. */
+export async function readWhole({ line }: SessionData, position: number): Promise<string> {
+  let text = "";
+  for (let start = 0, length = 1; start < length; start += PART) {
+    const part = await ask<ContentView>("read_message", { ...line, position, start, characters: PART });
+    text += part.text;
+    length = part.length;
+  }
+  return text;
+}
+
+export function Histories({ view, data, window, onMore }: Props) {
+  const { messages, before, got, rough } = view;
   const shown = messages.filter(isShown);
   const last = messages.filter((line) => line.position >= before - window);
-  const more = (there: number, whole: number) => !rough && there < whole && <More left={whole - there} onMore={() => onMore(MORE)} />;
+  // The newest are what a reader looks for first: older ones wait behind a button.
+  const more = (there: number, whole: number) =>
+    !rough && there < whole && (
+      <button class="wide" onClick={() => onMore(MORE)}>
+        Show {number(Math.min(MORE, whole - there))} earlier of {number(whole - there)}
+      </button>
+    );
   return (
     <section class="histories" aria-label="Histories">
       <div>
         <h2>
           What the model got {got !== null && <small>{plural(got, "message")}</small>}
         </h2>
-        <List {...props} lines={shown} label="What the model got" more={more(shown.length, got ?? 0)} />
+        <List data={data} lines={shown} label="What the model got" more={more(shown.length, got ?? 0)} />
       </div>
       <div>
         <h2>
           Full history <small>{plural(before, "message")}</small>
         </h2>
-        <List {...props} lines={last} folded label="Full history" more={more(last.length, before)} />
+        <List data={data} lines={last} folded label="Full history" more={more(last.length, before)} />
       </div>
     </section>
-  );
-}
-
-/** The newest are what a reader looks for first: older ones wait behind a button. */
-function More({ left, onMore }: { left: number; onMore: () => void }) {
-  return (
-    <button class="wide" onClick={onMore}>
-      Show {number(Math.min(MORE, left))} earlier of {number(left)}
-    </button>
   );
 }
 
 const isShown = (line: MessageLine): boolean => line.shown !== "omitted" || line.calls.some((call) => call.shown);
 
 /** Messages in order; with `folded`, neighbours that were left out stand as one line. */
-function List({ lines, folded, label, more, ...props }: Props & { lines: MessageLine[]; folded?: boolean; label: string; more: ComponentChildren }) {
+function List({ lines, folded, label, more, data }: { lines: MessageLine[]; folded?: boolean; label: string; more: ComponentChildren; data: SessionData }) {
   const groups = useMemo(() => group(lines, Boolean(folded)), [lines]);
   return (
     <div class="scroll history" tabIndex={0} role="region" aria-label={label}>
       {more}
       {groups.map((found) =>
         found.length === 1 && !(folded && !isShown(found[0])) ? (
-          <Message key={found[0].position} line={found[0]} full={Boolean(folded)} {...props} />
+          <Message key={found[0].position} line={found[0]} full={Boolean(folded)} data={data} />
         ) : (
-          <Fold key={`fold${found[0].position}`} lines={found} {...props} />
+          <Fold key={`fold${found[0].position}`} lines={found} data={data} />
         ),
       )}
     </div>
@@ -84,7 +91,7 @@ function group(lines: MessageLine[], folded: boolean): MessageLine[][] {
   return groups;
 }
 
-function Fold({ lines, ...props }: Props & { lines: MessageLine[] }) {
+function Fold({ lines, data }: { lines: MessageLine[]; data: SessionData }) {
   const [open, setOpen] = useState(false);
   const tokens = lines.reduce((sum, line) => sum + line.tokens + line.calls.reduce((all, call) => all + call.tokens, 0), 0);
   return (
@@ -92,14 +99,14 @@ function Fold({ lines, ...props }: Props & { lines: MessageLine[] }) {
       <summary>
         {plural(lines.length, "message")} left out <small>{plural(tokens, "token")}</small>
       </summary>
-      {open && lines.map((line) => <Message key={line.position} line={line} full {...props} />)}
+      {open && lines.map((line) => <Message key={line.position} line={line} full data={data} />)}
     </details>
   );
 }
 
 const ROLES: Record<string, string> = { system: "System", user: "User", assistant: "Assistant", tool: "Result" };
 
-function Message({ line, full, data }: Props & { line: MessageLine; full: boolean }) {
+function Message({ line, full, data }: { line: MessageLine; full: boolean; data: SessionData }) {
   const [text, setText] = useState<string | null>(null);
   const calls = full ? line.calls : line.calls.filter((call) => call.shown);
   const out = line.shown === "omitted" && !calls.some((call) => call.shown);

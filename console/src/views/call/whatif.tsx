@@ -1,8 +1,33 @@
 // The same call under another budget, policy or weights. Nothing is stored.
 import { useState } from "preact/hooks";
 import { plural, signed } from "../../format";
+import type { Options } from "../../route";
 import type { CallView } from "../../types";
-import type { Asked } from "./asked";
+
+/** What is asked of a call besides how it was made; the address says it. */
+export interface Asked {
+  budget?: number;
+  policy?: string;
+  parameters?: Record<string, number>;
+}
+
+const PREFIX = "set.";
+
+export function askedOf(options: Options): Asked {
+  const asked: Asked = {};
+  if (/^\d+$/.test(options.budget ?? "")) asked.budget = Number(options.budget);
+  if (options.policy) asked.policy = options.policy;
+  for (const [name, value] of Object.entries(options)) {
+    if (name.startsWith(PREFIX) && value !== "" && Number.isFinite(Number(value)))
+      asked.parameters = { ...asked.parameters, [name.slice(PREFIX.length)]: Number(value) };
+  }
+  return asked;
+}
+
+export function optionsOf({ budget, policy, parameters = {} }: Asked): Options {
+  const said = Object.entries(parameters).map(([name, value]) => [PREFIX + name, String(value)]);
+  return { ...(budget ? { budget: String(budget) } : {}), ...(policy ? { policy } : {}), ...Object.fromEntries(said) };
+}
 
 /** What asking with other settings changes in a call. */
 export interface Difference {
@@ -60,7 +85,7 @@ export function WhatIf({ own: { explain, parameters }, policies, asked, onChange
   );
   const changed = Object.keys(asked).length > 0;
   return (
-    <form class={changed ? "whatif changed" : "whatif"} aria-label="What if" onSubmit={(event) => event.preventDefault()}>
+    <form class={changed ? "card row whatif changed" : "card row whatif"} aria-label="What if" onSubmit={(event) => event.preventDefault()}>
       <h2>What if</h2>
       <Slider
         title="Budget"
@@ -156,7 +181,7 @@ function Outcome({ difference: { added, removed, after } }: { difference: Differ
   if (!added.length && !removed.length) return <span>The same results would have been shown.</span>;
   return (
     <span>
-      <strong class="more">+{plural(added.length, "result")}</strong>, <strong class="less">−{plural(removed.length, "result")}</strong>,{" "}
+      <strong class="good">+{plural(added.length, "result")}</strong>, <strong class="bad">−{plural(removed.length, "result")}</strong>,{" "}
       {signed(after)} tokens.
     </span>
   );

@@ -1,7 +1,6 @@
 // Beside the picture: the chosen result or group, with what it drew on and what drew on it.
 import { number, plural } from "../../format";
 import { Closable } from "../../parts/notes";
-import { address } from "../../route";
 import type { SessionData } from "../../session";
 import type { Group } from "./levels";
 import type { Graph, Link, Node } from "./model";
@@ -24,7 +23,7 @@ export function About(props: Ways & { node: Node; focused: boolean }) {
   const used = graph.links.filter((link) => link.source === node);
   const isResult = node.result >= 0;
   return (
-    <section aria-label={node.label}>
+    <section class="card" aria-label={node.label}>
       <Closable title={node.label} onClose={onClose} />
       <p class="muted">
         turn {node.turn}
@@ -32,8 +31,8 @@ export function About(props: Ways & { node: Node; focused: boolean }) {
         {node.operation && <> · {node.name ? "called in " : ""}message #{node.operation.position}</>}
       </p>
       <p class="links">
-        {isResult && <a href={address(data.key, "result", node.position, data.branch)}>Open the result</a>}
-        <a href={address(data.key, "call", Math.max(1, node.turn), data.branch)}>Call {node.turn}</a>
+        {isResult && <a href={data.to("result", node.position)}>Open the result</a>}
+        <a href={data.to("call", Math.max(1, node.turn))}>Call {node.turn}</a>
       </p>
       {drawn.length + used.length > 0 && !focused && <button onClick={() => onFocus(node.id)}>Show its lineage alone</button>}
       <Ends title={drawn.length ? "Drew on" : ""} links={drawn} end="source" {...props} />
@@ -55,7 +54,7 @@ function Ends({ title, links, end, onChoose, onValue }: Ways & { title: string; 
             </button>
             <small>{link[end].result >= 0 && `, turn ${link[end].turn}`}:</small>{" "}
             {link.values.map((value) => (
-              <button key={value} class="chip" onClick={() => onValue(value)}>
+              <button key={value} class="mono chip" onClick={() => onValue(value)}>
                 {value}
               </button>
             ))}
@@ -70,7 +69,7 @@ function Ends({ title, links, end, onChoose, onValue }: Ways & { title: string; 
 
 export function AboutGroup({ group, onChoose, onClose }: Pick<Ways, "onChoose" | "onClose"> & { group: Group }) {
   return (
-    <section aria-label={group.label}>
+    <section class="card" aria-label={group.label}>
       <Closable title={group.label} onClose={onClose} />
       <p class="muted">Double-click it or press Enter to open it.</p>
       <Members nodes={group.members} onChoose={onChoose} />
@@ -97,7 +96,7 @@ function Members({ nodes, onChoose }: { nodes: Node[]; onChoose: (id: string) =>
 export function MostUsed({ graph, onChoose }: Pick<Ways, "graph" | "onChoose">) {
   const most = graph.nodes.filter((node) => node.uses).sort((a, b) => b.uses - a.uses);
   return (
-    <section>
+    <section class="card">
       <h2>Most used results</h2>
       <Members nodes={most.slice(0, 20)} onChoose={onChoose} />
     </section>

@@ -1,8 +1,15 @@
 // Words in the picture: as many as have room, and first those of what stands out.
-import { fittedName, TURN_STEPS } from "../../parts/canvas";
-import { at, radiusOf } from "./camera";
-import type { Bundle, Group, Scene } from "./levels";
-import type { Paper, Shine } from "./paper";
+import { fittedName, type Look, TURN_STEPS } from "../../parts/canvas";
+import { at, type Camera, radiusOf, type Window } from "./camera";
+import type { Bundle, Group, Scene, Shine } from "./levels";
+
+/** What a picture is drawn on. */
+export interface Paper extends Look {
+  ctx: CanvasRenderingContext2D;
+  camera: Camera;
+  window: Window;
+  dark: boolean;
+}
 
 type Box = [left: number, top: number, right: number, bottom: number];
 type Put = (words: string, x: number, y: number, fill: string) => void;

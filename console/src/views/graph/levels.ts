@@ -1,8 +1,9 @@
 // Levels of detail: what would stand too close together is one group, which opens when zoomed into.
 import { number, plural } from "../../format";
+import { groupBy } from "../../group";
 import { type Camera, fitted, WIDEST, type Window } from "./camera";
 import { filtered, type Graph, lineage, type Link, type Node, TEXT } from "./model";
-import { type Lane, type Places, placed, placedByFile } from "./places";
+import { type Places, placed, placedByFile } from "./places";
 
 /** What is drawn as one: a single node, or several. Places are in slots and rows. */
 export interface Group {
@@ -29,26 +30,19 @@ export interface Bundle {
 }
 
 /** What is drawn at one level. */
-export interface Scene {
+export interface Scene extends Pick<Places, "lanes" | "turns" | "files"> {
   groups: Group[];
   bundles: Bundle[];
   /** In slots, the last group whole, and in rows. */
   width: number;
   height: number;
-  /** Which turn a slot is. */
-  turns: number[];
-  /** Which file a slot is, where it is one. */
-  files: string[];
-  /** What rows are. */
-  lanes: Lane[];
 }
 
 /** What nodes are grouped by where they would stand too close. */
 export const GROUPINGS = ["tool and turn", "tool and file"] as const;
-export type Grouping = (typeof GROUPINGS)[number];
 
 export interface Wanted {
-  grouping: Grouping;
+  grouping: (typeof GROUPINGS)[number];
   tool: string;
   /** The node whose lineage is wanted alone, or nothing for all. */
   focus: string;
@@ -92,13 +86,7 @@ export function fittedScene(scenes: Scenes, window: Window): Camera {
 
 /** Groups of one lane and `width` slots. */
 export function sceneOf({ nodes, links, lanes, turns, files, x, row }: Places, width: number): Scene {
-  const found = new Map<string, Node[]>();
-  for (const node of nodes) {
-    const key = `${Math.floor(x.get(node)! / width)}.${row.get(node)}`;
-    const some = found.get(key);
-    if (some) some.push(node);
-    else found.set(key, [node]);
-  }
+  const found = groupBy(nodes, (node) => `${Math.floor(x.get(node)! / width)}.${row.get(node)}`);
   const groups = [...found].map(([key, members]) => groupOf(key, width, members));
   const whole = Math.ceil(turns.length / width) * width;
   return { groups, bundles: bundled(links, groups), width: whole, height: lanes.length, turns, files, lanes };
@@ -128,15 +116,33 @@ function told(members: Node[]): string {
 
 function bundled(links: Link[], groups: Group[]): Bundle[] {
   const holder = new Map(groups.flatMap((group) => group.members.map((node) => [node, group] as const)));
-  const found = new Map<string, Bundle>();
-  for (const link of links) {
-    const [source, target] = [holder.get(link.source)!, holder.get(link.target)!];
-    if (source === target) continue;
-    const key = `${source.id} ${target.id}`;
-    const bundle = found.get(key) ?? { source, target, links: [], count: 0 };
-    bundle.links.push(link);
-    bundle.count += link.count;
-    found.set(key, bundle);
-  }
-  return [...found.values()];
+  const ends = (link: Link): [Group, Group] => [holder.get(link.source)!, holder.get(link.target)!];
+  const found = groupBy(links, (link) => ends(link).map((group) => group.id).join(" "));
+  const bundles = [...found.values()].map((some): Bundle => {
+    const [source, target] = ends(some[0]);
+    return { source, target, links: some, count: some.reduce((sum, link) => sum + link.count, 0) };
+  });
+  return bundles.filter(({ source, target }) => source !== target);
 }
+
+/** What is chosen with all it is linked to, or the way of a value. */
+export interface Shine {
+  /** The group that is pointed at or chosen, or holds the chosen node. */
+  focus: Group | null;
+  groups: Set<Group>;
+  bundles: Set<Bundle>;
+}
+
+export function shineOf(scene: Scene, chosen: string | null, value: string | null): Shine {
+  const focus = (chosen !== null && holder(scene, chosen)) || null;
+  const on = ({ source, target, links }: Bundle) =>
+    value === null ? source === focus || target === focus : links.some((link) => link.values.includes(value));
+  const bundles = new Set(scene.bundles.filter(on));
+  const groups = new Set([...bundles].flatMap((bundle) => [bundle.source, bundle.target]));
+  if (focus) groups.add(focus);
+  return { focus, groups, bundles };
+}
+
+/** The group of an id, or that which holds the node of that id. */
+export const holder = (scene: Scene, id: string): Group | undefined =>
+  scene.groups.find((group) => group.id === id || group.members.some((node) => node.id === id));

@@ -1,4 +1,5 @@
 // The reuse graph between results: a call that drew on one stands as the result that it brought.
+import { groupBy } from "../../group";
 import type { GraphView, OperationView } from "../../types";
 
 /** The lane of the assistant's texts, which no tool brought. */
@@ -85,10 +86,9 @@ type End = "source" | "target";
 
 /** A node, and what is reached from it by following links from one of their ends to the other. */
 function reached(links: Link[], start: Node | undefined, from: End, to: End): Set<Node> {
-  const leaving = new Map<Node, Node[]>();
-  for (const link of links) leaving.set(link[from], [...(leaving.get(link[from]) ?? []), link[to]]);
+  const leaving = groupBy(links, (link) => link[from]);
   const found = new Set(start && [start]);
-  for (const node of found) for (const next of leaving.get(node) ?? []) found.add(next);
+  for (const node of found) for (const link of leaving.get(node) ?? []) found.add(link[to]);
   return found;
 }
 

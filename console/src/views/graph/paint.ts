@@ -1,20 +1,15 @@
 // The picture on a canvas: links below, groups above, those that stand out last.
 import { fresh } from "../../parts/canvas";
-import { colour, toolColour } from "../../theme";
-import { at, type Camera, radiusOf, type Window } from "./camera";
-import { labels } from "./labels";
-import type { Bundle, Group, Scene } from "./levels";
+import { toolColour } from "../../theme";
+import { at, radiusOf } from "./camera";
+import { labels, type Paper } from "./labels";
+import type { Bundle, Group, Scene, Shine } from "./levels";
 import { TEXT } from "./model";
-import type { Paper, Shine } from "./paper";
 
 const MOST_BRIGHT = 400;
 
-export function paint(canvas: HTMLCanvasElement, camera: Camera, window: Window, dark: boolean, scene: Scene, shine: Shine): void {
-  const panel = colour("panel");
-  const paper: Paper = {
-    ctx: fresh(canvas, panel), camera, window, dark,
-    text: colour("text"), muted: colour("muted"), panel, line: colour("line"),
-  };
+export function paint(canvas: HTMLCanvasElement, on: Omit<Paper, "ctx">, scene: Scene, shine: Shine): void {
+  const paper = { ...on, ctx: fresh(canvas, on.panel) };
   stripes(paper, scene);
   const some = shine.groups.size > 0;
   const pale = some ? 0.07 : scene.bundles.length > MOST_BRIGHT ? 0.18 : 0.38;

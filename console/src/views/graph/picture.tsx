@@ -1,13 +1,13 @@
 // The canvas: what is in the window, what is pointed at, and the keys.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { plural } from "../../format";
-import { Legend, Zoom } from "../../parts/zoom";
-import { useDark } from "../../theme";
+import { readLook } from "../../parts/canvas";
+import { Legend, type Sign, Zoom } from "../../parts/zoom";
+import { isDark } from "../../theme";
 import { at, type Camera, centred, moved, radiusOf, spanning, type Window, zoomed } from "./camera";
-import { fittedScene, type Group, type Scene, type Scenes } from "./levels";
+import { fittedScene, type Group, holder, type Scene, type Scenes, shineOf } from "./levels";
 import { paint } from "./paint";
 import { usePointers } from "./pointers";
-import { holder, shineOf } from "./paper";
 
 interface Props {
   scenes: Scenes;
@@ -20,9 +20,9 @@ interface Props {
   onScene: (scene: Scene) => void;
 }
 
-const SIGNS: [string, string][] = [
-  ["round", "result, or several; a colour is a tool"],
-  ["square", "text that used results"],
+const SIGNS: Sign[] = [
+  { kind: "round", name: "result, or several; a colour is a tool" },
+  { kind: "square", name: "text that used results" },
 ];
 const REACH = 6;
 const PAN = 60;
@@ -34,7 +34,8 @@ export function Picture({ scenes, subject, chosen, value, onChoose, onFocus, onS
   const [camera, setCamera] = useState<Camera | null>(null);
   const [size, setSize] = useState({ width: 0, height: 0 });
   const [hover, setHover] = useState<string | null>(null);
-  const dark = useDark();
+  const dark = isDark();
+  const colours = useMemo(readLook, [dark]);
   const window: Window = { ...size, left: size.width < 600 ? 84 : 160, top: 24 };
   const fit = useMemo(() => fittedScene(scenes, window), [scenes, ...Object.values(window)]);
   const now = camera ?? fit;
@@ -50,7 +51,7 @@ export function Picture({ scenes, subject, chosen, value, onChoose, onFocus, onS
   useLayoutEffect(() => {
     if (!size.width) return;
     const frame = requestAnimationFrame(() => {
-      paint(canvas.current!, now, window, dark, scene, shineOf(scene, hover ?? chosen, value));
+      paint(canvas.current!, { ...colours, camera: now, window, dark }, scene, shineOf(scene, hover ?? chosen, value));
       canvas.current!.setAttribute("data-drawn", String(scene.groups.length));
     });
     return () => cancelAnimationFrame(frame);
@@ -100,7 +101,7 @@ export function Picture({ scenes, subject, chosen, value, onChoose, onFocus, onS
     press: (x, y) => onChoose(under(x, y)?.id ?? null),
   });
   return (
-    <div class="picture">
+    <div class="panel picture">
       <canvas
         ref={canvas}
         tabIndex={0}
@@ -112,7 +113,7 @@ export function Picture({ scenes, subject, chosen, value, onChoose, onFocus, onS
         onDblClick={open}
         onKeyDown={keys}
       />
-      <div class="below">
+      <div class="row below">
         <Legend signs={SIGNS} />
         <Zoom fitted={camera === null} onZoom={(by) => zoom(2 ** by)} onFit={() => setCamera(null)} />
       </div>

@@ -1,7 +1,8 @@
 // Where nodes stand: a lane for each tool, time to the right. The same graph always gives the same picture.
+import { groupBy } from "../../group";
 import { type Graph, type Link, type Node, TEXT } from "./model";
 
-export interface Lane {
+interface Lane {
   name: string;
   tool: number;
 }
@@ -25,13 +26,8 @@ export function placed(graph: Graph, close: boolean): Places {
   const { nodes, links } = graph;
   const turns = turnsOf(nodes, close);
   const slot = new Map(turns.map((turn, index) => [turn, index]));
-  const together = new Map<string, Node[]>();
-  for (const node of nodes) {
-    const key = `${node.turn} ${node.tool}`;
-    together.set(key, [...(together.get(key) ?? []), node]);
-  }
   const x = new Map<Node, number>();
-  for (const some of together.values())
+  for (const some of groupBy(nodes, (node) => `${node.turn} ${node.tool}`).values())
     some.forEach((node, index) => x.set(node, slot.get(node.turn)! + (index + 0.5) / some.length));
   return { ...rowsOf(nodes), turns, files: [], x, nodes, links };
 }
@@ -40,8 +36,7 @@ export function placed(graph: Graph, close: boolean): Places {
 export function placedByFile({ nodes, links }: Graph): Places {
   const rows = rowsOf(nodes);
   const [x, files] = [new Map<Node, number>(), [] as string[]];
-  const found = new Map<string, Node[]>();
-  for (const node of nodes) found.set(node.file, [...(found.get(node.file) ?? []), node]);
+  const found = groupBy(nodes, (node) => node.file);
   for (const file of [...found.keys()].sort((a, b) => Number(!a) - Number(!b) || (a < b ? -1 : 1))) {
     const [first, counts] = [files.length, new Map<number, number>()];
     for (const node of found.get(file)!) {

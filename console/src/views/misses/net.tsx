@@ -1,6 +1,7 @@
 // What remedies win and lose over the whole session: uses in view, tokens and dollars.
 import { askWhole } from "../../api";
 import { dollars, number, plural, signed } from "../../format";
+import { groupBy } from "../../group";
 import { useTask } from "../../parts/load";
 import { ownPrices } from "../../parts/prices";
 import type { SessionData } from "../../session";
@@ -27,10 +28,9 @@ const TRIED = 3;
 /** The smallest budget for all misses that some budget would have shown, and the policies that would have shown most. */
 export function together(found: RemediesView[], policy: string): Setting[] {
   const budgets = found.map(({ budget }) => budget).filter((budget) => budget !== null);
-  const counts = new Map<string, number>();
-  for (const name of found.flatMap(({ policies }) => policies)) counts.set(name, (counts.get(name) ?? 0) + 1);
-  const policies = [...counts].sort((a, b) => b[1] - a[1]).slice(0, TRIED);
-  const settings = policies.map(([name, shown]): Setting => ({ policy: name, budget: null, shown }));
+  const policies = groupBy(found.flatMap((one) => one.policies), (name) => name);
+  const settings = [...policies].map(([name, { length }]): Setting => ({ policy: name, budget: null, shown: length }));
+  settings.sort((a, b) => b.shown - a.shown).splice(TRIED);
   return budgets.length ? [{ policy, budget: Math.max(...budgets), shown: budgets.length }, ...settings] : settings;
 }
 
@@ -48,11 +48,11 @@ export function sorted(nets: Net[]): { wins: Net[]; loses: Net[] } {
 
 /** `found`: what would have shown each miss that was looked at. */
 export function Remedies({ data, found }: { data: SessionData; found: RemediesView[] }) {
-  const { key: session, branch, policy } = data;
+  const { line, policy } = data;
   const remedies = together(found, policy);
   const load = async (tell: (nets: Net[]) => void, signal: AbortSignal) => {
     const whole = async (name: string, budget: number | null): Promise<PolicyView> => {
-      const fields = { session, branch, prices: ownPrices(), policies: [name], ...(budget === null ? {} : { budget }) };
+      const fields = { ...line, prices: ownPrices(), policies: [name], ...(budget === null ? {} : { budget }) };
       return (await askWhole<CompareView>("compare_policies", fields, signal)).policies[0];
     };
     let nets: Net[] = [];
@@ -64,7 +64,7 @@ export function Remedies({ data, found }: { data: SessionData; found: RemediesVi
       tell(nets);
     }
   };
-  const { value: nets, busy } = useTask<Net[]>([], load, [session, branch, policy, JSON.stringify(remedies)]);
+  const { value: nets, busy } = useTask<Net[]>([], load, [line, policy, JSON.stringify(remedies)]);
   if (found.length === 0) return null;
   if (remedies.length === 0) return <p role="status">No budget up to 96,000 and no other policy would have shown any.</p>;
   const { wins, loses } = sorted(nets);

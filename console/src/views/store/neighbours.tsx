@@ -6,12 +6,10 @@ const BOX = { width: 250, height: 26 };
 const [ROW, GAP, LONGEST] = [34, 150, 34];
 const [MIDDLE, RIGHT] = [BOX.width + GAP, 2 * (BOX.width + GAP)];
 
-interface Props {
-  node: NodeView;
-  href: (id: string) => string;
-}
+/** The address of a node. */
+export const at = (id: string): string => `#/store/${encodeURIComponent(id)}`;
 
-export function Neighbours({ node, href }: Props) {
+export function Neighbours({ node }: { node: NodeView }) {
   const incoming = node.edges.filter((edge) => !edge.outgoing);
   const outgoing = node.edges.filter((edge) => edge.outgoing);
   const height = Math.max(1, incoming.length, outgoing.length) * ROW + 8;
@@ -30,7 +28,6 @@ export function Neighbours({ node, href }: Props) {
               edge={edge}
               middle={middle}
               y={middle + (place - (edges.length - 1) / 2) * ROW}
-              href={href(edge.id)}
             />
           )),
         )}
@@ -40,7 +37,7 @@ export function Neighbours({ node, href }: Props) {
   );
 }
 
-function Neighbour({ edge, middle, y, href }: { edge: EdgeView; middle: number; y: number; href: string }) {
+function Neighbour({ edge, middle, y }: { edge: EdgeView; middle: number; y: number }) {
   const [from, to] = edge.outgoing ? [[MIDDLE + BOX.width, middle], [RIGHT, y]] : [[BOX.width, y], [MIDDLE, middle]];
   const half = (from[0] + to[0]) / 2;
   const box = <Box kind={edge.end} label={edge.end ? edge.label : "not there"} x={edge.outgoing ? RIGHT : 0} y={y} />;
@@ -52,7 +49,7 @@ function Neighbour({ edge, middle, y, href }: { edge: EdgeView; middle: number; 
       <text class="kind" x={edge.outgoing ? RIGHT - 12 : BOX.width + 6} y={y - 4} text-anchor={edge.outgoing ? "end" : "start"}>
         {edge.kind}
       </text>
-      {edge.end ? <a href={href}>{box}</a> : box}
+      {edge.end ? <a href={at(edge.id)}>{box}</a> : box}
     </>
   );
 }

@@ -1,32 +1,30 @@
 // The life of the result under the cursor, in one line and to be said aloud.
 import { number, plural, ranges } from "../../format";
 import type { Cell } from "../../parts/grid";
-import { address } from "../../route";
 import { COMPLETE, OMITTED, REPLACED, type SessionData } from "../../session";
-import type { ViewProps } from "../props";
 import type { Rebuild } from "./rebuilds";
 
-const UNKNOWN = "not loaded yet";
 const STATES = ["omitted", "shown complete", "shown as an excerpt"];
 
-interface Props extends ViewProps {
+interface Props {
+  data: SessionData;
   cell: Cell | null;
   rows: number[];
   rebuild: Rebuild | undefined;
 }
 
-export function Life({ place, data, cell, rows, rebuild }: Props) {
+export function Life({ data, cell, rows, rebuild }: Props) {
   const result = cell && data.results[rows[cell.row]];
   if (!cell || !result) {
     return (
-      <p class="life hint">
+      <p class="card life hint">
         Point at a cell to read a result’s life; click to keep it, double-click or press Enter to open the call.
       </p>
     );
   }
   const life = lifeOf(data, result.number);
   return (
-    <p class="life">
+    <p class="card life">
       <strong>
         #{result.position} {data.tools[result.tool] || "tool"}
       </strong>{" "}
@@ -41,8 +39,8 @@ export function Life({ place, data, cell, rows, rebuild }: Props) {
         </>
       )}
       <span class="links">
-        {cell.turn >= 0 && <a href={address(place.session, "call", cell.turn + 1, place.branch)}>Call {cell.turn + 1}</a>}
-        <a href={address(place.session, "result", result.position, place.branch)}>Result</a>
+        {cell.turn >= 0 && <a href={data.to("call", cell.turn + 1)}>Call {cell.turn + 1}</a>}
+        <a href={data.to("result", result.position)}>Result</a>
       </span>
     </p>
   );
@@ -53,7 +51,7 @@ const told = (words: string, turns: number[]): string =>
   turns.length ? `${words} ${turns.length === 1 ? "turn" : "turns"} ${ranges(turns.slice(0, 12))}${turns.length > 12 ? "…" : ""}` : "";
 
 function stateWords(data: SessionData, cell: Cell, result: number): string {
-  if (!data.turns[cell.turn]) return UNKNOWN;
+  if (!data.turns[cell.turn]) return "not loaded yet";
   const state = data.state(cell.turn, result);
   const used = data.usedAt[result]?.includes(cell.turn + 1);
   return (state < 0 ? "not there yet" : STATES[state]) + (used ? ", used" : "");

@@ -1,9 +1,7 @@
 // Where something had to leave a prompt that else only grows.
 import { plural } from "../../format";
-import { address } from "../../route";
-import { numbersIn } from "../../session";
+import { numbersIn, type SessionData } from "../../session";
 import type { TurnView } from "../../types";
-import type { ViewProps } from "../props";
 
 /** The policy whose prompts only grow in between. */
 export const LIVE = "contextrender_frozen";
@@ -37,7 +35,7 @@ export function rebuildsOf(turns: TurnView[]): Rebuild[] {
 
 const MOST = 100;
 
-export function Rebuilds({ place, data, rebuilds }: ViewProps & { rebuilds: Rebuild[] }) {
+export function Rebuilds({ data, rebuilds }: { data: SessionData; rebuilds: Rebuild[] }) {
   const faults = data.turns.filter((turn) => turn?.faulted).length;
   if (rebuilds.length === 0) return null;
   return (
@@ -47,7 +45,7 @@ export function Rebuilds({ place, data, rebuilds }: ViewProps & { rebuilds: Rebu
         <>
           <a
             key={turn}
-            href={address(place.session, "call", turn, place.branch, { with: String(turn - 1) })}
+            href={data.to("call", turn, { with: String(turn - 1) })}
             title={`${plural(dropped, "result")} dropped, ${back} came back`}
           >
             {turn}

@@ -1,0 +1,11 @@
+/** Things by what they have in common, in the order that they came: Map.groupBy, which Node 20 lacks. */
+export function groupBy<K, V>(things: V[], keyOf: (thing: V) => K): Map<K, V[]> {
+  const groups = new Map<K, V[]>();
+  for (const thing of things) {
+    const key = keyOf(thing);
+    const group = groups.get(key);
+    if (group) group.push(thing);
+    else groups.set(key, [thing]);
+  }
+  return groups;
+}
