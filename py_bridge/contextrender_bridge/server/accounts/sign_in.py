@@ -20,7 +20,6 @@ from contextrender_bridge.guarding import SETTING
 from contextrender_bridge.server.accounts.callers import CODE_SECONDS, LOGIN_SECONDS, Caller
 from contextrender_bridge.server.accounts.users import Accounts
 from contextrender_bridge.server.http.bodies import (
-    LOGIN_BYTES,
     Fields,
     bearer_of,
     encode,
@@ -38,8 +37,8 @@ from graph.runtime.request import Tell
 
 LOGIN = "/user/login"
 ENTER, LINK, LEAVE = "/console/sign-in", "/console/link", "/console/sign-out"
-SMALL = dict.fromkeys((LOGIN, ENTER, LINK, LEAVE), LOGIN_BYTES)
-"""Bodies that are read before anybody's token is."""
+SMALL = dict.fromkeys((LOGIN, ENTER, LINK, LEAVE), 4096)
+"""Bytes of bodies that are read before anybody's token is."""
 PROOF = "x-contextrender-console"
 COOKIE_PATH = "/walker/"
 OWN = ("same-origin", "none")
