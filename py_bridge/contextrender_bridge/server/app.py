@@ -72,8 +72,8 @@ class Service:
         self.runtime.on_reports = self.metrics.requests.rendered
         self.runtime.on_conflict = self.metrics.conflicts.inc
         store.on_refused = self.metrics.refused_writes.inc
-        quotas = Quotas.of(settings, store, self.accounts.counts)
-        self.admission = Admission(self.accounts, quotas, settings, self.processor.join)
+        self._quotas = Quotas(settings, store, self.accounts.counts)
+        self.admission = Admission(self.accounts, self._quotas, settings, self.processor.join)
         self._readiness = Readiness(
             store, data, settings, self.metrics, self.admission.is_local_users
         )
@@ -134,7 +134,7 @@ class Service:
         if caller.only is not None:
             check_shared(walker, sent, caller.only)
         first = self._redacted(sent)
-        self.admission.check_write(caller, first, given)
+        self._quotas.check_write(caller, first, given)
         parsed = [first]
 
         def anew() -> Mapping[str, Any]:
