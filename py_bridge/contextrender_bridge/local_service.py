@@ -113,7 +113,7 @@ def find_service(data: Path, say: Callable[[str], None]) -> Credentials:
             known = load_credentials(data)
             if answers(known.url):  # another wrap has just started it
                 return known
-        with telling("starting the service", STARTING, say, first=0.0):
+        with telling("starting the service", say, first=0.0):
             log = data / WRAP_LOG
             linger = str(read_settings().linger)
             ready(begun(data, log, "--while-used", linger, cwd=data), data, log)
@@ -163,19 +163,15 @@ def temporary_service() -> Iterator[Credentials]:
 
 
 @contextmanager
-def telling(
-    what: str,
-    usual: str,
-    say: Callable[[str], None],
-    first: float = FIRST_SECONDS,
-) -> Iterator[None]:
-    """Tells `what` the block does if it takes longer than `first` seconds, and again."""
+def telling(what: str, say: Callable[[str], None], first: float = FIRST_SECONDS) -> Iterator[None]:
+    """Tells that the block waits for a start (`what`) if it takes over `first` seconds, again and
+    again."""
     done, since = threading.Event(), time.monotonic()
 
     def tell() -> None:
         if done.wait(first):
             return
-        say(f"{what} ({usual}) ...")
+        say(f"{what} ({STARTING}) ...")
         while not done.wait(EVERY_SECONDS):
             say(f"{what}: {time.monotonic() - since:.0f} s so far ...")
 
@@ -194,7 +190,7 @@ def _alone(lock: Path, say: Callable[[str], None]) -> Iterator[None]:
     import fcntl
 
     with lock.open("w") as file:
-        with telling("waiting for the service that another wrap starts", STARTING, say, first=1.0):
+        with telling("waiting for the service that another wrap starts", say, first=1.0):
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

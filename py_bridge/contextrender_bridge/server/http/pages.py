@@ -63,14 +63,6 @@ def console_routes() -> list[BaseRoute]:
     ]
 
 
-def console_link(url: str, code: str, place: str = "") -> str:
-    """The page's address with a code that works once; `place` is what to show.
-
-    What follows `#` is never sent to a server; the page takes the code out of the address at once.
-    """
-    return f"{url}/console/#code={code}" + (f"&to={place}" if place else "")
-
-
 Look = Callable[[Request, bytes], Awaitable[Response]]
 """Runs `look_at_node` with that body, for whoever sent the request."""
 

@@ -20,7 +20,6 @@ from contextrender_bridge.base.settings import (
 from contextrender_bridge.client.credentials import stored_credentials
 from contextrender_bridge.listening import listen
 from contextrender_bridge.server.accounts.callers import Tokens
-from contextrender_bridge.server.http.pages import console_link
 from contextrender_bridge.server.process.loading import telling_why_it_is_slow, warm_up
 from contextrender_bridge.server.process.machine import keep_little
 from contextrender_bridge.workers.serving import Worker
@@ -86,9 +85,9 @@ def serve(
     url, folder = _url(host, listener), app or app_dir()
 
     def work(worker: Worker) -> int:
-        from contextrender_bridge.server.process.worker import Place, work
+        from contextrender_bridge.server.process.worker import work
 
-        return work(Place(listener, url, data, folder, idle), worker)
+        return work(worker, listener, url, data, folder, idle)
 
     def ready() -> None:
         _say_ready(url, data)
@@ -106,10 +105,8 @@ def _say_ready(url: str, data: Path) -> None:
     # It signs in, so it is for the person at the terminal, not for a log.
     if sys.stdout.isatty():
         code = Tokens(data).code(stored_credentials(data).token)
-        print(
-            f"Console (once; `contextrender console` opens it again): {console_link(url, code)}",
-            flush=True,
-        )
+        link = f"{url}/console/#code={code}"
+        print(f"Console (once; `contextrender console` opens it again): {link}", flush=True)
 
 
 def _load_for_all(app: Path, figures: str) -> Callable[[int], None]:

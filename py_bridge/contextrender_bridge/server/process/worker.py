@@ -6,10 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from contextrender_bridge.base.errors import ContextRenderError, NoCredentials, NotReady
@@ -79,19 +77,10 @@ def meanwhile(seconds: float, work: Callable[[], object]) -> Iterator[None]:
         thread.join()
 
 
-@dataclass(frozen=True)
-class Place:
-    """What is served, and where; for `idle` seconds without use, if it is not for ever."""
-
-    listener: socket.socket
-    url: str
-    data: Path
-    app: Path
-    idle: float | None = None
-
-
-def work(place: Place, worker: Worker) -> int:
-    """What one worker does, until a signal ends it, or it is not used any more."""
+def work(
+    worker: Worker, listener: socket.socket, url: str, data: Path, app: Path, idle: float | None
+) -> int:
+    """What one worker does, until a signal ends it, or it was not used for `idle` seconds."""
     read_again()
     configure_logging()
     with telling_why_it_is_slow():
@@ -99,38 +88,29 @@ def work(place: Place, worker: Worker) -> int:
         settings = current_settings()
         if not alone:
             limit_caches(settings.working_set_mb * 2**20 // worker.count)
-        asgi = Recovering(
-            lambda: build_app(place.data, app=place.app, alone=alone), worker.tell_ready
-        )
+        asgi = Recovering(lambda: build_app(data, app=app, alone=alone), worker.tell_ready)
         warm_up()
-    used = Idle(asgi, place.data)
+    used = Idle(asgi, data)
     connections = ceil(settings.connections / worker.count)
     guard = guarded(connections, settings.head_seconds)
     config = http_config(used, http=guard, ws="auto", date_header=True)
-    end_in_order()
+    # uvicorn raises a signal again once it has shut down; by then it has done its work, and a
+    # stopped server exits with 0: neither a traceback nor death by signal.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
     server = WorkerServer(config, worker, lambda: asgi.app is not None)
 
     def stop_when_idle() -> None:
-        if place.idle is not None and used.seconds() >= place.idle:
+        if idle is not None and used.seconds() >= idle:
             server.should_exit = True
 
     with ExitStack() as beside:
-        if place.idle is not None:
-            beside.enter_context(meanwhile(min(LOOK_SECONDS, place.idle), stop_when_idle))
+        if idle is not None:
+            beside.enter_context(meanwhile(min(LOOK_SECONDS, idle), stop_when_idle))
         if worker.number == 0:
-            beside.enter_context(announced(place.url, asgi.token, place.data))
-        server.run(sockets=[place.listener])
-    return 0 if place.idle is None else DONE
-
-
-def end_in_order() -> None:
-    """uvicorn raises a signal again once it has shut down; by then it has done its work."""
-    signal.signal(signal.SIGTERM, _ignore)
-    signal.signal(signal.SIGINT, _ignore)
-
-
-def _ignore(_: int, __: FrameType | None) -> None:
-    """Neither a traceback nor death by signal: a stopped server exits with 0."""
+            beside.enter_context(announced(url, asgi.token, data))
+        server.run(sockets=[listener])
+    return 0 if idle is None else DONE
 
 
 @contextmanager
