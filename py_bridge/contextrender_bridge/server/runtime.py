@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, Final
 from uuid import UUID
 
@@ -75,22 +75,18 @@ def load_app(app: Path) -> dict[str, type]:
     reset_scale_config()
     get_scale_config(app)
     register_hooks()
+    if app == app_dir():
+        entry = import_entry()
+    else:
+        name = ENTRY.removesuffix(".jac")
+        if name not in JacRuntime.loaded_modules:
+            JacRuntime.jac_import(target=name, base_path=str(app), lng="jac")
+        entry = JacRuntime.loaded_modules[name]
     return {
         walker.__name__: walker
-        for walker in vars(_entry(app)).values()
+        for walker in vars(entry).values()
         if inspect.isclass(walker) and issubclass(walker, WalkerArchetype)
     }
-
-
-def _entry(app: Path) -> ModuleType:
-    """The entry file of `app` as a module."""
-    if app == app_dir():
-        return import_entry()
-    name = ENTRY.removesuffix(".jac")
-    if name not in JacRuntime.loaded_modules:
-        JacRuntime.jac_import(target=name, base_path=str(app), lng="jac")
-    module: ModuleType = JacRuntime.loaded_modules[name]
-    return module
 
 
 class Runtime:

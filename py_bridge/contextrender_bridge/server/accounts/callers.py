@@ -10,6 +10,7 @@ import json
 import secrets
 import time
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -142,11 +143,7 @@ class Callers:
 
     def signer(self, user: Caller) -> Signer:
         """What makes the user's read-only links."""
-
-        def sign(session: str, name: str, ends: int) -> str:
-            return self.tokens.link(user.user, user.generation, session, name, ends)
-
-        return Signer(user.generation, sign)
+        return Signer(user.generation, partial(self.tokens.link, user.user, user.generation))
 
     def visitor(self, token: str) -> Caller | None:
         """The user and session of a valid read-only link; it opens nothing else.
