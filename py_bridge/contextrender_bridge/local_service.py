@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
-from typing import Final, NoReturn
+from typing import Final
 
 import httpx
 
@@ -198,12 +197,8 @@ def _alone(lock: Path, say: Callable[[str], None]) -> Iterator[None]:
 @contextmanager
 def _stopped_by_sigterm() -> Iterator[None]:
     """Lets SIGTERM end the command in order, so that it takes its server with it."""
-    before = signal.signal(signal.SIGTERM, _leave)
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _leave(number: int, _: FrameType | None) -> NoReturn:
-    sys.exit(128 + number)

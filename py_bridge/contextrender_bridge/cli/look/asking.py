@@ -122,7 +122,7 @@ def fitted(
         if weights[at] and sizes[at] <= room:
             room -= sizes[at]
             kept.add(at)
-    table = Table(box=None, header_style="dim", pad_edge=False)
+    table = table_of()
     for at in sorted(kept):
         justify: Literal["left", "right"] = "right" if weights[at] else "left"
         most = room + LEAST_LOOSE - GAP if at in loose else None

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from contextrender_bridge.base.errors import Conflict, ContextRenderError, NotFound
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.server.accounts.callers import Caller
+from contextrender_bridge.server.accounts.callers import DAY, Caller
 from contextrender_bridge.server.accounts.users import Accounts
 from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.server.watching.logs import log, log_failure
@@ -26,7 +26,6 @@ from graph.sessions.owned import (
 )
 
 LIVE_SECONDS: Final = 3600.0
-DAY: Final = 86_400.0
 SOONER: Final = 0.9
 """Of the interval: the process that had the last turn may be a little early."""
 
@@ -52,8 +51,7 @@ class Retention:
         """What is not kept, of every user."""
         now = time.time()
         for user in self._accounts.all():
-            found = list(self._due_of(user, now))
-            yield from found
+            yield from list(self._due_of(user, now))
 
     def collect(self) -> list[Due]:
         """Deletes what is not kept, and what earlier deletes left; what went.
