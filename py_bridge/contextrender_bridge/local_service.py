@@ -11,7 +11,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import chain, count, repeat
 from pathlib import Path
 from typing import Final
 
@@ -162,25 +163,37 @@ def temporary_service() -> Iterator[Credentials]:
 
 
 @contextmanager
-def telling(what: str, say: Callable[[str], None], first: float = FIRST_SECONDS) -> Iterator[None]:
-    """Tells that the block waits for a start (`what`) if it takes over `first` seconds, again and
-    again."""
-    done, since = threading.Event(), time.monotonic()
+def meanwhile(work: Callable[[], object], *seconds: float) -> Iterator[None]:
+    """Does `work` after so many seconds each, of which the last repeat, in a thread of its own,
+    while the block runs."""
+    ended = threading.Event()
 
-    def tell() -> None:
-        if done.wait(first):
-            return
-        say(f"{what} ({STARTING}) ...")
-        while not done.wait(EVERY_SECONDS):
-            say(f"{what}: {time.monotonic() - since:.0f} s so far ...")
+    def go_on() -> None:
+        for pause in chain(seconds, repeat(seconds[-1])):
+            if ended.wait(pause):
+                return
+            work()
 
-    thread = threading.Thread(target=tell, daemon=True)
+    thread = threading.Thread(target=go_on, daemon=True)
     thread.start()
     try:
         yield
     finally:
-        done.set()
+        ended.set()
         thread.join()
+
+
+def telling(
+    what: str, say: Callable[[str], None], first: float = FIRST_SECONDS
+) -> AbstractContextManager[None]:
+    """Tells that the block waits for a start (`what`) if it takes over `first` seconds, again and
+    again."""
+    since = time.monotonic()
+    lines = chain(
+        [f"{what} ({STARTING}) ..."],
+        (f"{what}: {time.monotonic() - since:.0f} s so far ..." for _ in count()),
+    )
+    return meanwhile(lambda: say(next(lines)), first, EVERY_SECONDS)
 
 
 @contextmanager

@@ -13,12 +13,7 @@ from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import BaseRoute, Route
 
 BUILT = Path(__file__).resolve().parents[2] / "console"
-TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
+SERVED = (".html", ".js", ".css", ".svg")
 HEADERS = {
     # Contents of sessions are never markup here; were they ever, nothing of theirs could run.
     "content-security-policy": (
@@ -40,7 +35,7 @@ def console_routes() -> list[BaseRoute]:
     files = {
         path.relative_to(BUILT).as_posix(): path
         for path in BUILT.rglob("*")
-        if path.suffix in TYPES and path.is_file()
+        if path.suffix in SERVED and path.is_file()
     }
 
     async def page(request: Request) -> Response:
@@ -49,9 +44,7 @@ def console_routes() -> list[BaseRoute]:
             raise NotFound("There is no such file; the console is at /console/.")
         # The names of assets change with their contents.
         age = "public, max-age=31536000, immutable" if name.startswith("assets/") else "no-cache"
-        return FileResponse(
-            path, headers={**HEADERS, "cache-control": age, "content-type": TYPES[path.suffix]}
-        )
+        return FileResponse(path, headers={**HEADERS, "cache-control": age})
 
     async def enter(_: Request) -> Response:
         return RedirectResponse("/console/", status_code=308)

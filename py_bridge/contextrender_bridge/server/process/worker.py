@@ -2,7 +2,6 @@
 
 import signal
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -16,7 +15,7 @@ from contextrender_bridge.client.credentials import Credentials, stored_credenti
 from contextrender_bridge.guarding import guarded
 from contextrender_bridge.leases import any_alive
 from contextrender_bridge.listening import http_config
-from contextrender_bridge.local_service import answers
+from contextrender_bridge.local_service import answers, meanwhile
 from contextrender_bridge.server.app import build_app
 from contextrender_bridge.server.process.loading import telling_why_it_is_slow, warm_up
 from contextrender_bridge.server.process.recovering import Recovering
@@ -59,24 +58,6 @@ class Idle:
         return time.monotonic() - self._last
 
 
-@contextmanager
-def meanwhile(seconds: float, work: Callable[[], object]) -> Iterator[None]:
-    """Does `work` every so many seconds, in a thread of its own, while the block runs."""
-    ended = threading.Event()
-
-    def repeat() -> None:
-        while not ended.wait(seconds):
-            work()
-
-    thread = threading.Thread(target=repeat, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-
-
 def work(
     worker: Worker, listener: socket.socket, url: str, data: Path, app: Path, idle: float | None
 ) -> int:
@@ -106,7 +87,7 @@ def work(
 
     with ExitStack() as beside:
         if idle is not None:
-            beside.enter_context(meanwhile(min(LOOK_SECONDS, idle), stop_when_idle))
+            beside.enter_context(meanwhile(stop_when_idle, min(LOOK_SECONDS, idle)))
         if worker.number == 0:
             beside.enter_context(announced(url, asgi.token, data))
         server.run(sockets=[listener])
@@ -132,7 +113,7 @@ def announced(url: str, token_for: Callable[[str], str], data: Path) -> Iterator
             log_failure("announcing", failure)
 
     claim()
-    with meanwhile(ANNOUNCED_SECONDS, claim):
+    with meanwhile(claim, ANNOUNCED_SECONDS):
         yield
 
 
