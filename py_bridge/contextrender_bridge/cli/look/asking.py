@@ -35,11 +35,9 @@ class Service:
         self._client = ContextRender(self.url, timeout=TIMEOUT, retries=0)
 
     def __enter__(self) -> Service:
-        """The service itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes the connection."""
         self._client.close()
 
     def ask(self, walker: str, **fields: Any) -> Json:

@@ -96,7 +96,6 @@ def serve(
 
 
 def _say_ready(url: str, data: Path) -> None:
-    """Prints its address."""
     print(f"ContextRender is ready at {url} (data in {data.resolve()})", flush=True)
     # It signs in, so it is for the person at the terminal, not for a log.
     if sys.stdout.isatty():
