@@ -112,7 +112,7 @@ class Service:
         self._readiness.close()
         self.admission.close()
         self._threads.close()
-        self.accounts.close()
+        self.accounts.counts.close()
         self.runtime.close()
 
     async def _run_walker(self, name: str, given: Given, admit: Callable[[], Caller]) -> Any:

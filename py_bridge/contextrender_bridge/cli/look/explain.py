@@ -11,7 +11,7 @@ from contextrender_bridge.base.setting_kinds import as_budget
 from contextrender_bridge.base.settings import checked
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.look.asking import Service, add_session, plain, present, table_of
-from contextrender_bridge.cli.look.misses import room
+from contextrender_bridge.cli.look.show import room
 from contextrender_bridge.printing import add_json
 
 ROWS = 200

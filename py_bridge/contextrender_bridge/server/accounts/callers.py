@@ -133,10 +133,6 @@ class Callers:
         self.counts = Counts(data)
         self.audit = Audit(data)
 
-    def close(self) -> None:
-        """Close the file of what is counted."""
-        self.counts.close()
-
     def caller(self, token: str) -> Caller | None:
         """The user of a token, if the token is valid."""
         return self._bearer(self.tokens.read(token))

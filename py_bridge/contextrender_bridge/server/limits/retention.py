@@ -12,7 +12,7 @@ from uuid import UUID
 
 from contextrender_bridge.base.errors import Conflict, ContextRenderError, NotFound
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.server.accounts.callers import DAY, Caller
+from contextrender_bridge.server.accounts.callers import Caller
 from contextrender_bridge.server.accounts.users import Accounts
 from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.server.watching.logs import log, log_failure
@@ -26,6 +26,7 @@ from graph.sessions.owned import (
 )
 
 LIVE_SECONDS: Final = 3600.0
+DAY: Final = 86_400.0
 SOONER: Final = 0.9
 """Of the interval: the process that had the last turn may be a little early."""
 
