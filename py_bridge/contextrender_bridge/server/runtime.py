@@ -100,7 +100,9 @@ class Runtime:
         self.store = open_store(data)
         self._locks = SessionLocks.shared(data)
         self._turnstiles = [threading.Lock() for _ in range(TURNSTILES)]
-        self._system_root = _system_root()
+        # The anchor above all users, shared by every request; nothing hangs on it.
+        self._system_root = Root().__jac__
+        self._system_root.id = SYSTEM_ROOT
 
     def call(self, name: str, fields: Fields, root: str) -> bytes:
         """The reports as JSON; models and embedders are waited for in this thread, without the
@@ -228,13 +230,6 @@ class Runtime:
                 f"session {session!r} is damaged ({found.kind}: see `contextrender check`); "
                 "export what is whole, or delete it"
             ) from failure
-
-
-def _system_root() -> Any:
-    """The anchor above all users, shared by every request; nothing hangs on it."""
-    anchor = Root().__jac__
-    anchor.id = SYSTEM_ROOT
-    return anchor
 
 
 def _lost_race() -> Conflict:

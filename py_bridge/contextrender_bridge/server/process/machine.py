@@ -86,7 +86,8 @@ class OneProcessor:
         """No thread is one of them yet. Switched off, or without Linux, it does nothing."""
         self._guard = threading.Lock()
         self._threads: list[int] = []
-        self._allowed = frozenset(_allowed() if on else ())
+        known = on and hasattr(os, "sched_getaffinity")
+        self._allowed = frozenset(os.sched_getaffinity(0) if known else ())
         self._place = self._allowed
 
     def join(self) -> None:
@@ -124,10 +125,6 @@ class OneProcessor:
             if self._threads:
                 self._place = _processors(self._threads[0]) & self._allowed or self._allowed
                 _put(self._threads, self._place)
-
-
-def _allowed() -> Collection[int]:
-    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
 
 
 def _processors(thread: int) -> frozenset[int]:

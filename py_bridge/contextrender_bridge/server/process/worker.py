@@ -105,8 +105,14 @@ def announced(url: str, token_for: Callable[[str], str], data: Path) -> Iterator
     """
 
     def claim() -> None:
+        known = Credentials("", "")
         try:
-            _claim(url, token_for, data)
+            with suppress(NoCredentials):
+                known = stored_credentials(data)
+            if known.url in ("", url) or not answers(known.url):
+                wanted = Credentials(url, token_for(known.token))
+                if wanted != known:
+                    wanted.save(data)
         except NotReady:
             pass  # the server says so itself, and why
         except (ContextRenderError, OSError) as failure:  # the next look may do
@@ -115,15 +121,3 @@ def announced(url: str, token_for: Callable[[str], str], data: Path) -> Iterator
     claim()
     with meanwhile(claim, ANNOUNCED_SECONDS):
         yield
-
-
-def _claim(url: str, token_for: Callable[[str], str], data: Path) -> None:
-    """Writes the file where anything in it is new, unless it names another server that answers."""
-    known = Credentials("", "")
-    with suppress(NoCredentials):
-        known = stored_credentials(data)
-    if known.url not in ("", url) and answers(known.url):
-        return
-    wanted = Credentials(url, token_for(known.token))
-    if wanted != known:
-        wanted.save(data)

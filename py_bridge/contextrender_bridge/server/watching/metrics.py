@@ -4,6 +4,7 @@ Answered on loopback to programs of this machine; from elsewhere only to the loc
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -60,12 +61,11 @@ class Counted(Collector):
         return self._known[1]
 
     def _read(self) -> dict[tuple[str, str, str], Sums]:
-        found: dict[tuple[str, str, str], Sums] = {}
+        found = defaultdict[tuple[str, str, str], Sums](Sums)
         for (_, _, *key), sums in add_rows(all_spent(self._store)).items():
             model, policy, sent = key
-            model = model if model_row(model) else OTHER
-            known = found.get((model, policy, sent))
-            found[model, policy, sent] = known.plus(sums) if known else sums
+            named = (model if model_row(model) else OTHER, policy, sent)
+            found[named] = found[named].plus(sums)
         return found
 
 
