@@ -168,16 +168,14 @@ def build_app(data: Path, *, app: Path | None = None, alone: bool = True) -> Sta
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        with service.processor.first():
-            async with (
-                now_and_then(
-                    "retention", service.retention.collect_in_turn, settings.gc_minutes * 60
-                ),
-                now_and_then("memory", Thrift().look, LOOK_SECONDS),
-                now_and_then("figures", service.metrics.tell_caches, LOOK_SECONDS),
-                now_and_then("processor", service.processor.choose, LOOK_SECONDS),
-            ):
-                yield
+        with (
+            service.processor.first(),
+            now_and_then("retention", service.retention.collect_in_turn, settings.gc_minutes * 60),
+            now_and_then("memory", Thrift().look, LOOK_SECONDS),
+            now_and_then("figures", service.metrics.tell_caches, LOOK_SECONDS),
+            now_and_then("processor", service.processor.choose, LOOK_SECONDS),
+        ):
+            yield
         await proxy.close()
         await asyncio.to_thread(service.close)
 
