@@ -44,16 +44,15 @@ def check(script: Script, told: list[Step]) -> None:
     hosts.check(replace(script, steps=told))
 
 
-def environment(loopback: Loopback, folder: Path) -> dict[str, str]:
+def variables(folder: Path) -> dict[str, str]:
     """For mini-swe-agent with a configuration folder of its own."""
-    return loopback.environment(
-        MSWEA_GLOBAL_CONFIG_DIR=str(folder / "config"),
-        MSWEA_CONFIGURED="true",
-        MSWEA_COST_TRACKING="ignore_errors",
-        MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT="1",
-        LITELLM_LOCAL_MODEL_COST_MAP="True",
-        MODEL="openai/m",
-    )
+    return {
+        "MSWEA_GLOBAL_CONFIG_DIR": str(folder / "config"),
+        "MSWEA_CONFIGURED": "true",
+        "MSWEA_COST_TRACKING": "ignore_errors",
+        "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
 
 
 @pytest.mark.parametrize(
@@ -79,7 +78,8 @@ def test_the_command(
     how = ["-m", "openai/m", "--model-class", model_class, "-y", "-o", "run.traj.json"]
     task = ["-t", "Read the first six hosts' files."]
     command = [mini, *files, *how, *task]
-    done = run(command, environment(loopback, tmp_path), tmp_path, typed=f"{NEW_TASK}\n\n")
+    own = loopback.environment(**variables(tmp_path))
+    done = run(command, own, tmp_path, typed=f"{NEW_TASK}\n\n")
     assert UNCHANGED not in done.stderr
     check(script, hosts.steps())
     trajectory = json.loads((tmp_path / "run.traj.json").read_text())
@@ -95,7 +95,8 @@ def test_the_example(loopback: Loopback, tmp_path: Path) -> None:
     told = [step for step in hosts.steps() if step != Say(hosts.ANSWERS[0])]
     script = Script(loopback.model, [as_text(step) for step in told], lambda body: True)
     example = [python_of("mini_swe_agent"), FOLDER / "example.py"]
-    done = run(example, environment(loopback, tmp_path), tmp_path)
+    own = loopback.environment(MODEL="openai/m", **variables(tmp_path))
+    done = run(example, own, tmp_path)
     assert UNCHANGED not in done.stderr
     assert done.stdout.splitlines()[-1] == f"Submitted after {2 * len(told) + 2} messages"
     check(script, told)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from adapters.conftest import Loopback
-from adapters.mini_swe_agent.test_mini_swe_agent import SHORT, as_call
+from adapters.mini_swe_agent.test_mini_swe_agent import SHORT, as_call, variables
 from adapters.testing import hosts
 from adapters.testing.installs import python_of
 from adapters.testing.scripted import Say, Script
@@ -16,15 +16,8 @@ TASK = ("-m", "openai/m", "-y", "--exit-immediately", "-o", "run.traj.json", "-t
 
 @pytest.fixture
 def mini(loopback: Loopback, tmp_path: Path) -> Wrapped:
-    variables = {
-        "MSWEA_GLOBAL_CONFIG_DIR": str(tmp_path / "config"),
-        "MSWEA_CONFIGURED": "true",
-        "MSWEA_COST_TRACKING": "ignore_errors",
-        "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1",
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-        "OPENAI_API_KEY": "sk-own",
-    }
-    return Wrapped(loopback, tmp_path, python_of("mini_swe_agent").parent, variables)
+    own = {**variables(tmp_path), "OPENAI_API_KEY": "sk-own"}
+    return Wrapped(loopback, tmp_path, python_of("mini_swe_agent").parent, own)
 
 
 @pytest.mark.parametrize("way", ["variable", "configured", "command"])

@@ -37,7 +37,6 @@ class OwnHosts:
     """
 
     def __init__(self, app: App) -> None:
-        """Guards all of `app`."""
         self._app = app
         self._allowed = current_settings().allowed_hosts
 

@@ -14,7 +14,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import TimeoutError as FutureTimeout
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,14 +59,21 @@ def embedded(data: Path | str | None = None) -> Iterator[Embedded]:
     """
     if importlib.util.find_spec("jaclang") is None:
         raise CommandError(f"embedded() needs the server: {how_to_serve()}.")
-    with _no_root_logging():
-        from contextrender_bridge.server.process.loading import open_app
+    with ExitStack() as opened:
+        with _no_root_logging():
+            from contextrender_bridge.server.process.loading import (
+                load_ahead,
+                telling_why_it_is_slow,
+            )
 
-        app = open_app(Path(data) if data else data_dir())
-    try:
-        yield Embedded(app, app.state.service.accounts.local_token(days=TOKEN_DAYS))
-    finally:
-        app.state.service.close()
+            with telling_why_it_is_slow():
+                from contextrender_bridge.server.app import build_app
+
+                app = build_app(Path(data) if data else data_dir())
+                service = app.state.service
+                opened.callback(service.close)
+                load_ahead()
+        yield Embedded(app, service.accounts.local_token(days=TOKEN_DAYS))
 
 
 @asynccontextmanager

@@ -24,7 +24,10 @@ class JacCommands:
         `CONTEXTRENDER_DATA` or `CONTEXTRENDER_DATABASE` says which.
         """
         place = Path(config.get("base_path") or ".").resolve()
-        if place != app_dir() and not any(map(_is_set, ("data", "database"))):
+        named = any(
+            row.name in ("data", "database") and row.source != "default" for row in in_force()
+        )
+        if place != app_dir() and not named:
             return None
         if str(app_dir()) not in sys.path:
             sys.path.append(str(app_dir()))
@@ -72,8 +75,3 @@ def _refuse_start(context: Any) -> None:
         print("ContextRender has a hardened server of its own: use `jac serve`.", file=sys.stderr)
         context.set_data("cancel_execution", True)
         context.set_data("cancel_return_code", 2)
-
-
-def _is_set(name: str) -> bool:
-    """Whether somebody set it."""
-    return any(row.name == name and row.source != "default" for row in in_force())

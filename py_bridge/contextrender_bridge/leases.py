@@ -40,20 +40,14 @@ def held(data: Path, pid: int) -> Iterator[Path]:
 def any_alive(data: Path) -> bool:
     """Whether some process holds a lease; those of dead ones are removed."""
     alive = False
-    for lease in _leases(data):
-        pid, _, start = lease.name.partition("-")
-        if pid.isdecimal() and start and started_at(int(pid)) == start:
-            alive = True
-        else:
-            _remove(lease)
+    with suppress(OSError):  # nobody has ever held one
+        for lease in list((data / FOLDER).iterdir()):
+            pid, _, start = lease.name.partition("-")
+            if pid.isdecimal() and start and started_at(int(pid)) == start:
+                alive = True
+            else:
+                _remove(lease)
     return alive
-
-
-def _leases(data: Path) -> list[Path]:
-    try:
-        return list((data / FOLDER).iterdir())
-    except OSError:
-        return []
 
 
 def _remove(lease: Path) -> None:

@@ -40,9 +40,10 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def address(listener: socket.socket) -> str:
-    """Where it is, as the beginning of a URL."""
-    host, port = listener.getsockname()[:2]
+def address(listener: socket.socket, name: str = "") -> str:
+    """Where this machine's clients reach it, as the beginning of a URL; `name` is the host's."""
+    found, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name or found, name or found)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 

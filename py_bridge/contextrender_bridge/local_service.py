@@ -11,10 +11,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import chain, count, repeat
 from pathlib import Path
-from types import FrameType
-from typing import Final, NoReturn
+from typing import Final
 
 import httpx
 
@@ -113,7 +113,7 @@ def find_service(data: Path, say: Callable[[str], None]) -> Credentials:
             known = load_credentials(data)
             if answers(known.url):  # another wrap has just started it
                 return known
-        with telling("starting the service", STARTING, say, first=0.0):
+        with telling("starting the service", say, first=0.0):
             log = data / WRAP_LOG
             linger = str(read_settings().linger)
             ready(begun(data, log, "--while-used", linger, cwd=data), data, log)
@@ -163,29 +163,37 @@ def temporary_service() -> Iterator[Credentials]:
 
 
 @contextmanager
-def telling(
-    what: str,
-    usual: str,
-    say: Callable[[str], None],
-    first: float = FIRST_SECONDS,
-) -> Iterator[None]:
-    """Tells `what` the block does if it takes longer than `first` seconds, and again."""
-    done, since = threading.Event(), time.monotonic()
+def meanwhile(work: Callable[[], object], *seconds: float) -> Iterator[None]:
+    """Does `work` after so many seconds each, of which the last repeat, in a thread of its own,
+    while the block runs."""
+    ended = threading.Event()
 
-    def tell() -> None:
-        if done.wait(first):
-            return
-        say(f"{what} ({usual}) ...")
-        while not done.wait(EVERY_SECONDS):
-            say(f"{what}: {time.monotonic() - since:.0f} s so far ...")
+    def go_on() -> None:
+        for pause in chain(seconds, repeat(seconds[-1])):
+            if ended.wait(pause):
+                return
+            work()
 
-    thread = threading.Thread(target=tell, daemon=True)
+    thread = threading.Thread(target=go_on, daemon=True)
     thread.start()
     try:
         yield
     finally:
-        done.set()
+        ended.set()
         thread.join()
+
+
+def telling(
+    what: str, say: Callable[[str], None], first: float = FIRST_SECONDS
+) -> AbstractContextManager[None]:
+    """Tells that the block waits for a start (`what`) if it takes over `first` seconds, again and
+    again."""
+    since = time.monotonic()
+    lines = chain(
+        [f"{what} ({STARTING}) ..."],
+        (f"{what}: {time.monotonic() - since:.0f} s so far ..." for _ in count()),
+    )
+    return meanwhile(lambda: say(next(lines)), first, EVERY_SECONDS)
 
 
 @contextmanager
@@ -194,7 +202,7 @@ def _alone(lock: Path, say: Callable[[str], None]) -> Iterator[None]:
     import fcntl
 
     with lock.open("w") as file:
-        with telling("waiting for the service that another wrap starts", STARTING, say, first=1.0):
+        with telling("waiting for the service that another wrap starts", say, first=1.0):
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -202,12 +210,8 @@ def _alone(lock: Path, say: Callable[[str], None]) -> Iterator[None]:
 @contextmanager
 def _stopped_by_sigterm() -> Iterator[None]:
     """Lets SIGTERM end the command in order, so that it takes its server with it."""
-    before = signal.signal(signal.SIGTERM, _leave)
+    before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _leave(number: int, _: FrameType | None) -> NoReturn:
-    sys.exit(128 + number)

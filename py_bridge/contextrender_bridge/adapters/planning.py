@@ -133,30 +133,26 @@ def fitted_texts(
     The same object where that is all of them. The first `instructions` messages are no history.
     After them, what follows an assistant's message is its result, whatever it begins with.
     """
-    return planner.guarded(
-        lambda whole: _texts_left(planner, whole, instructions, session), messages
-    )
 
+    def fitted(whole: Sequence[Json]) -> Sequence[Json]:
+        seen = [_as_seen(whole, number, instructions) for number in range(len(whole))]
+        shown = planner.shown(seen, session=session, dialect="observations")
+        if shown is None:
+            return whole
+        left: list[Json] = []
+        for number, message in enumerate(whole):
+            staying = shown.of(number)
+            if staying is None:
+                # Many models want roles to alternate: a line answers what the agent said.
+                if left and left[-1].get("role") == "assistant" != message.get("role"):
+                    left.append({**message, "content": OMITTED})
+            elif staying.text is None:
+                left.append(message)
+            elif staying.text:
+                left.append({**message, "content": with_text(message.get("content"), staying.text)})
+        return left
 
-def _texts_left(
-    planner: Planner, messages: Sequence[Json], instructions: int, session: str | None
-) -> Sequence[Json]:
-    seen = [_as_seen(messages, number, instructions) for number in range(len(messages))]
-    shown = planner.shown(seen, session=session, dialect="observations")
-    if shown is None:
-        return messages
-    left: list[Json] = []
-    for number, message in enumerate(messages):
-        staying = shown.of(number)
-        if staying is None:
-            # Many models want roles to alternate: a line answers what the agent said.
-            if left and left[-1].get("role") == "assistant" != message.get("role"):
-                left.append({**message, "content": OMITTED})
-        elif staying.text is None:
-            left.append(message)
-        elif staying.text:
-            left.append({**message, "content": with_text(message.get("content"), staying.text)})
-    return left
+    return planner.guarded(fitted, messages)
 
 
 def _as_seen(messages: Sequence[Json], number: int, instructions: int) -> Json:

@@ -42,8 +42,10 @@ class Recorded:
         """Appends what one item of a request in that dialect is as messages."""
         field_name = "input" if dialect == "responses" else "messages"
         for message in DIALECTS[dialect].read({field_name: [item]}).messages:
-            if dialect == "responses" and _goes_on(self.messages, message):
-                _join(self.messages[-1], message)
+            before = self.messages[-1] if self.messages else {"role": ""}
+            # Text and calls of one answer are items there.
+            if dialect == "responses" and before["role"] == message["role"] == "assistant":
+                _join(before, message)
             else:
                 self.messages.append(message)
                 self.times.append(time)
@@ -62,11 +64,6 @@ class Recorded:
     def billed(self) -> int:
         """The calls that the usage is of."""
         return sum(used.calls for used in self.usage)
-
-
-def _goes_on(messages: list[Json], message: Json) -> bool:
-    """Whether an item is of the same answer as the one before: text and calls are items there."""
-    return bool(messages) and messages[-1]["role"] == message["role"] == "assistant"
 
 
 def _join(answer: Json, more: Json) -> None:

@@ -39,7 +39,6 @@ class Traces:
     """Collects spans into runs."""
 
     def __init__(self, name: str) -> None:
-        """`name` is the file's."""
         self._name = name
         self._calls: dict[str, list[Json]] = {}
 

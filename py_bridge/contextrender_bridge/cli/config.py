@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import textwrap
 
 from contextrender_bridge.base.settings import InForce, config_file, in_force, unknown_variables
+from contextrender_bridge.printing import add_json, print_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender config`."""
-    parser.add_argument("--json", action="store_true", help="print it as JSON")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -20,7 +20,7 @@ def run(args: argparse.Namespace) -> int:
     unfit: list[str] = []
     rows = in_force(unfit)
     if args.json:
-        print(json.dumps({row.name: {"value": _shown(row), "source": row.source} for row in rows}))
+        print_json({row.name: {"value": _shown(row), "source": row.source} for row in rows})
         return 1 if unfit else 0
     for row in rows:
         print(f"{row.name:<26} {_shown(row):<34} {row.source}")

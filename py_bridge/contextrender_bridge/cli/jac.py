@@ -37,7 +37,11 @@ def run(args: argparse.Namespace) -> int:
         if args.action == "run":
             _walk(args.file, args.walker, args.values)
         else:
-            print(_drawn(args.session))
+            from graph.runtime.developing import drawn
+
+            if (picture := drawn(args.session)) is None:
+                raise CommandError(f"there is no session {args.session!r}.")
+            print(picture)
     return 0
 
 
@@ -93,12 +97,3 @@ def _read(value: str, kind: object) -> Any:
         return json.loads(value)
     except ValueError:
         return value
-
-
-def _drawn(key: str) -> str:
-    from graph.runtime.developing import drawn
-
-    picture = drawn(key)
-    if picture is None:
-        raise CommandError(f"there is no session {key!r}.")
-    return picture

@@ -26,7 +26,6 @@ class Backup:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         """Writes the folder and says what it holds."""
-        import contextrender_bridge.server  # noqa: F401  (the app's own packages)
         from graph.store.backup import back_up
         from graph.store.opening import open_there
 
@@ -54,7 +53,6 @@ class Restore:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         """Restores it, all or nothing, and says what there is now."""
-        import contextrender_bridge.server  # noqa: F401  (the app's own packages)
         from graph.store.backup import is_empty, restore
         from graph.store.opening import open_named
 
@@ -121,7 +119,6 @@ class Check:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         """Prints what is found; 1 if anything was, and was not repaired."""
-        import contextrender_bridge.server  # noqa: F401  (the app's own packages)
         from contextrender_bridge.server.runtime import load_app
         from graph.runtime.archetypes import unreadable
         from graph.sessions.check import check_store

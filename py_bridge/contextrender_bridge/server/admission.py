@@ -3,11 +3,12 @@ it is, and what that user may still take.
 """
 
 import asyncio
+import contextvars
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -18,7 +19,7 @@ from contextrender_bridge.guarding import OwnHosts
 from contextrender_bridge.server.accounts.callers import Caller
 from contextrender_bridge.server.accounts.sign_in import SMALL, Question, SignIn
 from contextrender_bridge.server.accounts.users import LOCAL_USER, Accounts
-from contextrender_bridge.server.http.bodies import Given, bearer_of, encode, error_response
+from contextrender_bridge.server.http.bodies import bearer_of, error_response
 from contextrender_bridge.server.limits.counting import Quotas
 from contextrender_bridge.server.watching.logs import ASKED
 from graph.store.writes import StoreUnavailable
@@ -36,7 +37,7 @@ class Admission:
     def __init__(
         self,
         accounts: Accounts,
-        quotas: Quotas | None,
+        quotas: Quotas,
         settings: Settings,
         begin: Callable[[], None],
     ) -> None:
@@ -81,11 +82,14 @@ class Admission:
 
     def admit(self, question: Question) -> Caller:
         """Counted as a call, in this thread. Raises Unauthorized, or InvalidRequest (429)."""
-        return _noted(self._counted(question))
+        caller = _known(question)
+        if self._quotas.on:
+            self._quotas.check_call(caller)
+        return caller
 
     async def admitted(self, question: Question) -> Caller:
         """The same, from the loop."""
-        return _noted(await self._ask(lambda: self._counted(question)))
+        return await self._ask(lambda: self.admit(question))
 
     async def of_token(self, token: str) -> Caller:
         """Whose token it is, counted as a call. Raises Unauthorized, or InvalidRequest (429)."""
@@ -93,7 +97,7 @@ class Admission:
 
     async def known(self, question: Question) -> Caller:
         """Not counted. Raises Unauthorized."""
-        return _noted(await self._ask(lambda: _found(question())))
+        return await self._ask(lambda: _known(question))
 
     async def is_local_users(self, request: Request) -> bool:
         """Whether it brings the local user's token."""
@@ -104,20 +108,9 @@ class Admission:
             return False
         return caller is not None and caller.name == LOCAL_USER
 
-    def check_write(self, caller: Caller, fields: Mapping[str, Any], given: Given) -> None:
-        """Raises InvalidRequest (429) where what is given has no room."""
-        if self._quotas:
-            size = len(given if isinstance(given, bytes) else encode(given))
-            self._quotas.check_write(caller, fields, size)
-
-    def _counted(self, question: Question) -> Caller:
-        caller = _found(question())
-        if self._quotas:
-            self._quotas.check_call(caller)
-        return caller
-
     async def _ask[T](self, question: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, question)
+        here = contextvars.copy_context()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, here.run, question)
 
 
 class Bodies:
@@ -194,14 +187,10 @@ def _too_large(most: int) -> InvalidRequest:
     return InvalidRequest(f"A body may have up to {size}.", code="body_too_large", status=413)
 
 
-def _found(caller: Caller | None) -> Caller:
-    if caller is None:
+def _known(question: Question) -> Caller:
+    """Whose the request is, for the log, too. Raises Unauthorized."""
+    if (caller := question()) is None:
         raise Unauthorized("Send a valid token: `Authorization: Bearer TOKEN`.")
-    return caller
-
-
-def _noted(caller: Caller) -> Caller:
-    """For the log: the request is this caller's."""
     if (asked := ASKED.get()) is not None:
         asked.user = caller.name
     return caller

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,8 +72,8 @@ class Service:
         self.runtime.on_reports = self.metrics.requests.rendered
         self.runtime.on_conflict = self.metrics.conflicts.inc
         store.on_refused = self.metrics.refused_writes.inc
-        quotas = Quotas.of(settings, store, self.accounts.counts)
-        self.admission = Admission(self.accounts, quotas, settings, self.processor.join)
+        self._quotas = Quotas(settings, store, self.accounts.counts)
+        self.admission = Admission(self.accounts, self._quotas, settings, self.processor.join)
         self._readiness = Readiness(
             store, data, settings, self.metrics, self.admission.is_local_users
         )
@@ -88,15 +89,15 @@ class Service:
     async def call_walker(self, request: Request) -> Response:
         """`POST /walker/{name}`: run it for the bearer of the token."""
         question, name = self.admission.question(request), request.path_params["name"]
-        if _is_small(request):
-            body = await request.body()
-            return await self._respond(name, body, lambda: self.admission.admit(question))
-        caller = await self.admission.admitted(question)
-        return await self._respond(name, await request.body(), lambda: caller)
+        caller = None if _is_small(request) else await self.admission.admitted(question)
+        body = await request.body()
+        made = await self._run_walker(name, body, lambda: caller or self.admission.admit(question))
+        return response_of(made)
 
-    async def _look_at_node(self, request: Request, body: bytes) -> Response:
+    async def _look_at_node(self, request: Request, fields: Mapping[str, Any]) -> Any:
         question = self.admission.question(request)
-        return await self._respond("look_at_node", body, lambda: self.admission.admit(question))
+        admit = partial(self.admission.admit, question)
+        return await self._run_walker("look_at_node", fields, admit)
 
     async def call_inside(self, name: str, fields: Mapping[str, Any], caller: Caller) -> Answer:
         """A walker's reply to the mounted proxy, which has counted the call already."""
@@ -110,16 +111,11 @@ class Service:
         self._readiness.close()
         self.admission.close()
         self._threads.close()
-        self.accounts.close()
+        self.accounts.counts.close()
         self.runtime.close()
 
-    async def _respond(self, name: str, body: bytes, admit: Callable[[], Caller]) -> Response:
-        return response_of(await self._run_walker(name, body, admit))
-
     async def _run_walker(self, name: str, given: Given, admit: Callable[[], Caller]) -> Any:
-        def work(caller: Caller, answers: Answers, tell: Tell) -> Any:
-            return self._work(name, given, caller, answers, tell)
-
+        work = partial(self._work, name, given)
         looks = getattr(self.runtime.walkers.get(name), "looks", False)
         return await self._threads.answer(f"walker {name}", admit, work, looks=looks)
 
@@ -133,7 +129,8 @@ class Service:
         if caller.only is not None:
             check_shared(walker, sent, caller.only)
         first = self._redacted(sent)
-        self.admission.check_write(caller, first, given)
+        if self._quotas.on:
+            self._quotas.check_write(caller, first, given)
         parsed = [first]
 
         def anew() -> Mapping[str, Any]:
@@ -171,16 +168,14 @@ def build_app(data: Path, *, app: Path | None = None, alone: bool = True) -> Sta
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        with service.processor.first():
-            async with (
-                now_and_then(
-                    "retention", service.retention.collect_in_turn, settings.gc_minutes * 60
-                ),
-                now_and_then("memory", Thrift().look, LOOK_SECONDS),
-                now_and_then("figures", service.metrics.tell_caches, LOOK_SECONDS),
-                now_and_then("processor", service.processor.choose, LOOK_SECONDS),
-            ):
-                yield
+        with (
+            service.processor.first(),
+            now_and_then("retention", service.retention.collect_in_turn, settings.gc_minutes * 60),
+            now_and_then("memory", Thrift().look, LOOK_SECONDS),
+            now_and_then("figures", service.metrics.tell_caches, LOOK_SECONDS),
+            now_and_then("processor", service.processor.choose, LOOK_SECONDS),
+        ):
+            yield
         await proxy.close()
         await asyncio.to_thread(service.close)
 

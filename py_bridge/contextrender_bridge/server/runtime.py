@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, Final
 from uuid import UUID
 
@@ -75,22 +75,18 @@ def load_app(app: Path) -> dict[str, type]:
     reset_scale_config()
     get_scale_config(app)
     register_hooks()
+    if app == app_dir():
+        entry = import_entry()
+    else:
+        name = ENTRY.removesuffix(".jac")
+        if name not in JacRuntime.loaded_modules:
+            JacRuntime.jac_import(target=name, base_path=str(app), lng="jac")
+        entry = JacRuntime.loaded_modules[name]
     return {
         walker.__name__: walker
-        for walker in vars(_entry(app)).values()
+        for walker in vars(entry).values()
         if inspect.isclass(walker) and issubclass(walker, WalkerArchetype)
     }
-
-
-def _entry(app: Path) -> ModuleType:
-    """The entry file of `app` as a module."""
-    if app == app_dir():
-        return import_entry()
-    name = ENTRY.removesuffix(".jac")
-    if name not in JacRuntime.loaded_modules:
-        JacRuntime.jac_import(target=name, base_path=str(app), lng="jac")
-    module: ModuleType = JacRuntime.loaded_modules[name]
-    return module
 
 
 class Runtime:
@@ -105,7 +101,9 @@ class Runtime:
         self.store = open_store(data)
         self._locks = SessionLocks.shared(data)
         self._turnstiles = [threading.Lock() for _ in range(TURNSTILES)]
-        self._system_root = _system_root()
+        # The anchor above all users, shared by every request; nothing hangs on it.
+        self._system_root = Root().__jac__
+        self._system_root.id = SYSTEM_ROOT
 
     def call(self, name: str, fields: Fields, root: str) -> bytes:
         """The reports as JSON; models and embedders are waited for in this thread, without the
@@ -233,13 +231,6 @@ class Runtime:
                 f"session {session!r} is damaged ({found.kind}: see `contextrender check`); "
                 "export what is whole, or delete it"
             ) from failure
-
-
-def _system_root() -> Any:
-    """The anchor above all users, shared by every request; nothing hangs on it."""
-    anchor = Root().__jac__
-    anchor.id = SYSTEM_ROOT
-    return anchor
 
 
 def _lost_race() -> Conflict:

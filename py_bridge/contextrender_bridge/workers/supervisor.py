@@ -54,7 +54,7 @@ class Supervisor:
         Raises CommandError where processes cannot be forked.
         """
         if not hasattr(os, "fork"):
-            raise CommandError("the server needs Linux or macOS.")
+            raise CommandError("the server needs Linux or macOS; on Windows, run it in WSL.")
         self._work = work
         self._on_ready = ready
         self._on_gone = gone

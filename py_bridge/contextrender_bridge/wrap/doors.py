@@ -22,8 +22,6 @@ TOKEN = "CONTEXTRENDER_WRAP_TOKEN"
 BEARER = {"Authorization": f"Bearer ${{{TOKEN}}}"}
 """The header with it, for agents that fill in variables."""
 
-PLACE_OF_SECRET = "SECRET"
-
 
 @dataclass
 class Doors:
@@ -43,7 +41,7 @@ class Doors:
     @classmethod
     def imagined(cls) -> Doors:
         """Those that `--print` shows."""
-        return cls("http://127.0.0.1:PORT", PLACE_OF_SECRET, "TOKEN")
+        return cls("http://127.0.0.1:PORT", "SECRET", "TOKEN")
 
     def open(self, upstream: str, called: str = "") -> str:
         """The address of a door to a provider. Raises CommandError when that is ContextRender.

@@ -54,10 +54,8 @@ def run_between(
                 say(note)
             if sys.stderr.isatty():
                 say(_between(agent, doors, settings))
-            with (
-                _proxying(agent, doors, known, settings, tally, listener),
-                _written(made.files),
-            ):
+            app = _app(agent, doors, known, settings, tally)
+            with _serving(app, listener), _written(made.files):
                 status = run_child(
                     [program, *made.arguments], {**given.environment, **made.environment}
                 )
@@ -80,25 +78,11 @@ def _can_recall() -> bool:
 
 
 @contextmanager
-def _proxying(
-    agent: Agent,
-    doors: Doors,
-    known: Credentials,
-    settings: Settings,
-    tally: Tally,
-    listener: socket.socket,
-) -> Iterator[None]:
-    """The gate, from when it listens until the agent has ended."""
-    try:
-        import uvicorn
-    except ImportError:
-        raise CommandError(f"wrap needs {how_to_install('proxy')}.") from None
+def _serving(app: Any, listener: socket.socket) -> Iterator[None]:
+    """The app, from when it listens until the agent has ended."""
+    from uvicorn import Server
 
-    from contextrender_bridge.guarding import OwnHosts
-
-    app = OwnHosts(_gate(agent, doors, known, settings, tally))
-    config = http_config(app, timeout_graceful_shutdown=2)
-    server = uvicorn.Server(config)
+    server = Server(http_config(app, timeout_graceful_shutdown=2))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     latest = time.monotonic() + HEALTHY_SECONDS
@@ -127,7 +111,13 @@ def _written(files: Mapping[Path, str]) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def _gate(agent: Agent, doors: Doors, known: Credentials, settings: Settings, tally: Tally) -> Any:
+def _app(agent: Agent, doors: Doors, known: Credentials, settings: Settings, tally: Tally) -> Any:
+    """What listens for the agent."""
+    try:
+        from contextrender_bridge.guarding import OwnHosts
+    except ImportError:
+        raise CommandError(f"wrap needs {how_to_install('proxy')}.") from None
+
     from contextrender_bridge.proxy.app import Proxy
     from contextrender_bridge.wrap.gate import Gate
 
@@ -147,7 +137,7 @@ def _gate(agent: Agent, doors: Doors, known: Credentials, settings: Settings, ta
         from contextrender_bridge.mcp_server import guarded, recall_app
 
         mcp = guarded(recall_app(client, lambda: tally.session), lambda: doors.token)
-    return Gate(doors, proxies, tally, agent.passes, mcp)
+    return OwnHosts(Gate(doors, proxies, tally, agent.passes, mcp))
 
 
 def _close(tally: Tally, known: Credentials, *, observing: bool, as_json: bool) -> None:

@@ -42,7 +42,6 @@ class Tally:
     """Adds up calls as they end; safe between threads."""
 
     def __init__(self) -> None:
-        """No call yet."""
         self.totals = Totals()
         self.session = ""
         self._lines: dict[tuple[str, ...], tuple[Billed, float]] = {}
@@ -92,7 +91,6 @@ class Listening(Heard):
     """Sends a reply on, and tells the tally of it once it has ended."""
 
     def __init__(self, tally: Tally, headers: Headers, send: Send) -> None:
-        """`headers` are the request's."""
         super().__init__(send)
         self._tally = tally
         self._helper = tuple(first(headers, name) for name in HELPERS)

@@ -49,7 +49,7 @@ def test_an_app_works_by_itself_until_the_server_ends(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with now_and_then("work", worked.set, LONG):
+        with now_and_then("work", worked.set, LONG):
             yield
         ended.set()
 
@@ -88,7 +88,7 @@ def test_what_fails_is_done_again() -> None:
                 raise StoreUnavailable("Away.")
             loop.call_soon_threadsafe(done.set)
 
-        async with now_and_then("work", work, 0.001):
+        with now_and_then("work", work, 0.001):
             await done.wait()
 
     asyncio.run(run())

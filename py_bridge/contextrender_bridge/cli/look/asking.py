@@ -35,11 +35,9 @@ class Service:
         self._client = ContextRender(self.url, timeout=TIMEOUT, retries=0)
 
     def __enter__(self) -> Service:
-        """The service itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes the connection."""
         self._client.close()
 
     def ask(self, walker: str, **fields: Any) -> Json:
@@ -122,7 +120,7 @@ def fitted(
         if weights[at] and sizes[at] <= room:
             room -= sizes[at]
             kept.add(at)
-    table = Table(box=None, header_style="dim", pad_edge=False)
+    table = table_of()
     for at in sorted(kept):
         justify: Literal["left", "right"] = "right" if weights[at] else "left"
         most = room + LEAST_LOOSE - GAP if at in loose else None

@@ -11,7 +11,7 @@ from contextrender_bridge.base.setting_kinds import as_budget
 from contextrender_bridge.base.settings import checked
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli.look.asking import Service, add_session, plain, present, table_of
-from contextrender_bridge.cli.look.misses import room
+from contextrender_bridge.cli.look.show import room
 from contextrender_bridge.printing import add_json
 
 ROWS = 200
@@ -23,18 +23,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `contextrender explain`."""
     add_session(parser)
     parser.add_argument("--turn", type=int, metavar="N", help="which model call (the next one)")
-    parser.add_argument("--budget", type=_budget, metavar="N", help="instead of the call's own")
+    parser.add_argument(
+        "--budget",
+        type=lambda text: checked(as_budget, text, "--budget"),
+        metavar="N",
+        help="instead of the call's own",
+    )
     parser.add_argument("--policy", metavar="NAME", help="instead of the call's own")
     parser.add_argument(
         "--rows", type=int, metavar="N", help=f"most results to show ({ROWS}; 0: all)"
     )
     parser.add_argument("--uses", action="store_true", help="list the uses counted in c")
     add_json(parser)
-
-
-def _budget(text: str) -> int | str:
-    budget: int | str = checked(as_budget, text, "--budget")
-    return budget
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.look.asking import Service, plain, present
+from contextrender_bridge.cli.look.asking import Service, plain, present, table_of
 from contextrender_bridge.printing import add_json
 
 MOST_AT_ONCE = 100
@@ -62,7 +61,7 @@ def look(service: Service, args: argparse.Namespace) -> Json:
 
 def draw(view: Json) -> RenderableType:
     """A line for each place."""
-    table = Table(box=None, header_style="dim", pad_edge=False)
+    table = table_of()
     table.add_column("session", overflow="fold", ratio=1)
     for name in ("branch", "turn", "message"):
         table.add_column(name, justify="right", no_wrap=True)

@@ -8,10 +8,9 @@ import time
 from urllib.parse import urlsplit
 
 from rich.console import Console
-from rich.table import Table
 
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.look.asking import Service, plain
+from contextrender_bridge.cli.look.asking import Service, plain, table_of
 from contextrender_bridge.client.credentials import LOOPBACK
 from contextrender_bridge.printing import add_json, print_json
 
@@ -56,7 +55,7 @@ def show(service: Service, args: argparse.Namespace, view: Json) -> int:
     if not links:
         print("no links open this session")
         return 0
-    table = Table(box=None, header_style="dim", pad_edge=False)
+    table = table_of()
     for name in ("id", "label", "ends", "link"):
         table.add_column(name, overflow="fold")
     for link in links:

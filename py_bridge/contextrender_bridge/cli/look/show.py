@@ -9,7 +9,6 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.look import misses
 from contextrender_bridge.cli.look.asking import (
     Service,
     add_session,
@@ -27,6 +26,7 @@ LABEL = 14
 LEAST_NAME = 20
 MESSAGES = 200
 MOST_LINES = 200
+MOST_VALUES = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         named = {"session": args.session, "branch": args.branch}
         drawn = draw
         if args.misses:
-            view, drawn = service.pages("misses", ("misses", "turns"), **named), misses.draw
+            view, drawn = service.pages("misses", ("misses", "turns"), **named), draw_misses
         elif args.turn is None:
             if not args.json:
                 newest = max(LEAST_COLUMNS, Console().width - LABEL)
@@ -118,6 +118,45 @@ def draw_call(view: Json, session: str) -> RenderableType:
             style="dim" if shown == "omitted" else "",
         )
     return Group(head, *(plain(warning, "yellow") for warning in call["warnings"]), table)
+
+
+def draw_misses(view: Json, session: str) -> RenderableType:
+    """A row for each result that an answer needed and its call did not have in view."""
+    misses = [miss for miss in view["misses"] if not miss["names_only"]]
+    turns = len({miss["turn"] for miss in misses})
+    names = len(view["misses"]) - len(misses)
+    head = Text.assemble(
+        plain(session, "bold"),
+        f"  {turns} of {view['last']} turns needed what was out of view ({len(misses)} results)",
+        f"; not counted: {names} that held names of tools or fields alone" if names else "",
+    )
+    table = table_of("turn", "result", left=("result",))
+    table.add_column("needed", ratio=2)
+    table.add_column("why it was out", ratio=3)
+    for miss in misses:
+        table.add_row(
+            str(miss["turn"]),
+            plain(f"#{miss['position']} {miss['name']}"),
+            plain(_needed(miss), "bold red"),
+            plain(miss["reason"] + room(miss)),
+        )
+    return Group(head, table) if misses else head
+
+
+def room(row: Json) -> str:
+    """What room there was for a result that is left out; `row` is of `explain` or `misses`."""
+    if row["left"] is None:
+        return ""
+    if row["after"] is None:
+        return f"; {row['left']:,} tokens kept free for what comes next"
+    return f": needs {row['cost']}, {row['left']} left after {row['after']} taken"
+
+
+def _needed(miss: Json) -> str:
+    values = ", ".join(miss["values"][:MOST_VALUES])
+    if len(miss["values"]) > MOST_VALUES:
+        values += f" and {len(miss['values']) - MOST_VALUES} more"
+    return "; ".join(filter(None, ["called again" if miss["again"] else "", values]))
 
 
 def _budget(view: Json) -> str:

@@ -10,6 +10,7 @@ import json
 import secrets
 import time
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -132,21 +133,13 @@ class Callers:
         self.counts = Counts(data)
         self.audit = Audit(data)
 
-    def close(self) -> None:
-        """Close the file of what is counted."""
-        self.counts.close()
-
     def caller(self, token: str) -> Caller | None:
         """The user of a token, if the token is valid."""
         return self._bearer(self.tokens.read(token))
 
     def signer(self, user: Caller) -> Signer:
         """What makes the user's read-only links."""
-
-        def sign(session: str, name: str, ends: int) -> str:
-            return self.tokens.link(user.user, user.generation, session, name, ends)
-
-        return Signer(user.generation, sign)
+        return Signer(user.generation, partial(self.tokens.link, user.user, user.generation))
 
     def visitor(self, token: str) -> Caller | None:
         """The user and session of a valid read-only link; it opens nothing else.

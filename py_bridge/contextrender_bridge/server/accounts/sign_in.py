@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from contextrender_bridge.base.errors import ContextRenderError, InvalidRequest, Unauthorized
+from contextrender_bridge.base.errors import InvalidRequest, Unauthorized
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.guarding import SETTING
 from contextrender_bridge.server.accounts.callers import CODE_SECONDS, LOGIN_SECONDS, Caller
 from contextrender_bridge.server.accounts.users import Accounts
 from contextrender_bridge.server.http.bodies import (
-    LOGIN_BYTES,
     Fields,
     bearer_of,
     encode,
@@ -38,8 +37,8 @@ from graph.runtime.request import Tell
 
 LOGIN = "/user/login"
 ENTER, LINK, LEAVE = "/console/sign-in", "/console/link", "/console/sign-out"
-SMALL = dict.fromkeys((LOGIN, ENTER, LINK, LEAVE), LOGIN_BYTES)
-"""Bodies that are read before anybody's token is."""
+SMALL = dict.fromkeys((LOGIN, ENTER, LINK, LEAVE), 4096)
+"""Bytes of bodies that are read before anybody's token is."""
 PROOF = "x-contextrender-console"
 COOKIE_PATH = "/walker/"
 OWN = ("same-origin", "none")
@@ -169,17 +168,11 @@ def _check_origin(request: Request) -> None:
         raise InvalidRequest(sentence, code="foreign_origin", status=403)
 
 
-class NotShared(ContextRenderError):
-    """A read-only link does not open that."""
-
-    code = "read_only_link"
-    status = 403
-
-
 def check_shared(walker: type, fields: Mapping[str, Any], session: str) -> None:
-    """Raises NotShared, whether or not there is what is asked for."""
+    """Raises InvalidRequest (403), whether or not there is what is asked for."""
     if not getattr(walker, "is_open", False) or fields.get("session") != session:
-        raise NotShared("This link opens one session for reading, and nothing else.")
+        sentence = "This link opens one session for reading, and nothing else."
+        raise InvalidRequest(sentence, code="read_only_link", status=403)
 
 
 @dataclass

@@ -9,7 +9,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Mapping
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import (
     Any,
     ClassVar,
@@ -33,18 +33,12 @@ from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.server.watching.logs import log_failure
 from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json, to_json, to_jsonable_python
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from graph.store.writes import StoreUnavailable
-
-LOGIN_BYTES = 4096
-"""Of a body that is read before anybody's token is."""
-
-_NAMES: Final = frozenset({str})
-_LEAVES: Final = frozenset({str, int, float, bool, type(None)})
 
 # Only such a number can overflow to infinity; it may also be part of a text.
 LARGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")
@@ -176,26 +170,10 @@ def plain(value: Any) -> Any:
 
 
 encode: Final = partial(to_json, fallback=plain)
-"""JSON of plain values and Jac objs (their fields alone); NaN becomes null."""
+"""JSON of plain values and Jac objs (their fields alone)."""
 
-
-def json_value(value: Any) -> Any:
-    """What JSON of it would say, none of its lists and objects another's: texts are not copied."""
-    kind: Any = type(value)
-    if kind in _LEAVES:
-        return value
-    if kind is list or kind is tuple:
-        return [each if type(each) in _LEAVES else json_value(each) for each in value]
-    if kind is dict and _NAMES.issuperset(map(type, value)):
-        return {n: each if type(each) in _LEAVES else json_value(each) for n, each in value.items()}
-    if hasattr(kind, "__dataclass_fields__"):
-        return {name: json_value(getattr(value, name)) for name in _names_of(kind)}
-    return from_json(encode(value))
-
-
-@cache
-def _names_of(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind))
+json_value: Final = partial(to_jsonable_python, fallback=plain)
+"""What JSON of it would say, none of its lists and objects another's: texts are not copied."""
 
 
 def json_response(

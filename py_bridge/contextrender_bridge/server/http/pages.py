@@ -2,23 +2,18 @@
 as Jac's own viewer is asked: the caller's nodes and edges in pages.
 """
 
-import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from contextrender_bridge.base.errors import InvalidRequest, NotFound
+from contextrender_bridge.base.errors import ContextRenderError, InvalidRequest, NotFound
+from contextrender_bridge.server.http.bodies import error_response
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 BUILT = Path(__file__).resolve().parents[2] / "console"
-TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
+SERVED = (".html", ".js", ".css", ".svg")
 HEADERS = {
     # Contents of sessions are never markup here; were they ever, nothing of theirs could run.
     "content-security-policy": (
@@ -40,7 +35,7 @@ def console_routes() -> list[BaseRoute]:
     files = {
         path.relative_to(BUILT).as_posix(): path
         for path in BUILT.rglob("*")
-        if path.suffix in TYPES and path.is_file()
+        if path.suffix in SERVED and path.is_file()
     }
 
     async def page(request: Request) -> Response:
@@ -49,9 +44,7 @@ def console_routes() -> list[BaseRoute]:
             raise NotFound("There is no such file; the console is at /console/.")
         # The names of assets change with their contents.
         age = "public, max-age=31536000, immutable" if name.startswith("assets/") else "no-cache"
-        return FileResponse(
-            path, headers={**HEADERS, "cache-control": age, "content-type": TYPES[path.suffix]}
-        )
+        return FileResponse(path, headers={**HEADERS, "cache-control": age})
 
     async def enter(_: Request) -> Response:
         return RedirectResponse("/console/", status_code=308)
@@ -63,16 +56,8 @@ def console_routes() -> list[BaseRoute]:
     ]
 
 
-def console_link(url: str, code: str, place: str = "") -> str:
-    """The page's address with a code that works once; `place` is what to show.
-
-    What follows `#` is never sent to a server; the page takes the code out of the address at once.
-    """
-    return f"{url}/console/#code={code}" + (f"&to={place}" if place else "")
-
-
-Look = Callable[[Request, bytes], Awaitable[Response]]
-"""Runs `look_at_node` with that body, for whoever sent the request."""
+Look = Callable[[Request, Mapping[str, Any]], Awaitable[Any]]
+"""Runs `look_at_node` with these fields, for whoever sent the request; its reply, or an error."""
 
 
 def graph_routes(look: Look) -> list[BaseRoute]:
@@ -82,14 +67,14 @@ def graph_routes(look: Look) -> list[BaseRoute]:
         return RedirectResponse("/console/#/store", status_code=308)
 
     async def data(request: Request) -> Response:
-        asked: dict[str, Any] = {"id": request.query_params.get("node", "")}
         start = request.query_params.get("start", "0")
         if not start.isdecimal():
             raise InvalidRequest("start must be a whole number of at least 0.")
-        found = await look(request, json.dumps(asked | {"start": int(start)}).encode())
-        if found.status_code != 200:
-            return found
-        return JSONResponse(_drawn(json.loads(bytes(found.body))["reports"][0]))
+        node = request.query_params.get("node", "")
+        made = await look(request, {"id": node, "start": int(start)})
+        if isinstance(made, ContextRenderError):
+            return error_response(made)
+        return JSONResponse(_drawn(made["reports"][0]))
 
     return [
         Route("/graph", page, methods=["GET"]),
@@ -99,20 +84,12 @@ def graph_routes(look: Look) -> list[BaseRoute]:
 
 def _drawn(node: dict[str, Any]) -> dict[str, Any]:
     """A node and those next to it, as `nodes` and `edges`; `next` is the page's next start."""
-    near = {edge["id"]: edge["label"] or edge["end"] for edge in node["edges"] if edge["end"]}
-    ends = [
-        (node["id"], edge["id"]) if edge["outgoing"] else (edge["id"], node["id"])
-        for edge in node["edges"]
-    ]
-    return {
-        "version": "1.0",
-        "nodes": [
-            {"id": id, "label": label} for id, label in {node["id"]: node["label"], **near}.items()
-        ],
-        "edges": [
-            {"from": source, "to": target, "label": edge["kind"]}
-            for (source, target), edge in zip(ends, node["edges"], strict=True)
-            if edge["end"]
-        ],
-        "next": node["next"],
-    }
+    labels, edges = {node["id"]: node["label"]}, []
+    for edge in node["edges"]:
+        if edge["end"]:
+            labels[edge["id"]] = edge["label"] or edge["end"]
+            ends = (node["id"], edge["id"])
+            source, target = ends if edge["outgoing"] else ends[::-1]
+            edges.append({"from": source, "to": target, "label": edge["kind"]})
+    nodes = [{"id": id, "label": label} for id, label in labels.items()]
+    return {"version": "1.0", "nodes": nodes, "edges": edges, "next": node["next"]}

@@ -18,6 +18,7 @@ from uuid import UUID
 
 from contextrender_bridge.base.errors import InvalidRequest, ServerError
 from contextrender_bridge.base.settings import Settings
+from contextrender_bridge.server.http.bodies import Given, encode
 
 from graph.sessions.owned import count_sessions, has_session, stored_bytes
 from graph.store.base import Store
@@ -129,7 +130,7 @@ def network_of(address: str) -> str:
 
 
 class Quotas:
-    """The limits of one server's users."""
+    """The limits of one server's users; `on` where there is one."""
 
     def __init__(
         self,
@@ -138,17 +139,13 @@ class Quotas:
         counts: Counts,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        limits = (settings.user_calls, settings.user_mb, settings.user_sessions)
+        self.on = any(limit is not None for limit in limits)
         self._settings = settings
         self._store = store
         self._clock = clock
         self._counts = counts
         self._bytes: dict[str, tuple[float, int]] = {}
-
-    @classmethod
-    def of(cls, settings: Settings, store: Store, counts: Counts) -> "Quotas | None":
-        """None where nothing is limited."""
-        limits = (settings.user_calls, settings.user_mb, settings.user_sessions)
-        return None if limits == (None, None, None) else cls(settings, store, counts)
 
     def check_call(self, caller: "Caller") -> None:
         """Counts a call. Raises InvalidRequest (429) above the limit.
@@ -168,15 +165,15 @@ class Quotas:
             wait = ceil((1 - left) * 60 / most)
             raise _refusal("too_many_calls", f"A minute has up to {most} calls.", wait)
 
-    def check_write(self, caller: "Caller", fields: Mapping[str, Any], size: int) -> None:
-        """Before a call that brings messages. Raises InvalidRequest (429) where there is no room.
-
-        `size` is that of the request's body in bytes.
+    def check_write(self, caller: "Caller", fields: Mapping[str, Any], given: Given) -> None:
+        """Before a call that brings messages, in `given`, the request's body. Raises InvalidRequest
+        (429) where there is no room.
         """
         data = fields.get("data")
         if "messages" not in fields and data is None:
             return
         if (most := self._settings.user_mb) is not None:
+            size = len(given if isinstance(given, bytes) else encode(given))
             self._check_bytes(caller, most, size)
         if (most := self._settings.user_sessions) is not None:
             owner = UUID(caller.root)

@@ -108,7 +108,11 @@ class Redaction:
         marked = self.text(plain)
         if marked == plain:
             return text if changed == given else plain
-        return marked if is_json(marked) else _dumped(changed)
+        try:
+            json.loads(marked)
+        except (ValueError, RecursionError):
+            return _dumped(changed)
+        return marked
 
 
 def read_rules(path: Path) -> dict[str, str]:
@@ -129,15 +133,6 @@ def read_rules(path: Path) -> dict[str, str]:
             raise CommandError(f"redact: {path}, line {number} must be a name and a pattern.")
         rules[name] = pattern.strip()
     return rules
-
-
-def is_json(text: str) -> bool:
-    """Whether a text is JSON."""
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _dumped(value: Any) -> str:

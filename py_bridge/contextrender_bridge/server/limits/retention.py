@@ -52,8 +52,7 @@ class Retention:
         """What is not kept, of every user."""
         now = time.time()
         for user in self._accounts.all():
-            found = list(self._due_of(user, now))
-            yield from found
+            yield from list(self._due_of(user, now))
 
     def collect(self) -> list[Due]:
         """Deletes what is not kept, and what earlier deletes left; what went.

@@ -1,38 +1,18 @@
 """Loads what the first request would wait for, and says what is being waited for."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import TYPE_CHECKING
+from functools import partial
 
 from contextrender_bridge.base.settings import current_settings
-from contextrender_bridge.local_service import STARTING, telling
+from contextrender_bridge.local_service import telling
 from contextrender_bridge.server.process.machine import give_back
-
-if TYPE_CHECKING:
-    from starlette.applications import Starlette
 
 
 def telling_why_it_is_slow() -> AbstractContextManager[None]:
     """Says on stderr what is waited for, unless the block ends within a moment."""
-    return telling("Loading the service", STARTING, _say)
-
-
-def open_app(data: Path) -> Starlette:
-    """The app over `data`, ready for its first call, in a process that is not only its server."""
-    with telling_why_it_is_slow():
-        from contextrender_bridge.server.app import build_app
-
-        app = build_app(data)
-        try:
-            load_ahead()
-        except BaseException:
-            app.state.service.close()
-            raise
-    return app
+    return telling("Loading the service", partial(print, file=sys.stderr, flush=True))
 
 
 def warm_up() -> None:
@@ -66,7 +46,3 @@ def load_ahead() -> None:
     embedder = load_embedder(settings.embed_model)
     if embedder.name == "wordllama":  # others ask a provider
         embedder.embed([""])
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -10,16 +10,16 @@ has come up. Which processor, the system chooses, anew every few seconds: for a 
 them, as it does for any program. Of several workers none is held.
 """
 
-import asyncio
 import ctypes
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from contextrender_bridge.local_service import meanwhile
 from contextrender_bridge.server.watching.logs import log_failure
 
 M_MMAP_THRESHOLD: Final = -3
@@ -86,7 +86,8 @@ class OneProcessor:
         """No thread is one of them yet. Switched off, or without Linux, it does nothing."""
         self._guard = threading.Lock()
         self._threads: list[int] = []
-        self._allowed = frozenset(_allowed() if on else ())
+        known = on and hasattr(os, "sched_getaffinity")
+        self._allowed = frozenset(os.sched_getaffinity(0) if known else ())
         self._place = self._allowed
 
     def join(self) -> None:
@@ -126,10 +127,6 @@ class OneProcessor:
                 _put(self._threads, self._place)
 
 
-def _allowed() -> Collection[int]:
-    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
-
-
 def _processors(thread: int) -> frozenset[int]:
     """The one that a thread of this process ran on last; none where the system does not say."""
     try:
@@ -146,30 +143,16 @@ def _put(threads: Collection[int], place: Collection[int]) -> None:
             os.sched_setaffinity(thread, place)
 
 
-@asynccontextmanager
-async def now_and_then(
+def now_and_then(
     what: str, work: Callable[[], object], seconds: float
-) -> AsyncIterator[None]:
+) -> AbstractContextManager[None]:
     """Does `work` at once and after every so many seconds, for the block. A failure is logged, and
     the next turn may do."""
-    stopped = asyncio.Event()
-    task = asyncio.create_task(_repeat(what, work, seconds, stopped))
-    try:
-        yield
-    finally:
-        stopped.set()
-        await task
 
-
-async def _repeat(
-    what: str, work: Callable[[], object], seconds: float, stopped: asyncio.Event
-) -> None:
-    while not stopped.is_set():
+    def tried() -> None:
         try:
-            await asyncio.to_thread(work)
+            work()
         except Exception as failure:
             log_failure(what, failure)
-        try:
-            await asyncio.wait_for(stopped.wait(), seconds)
-        except TimeoutError:
-            continue
+
+    return meanwhile(tried, 0.0, seconds)

@@ -12,6 +12,7 @@ from contextrender_bridge.base.errors import CommandError, ContextRenderError, N
 from contextrender_bridge.guarding import OwnHosts
 from contextrender_bridge.server.http.bodies import error_response, json_response
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.routing import Route
 
@@ -96,14 +97,11 @@ def _sentence(trouble: BaseException) -> str:
 
 
 def _waiting_app(says: Callable[[], str]) -> Starlette:
-    """Alive, and not ready."""
-
     async def alive(_: Request) -> Any:
         return json_response(b'{"status":"ok"}')
 
-    async def unready(request: Request) -> Any:
+    async def unready(_: Request, __: Exception) -> Any:
         return error_response(NotReady(says()))
 
-    every = ["GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD"]
     routes = [Route(path, alive, methods=["GET"]) for path in ("/healthz", "/healthz/live")]
-    return Starlette(routes=[*routes, Route("/{path:path}", unready, methods=every)])
+    return Starlette(routes=routes, exception_handlers={HTTPException: unready})

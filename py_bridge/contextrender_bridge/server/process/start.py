@@ -2,10 +2,10 @@
 
 import argparse
 import os
-import socket
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from contextrender_bridge.base.errors import CommandError
@@ -18,9 +18,8 @@ from contextrender_bridge.base.settings import (
     set_option,
 )
 from contextrender_bridge.client.credentials import stored_credentials
-from contextrender_bridge.listening import listen
+from contextrender_bridge.listening import address, listen
 from contextrender_bridge.server.accounts.callers import Tokens
-from contextrender_bridge.server.http.pages import console_link
 from contextrender_bridge.server.process.loading import telling_why_it_is_slow, warm_up
 from contextrender_bridge.server.process.machine import keep_little
 from contextrender_bridge.workers.serving import Worker
@@ -74,8 +73,6 @@ def serve(
     """
     if idle is not None and workers > 1:
         raise CommandError("--while-used is for one process, not for several workers.")
-    if workers > 1 and not hasattr(os, "fork"):
-        raise CommandError("--workers needs Linux or macOS; on Windows, run it in WSL.")
     if workers > MOST_WORKERS:
         raise CommandError(f"there may be up to {MOST_WORKERS} workers.")
     if not data.is_dir():
@@ -83,16 +80,14 @@ def serve(
     keep_little()
     listener = listen(host, port)
     os.umask(0o077)
-    url, folder = _url(host, listener), app or app_dir()
+    url, folder = address(listener, host), app or app_dir()
 
     def work(worker: Worker) -> int:
-        from contextrender_bridge.server.process.worker import Place, work
+        from contextrender_bridge.server.process.worker import work
 
-        return work(Place(listener, url, data, folder, idle), worker)
+        return work(worker, listener, url, data, folder, idle)
 
-    def ready() -> None:
-        _say_ready(url, data)
-
+    ready = partial(_say_ready, url, data)
     if workers == 1:
         return Supervisor(1, work, ready=ready).run()
     with tempfile.TemporaryDirectory(prefix="contextrender-figures-") as figures:
@@ -101,15 +96,12 @@ def serve(
 
 
 def _say_ready(url: str, data: Path) -> None:
-    """Prints its address."""
     print(f"ContextRender is ready at {url} (data in {data.resolve()})", flush=True)
     # It signs in, so it is for the person at the terminal, not for a log.
     if sys.stdout.isatty():
         code = Tokens(data).code(stored_credentials(data).token)
-        print(
-            f"Console (once; `contextrender console` opens it again): {console_link(url, code)}",
-            flush=True,
-        )
+        link = f"{url}/console/#code={code}"
+        print(f"Console (once; `contextrender console` opens it again): {link}", flush=True)
 
 
 def _load_for_all(app: Path, figures: str) -> Callable[[int], None]:
@@ -125,10 +117,3 @@ def _load_for_all(app: Path, figures: str) -> Callable[[int], None]:
         load_app(app)
         warm_up()
     return mark_process_dead
-
-
-def _url(host: str, listener: socket.socket) -> str:
-    """Where clients on this machine reach it."""
-    port = listener.getsockname()[1]
-    name = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)
-    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"

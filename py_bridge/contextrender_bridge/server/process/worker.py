@@ -2,14 +2,11 @@
 
 import signal
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from contextrender_bridge.base.errors import ContextRenderError, NoCredentials, NotReady
@@ -18,7 +15,7 @@ from contextrender_bridge.client.credentials import Credentials, stored_credenti
 from contextrender_bridge.guarding import guarded
 from contextrender_bridge.leases import any_alive
 from contextrender_bridge.listening import http_config
-from contextrender_bridge.local_service import answers
+from contextrender_bridge.local_service import answers, meanwhile
 from contextrender_bridge.server.app import build_app
 from contextrender_bridge.server.process.loading import telling_why_it_is_slow, warm_up
 from contextrender_bridge.server.process.recovering import Recovering
@@ -61,37 +58,10 @@ class Idle:
         return time.monotonic() - self._last
 
 
-@contextmanager
-def meanwhile(seconds: float, work: Callable[[], object]) -> Iterator[None]:
-    """Does `work` every so many seconds, in a thread of its own, while the block runs."""
-    ended = threading.Event()
-
-    def repeat() -> None:
-        while not ended.wait(seconds):
-            work()
-
-    thread = threading.Thread(target=repeat, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-
-
-@dataclass(frozen=True)
-class Place:
-    """What is served, and where; for `idle` seconds without use, if it is not for ever."""
-
-    listener: socket.socket
-    url: str
-    data: Path
-    app: Path
-    idle: float | None = None
-
-
-def work(place: Place, worker: Worker) -> int:
-    """What one worker does, until a signal ends it, or it is not used any more."""
+def work(
+    worker: Worker, listener: socket.socket, url: str, data: Path, app: Path, idle: float | None
+) -> int:
+    """What one worker does, until a signal ends it, or it was not used for `idle` seconds."""
     read_again()
     configure_logging()
     with telling_why_it_is_slow():
@@ -99,38 +69,29 @@ def work(place: Place, worker: Worker) -> int:
         settings = current_settings()
         if not alone:
             limit_caches(settings.working_set_mb * 2**20 // worker.count)
-        asgi = Recovering(
-            lambda: build_app(place.data, app=place.app, alone=alone), worker.tell_ready
-        )
+        asgi = Recovering(lambda: build_app(data, app=app, alone=alone), worker.tell_ready)
         warm_up()
-    used = Idle(asgi, place.data)
+    used = Idle(asgi, data)
     connections = ceil(settings.connections / worker.count)
     guard = guarded(connections, settings.head_seconds)
     config = http_config(used, http=guard, ws="auto", date_header=True)
-    end_in_order()
+    # uvicorn raises a signal again once it has shut down; by then it has done its work, and a
+    # stopped server exits with 0: neither a traceback nor death by signal.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
     server = WorkerServer(config, worker, lambda: asgi.app is not None)
 
     def stop_when_idle() -> None:
-        if place.idle is not None and used.seconds() >= place.idle:
+        if idle is not None and used.seconds() >= idle:
             server.should_exit = True
 
     with ExitStack() as beside:
-        if place.idle is not None:
-            beside.enter_context(meanwhile(min(LOOK_SECONDS, place.idle), stop_when_idle))
+        if idle is not None:
+            beside.enter_context(meanwhile(stop_when_idle, min(LOOK_SECONDS, idle)))
         if worker.number == 0:
-            beside.enter_context(announced(place.url, asgi.token, place.data))
-        server.run(sockets=[place.listener])
-    return 0 if place.idle is None else DONE
-
-
-def end_in_order() -> None:
-    """uvicorn raises a signal again once it has shut down; by then it has done its work."""
-    signal.signal(signal.SIGTERM, _ignore)
-    signal.signal(signal.SIGINT, _ignore)
-
-
-def _ignore(_: int, __: FrameType | None) -> None:
-    """Neither a traceback nor death by signal: a stopped server exits with 0."""
+            beside.enter_context(announced(url, asgi.token, data))
+        server.run(sockets=[listener])
+    return 0 if idle is None else DONE
 
 
 @contextmanager
@@ -144,25 +105,19 @@ def announced(url: str, token_for: Callable[[str], str], data: Path) -> Iterator
     """
 
     def claim() -> None:
+        known = Credentials("", "")
         try:
-            _claim(url, token_for, data)
+            with suppress(NoCredentials):
+                known = stored_credentials(data)
+            if known.url in ("", url) or not answers(known.url):
+                wanted = Credentials(url, token_for(known.token))
+                if wanted != known:
+                    wanted.save(data)
         except NotReady:
             pass  # the server says so itself, and why
         except (ContextRenderError, OSError) as failure:  # the next look may do
             log_failure("announcing", failure)
 
     claim()
-    with meanwhile(ANNOUNCED_SECONDS, claim):
+    with meanwhile(claim, ANNOUNCED_SECONDS):
         yield
-
-
-def _claim(url: str, token_for: Callable[[str], str], data: Path) -> None:
-    """Writes the file where anything in it is new, unless it names another server that answers."""
-    known = Credentials("", "")
-    with suppress(NoCredentials):
-        known = stored_credentials(data)
-    if known.url not in ("", url) and answers(known.url):
-        return
-    wanted = Credentials(url, token_for(known.token))
-    if wanted != known:
-        wanted.save(data)

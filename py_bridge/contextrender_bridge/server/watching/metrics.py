@@ -4,8 +4,10 @@ Answered on loopback to programs of this machine; from elsewhere only to the loc
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from contextrender_bridge.base.model_table import model_row
@@ -59,12 +61,11 @@ class Counted(Collector):
         return self._known[1]
 
     def _read(self) -> dict[tuple[str, str, str], Sums]:
-        found: dict[tuple[str, str, str], Sums] = {}
+        found = defaultdict[tuple[str, str, str], Sums](Sums)
         for (_, _, *key), sums in add_rows(all_spent(self._store)).items():
             model, policy, sent = key
-            model = model if model_row(model) else OTHER
-            known = found.get((model, policy, sent))
-            found[model, policy, sent] = known.plus(sums) if known else sums
+            named = (model if model_row(model) else OTHER, policy, sent)
+            found[named] = found[named].plus(sums)
         return found
 
 
@@ -102,28 +103,16 @@ class Metrics:
         self._stored = [StoredBytes(store, data), Counted(store)]
         for collector in self._stored:
             self._registry.register(collector)
-        self.collections = Counter(
-            "contextrender_collected_sessions",
-            "Sessions that retention deleted",
-            ["why"],
-            registry=self._registry,
+        counter = partial(Counter, registry=self._registry)
+        self.collections = counter(
+            "contextrender_collected_sessions", "Sessions that retention deleted", ["why"]
         )
-        self.fail_open = Counter(
-            "contextrender_fail_open",
-            "Model calls whose history the mounted proxy sent unchanged",
-            ["reason"],
-            registry=self._registry,
-        )
-        self.conflicts = Counter(
-            "contextrender_conflicts",
-            "Attempts that another request overtook: they are made again",
-            registry=self._registry,
-        )
-        self.refused_writes = Counter(
-            "contextrender_commit_failures",
-            "Writes that the store did not take",
-            registry=self._registry,
-        )
+        told = "Model calls whose history the mounted proxy sent unchanged"
+        self.fail_open = counter("contextrender_fail_open", told, ["reason"])
+        told = "Attempts that another request overtook: they are made again"
+        self.conflicts = counter("contextrender_conflicts", told)
+        told = "Writes that the store did not take"
+        self.refused_writes = counter("contextrender_commit_failures", told)
         self.caches = Gauge(
             "contextrender_cache_bytes",
             "Caches of sessions and texts in process: what they hold, and their limit",

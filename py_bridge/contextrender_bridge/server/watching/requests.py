@@ -16,7 +16,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 REQUEST_ID: Final = "x-request-id"
 FIT_FOR_AN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-RENDERS: Final = ("render",)
 ROUTES: Final = frozenset({"user", "healthz", "metrics", "console", "v1", "s"})
 QUIET: Final = frozenset({"healthz", "metrics"})
 """Those that look whether we live: lines for debuggers."""
@@ -90,7 +89,7 @@ class Requests:
         """Counts the tokens of what a walker reports, where it rendered; notes by which policy, for
         when its request is answered.
         """
-        for view in reports if walker in RENDERS else ():
+        for view in reports if walker == "render" else ():
             if (asked := ASKED.get()) is not None:
                 asked.policy = view.policy
             self._tokens.labels(view.policy, "before").inc(view.tokens.before)

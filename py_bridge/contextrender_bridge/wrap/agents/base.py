@@ -117,7 +117,7 @@ def read_file(path: Path, parse: Callable[[str], Any]) -> Json:
         raise
     except Exception as error:
         raise CommandError(f"{path} cannot be read ({type(error).__name__}).") from None
-    return found if isinstance(found, dict) else {}
+    return table(found)
 
 
 def read_json(path: Path) -> Json:
@@ -131,6 +131,11 @@ def parse_json(text: str, where: str) -> Json:
         value = json.loads(_without_comments(text)) if text.strip() else {}
     except ValueError:
         raise CommandError(f"{where} is no JSON.") from None
+    return table(value)
+
+
+def table(value: object) -> Json:
+    """The value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from contextrender_bridge.wrap.agents.base import (
     merged,
     read_file,
     read_json,
+    table,
     unchanged,
     value_of,
 )
@@ -69,18 +70,17 @@ def _provider(name: str, config: Json, home: Path, given: Given) -> tuple[str, s
     """The option that names a provider's address, and the address as it is."""
     if name in SIGNED:
         raise CommandError(f"Codex's provider {name} signs its requests: wrap cannot redirect it.")
-    own = _table(config, "model_providers").get(name)
-    if name != BUILT_IN and isinstance(own, Mapping):
-        base = own.get("base_url")
-        if not base:
-            raise CommandError(f"Codex's provider {name} has no base_url.")
-        return f"model_providers.{name}.base_url", str(base)
-    if name != BUILT_IN:
+    if name == BUILT_IN:
+        known = config.get("openai_base_url")
+        return "openai_base_url", str(known or (CHATGPT if _logged_in(home, given) else OPENAI))
+    own = table(config.get("model_providers")).get(name)
+    if not isinstance(own, dict):
         raise CommandError(
             f"Codex's provider {name!r} is neither its own nor in {home}/config.toml."
         )
-    known = config.get("openai_base_url")
-    return "openai_base_url", str(known or (CHATGPT if _logged_in(home, given) else OPENAI))
+    if not own.get("base_url"):
+        raise CommandError(f"Codex's provider {name} has no base_url.")
+    return f"model_providers.{name}.base_url", str(own["base_url"])
 
 
 def _logged_in(home: Path, given: Given) -> bool:
@@ -95,7 +95,7 @@ def _config(given: Given, home: Path) -> Json:
     """The keys of the configuration that matter here, with profile and `-c` options."""
     config = read_file(home / "config.toml", _toml)
     profile = value_of(given.arguments, "--profile", "-p") or str(config.get("profile") or "")
-    config = {**config, **_table(_table(config, "profiles"), profile)}
+    config = {**config, **table(table(config.get("profiles")).get(profile))}
     if profile:
         config = merged(config, read_file(home / f"{profile}.config.toml", _toml))
     for option in _options(given.arguments):
@@ -124,8 +124,3 @@ def _toml(text: str) -> Json:
     except ImportError:
         raise CommandError("to read Codex's configuration needs Python 3.11 or newer.") from None
     return found
-
-
-def _table(config: Mapping[str, Any], name: str) -> Json:
-    found = config.get(name)
-    return found if isinstance(found, dict) else {}

@@ -20,6 +20,7 @@ from contextrender_bridge.wrap.agents.base import (
     first_word,
     is_question,
     merged,
+    table,
     unchanged,
 )
 from contextrender_bridge.wrap.agents.hermes_set import VARIABLE, HermesSet, read_hermes
@@ -105,8 +106,7 @@ def _patience(read: HermesSet) -> float:
 def _named(read: HermesSet, name: str) -> Iterator[tuple[str, Json]]:
     """The overlay's entry of a provider the user has named, and the key of its address."""
     wanted = name.removeprefix("custom:")
-    providers = read.config.get("providers")
-    for one, entry in (providers if isinstance(providers, dict) else {}).items():
+    for one, entry in table(read.config.get("providers")).items():
         if isinstance(entry, dict) and wanted in (_plain(one), _plain(entry.get("name"))):
             for key in ("api", "url", "base_url"):
                 if entry.get(key):

@@ -10,7 +10,7 @@ from typing import Any
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.wrap.agents.base import Given, merged, read_file, value_of
+from contextrender_bridge.wrap.agents.base import Given, merged, read_file, table, value_of
 
 VARIABLE = "HERMES_MANAGED_DIR"
 MANAGED = Path("/etc/hermes")
@@ -32,8 +32,7 @@ class HermesSet:
     @property
     def model(self) -> Json:
         """The section of the model in use."""
-        found = self.config.get("model")
-        return found if isinstance(found, dict) else {}
+        return table(self.config.get("model"))
 
     def expanded(self, value: object) -> str:
         """A value of the configuration with its `${NAME}`s, as Hermes fills them in."""

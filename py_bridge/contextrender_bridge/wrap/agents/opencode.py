@@ -19,6 +19,7 @@ from contextrender_bridge.wrap.agents.base import (
     merged,
     parse_json,
     read_json,
+    table,
     unchanged,
     value_of,
 )
@@ -58,10 +59,10 @@ class OpenCode(Agent):
         model = ""
         for layer in [*_files(given), own]:
             model = str(layer.get("model") or model)
-            for name, settings in _dict(layer.get("provider")).items():
+            for name, settings in table(layer.get("provider")).items():
                 known = providers.setdefault(name, {"options": {}})
-                known["npm"] = _dict(settings).get("npm") or known.get("npm")
-                known["options"] |= _dict(_dict(settings).get("options"))
+                known["npm"] = table(settings).get("npm") or known.get("npm")
+                known["options"] |= table(table(settings).get("options"))
         model = value_of(words, "--model", "-m") or model
         made = Redirect(list(words))
         doored: Json = {}
@@ -110,7 +111,3 @@ def _files(given: Given) -> Iterator[Json]:
         for place in (folder, folder / ".opencode"):
             for name in ("opencode.json", "opencode.jsonc"):
                 yield read_json(place / name)
-
-
-def _dict(value: object) -> Json:
-    return value if isinstance(value, dict) else {}
