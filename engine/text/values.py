@@ -54,7 +54,7 @@ class TextCache[T]:
 
 
 _ESCAPE = re.compile(r"\\[ntr\\]")
-_CANDIDATE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{4,}")
+_CANDIDATE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{4,}[A-Za-z0-9]")
 SHORTEST = 6
 
 _WORD = re.compile(r"[A-Za-z0-9_]{6,}")
@@ -75,13 +75,9 @@ def extract_values(text: str) -> set[str]:
     A value has at least 6 characters after its leading and trailing `.` `-` `_` are stripped,
     at least one of underscore, uppercase letter, digit, `-`, `.`, and is not a Titlecase word.
     """
-    found: set[str] = set()
-    for candidate in set(_CANDIDATE.findall(unescape(text))):
-        value = candidate.strip("._-")
-        # Letters alone are distinctive when one after the first is a capital.
-        if len(value) >= SHORTEST and not (value.isalpha() and value[1:].islower()):
-            found.add(value)
-    return found
+    found = set(_CANDIDATE.findall(unescape(text)))
+    # Letters alone are distinctive when one after the first is a capital.
+    return {value for value in found if not value.isalpha() or not value[1:].islower()}
 
 
 def extract_words(text: str) -> set[str]:
