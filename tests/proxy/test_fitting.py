@@ -161,21 +161,26 @@ def test_the_model_recalls_results_that_are_text(setup: Setup, session: str) -> 
 def test_a_call_that_surely_fits_does_not_wait(start: Start, session: str) -> None:
     setup = start(budget=100_000)
     client = setup.proxy.histories.client
-    render, waited, answered = client.render, [], threading.Event()
+    render, answered = client.render, threading.Event()
+    begun, waited = list[int](), list[int]()
 
     async def slowly(*args: Any, **options: Any) -> Any:
+        begun.append(len(args[1]))
         while not answered.is_set():
             await asyncio.sleep(0.01)
         reply = await render(*args, **options)
-        waited.append(session)
+        waited.append(len(args[1]))
         return reply
 
     client.render = slowly  # type: ignore[method-assign]
     agent = ChatAgent(setup, session)
     agent.run(8)
     assert not waited
+    # The next one's turn is when the one before it is recorded.
+    until(lambda: len(begun) == 1)
     answered.set()
     until(lambda: len(waited) == 8)
+    assert waited == begun == sorted(begun)
     assert setup.service.inspect_session(session)["session"]["branches"] == 1
     assert setup.proxy.histories.failures.counts() == {}
 

@@ -50,7 +50,7 @@ class Conversation:
     `refused`: the provider took the history only whole; `room` is the most tokens of it that it
     takes, where it has said that a rendering was too long. `calls` and `failed` count the model
     calls, and those sent unchanged for a failure. `used` is what the service has not been told yet
-    of the newest one.
+    of the newest one. `recording` is the last call that did not wait for the service.
     """
 
     system: list[Json] = field(default_factory=list)
@@ -63,6 +63,7 @@ class Conversation:
     calls: int = 0
     failed: int = 0
     used: Mapping[str, Any] | None = None
+    recording: asyncio.Task[Fitted] | None = field(default=None, repr=False)
 
     def within(self, budget: int | str | None) -> int | str | None:
         """A budget, or what the model has room for, where that is known to be less."""

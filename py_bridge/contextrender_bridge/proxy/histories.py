@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Coroutine, Hashable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -90,7 +90,8 @@ class Histories:
             call = replace(call, messages=len(transcript.messages))
             budget, size = conversation.within(asked.budget), conversation.size
             minutes = cache_minutes(dialect, body)
-            work = self._fit(call, transcript, line, budget, minutes, headers)
+            fit = partial(self._fit, call, transcript, line, budget, minutes, headers)
+            work = _after(conversation.recording, fit)
             recorded = partial(
                 self.client.recorded,
                 call.session,
@@ -104,6 +105,7 @@ class Histories:
                 later = asyncio.ensure_future(self._outcome(work, body, LATER_SECONDS))
                 self._recording.add(later)
                 later.add_done_callback(self._recording.discard)
+                conversation.recording = later
                 return replace(call, later=later)
             return replace(call, fit=await self._outcome(work, body, self.deadline))
         except Exception as failure:
@@ -196,6 +198,16 @@ class Histories:
             conversation.system = system
         transcript.messages[: len(system)] = conversation.system
         return conversation
+
+
+async def _after(
+    before: asyncio.Task[Fitted] | None, work: Callable[[], Coroutine[Any, Any, Fitted]]
+) -> Fitted:
+    """Begins when what came before is recorded: of a call that was overtaken the service would make
+    the whole history anew, as it was then."""
+    if before is not None and not before.done():
+        await asyncio.wait({before})
+    return await work()
 
 
 def _is_outage(failure: Exception) -> bool:
