@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import lru_cache, partial
 from hashlib import blake2b
-from typing import Any, Final, cast
+from typing import Any, Final
 from uuid import UUID
 
 from jaclang.jac0core.archetype import (
@@ -366,8 +366,8 @@ CURRENT: Final[ContextVar[RequestMemory]] = ContextVar("request_memory")
 
 def owned_node(id: UUID) -> object | None:
     """The node of that id, if there is one and it belongs to the caller."""
-    anchor = CURRENT.get().get(id)
-    return None if anchor is None else cast(object, anchor.archetype)
+    found: list[object] = CURRENT.get().nodes([id])
+    return found[0] if found else None
 
 
 def nodes_at(ids: Iterable[UUID]) -> list[object]:

@@ -155,7 +155,7 @@ from pathlib import Path
 from contextrender_bridge import embedded, embedded_async
 
 messages = [{"role": "user", "content": "hello"}]
-with embedded(sys.argv[1]) as credentials, service.client() as client:
+with embedded(sys.argv[1]) as credentials, credentials.client() as client:
     client.fit("s", messages, deadline=0.000_1)  # given up: nobody waits for its task
     print(client.render("s", messages)["offset"], client.fit("s", messages).failure)
 

@@ -105,7 +105,8 @@ def server(installed: Installed) -> Iterator[Server]:
 
 def test_it_serves_by_either_name_and_its_files_stay_as_they_are(installed: Installed) -> None:
     def files() -> set[Path]:
-        return {path for path in (installed.place / "venv").rglob("*") if path.suffix != ".pyc"}
+        found = (installed.place / "venv").rglob("*")
+        return {path for path in found if path.is_file() and path.suffix != ".pyc"}
 
     before = files()
     demo = installed.run("contextrender", "demo")

@@ -78,11 +78,11 @@ def test_two_share_one_service_which_ends_after_both(
     # Killed: its agent goes on, what it held does not count any more.
     one.kill()
     one.wait()
-    assert answers(url)
+    assert answers(f"{url}/healthz")
     other.send_signal(signal.SIGTERM)
     assert other.wait(timeout=WAIT) == 7
     assert "no model call came through" in (tmp_path / "other.err").read_text()
-    until(lambda: not answers(url))
+    until(lambda: not answers(f"{url}/healthz"))
     assert not any((data / "leases").iterdir())
 
 
@@ -149,7 +149,7 @@ def test_a_second_server_leaves_the_firsts_clients_alone(tmp_path: Path) -> None
             assert load_credentials(data).url == first.url
             first.stop()
             until(lambda: load_credentials(data).url != first.url)
-            assert answers(load_credentials(data).url)
+            assert answers(f"{load_credentials(data).url}/healthz")
         finally:
             second.terminate()
             second.wait()
