@@ -116,7 +116,7 @@ class TokenCounter:
             return text
         kept, spent = [], 0
         for piece in _pieces(text, PIECE_CHARS):
-            tokens = self._codec.encode_ordinary(piece)
+            tokens = self._tokens(piece)
             if spent + len(tokens) > limit:
                 kept.append(self._codec.decode(tokens[: limit - spent], errors="ignore"))
                 break

@@ -171,7 +171,8 @@ class Store(ABC):
         """The revision of one of the owner's nodes, and what it is listed by; None if it is not
         there."""
         query = "SELECT rev, listed FROM nodes WHERE owner = ? AND id = ?"
-        return next(((rev, listed) for rev, listed in self.read(query, (owner, id))), None)
+        found = self.read(query, (owner, id))
+        return (found[0][0], found[0][1]) if found else None
 
     def _at(
         self, query: str, values: Sequence[Any], column: str, ids: Iterable[UUID]
