@@ -49,10 +49,10 @@ GOALS: Final = {
 }
 """Files, and changes."""
 MOST: Final = {
-    "render, messages": (50, 315),
-    "render, plan": (50, 315),
-    "fit": (72, 450),
-    "proxied chat": (86, 540),
+    "render, messages": (50, 265),
+    "render, plan": (50, 265),
+    "fit": (70, 410),
+    "proxied chat": (81, 490),
     "explain": (59, 300),
 }
 """Reached, with some to spare: a busy machine wakes what waits more often."""

@@ -91,7 +91,7 @@ class Renderer:
             policy=case.policy,
             parameters=case.parameters,
             counter=self._counter,
-            embedder=embedder,
+            embedder=lambda: embedder,
             text_of=lambda message: content_text(messages[message].get("content")),
             summaries=summaries_for(case.policy, self._summaries, summary_model()),
             live=case.live,

@@ -193,6 +193,21 @@ class Standing:
         return set((self.complete ^ other.complete) | (self.replaced ^ other.replaced))
 
 
+NOTHING: Final = Standing(frozenset(), frozenset())
+
+
+def changes(now: CallRecord, before: CallRecord | None) -> Mapping[str, set[int]]:
+    """The results that came into view with a call, in whole or in part, and those that left, by the
+    type of the edge that says so."""
+    then = Standing.noted(before) if before is not None else NOTHING
+    here = Standing.noted(now)
+    return {
+        "Shows": set(here.complete - then.complete),
+        "ShowsPart": set(here.replaced - then.replaced),
+        "Drops": set((then.complete | then.replaced) - (here.complete | here.replaced)),
+    }
+
+
 def _in_part(plan: Plan) -> frozenset[int]:
     return frozenset(plan.replaced) | frozenset(plan.back) - frozenset(plan.taken)
 
@@ -216,19 +231,16 @@ def numbers_in(found: Sequence[int]) -> list[int]:
 
 def packed(found: Sequence[int]) -> list[int]:
     """Runs as distances: from the last one's end to the next one's first, and lengths."""
-    ends = [0, *(a + b for a, b in zip(found[::2], found[1::2], strict=True))]
-    return [
-        each
-        for first, length, end in zip(found[::2], found[1::2], ends, strict=False)
-        for each in (first - end, length)
-    ]
+    told, end = list(found), 0
+    for at in range(0, len(told), 2):
+        told[at], end = told[at] - end, told[at] + told[at + 1]
+    return told
 
 
 def unpacked(distances: Sequence[int]) -> tuple[int, ...]:
-    """The runs that `packed` told by distances."""
-    edges = list(accumulate(distances))
-    return tuple(
-        each
-        for edge, length in zip(edges[::2], distances[1::2], strict=True)
-        for each in (edge, length)
-    )
+    """The runs that `packed` told by distances. Raises ValueError for half a pair."""
+    if len(distances) % 2:
+        raise ValueError("runs are pairs of numbers")
+    found = list(distances)
+    found[::2] = list(accumulate(distances))[::2]
+    return tuple(found)

@@ -1,7 +1,7 @@
 """Renders one model call: a policy's plan for a history, with the texts that replace results."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
@@ -17,7 +17,7 @@ from engine.plan.moment import present
 from engine.plan.plan import Plan, Shown, shown_items
 from engine.plan.ranking import Relevance
 from engine.plan.view import View, everything
-from engine.policies import plan_for, policy_named, sizes_itself
+from engine.policies import SELF_SIZING, plan_for, policy_named
 from engine.text.excerpt import excerpt
 from engine.text.tokens import TokenCounter
 from engine.text.transcript import Json
@@ -85,8 +85,8 @@ class Rendered:
     @property
     def usage(self) -> Usage:
         """Tokens the policy itself used on the way: of its model calls, and embedded."""
-        embedded = Usage(embedded=self.embedded_tokens, calls=0)
-        return self.plan.usage.plus(self.compaction_usage).plus(embedded)
+        used = self.plan.usage.plus(self.compaction_usage)
+        return replace(used, embedded=used.embedded + self.embedded_tokens)
 
     @property
     def kept(self) -> dict[int, str]:
@@ -103,7 +103,7 @@ def render_call(
     policy: str,
     parameters: Parameters,
     counter: TokenCounter,
-    embedder: Embedder,
+    embedder: Callable[[], Embedder],
     text_of: TextOf,
     compact: Compact | None = None,
     originals: Originals | None = None,
@@ -116,18 +116,21 @@ def render_call(
 
     `text_of(message)` reads a message's text; it is asked only for what is embedded or replaced.
     `originals(start, stop)` reads whole messages, for policies that track tokens; without it they
-    must be in memory. `summaries` are for policies that need a model. `compact` may give a
-    model-made text for an oversized result; where it gives none, or one over the limit, an excerpt
-    stands in. For a `live` agent the newest results are in view under any policy, and for anyone
-    those of `pins`. A budget that finds itself keeps to `model_window`, where that is known.
+    must be in memory. `embedder` is asked by policies that rank by meaning; `summaries` are for
+    those that need a model. `compact` may give a model-made text for an oversized result; where it
+    gives none, or one over the limit, an excerpt stands in. For a `live` agent the newest results
+    are in view under any policy, and for anyone those of `pins`. A budget that finds itself keeps
+    to `model_window`, where that is known.
     Raises InvalidRequest for an unknown policy.
     """
     relevance = Relevance(history, embedder, text_of, parameters.query_task_share)
-    most, start = limits_of(budget, model_window) if sizes_itself(policy) else (budget or START, 0)
+    chosen = policy_named(policy)
+    sizes_itself = chosen in SELF_SIZING
+    most, start = limits_of(budget, model_window) if sizes_itself else (budget or START, 0)
     view = View(
         history, most, parameters, counter, text_of, relevance, originals, summaries, pins, start
     )
-    plan = plan_for(view, policy_named(policy), live)
+    plan = plan_for(view, chosen, live)
     texts: dict[int, str] = {}
     kinds: dict[int, str] = {}
     for result, limit in plan.replaced.items():

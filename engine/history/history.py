@@ -16,7 +16,7 @@ from engine.history.growing import VectorTable
 from engine.history.reuse import ReuseIndex
 from engine.history.tracking import Originals, Tracking
 from engine.text.tokens import TokenCounter
-from engine.text.transcript import Event, Json, digest_after, operation_text, split
+from engine.text.transcript import Event, Json, digests_after, operation_text, split
 
 if TYPE_CHECKING:
     from engine.history.earlier import RememberingTracking
@@ -211,16 +211,23 @@ class History:
         self.totals.append(self.total_tokens)
 
     def take(
-        self, message: Json, digest: str, counter: TokenCounter, time: float = 0.0
-    ) -> Appended:
-        """Appends the next checked message, without tracing reuse: its events, for the graph.
+        self,
+        messages: Sequence[Json],
+        digests: Sequence[str],
+        counter: TokenCounter,
+        times: Sequence[float],
+    ) -> list[Appended]:
+        """Appends the next checked messages, without tracing reuse: their events, for the graph.
 
-        `digest` is the transcript's with it; `time` is when it came, in seconds since 1970.
+        `digests` are the transcript's with each; `times` are when each came, in seconds since 1970.
         """
-        position, first = len(self.roles), self.events
-        events = split(message, position, counter)
-        self.append(events, digest, message, time)
-        return Appended(position, first, events, digest)
+        taken: list[Appended] = []
+        for message, digest, time in zip(messages, digests, times, strict=True):
+            position, first = len(self.roles), self.events
+            events = split(message, position, counter)
+            self.append(events, digest, message, time)
+            taken.append(Appended(position, first, events, digest))
+        return taken
 
     def trace(self, first: int, events: Sequence[Event]) -> None:
         """Shows a message's events, numbered from `first`, to Tool-Flow Analysis."""
@@ -237,9 +244,8 @@ class History:
 
         `times` are when each came, where that is known.
         """
-        for index, message in enumerate(messages):
-            time = times[index] if times else 0.0
-            taken = self.take(message, digest_after(self.digest, message), counter, time)
+        digests = digests_after(self.digest, messages)
+        for taken in self.take(messages, digests, counter, times or [0.0] * len(messages)):
             self.trace(taken.first, taken.events)
 
     def earlier(self, messages: int, counter: TokenCounter) -> Self | None:

@@ -260,7 +260,7 @@ class Past:
             live=settings.live,
             pins=settings.pins,
             counter=self._counter,
-            embedder=self._embedder,
+            embedder=lambda: self._embedder,
             text_of=self.text_of,
             compact=compact,
             summaries=summaries_for(

@@ -100,7 +100,7 @@ class Relevance:
     """
 
     history: History
-    embedder: Embedder
+    embedder: Callable[[], Embedder]
     text_of: TextOf
     task_share: float
     fresh: dict[int, Vectors] = field(default_factory=dict)
@@ -111,10 +111,9 @@ class Relevance:
     def __call__(self, task_share: float | None = None) -> Floats:
         """s of every result, shape (n,), each in [0, 1]; with another share of x, if given."""
         share = self.task_share if task_share is None else task_share
-        history, table = self.history, self.history.vectors
+        history, table, embedder = self.history, self.history.vectors, self.embedder()
         count = len(history.results.message)
-        table.use_model(self.embedder.name)
-        missing = table.missing(count)
+        missing = table.missing(count, embedder.name)
         task = table.task if history.first_user >= 0 else None
         asked = [self._latest_text()]
         first = self._text(history.first_user) if task is None else ""
@@ -123,7 +122,7 @@ class Relevance:
         texts = [self._text(history.results.message[result]) for result in missing]
         asked += [text[:RESULT_CHARACTERS] for text in texts]
         try:
-            rows, pays = embed_once(self.embedder, asked)
+            rows, pays = embed_once(embedder, asked)
         except EmbeddingUnavailable as problem:
             self.warning = f"relevance is 0: {problem}"
             return np.zeros(count)
@@ -184,7 +183,7 @@ def search_results(
     query; of equal scores the newer result comes first.
     """
     words = {word.lower() for word in _WORD.findall(query)}
-    relevance = Relevance(history, embedder, text_of, task_share=0.0)
+    relevance = Relevance(history, lambda: embedder, text_of, task_share=0.0)
     relevance()
     count = len(history.results.message)
     meaning = [0.0] * count

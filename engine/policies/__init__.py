@@ -141,6 +141,7 @@ def plan_for(view: View, policy: Policy, live: bool = False) -> Plan:
 __all__ = [
     "DEFAULT_POLICY",
     "POLICIES",
+    "SELF_SIZING",
     "Parameters",
     "Policy",
     "plan_for",

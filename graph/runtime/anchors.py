@@ -7,7 +7,6 @@ from typing import Any, cast
 from uuid import UUID
 
 from jaclang.jac0core.archetype import EdgeAnchor, NodeAnchor
-from jaclang.jac0core.runtime import JacRuntime
 
 from graph.runtime.memory import CURRENT
 from graph.sessions.ids import caller_root
@@ -76,25 +75,29 @@ def edges_at(node: object) -> list[tuple[str, bool, UUID, object]]:
     ]
 
 
-def join(source: object, edge: object, target: UUID) -> None:
-    """Connects a node to one of the caller's own, which need not be loaded.
+def join(source: object, edges: Iterable[tuple[object, UUID]]) -> None:
+    """Connects a node that others lead to by each edge to one of the caller's own nodes, which need
+    not be loaded.
 
     It is what `source +>: edge :+> target` is.
     """
-    memory = CURRENT.get()
-    start = cast(Any, source).__jac__
-    loaded = memory.__mem__.get(target)
-    if loaded is None:
-        end = NodeAnchor.__new__(NodeAnchor)
-        end.id = target
-    else:
-        end = loaded
-    anchor = EdgeAnchor(archetype=edge, source=start, target=end, is_undirected=False)
-    cast(Any, edge).__jac__ = anchor
-    start.edges.append(anchor)
-    if loaded is not None:
-        loaded.edges.append(anchor)
-    JacRuntime.save(anchor)
+    memory, start = CURRENT.get(), cast(Any, source).__jac__
+    made: list[EdgeAnchor] = []
+    for edge, target in edges:
+        loaded = memory.__mem__.get(target)
+        if loaded is None:
+            end = NodeAnchor.__new__(NodeAnchor)
+            end.id = target
+        else:
+            end = loaded
+        anchor = EdgeAnchor(archetype=edge, source=start, target=end, is_undirected=False)
+        anchor.persistent, anchor.root = True, start.root
+        cast(Any, edge).__jac__ = anchor
+        start.edges.append(anchor)
+        if loaded is not None:
+            loaded.edges.append(anchor)
+        made.append(anchor)
+    memory.put_all(made)
 
 
 def part(source: object, kind: type, target: object) -> None:

@@ -77,19 +77,23 @@ class Changes:
         if id in self.edges:
             self.parted[id] = self.edges.pop(id)[0]
 
-    def collect(self, anchors: Iterable[Any]) -> tuple[Unit, Written]:
-        """What to write, and the rows as they will be then. Raises Forbidden and Damaged."""
+    def collect(self, anchors: Iterable[Any]) -> tuple[Unit, Written] | None:
+        """What to write, and the rows as they will be then; None where there is nothing. Raises
+        Forbidden and Damaged."""
         unit, written = Unit(), Written()
         kept = [one for one in anchors if vars(one).get("persistent") and one.is_populated()]
         self._collect_nodes(unit, [one for one in kept if isinstance(one, NodeAnchor)], written)
         self._collect_edges(unit, [one for one in kept if isinstance(one, EdgeAnchor)], written)
+        taken_away = self.removed or self.parted or self.cut or self.wiped
+        if not (taken_away or written.nodes or written.edges):
+            return None
         owner = self._owner
         unit.remove += [(owner or id, id, rev) for id, rev in self.removed.items()]
         unit.part += self.parted.values()
         for some, taken in ((self.cut, unit.cut), (self.wiped, unit.wipe)):
             if some and owner is not None:
                 taken.append((owner, tuple(some)))
-        for id in self.fences & self.nodes.keys() - written.nodes.keys() if unit else ():
+        for id in self.fences & self.nodes.keys() - written.nodes.keys():
             assert owner is not None
             held = self.nodes[id]
             unit.fence.append((owner, id, held.rev))

@@ -178,6 +178,11 @@ class RequestMemory(TieredMemory):
             self._note_ends(anchor)
         self.__mem__[anchor.id] = anchor
 
+    def put_all(self, anchors: Iterable[Any]) -> None:
+        """As `put`, for many."""
+        for anchor in anchors:
+            self.put(anchor)
+
     def delete(self, id: UUID) -> None:
         """Forget an anchor; its row goes with the next flush, and a node's edges with it."""
         anchor = self.get(id)
@@ -220,10 +225,11 @@ class RequestMemory(TieredMemory):
             raise self._failure
         if Jac.get_context().diagnostics:
             raise Forbidden("This would change data of another user.")
-        unit, written = self._changes.collect(list(self.__mem__.values()))
+        collected = self._changes.collect(list(self.__mem__.values()))
         self.settled = True
-        if not unit:
+        if collected is None:
             return
+        unit, written = collected
         try:
             self.store.write(unit)
         except BaseException as failure:
@@ -375,6 +381,11 @@ def nodes_at(ids: Iterable[UUID]) -> list[object]:
     return CURRENT.get().nodes(ids)
 
 
+def ids_at(ids: Iterable[UUID]) -> set[UUID]:
+    """The ids of those of these nodes of the caller's that are there, loaded in one read."""
+    return {node.__jac__.id for node in CURRENT.get().nodes(ids)}
+
+
 def load_ahead(hubs: Sequence[UUID]) -> None:
     """Loads nodes with their edges in one read."""
     CURRENT.get().load(hubs)
@@ -388,7 +399,7 @@ def _tell(id: UUID, kind: str, why: str) -> None:
 
 @contextmanager
 def at_work(memory: RequestMemory) -> Iterator[None]:
-    """It is the current one, for the block."""
+    """It is the current one for the block, and closed then."""
     current = CURRENT.set(memory)
     caller = CALLER.set(memory.owner or SYSTEM_ROOT)
     try:
@@ -396,3 +407,4 @@ def at_work(memory: RequestMemory) -> Iterator[None]:
     finally:
         CALLER.reset(caller)
         CURRENT.reset(current)
+        memory.close()

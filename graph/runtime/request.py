@@ -25,7 +25,7 @@ from jaclang.jac0core.runtime import JacRuntimeInterface, hookimpl, plugin_manag
 from engine.history.sessions import Key, SessionState
 from graph.runtime.memory import CURRENT
 from graph.sessions.caches import WORKING_SET
-from graph.sessions.ids import caller_root, ids_ahead, session_id
+from graph.sessions.ids import CALLER, ids_ahead, session_id_of
 from graph.store.writes import WIPED_AT_ONCE
 
 Tell = Callable[[object], None]
@@ -47,8 +47,9 @@ class Hold:
 
     def __init__(self, key: str) -> None:
         """Waits for the session of that key."""
-        self.place: Key = (str(caller_root()), key)
-        self.id = session_id(key)
+        root = CALLER.get()
+        self.place: Key = (str(root), key)
+        self.id = session_id_of(root, key)
         self.known: SessionState | None = None
         self.state: SessionState | None = None
         self.ahead = (-1, 0)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from engine.call.record import CallRecord
+from engine.call.record import CallRecord, changes
 from engine.call.totals import total_of
 from engine.history.history import NO_CALL, History
 from engine.history.sessions import BranchInfo
@@ -15,7 +15,6 @@ from graph.sessions.ids import (
     JOINS,
     branch_id,
     call_id,
-    changes,
     continuation_id,
     earlier_call_ids,
 )

@@ -1,17 +1,13 @@
-"""Ids that follow from what they name: a node is found without a search, under its owner's root.
-
-And which results a model call's edges must lead to, by what the calls tell.
-"""
+"""Ids that follow from what they name: a node is found without a search, under its owner's root."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from operator import itemgetter
 from typing import Final
 from uuid import UUID, uuid5
 
-from engine.call.record import CallRecord, Standing
 from engine.history.history import History
 from engine.history.sessions import ROOT, BranchInfo, SessionState
 
@@ -21,7 +17,6 @@ CALLER: Final[ContextVar[UUID]] = ContextVar("caller")
 LOOKED_BACK: Final = 3
 JOINS: Final = ("Waiting", "Answered", "Shows", "ShowsPart", "Drops")
 """The types of a call's edges; only the first leads to it."""
-NOTHING: Final = Standing(frozenset(), frozenset())
 
 
 def caller_root() -> UUID:
@@ -173,15 +168,3 @@ def summary_shelf_id(session: UUID, way: str) -> UUID:
 def summary_id(session: UUID, way: str, digest: str) -> UUID:
     """The id of one way's summary of a transcript with that digest."""
     return uuid5(session, f"summary/{way}/{digest}")
-
-
-def changes(now: CallRecord, before: CallRecord | None) -> Mapping[str, set[int]]:
-    """The results that came into view with a call, in whole or in part, and those that left, by
-    the type of the edge that says so."""
-    then = Standing.noted(before) if before is not None else NOTHING
-    here = Standing.noted(now)
-    return {
-        "Shows": set(here.complete - then.complete),
-        "ShowsPart": set(here.replaced - then.replaced),
-        "Drops": set((then.complete | then.replaced) - (here.complete | here.replaced)),
-    }

@@ -109,8 +109,8 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def run(self, cursor: Cursor, *statements: Statement) -> int:
-        """Runs statements in order, each for all its rows of values; how many rows they changed."""
+    def run(self, cursor: Cursor, *statements: Statement) -> list[int]:
+        """Runs statements in order, each for all its rows of values; how many rows each changed."""
 
     has_arrays = False
     """Whether several ids can be one value."""
@@ -150,7 +150,7 @@ class Store(ABC):
         now = time.time()
         values = (work, str(now), now - seconds, now + seconds)
         with self.transaction() as cursor:
-            return self.run(cursor, (CLAIM, [values])) == 1
+            return self.run(cursor, (CLAIM, [values])) == [1]
 
     def size(self) -> int | None:
         """Bytes of its tables and indexes; None where they are those of files in the folder."""
@@ -278,14 +278,14 @@ class Store(ABC):
         gone = [(owner, id) for owner, id, _ in unit.remove]
         found = ((UPDATE, unit.update), (FENCE, unit.fence), (REMOVE, unit.remove))
         expected: list[Statement] = [(INSERT, unit.insert), *found]
-        # Every row must be found, or be new: else somebody was faster.
-        if self.run(cursor, *expected) != sum(len(rows) for _, rows in expected):
-            raise Raced
         rest: list[Statement] = [(PART_OUT, gone), (PART_IN, gone)]
         rest += [(PART, unit.part), (JOIN, unit.join)]
         for some, statements in ((unit.cut, cutting), (unit.wipe, wiping)):
             rest += [(query, [row]) for owner, ids in some for query, row in statements(owner, ids)]
-        self.run(cursor, *rest)
+        changed = self.run(cursor, *expected, *rest)
+        # Every row must be found, or be new: else somebody was faster, and nothing of this stays.
+        if changed[: len(expected)] != [len(rows) for _, rows in expected]:
+            raise Raced
 
     def _write_all(self, units: Sequence[Unit]) -> list[Exception | None]:
         """One transaction, a savepoint each: one that fails takes no other with it."""

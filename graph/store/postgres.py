@@ -91,12 +91,12 @@ class PostgresStore(Store):
             raise StoreUnavailable(f"{self.place}: {failure.__cause__ or failure}") from failure
 
     @override
-    def run(self, cursor: Cursor, *statements: Statement) -> int:
-        changed = 0
+    def run(self, cursor: Cursor, *statements: Statement) -> list[int]:
+        changed: list[int] = []
         for query, rows in statements:
             if rows:
                 cursor.executemany(_with_percents(query), rows)
-                changed += cursor.rowcount
+            changed.append(cursor.rowcount if rows else 0)
         return changed
 
     has_arrays = True

@@ -79,12 +79,12 @@ class SqliteStore(Store):
             self.make_tables(cursor, CREATE)
 
     @override
-    def run(self, cursor: Cursor, *statements: Statement) -> int:
-        changed = 0
+    def run(self, cursor: Cursor, *statements: Statement) -> list[int]:
+        changed: list[int] = []
         for query, rows in statements:
             if rows:
                 cursor.executemany(_by_target(query), [_plain(row) for row in rows])
-                changed += cursor.rowcount
+            changed.append(cursor.rowcount if rows else 0)
         return changed
 
     uuid = staticmethod(partial(UUID, None))  # its second argument are the bytes

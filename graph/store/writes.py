@@ -71,11 +71,6 @@ class Unit:
     wipe: list[tuple[UUID, tuple[UUID, ...]]] = field(default_factory=list)
     """Owners and nodes of theirs that go without their edges, whatever their revisions."""
 
-    def __bool__(self) -> bool:
-        """Whether there is anything to write; a fence alone protects nothing."""
-        changes = (self.insert, self.update, self.remove, self.join, self.part)
-        return any(changes) or bool(self.cut or self.wipe)
-
 
 def cutting(owner: UUID, ids: Sequence[UUID]) -> Iterator[tuple[str, Sequence[object]]]:
     """What deletes every edge at these nodes."""

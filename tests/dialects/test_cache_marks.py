@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.dialects import MESSAGES, MessagePlan
-from contextrender_bridge.dialects.cache_marks import cache_minutes
+from contextrender_bridge.dialects import DIALECTS, MESSAGES, MessagePlan
 
 MARK = {"type": "ephemeral"}
 LONG = {"type": "ephemeral", "ttl": "1h"}
@@ -127,4 +126,4 @@ def test_what_is_marked_or_cannot_be_is_not_marked() -> None:
     ],
 )
 def test_a_cache_lives_as_long_as_a_request_asks(dialect: str, body: Json, minutes: int) -> None:
-    assert cache_minutes(dialect, body) == minutes
+    assert DIALECTS[dialect].read(body).cache_minutes == minutes

@@ -196,7 +196,7 @@ def render(
         policy=policy,
         parameters=parameters,
         counter=COUNTER,
-        embedder=embedder or AxisEmbedder(),
+        embedder=lambda: embedder or AxisEmbedder(),
         text_of=reader(messages),
         summaries=summaries or scripted(),
         live=live,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.dialects.contents import canonical_content, clean_text, history_end
+from contextrender_bridge.dialects.contents import canonical_content, clean_text
 from contextrender_bridge.dialects.message_plan import MessagePlan, Pairs
 
 Body = Mapping[str, Any]
@@ -16,6 +16,10 @@ NO_ITEM = -1
 """Of messages that come from other parts of a body."""
 Placed = tuple[int, Any]
 """An item, and its place among the request's."""
+VOLATILE = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>"
+USUAL_MINUTES = 5.0
+DAY_MINUTES = 1_000.0
+"""The most that the parameter `cache_minutes` takes, two thirds of a day."""
 
 
 class Transcript(ABC):
@@ -81,11 +85,38 @@ class Transcript(ABC):
         return sorted(found - {NO_ITEM})
 
     @property
+    def cache_minutes(self) -> float:
+        """How long the provider keeps the prompt in its cache: OpenAI for 5 minutes at least, and a
+        day where that is asked for."""
+        asked = self._body.get("prompt_cache_retention")
+        return DAY_MINUTES if asked == "24h" else USUAL_MINUTES
+
+    @property
     def pairs(self) -> Pairs:
         """Which call each result answers."""
         if self._pairs is None:
             self._pairs = Pairs(self.messages, self._pairs_before)
         return self._pairs
+
+
+def history_end(items: Sequence[Any]) -> int:
+    """How many items come before the trailing ones that a runtime appends anew to each request."""
+    end = len(items)
+    while end and is_volatile(items[end - 1]):
+        end -= 1
+    return end
+
+
+def is_volatile(item: Any) -> bool:
+    """Whether a runtime puts a message anew into each request, wherever it then is."""
+    if not isinstance(item, Mapping) or item.get("role") != "user":
+        return False
+    content = item.get("content")
+    if isinstance(content, list):
+        content = content[0] if content else None
+        if isinstance(content, Mapping):
+            content = content.get("text")
+    return isinstance(content, str) and content.lstrip()[: len(VOLATILE)] == VOLATILE
 
 
 R = TypeVar("R", bound=Transcript)

@@ -11,17 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.dialects.base import Body
+from contextrender_bridge.dialects.base import USUAL_MINUTES, Body
 from contextrender_bridge.dialects.contents import is_text
 
 MOST = 4
 MARK = "cache_control"
-_USUAL = 5.0
-_DAY = 1_000.0
-"""The most that the parameter `cache_minutes` takes, two thirds of it."""
 _NEWEST = 8
 """Messages that are looked at: agents mark the end of their prompt."""
-_MINUTES = {"5m": _USUAL, "1h": 60.0}
+_MINUTES = {"5m": USUAL_MINUTES, "1h": 60.0}
 _MARKABLE = ("text", "image", "document", "tool_use", "tool_result")
 
 
@@ -57,19 +54,15 @@ def marked(
     return found
 
 
-def cache_minutes(dialect: str, body: Body) -> float:
-    """How long the provider keeps a request's prompt in its cache, as the request asks.
-
-    Anthropic's marks say 5 minutes or an hour, which the longest-lived decides; OpenAI keeps a
-    prompt for 5 minutes at least, and a day where that is asked for.
-    """
-    if dialect != "messages":
-        return _DAY if body.get("prompt_cache_retention") == "24h" else _USUAL
+def cache_minutes(body: Body) -> float:
+    """How long the provider keeps a request's prompt in its cache: 5 minutes or an hour, as the
+    request's longest-lived mark says."""
     said = body.get("messages")
     newest = said[-_NEWEST:] if isinstance(said, list) else []
     parts = [body.get("tools"), body.get("system"), newest, {MARK: body.get(MARK)}]
     marks = [mark for part in parts for mark in marks_in(part)]
-    return max((_MINUTES.get(str(mark.get("ttl")), _USUAL) for mark in marks), default=_USUAL)
+    minutes = (_MINUTES.get(str(mark.get("ttl")), USUAL_MINUTES) for mark in marks)
+    return max(minutes, default=USUAL_MINUTES)
 
 
 def _places(blocks: Sequence[Block], breakpoints: Iterable[int]) -> list[tuple[int, int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from contextrender_bridge.base.wire import Json
@@ -28,7 +28,6 @@ MEDIA = {
 GONE: Any = object()
 """What stands for a part that leaves; a part itself may be null."""
 
-VOLATILE = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>"
 _ONLY_HERE = frozenset({"cache_control", "annotations", "logprobs"})
 
 
@@ -113,26 +112,6 @@ def part_with(part: Any, text: str, kind: str = "text") -> Any:
     if isinstance(part, str):
         return text
     return {**part, "text": text} if is_text(part) else {"type": kind, "text": text}
-
-
-def history_end(items: Sequence[Any]) -> int:
-    """How many items come before the trailing ones that a runtime appends anew to each request."""
-    end = len(items)
-    while end and is_volatile(items[end - 1]):
-        end -= 1
-    return end
-
-
-def is_volatile(item: Any) -> bool:
-    """Whether a runtime puts a message anew into each request, wherever it then is."""
-    if not isinstance(item, Mapping) or item.get("role") != "user":
-        return False
-    content = item.get("content")
-    if isinstance(content, list):
-        content = content[0] if content else None
-        if isinstance(content, Mapping):
-            content = content.get("text")
-    return isinstance(content, str) and content.lstrip()[: len(VOLATILE)] == VOLATILE
 
 
 def _canonical_part(part: Any) -> Json:

@@ -16,17 +16,17 @@ from contextrender_bridge.dialects.base import (
     Dialect,
     Placed,
     Transcript,
+    history_end,
     join_blocks,
     merged,
     usable,
 )
-from contextrender_bridge.dialects.cache_marks import Block, marked, marks_in
+from contextrender_bridge.dialects.cache_marks import Block, cache_minutes, marked, marks_in
 from contextrender_bridge.dialects.contents import (
     GONE,
     MEDIA,
     canonical_content,
     clean_text,
-    history_end,
     holds_text,
     part_with,
     plain_text,
@@ -77,6 +77,11 @@ class MessagesTranscript(Transcript):
         self._marked: list[int] = [n for n in past._marked if n < self._known] if past else []
         fresh = enumerate(self._items[self._known :], self._known)
         self._marked += [index for index, item in fresh if marks_in(item)]
+
+    @property
+    def cache_minutes(self) -> float:
+        """As the marks of the request say: the agent's own decide."""
+        return cache_minutes(self._body)
 
     def apply(self, plan: MessagePlan) -> Json:
         """The body with only the blocks that the plan shows; a message without any is left out."""

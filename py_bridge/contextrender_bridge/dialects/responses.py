@@ -10,12 +10,18 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.dialects.base import NO_ITEM, Body, Dialect, Transcript, usable
+from contextrender_bridge.dialects.base import (
+    NO_ITEM,
+    Body,
+    Dialect,
+    Transcript,
+    is_volatile,
+    usable,
+)
 from contextrender_bridge.dialects.contents import (
     GONE,
     canonical_content,
     clean_text,
-    is_volatile,
     whole_text,
     with_text,
 )

@@ -17,7 +17,6 @@ from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import Failures, Fitted, dialect_of, fitted, reason_of
 from contextrender_bridge.client.replies import RenderView
 from contextrender_bridge.dialects import Transcript
-from contextrender_bridge.dialects.cache_marks import cache_minutes
 from contextrender_bridge.proxy.bodies import Body
 from contextrender_bridge.proxy.controls import Controls, line_of, session_of
 from contextrender_bridge.proxy.conversations import Call, Conversation, Size, still_recalled
@@ -89,8 +88,7 @@ class Histories:
                 return self._failed(call, "paused")
             call = replace(call, messages=len(transcript.messages))
             budget, size = conversation.within(asked.budget), conversation.size
-            minutes = cache_minutes(dialect, body)
-            fit = partial(self._fit, call, transcript, line, budget, minutes, headers)
+            fit = partial(self._fit, call, transcript, line, budget, headers)
             work = _after(conversation.recording, fit)
             recorded = partial(
                 self.client.recorded,
@@ -141,7 +139,6 @@ class Histories:
         transcript: Transcript,
         line: str,
         budget: int | str | None,
-        minutes: float,
         headers: Headers,
     ) -> Fitted:
         asked, conversation, body = call.asked, call.conversation, call.fit.body
@@ -154,7 +151,7 @@ class Histories:
                 transcript.messages,
                 budget=budget,
                 policy=asked.policy,
-                parameters={"cache_minutes": minutes},
+                parameters={"cache_minutes": transcript.cache_minutes},
                 keep_tools=sorted(asked.keep_tools) or None,
                 keep=sorted(asked.keep) or None,
                 model=model if isinstance(model, str) else None,

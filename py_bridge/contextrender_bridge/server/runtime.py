@@ -169,7 +169,6 @@ class Runtime:
                     yield memory
         finally:
             JacRuntime.reset_request_context(token)
-            memory.close()
 
     def close(self) -> None:
         """Close the store."""

@@ -51,7 +51,7 @@ def test_every_step_is_the_rendering_of_its_prefix() -> None:
             policy=SETTINGS.policy,
             parameters=SETTINGS.parameters,
             counter=COUNTER,
-            embedder=load_embedder("wordllama"),
+            embedder=lambda: load_embedder("wordllama"),
             text_of=lambda message: content_text(run[message].get("content")),
         )
         assert list(numbers_in(step.complete)) == sorted(rendered.plan.taken)
