@@ -6,22 +6,19 @@ from engine.history.frozen import KeptText, Replacement
 from engine.plan.choice import NEWEST_SHARE, Choice, retained_with, text_at
 from engine.plan.density import density_of
 from engine.plan.filling import small_excerpt, take_newest, take_pinned
-from engine.plan.moment import Moment, present
+from engine.plan.moment import Moment
 from engine.plan.plan import Plan, Retained
 from engine.plan.view import View
 from engine.text.tokens import MESSAGE_OVERHEAD
 
 
-def with_newest(view: View, plan: Plan, *, live: bool = True, pinned: bool = True) -> Plan:
-    """The plan itself if it shows these results, else one that has room for them.
+def with_newest(moment: Moment, plan: Plan, *, hidden: bool) -> Plan:
+    """A plan that has room for these results.
 
-    The newest, for a `live` agent, come first, then those pinned, where the policy itself has not
-    seen to them, then what the plan shows, in its order, as far as it still fits.
+    The newest come first, where they are `hidden`, then those pinned, then what the plan shows, in
+    its order, as far as it still fits.
     """
-    moment = present(view)
-    hidden = live and _hidden(moment, plan)
-    if not hidden and not (pinned and _unpinned(moment, plan)):
-        return plan
+    view = moment.view
     retained, text = plan.retained, _text_of(view, plan.retained)
     choice = Choice(moment, text)
     if choice.free < NEWEST_SHARE * view.budget:
@@ -47,15 +44,6 @@ def with_newest(view: View, plan: Plan, *, live: bool = True, pinned: bool = Tru
         texts=texts,
         calls=choice.cut_calls,
     )
-
-
-def _hidden(moment: Moment, plan: Plan) -> bool:
-    summaries = {r for r, made in plan.texts.items() if made.kind == "summary"}
-    return not {*moment.newest} <= {*plan.taken, *plan.replaced} - summaries
-
-
-def _unpinned(moment: Moment, plan: Plan) -> bool:
-    return not {*moment.pinned} <= {*plan.taken}
 
 
 def _keep_summary(choice: Choice, plan: Plan) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from contextrender_bridge.base.errors import InvalidRequest
 
 from engine.parameters import Parameters
+from engine.plan.moment import present
 from engine.plan.plan import Plan, ScoreTable
 from engine.plan.ranking import cosines_among, select_greedily
 from engine.plan.view import View, everything
@@ -135,7 +136,13 @@ def plan_for(view: View, policy: Policy, live: bool = False) -> Plan:
     if policy is everything or (view.fits and policy not in SELF_SIZING):
         return everything(view)
     plan, pinned = policy(view), policy not in TRACKING and bool(view.pins)
-    return with_newest(view, plan, live=live, pinned=pinned) if live or pinned else plan
+    if not (live or pinned):
+        return plan
+    moment = present(view)
+    summaries = {result for result, made in plan.texts.items() if made.kind == "summary"}
+    hidden = live and not {*moment.newest} <= {*plan.taken, *plan.replaced} - summaries
+    unpinned = pinned and not {*moment.pinned} <= {*plan.taken}
+    return with_newest(moment, plan, hidden=hidden) if hidden or unpinned else plan
 
 
 __all__ = [

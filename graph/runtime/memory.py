@@ -74,6 +74,8 @@ class RequestMemory(TieredMemory):
         self._at: defaultdict[UUID, list[Any]] = defaultdict(list)
         self._failure: BaseException | None = None
         self._absent: set[UUID] = set()
+        self.root: Any = None
+        """The owner's, if there is one."""
         if owner is not None:
             self._enter_root(owner)
 
@@ -268,7 +270,7 @@ class RequestMemory(TieredMemory):
         anchor = root.__jac__
         anchor.id, anchor.persistent, anchor.hash = owner, True, STORED
         anchor.edges = StoredEdges(partial(self._fill, [owner]))
-        self.__mem__[owner] = anchor
+        self.root = self.__mem__[owner] = anchor
         self._changes.nodes[owner] = StoredNode(0, b"")
 
     def _take(self, stored: Sequence[NodeRow], owner: UUID) -> list[UUID]:

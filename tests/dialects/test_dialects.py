@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.client.fitting import dialect_of
 from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, MessagePlan
 from contextrender_bridge.dialects.message_plan import Pairs
-from contextrender_bridge.dialects.observations import has_observations
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -154,6 +154,6 @@ def test_a_result_shown_again_brings_its_call(dialect: str, data: st.DataObject)
 @modest
 def test_text_observations_are_told_from_tool_calls(dialect: str, data: st.DataObject) -> None:
     body = data.draw(bodies(dialect, strange=False))
-    found = "messages" in body and has_observations(body)
+    found = dialect_of("chat", body) is OBSERVATIONS
     results = any(m["role"] == "tool" for m in OBSERVATIONS.read(body).messages)
     assert found == (dialect == "observations" and results)

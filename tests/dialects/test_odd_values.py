@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.client.fitting import dialect_of
 from contextrender_bridge.dialects import DIALECTS, MessagePlan
-from contextrender_bridge.dialects.observations import has_observations
 
 from engine.text.transcript import check_messages
 from tests.support.transcripts import assistant, call, result, system, user
@@ -117,7 +117,7 @@ def test_an_odd_value_is_kept(dialect: str) -> None:
     for odd in spoilt(body, body):
         before = json.dumps(odd)
         transcript = DIALECTS[dialect].read(odd)
-        has_observations(odd)
+        dialect_of("chat", odd)
         if transcript.messages:
             check_messages(transcript.messages, 0)
         json.dumps(transcript.messages).encode()

@@ -90,9 +90,20 @@ class Failures:
 
 def dialect_of(name: str, body: Body) -> Dialect:
     """The dialect of that name; of chat requests also the one with results as text."""
-    if name == "chat" and has_observations(body):
+    if name == "chat" and not _uses_tools(body) and has_observations(body):
         return OBSERVATIONS
     return DIALECTS[name]
+
+
+def _uses_tools(body: Body) -> bool:
+    """Whether a chat request has tools, or calls of some; else its messages can be looked at."""
+    items = body.get("messages")
+    if body.get("tools") or body.get("functions") or not isinstance(items, list):
+        return True
+    for item in items:
+        if not isinstance(item, Mapping) or item.get("tool_calls") or item.get("role") == "tool":
+            return True
+    return False
 
 
 def fitted(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from contextrender_bridge.base.wire import Json
@@ -124,18 +125,11 @@ def is_observation(item: Any) -> bool:
 
 
 def has_observations(body: Body) -> bool:
-    """Whether a chat request is of this dialect: no tools, and an observation after an answer."""
-    items = body.get("messages")
-    if body.get("tools") or body.get("functions") or not isinstance(items, list):
-        return False
-    found = False
-    speaking = False
-    for item in items:
-        if not isinstance(item, Mapping) or item.get("tool_calls") or item.get("role") == "tool":
-            return False
-        found = found or (speaking and is_observation(item))
-        speaking = item.get("role") in _CALLING_ROLES
-    return found
+    """Whether a chat request without tools is of this dialect: an observation follows an answer."""
+    return any(
+        before.get("role") in _CALLING_ROLES and is_observation(item)
+        for before, item in pairwise(body["messages"])
+    )
 
 
 def _as_chat(item: Any) -> Any:

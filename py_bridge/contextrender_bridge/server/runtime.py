@@ -150,23 +150,21 @@ class Runtime:
     def unit_of_work(self, root: str | None = None) -> Iterator[RequestMemory]:
         """Make Jac's calls work on one user's graph, or as the system; only `flush` keeps any."""
         memory = RequestMemory(self.store, None if root is None else UUID(root), self._locks)
+        start = memory.root or self._system_root
         context = ExecutionContext(
             _parent=SimpleNamespace(
                 mem=memory,
                 system_root=self._system_root,
-                user_root=self._system_root,
-                entry_node=self._system_root,
+                user_root=start,
+                entry_node=start,
                 base_path_dir=None,
                 full_target_path=None,
             )
         )
         token = JacRuntime.push_request_context(context)
         try:
-            with at_work(memory):
-                if root is not None:
-                    context.set_user_root(root)
-                with memory.held:
-                    yield memory
+            with at_work(memory), memory.held:
+                yield memory
         finally:
             JacRuntime.reset_request_context(token)
 
