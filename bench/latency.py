@@ -88,6 +88,7 @@ def over_http(service: Service) -> Iterator[Post]:
 def measure_renders(post: Post, results: int, samples: int, folder: Path) -> Report:
     """Renders with a new call and its result at about so many results, floors in between."""
     floors, render, repeat = Floors(results, folder), Times(), Times()
+    written = 0
     steps = min(samples, max(20, 2 * results // 5))
     for number in range(-(-samples // steps)):
         session = Session(post, f"s-{results}-{number}", seed=number)
@@ -95,7 +96,9 @@ def measure_renders(post: Post, results: int, samples: int, folder: Path) -> Rep
         session.call("render", session.sample.turn(), Times())
         for _ in range(steps):
             fresh = session.sample.turn()
+            written -= written_bytes()
             session.call("render", fresh, render)
+            written += written_bytes()
             session.call("render", [], repeat)
             floors.measure(fresh)
     floors.close()
@@ -105,7 +108,14 @@ def measure_renders(post: Post, results: int, samples: int, folder: Path) -> Rep
         "floor": floors.ms(),
         "repeat": repeat.ms(),
         "disk": floors.disk.ms(),
+        "written_kb": written / 1024 / len(render.seconds),
     }
+
+
+def written_bytes() -> int:
+    """What this process has sent to disks."""
+    told = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(told["write_bytes"])
 
 
 def measure_cold(post: Post) -> float:
@@ -146,6 +156,8 @@ def show(report: Report) -> None:
             shown = [*shares, row["floor"], row["p50"] / row["floor"], row["repeat"], row["disk"]]
             cells = "".join(f"{figure:>13.1f}" for figure in shown)
             print(f"{row['results']:<8,}{place:<12}{cells}")
+    written = ", ".join(f"{row['written_kb']:.0f}" for row in report["in process"])
+    print(f"KB written to disk with a render, checkpoints included, by size: {written}")
     print(f"a session of 1,000 events read again: {report['cold']:.0f} ms")
     print(f"the server at its start: {report['server_mb']:.0f} MB")
 

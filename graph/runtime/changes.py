@@ -18,7 +18,7 @@ from graph.store.kinds import Kinds
 from graph.store.writes import End, Unit
 
 LISTED_BY: Final = "created_at"
-"""A node with this field can be listed by it."""
+"""A node with this field can be listed by it, as it was when the node was made."""
 
 
 class Forbidden(ContextRenderError):
@@ -122,12 +122,12 @@ class Changes:
             id, archetype = anchor.id, anchor.archetype
             owner = id if isinstance(archetype, Root) else anchor.root
             self._check(owner)
-            listed = vars(archetype).get(LISTED_BY)
             if (known := self.nodes.get(id)) is None:
                 cls: type = type(archetype)
+                listed = vars(archetype).get(LISTED_BY)
                 unit.insert.append((owner, id, number_of(self._kinds, cls), listed, data))
             else:
-                unit.update.append((listed, data, owner, id, known.rev))
+                unit.update.append((data, owner, id, known.rev))
             written.nodes[id] = StoredNode(1 if known is None else known.rev + 1, row)
 
     def _is_kept(self, anchor: Any) -> bool:

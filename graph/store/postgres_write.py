@@ -19,10 +19,9 @@ INSERTED: Final = """inserted AS (
     ) AS fresh (id, kind, listed, data)
     ON CONFLICT DO NOTHING RETURNING 1)"""
 UPDATED: Final = """updated AS (
-    UPDATE nodes SET rev = nodes.rev + 1, listed = fresh.listed, data = fresh.data FROM unnest(
-        %(updated_listed)b::float8[], %(updated_data)b::bytea[],
-        %(updated_id)b::uuid[], %(updated_rev)b::bigint[]
-    ) AS fresh (listed, data, id, rev)
+    UPDATE nodes SET rev = nodes.rev + 1, data = fresh.data FROM unnest(
+        %(updated_data)b::bytea[], %(updated_id)b::uuid[], %(updated_rev)b::bigint[]
+    ) AS fresh (data, id, rev)
     WHERE owner = %(owner)s AND nodes.id = fresh.id AND nodes.rev = fresh.rev RETURNING 1)"""
 FENCED: Final = """fenced AS (
     UPDATE nodes SET rev = nodes.rev + 1
@@ -50,7 +49,7 @@ def one_statement(unit: Unit) -> Combined | None:
     is of several owners, or only takes edges away.
     """
     owners = {row[0] for some in (unit.insert, unit.fence, unit.join, unit.part) for row in some}
-    owners |= {row[2] for row in unit.update}
+    owners |= {row[1] for row in unit.update}
     rows = len(unit.insert) + len(unit.update) + len(unit.fence) + len(unit.join)
     if len(owners) != 1 or not rows or unit.remove or unit.cut or unit.wipe:
         return None
@@ -58,7 +57,7 @@ def one_statement(unit: Unit) -> Combined | None:
     parts = []
     for text, fields, some in (
         (INSERTED, "owner id kind listed data", unit.insert),
-        (UPDATED, "listed data owner id rev", unit.update),
+        (UPDATED, "data owner id rev", unit.update),
         (FENCED, "owner id rev", unit.fence),
         (JOINED, "owner source kind target data", unit.join),
         (PARTED, "owner source kind target", unit.part),

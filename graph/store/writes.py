@@ -19,9 +19,7 @@ INSERT = (
     "INSERT INTO nodes (owner, id, rev, kind, listed, data) VALUES (?, ?, 1, ?, ?, ?) "
     "ON CONFLICT DO NOTHING"
 )
-UPDATE = (
-    "UPDATE nodes SET rev = rev + 1, listed = ?, data = ? WHERE owner = ? AND id = ? AND rev = ?"
-)
+UPDATE = "UPDATE nodes SET rev = rev + 1, data = ? WHERE owner = ? AND id = ? AND rev = ?"
 FENCE = "UPDATE nodes SET rev = rev + 1 WHERE owner = ? AND id = ? AND rev = ?"
 REMOVE = "DELETE FROM nodes WHERE owner = ? AND id = ? AND rev = ?"
 JOIN = (
@@ -61,7 +59,7 @@ class Unit:
     """
 
     insert: list[tuple[UUID, UUID, int, float | None, bytes]] = field(default_factory=list)
-    update: list[tuple[float | None, bytes, UUID, UUID, int]] = field(default_factory=list)
+    update: list[tuple[bytes, UUID, UUID, int]] = field(default_factory=list)
     fence: list[tuple[UUID, UUID, int]] = field(default_factory=list)
     remove: list[tuple[UUID, UUID, int]] = field(default_factory=list)
     join: list[tuple[UUID, UUID, int, UUID, bytes | None]] = field(default_factory=list)
