@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from contextrender_bridge.base.usage import NOTHING_USED, Usage
+from contextrender_bridge.base.usage import Usage
 
 from engine.history.growing import Vectors
 from engine.history.history import History
@@ -33,11 +33,11 @@ class Rendered:
 
     `texts` are the replacements of oversized results by result number, `kinds` what each is:
     "compaction", "excerpt" or "summary"; `replaced_tokens` are their tokens. `fresh_vectors` were
-    made on the way. `budget` is the call's own; `tokens_before` are the whole history's without the
-    system prompt and the current user message, `tokens_after` the same of what is shown: at most
-    the budget, except for the policy `full`. `visible` are the positions of the results shown
-    complete, `omitted` of those not shown at all, `shortened` of messages whose text or calls are
-    cut short, or whose text alone left.
+    made on the way, `spent` is what compactions took. `budget` is the call's own; `tokens_before`
+    are the whole history's without the system prompt and the current user message, `tokens_after`
+    the same of what is shown: at most the budget, except for the policy `full`. `visible` are the
+    positions of the results shown complete, `omitted` of those not shown at all, `shortened` of
+    messages whose text or calls are cut short, or whose text alone left.
     """
 
     view: View
@@ -49,7 +49,7 @@ class Rendered:
     warnings: list[str] = field(default_factory=list)
     embedded: bool = False
     embedded_tokens: int = 0
-    compaction_usage: Usage = NOTHING_USED
+    spent: list[Usage] = field(default_factory=list)
     budget: int = field(init=False)
     tokens_before: int = field(init=False)
     tokens_after: int = field(init=False)
@@ -85,7 +85,9 @@ class Rendered:
     @property
     def usage(self) -> Usage:
         """Tokens the policy itself used on the way: of its model calls, and embedded."""
-        used = self.plan.usage.plus(self.compaction_usage)
+        used = self.plan.usage
+        for more in self.spent:
+            used = used.plus(more)
         return replace(used, embedded=used.embedded + self.embedded_tokens)
 
     @property

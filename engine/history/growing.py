@@ -148,10 +148,8 @@ class VectorTable:
         copied._present = self._present[:count].copy()
         return copied
 
-    def missing(self, count: int, model: str | None = None) -> list[int]:
-        """Which of the first `count` results have no vector yet, or none of that model."""
-        if model is not None:
-            self.use_model(model)
+    def missing(self, count: int) -> list[int]:
+        """Which of the first `count` results have no vector yet."""
         present = self._present[:count]
         absent = [int(i) for i in np.flatnonzero(~present)]
         return absent + list(range(len(present), count))

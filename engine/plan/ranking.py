@@ -113,7 +113,8 @@ class Relevance:
         share = self.task_share if task_share is None else task_share
         history, table, embedder = self.history, self.history.vectors, self.embedder()
         count = len(history.results.message)
-        missing = table.missing(count, embedder.name)
+        table.use_model(embedder.name)
+        missing = table.missing(count)
         task = table.task if history.first_user >= 0 else None
         asked = [self._latest_text()]
         first = self._text(history.first_user) if task is None else ""

@@ -58,8 +58,12 @@ def list_nodes(kind: type, before: Place | None, limit: int) -> list[object]:
     return memory.nodes(memory.store.listed(caller_root(), number, before, limit))
 
 
-def edges_at(node: object) -> list[tuple[str, bool, UUID, object]]:
-    """Every edge at a node: its type's name, whether it leaves the node, the other end, the edge.
+EdgeAt = tuple[str, bool, UUID, object]
+"""An edge at a node: its type's name, whether it leaves the node, the other end, the edge."""
+
+
+def edges_at(node: object) -> list[EdgeAt]:
+    """Every edge at a node.
 
     Those that leave come first, each type together.
     """
@@ -76,10 +80,8 @@ def edges_at(node: object) -> list[tuple[str, bool, UUID, object]]:
 
 
 def join(source: object, edges: Iterable[tuple[object, UUID]]) -> None:
-    """Connects a node that others lead to by each edge to one of the caller's own nodes, which need
-    not be loaded.
-
-    It is what `source +>: edge :+> target` is.
+    """Connects a node that is connected already to others of the caller's, by their ids: they need
+    not be loaded. It is what `source +>: edge :+> target` is.
     """
     memory, start = CURRENT.get(), cast(Any, source).__jac__
     made: list[EdgeAnchor] = []

@@ -26,7 +26,7 @@ def insert(store: Store, id: UUID) -> None:
 
 
 def update(id: UUID, rev: int, **fields: object) -> Unit:
-    return Unit(update=[(None, row(**fields), OWNER, id, rev)])
+    return Unit(update=[(row(**fields), OWNER, id, rev)])
 
 
 def fields_of(store: Store, id: UUID, owner: UUID = OWNER) -> dict[str, object] | None:
