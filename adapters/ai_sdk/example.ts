@@ -53,7 +53,8 @@ const messages: ModelMessage[] = [
 const first = await agent.generate({ messages });
 console.log(first.text);
 
-messages.push(...first.responseMessages);
+// AI SDK 6, which Node 20 gets, has all of them in `response`.
+messages.push(...(first.responseMessages ?? first.response.messages));
 messages.push({ role: "user", content: "And of the next three? Restart those that are slow." });
 const second = await agent.stream({ messages });
 console.log(await second.text);
