@@ -117,10 +117,7 @@ class WordLlamaEmbedder:
         model = self._loaded()
         rows = np.zeros((len(texts), DIMENSION), dtype=np.float32)
         for start in range(0, len(texts), _BATCH_TEXTS):
-            some = [
-                text if text.isascii() else well_formed(text)
-                for text in texts[start : start + _BATCH_TEXTS]
-            ]
+            some = [well_formed(text) for text in texts[start : start + _BATCH_TEXTS]]
             encodings = model.tokenizer.encode_batch_fast(some, add_special_tokens=False)
             for row, encoding in zip(rows[start:], encodings, strict=False):
                 row[:] = unit(_sum(model.embedding, np.asarray(encoding.ids, dtype=np.int64)))

@@ -58,12 +58,8 @@ def list_nodes(kind: type, before: Place | None, limit: int) -> list[object]:
     return memory.nodes(memory.store.listed(caller_root(), number, before, limit))
 
 
-EdgeAt = tuple[str, bool, UUID, object]
-"""An edge at a node: its type's name, whether it leaves the node, the other end, the edge."""
-
-
-def edges_at(node: object) -> list[EdgeAt]:
-    """Every edge at a node.
+def edges_at(node: object) -> list[tuple[str, bool, UUID, object]]:
+    """Every edge at a node: its type's name, whether it leaves the node, the other end, the edge.
 
     Those that leave come first, each type together.
     """

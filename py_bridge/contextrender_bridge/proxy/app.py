@@ -9,15 +9,13 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
-from math import inf
-from typing import Any, cast
+from typing import Any
 
 from contextrender_bridge.base import wire
-from contextrender_bridge.base.errors import ContextRenderError, error_of
+from contextrender_bridge.base.errors import ContextRenderError
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import AsyncContextRender
-from contextrender_bridge.client.connection import Answer, Exchange, Flow, Step
+from contextrender_bridge.client.connection import Answer, Exchange, Step
 from contextrender_bridge.client.core import Core
 from contextrender_bridge.proxy.compress import Compression, Refused
 from contextrender_bridge.proxy.connections import Connections, Unavailable
@@ -220,25 +218,11 @@ class MountedProxy:
         await self._proxy.close()
 
 
-class _InsideCore(Core):
-    """Its calls are answered at once: none is made again, or with another token."""
-
-    def call(
-        self, walker: str, fields: Mapping[str, Any], token: str | None = None, until: float = inf
-    ) -> Flow[Json]:
-        """A walker's report. Raises a ContextRenderError."""
-        told = {name: value for name, value in fields.items() if value is not None}
-        status, value = yield Exchange(f"/walker/{walker}", told)
-        if status != 200:
-            raise error_of(status, value)
-        return cast(Json, value["reports"][0])
-
-
 class _Inside(AsyncContextRender):
     """Asks the walkers of this process, for the user whose request it is, without HTTP or JSON."""
 
     def __init__(self, walk: Walk) -> None:
-        self._core = _InsideCore(URL, "none")
+        self._core = Core(URL, "none", retries=0)
         self.failures = self._core.failures
         self._walk = walk
 
