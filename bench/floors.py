@@ -9,10 +9,10 @@ from typing import Final
 
 import numpy as np
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.engine.call.settings import DEFAULT_BUDGET
+from contextrender_bridge.engine.text.tokens import DEFAULT_ENCODING, counter_for
 
 from bench.figures import Times
-from engine.call.settings import DEFAULT_BUDGET
-from engine.text.tokens import DEFAULT_ENCODING, counter_for
 
 DIMENSIONS: Final = 256
 WRITTEN_BYTES: Final = 12_000

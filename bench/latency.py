@@ -25,12 +25,12 @@ os.environ.setdefault("CONTEXTRENDER_EMBED_MODEL", "wordllama")
 
 import httpx
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.evaluation.workers import progress
 
 from bench.figures import Goal, Times, told
 from bench.floors import Floors
 from bench.sample import Sample
 from bench.services import Service, inside, running
-from evaluation.workers import progress
 
 SIZES, QUICK = (50, 500, 5_000), (50, 500)
 SAMPLES, QUICK_SAMPLES = 400, 60
@@ -120,7 +120,7 @@ def written_bytes() -> int:
 
 def measure_cold(post: Post) -> float:
     """Milliseconds of a render whose session must be read from the database."""
-    working_set = importlib.import_module("graph.sessions.caches").WORKING_SET
+    working_set = importlib.import_module("contextrender_bridge.sessions.caches").WORKING_SET
     session, times = Session(post, "cold"), Times()
     session.fill(COLD_RESULTS)
     session.call("render", [], Times())

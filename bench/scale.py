@@ -20,11 +20,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from contextrender_bridge.evaluation.workers import progress
+
 from bench.agents import in_turns
 from bench.figures import Goal, told
 from bench.sample import Sample
 from bench.services import inside, running
-from evaluation.workers import progress
 from tests.support.postgres import Cluster, missing
 
 RESULTS = 50
@@ -89,7 +90,7 @@ def many(sessions: int) -> dict[str, Any]:
 
 
 def _many(service: Any, data: Path, sessions: int) -> dict[str, Any]:
-    from graph.sessions.caches import PASTS, WORKING_SET
+    from contextrender_bridge.sessions.caches import PASTS, WORKING_SET
 
     def call(walker: str, root: str, **fields: Any) -> float:
         """Processor seconds of a call that finds nothing in memory."""

@@ -35,8 +35,7 @@ from bench.services import model
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 OURS: Final = tuple(
-    f"{ROOT / name}{os.sep}"
-    for name in ("engine", "evaluation", "graph", "nodes", "py_bridge", "views", "walkers")
+    f"{ROOT / name}{os.sep}" for name in ("graph", "nodes", "py_bridge", "views", "walkers")
 )
 REQUESTS: Final = 5
 QUIET_SECONDS: Final = 0.1
@@ -189,8 +188,8 @@ class Walked:
 @contextmanager
 def walked(data: Path, results: int) -> Iterator[Walked]:
     """A service over an empty folder, in threads of this process."""
-    from contextrender_bridge.guarding import guarded
     from contextrender_bridge.listening import http_config
+    from contextrender_bridge.request_guards import guarded
     from contextrender_bridge.server.app import build_app
     from contextrender_bridge.server.process.loading import warm_up
 

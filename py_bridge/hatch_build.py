@@ -24,8 +24,6 @@ APP = (
     "views",
     "walkers",
     "graph",
-    "engine",
-    "evaluation",
 )
 README = "README.md"
 SUFFIXES = {".jac", ".py", ".toml", ".json", ".npy", ".npz", ".tiktoken", ".typed"}

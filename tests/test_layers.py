@@ -8,23 +8,25 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-OWN = {"contextrender_bridge", "engine", "evaluation", "graph", "nodes", "views", "walkers"}
+OWN = {"contextrender_bridge", "graph", "nodes", "views", "walkers"}
 RUNTIME = {"byllm", "jac_scale", "jaclang"}
 LONGEST = 250
 
-BASE = "contextrender_bridge.base"
+BRIDGE = "contextrender_bridge"
+BASE, ENGINE, EVALUATION = f"{BRIDGE}.base", f"{BRIDGE}.engine", f"{BRIDGE}.evaluation"
+STORED = {f"{BRIDGE}.runtime", f"{BRIDGE}.sessions", f"{BRIDGE}.store"}
 MAY = {
     "contextrender.jac": {"walkers"},
     "nodes": {"nodes"},
-    "engine": {"engine", BASE},
-    "views": {"views", "engine", "evaluation.verdict"},
-    "graph": {"graph", "engine", "nodes", "views", BASE},
-    "walkers": {"graph", "engine", "nodes", "views", "evaluation.advice", BASE},
+    "views": {"views", ENGINE, f"{EVALUATION}.verdict"},
+    "graph": {"graph", ENGINE, "nodes", "views", BASE, *STORED},
+    "walkers": {"graph", ENGINE, "nodes", "views", f"{EVALUATION}.advice", BASE, *STORED},
+    "py_bridge": {BASE, ENGINE},
 }
 """What each room may import of ours. Walkers are endpoints: none imports another."""
 
 # The model that writes compactions and summaries is byllm's.
-RUNTIME_DOORS = {"engine/models/compaction.jac": {"byllm"}}
+RUNTIME_DOORS = {"py_bridge/contextrender_bridge/engine/models/result_summary.jac": {"byllm"}}
 
 
 def listed(*patterns: str) -> list[str]:
@@ -48,7 +50,9 @@ def test_a_jac_file_imports_only_from_below(path: str) -> None:
         top = module.split(".")[0]
         if top in RUNTIME:
             allowed = RUNTIME_DOORS.get(path, set())
-            assert path.startswith("graph/runtime/") or top in allowed, f"{path}: {module}"
+            assert path.startswith("py_bridge/contextrender_bridge/runtime/") or top in allowed, (
+                f"{path}: {module}"
+            )
         elif top in OWN:
             assert any(module == one or module.startswith(f"{one}.") for one in may), (
                 f"{path} imports {module}; this room may import {', '.join(sorted(may))}"
@@ -69,7 +73,9 @@ def test_a_jac_file_uses_what_it_imports(path: str) -> None:
 def test_the_engine_is_given_what_is_set() -> None:
     """It reads no settings; what libraries find in the environment it may say."""
     named = re.compile(r"base\.settings (?:import|\{)\s*([^}\n]+)")
-    for path in listed("engine/*.py", "engine/*.jac"):
+    for path in listed(
+        "py_bridge/contextrender_bridge/engine/*.py", "py_bridge/contextrender_bridge/engine/*.jac"
+    ):
         for names in named.findall((ROOT / path).read_text(encoding="utf-8")):
             assert names.strip() == "set_for_library", path
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from contextrender_bridge.audit.files import read_files
-from contextrender_bridge.audit.recorded import Found
+from contextrender_bridge.audit.run_reader import AuditInput
 from contextrender_bridge.base.usage import read_usage
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.contents import plain_text
@@ -47,7 +47,7 @@ def run_agent(loopback: Loopback, folder: Path, model: str) -> None:
 
 def check_read(file: Path, model: str) -> None:
     """One run, with every result, and each call billed once."""
-    found = Found()
+    found = AuditInput()
     read_files(file, found)
     assert not found.counts["damaged lines"], found.counts
     (recorded,) = found.runs

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from contextrender_bridge.adapters.planning import Shown
+from contextrender_bridge.adapters.planning import RenderedHistory
 from contextrender_bridge.adapters.pydantic_ai import _as_chat, _is_known, _left
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects import MessagePlan
@@ -116,12 +116,14 @@ def main() -> None:
     """Compares with what the chat dialect leaves of the same history."""
     before = copy.deepcopy(MESSAGES)
     chat = ChatTranscript({"messages": [said for m in MESSAGES for said in _as_chat(m)]})
-    everything = _left(MESSAGES, Shown(MessagePlan.everything(chat.messages), chat.places), count())
+    everything = _left(
+        MESSAGES, RenderedHistory(MessagePlan.everything(chat.messages), chat.places), count()
+    )
     assert list(map(id, everything)) == list(map(id, MESSAGES))
     choose = random.Random(1)
     for _ in range(500):
         plan = any_plan(chat.messages, choose)
-        left = _left(MESSAGES, Shown(plan, chat.places), count())
+        left = _left(MESSAGES, RenderedHistory(plan, chat.places), count())
         read = [said for message in left for said in _as_chat(message)]
         assert plainly(read) == plainly(chat.apply(plan)["messages"])
         staying = {id(part) for message in left for part in message.parts}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from contextrender_bridge.audit.recorded import Found
+from contextrender_bridge.audit.run_reader import AuditInput
 
 from adapters.conftest import Loopback
 from adapters.testing import hosts
@@ -73,9 +73,9 @@ class Wrapped:
         assert list(leases.iterdir()) == []
 
 
-def check_recorded(read: Callable[[Path, Found], None], home: Path) -> None:
+def check_recorded(read: Callable[[Path, AuditInput], None], home: Path) -> None:
     """As `audit` reads it: one run with every call, results in order, each call billed once."""
-    found = Found()
+    found = AuditInput()
     read(home, found)
     assert not found.counts["damaged lines"] and not found.counts["unknown lines"], found.counts
     (run,) = found.runs

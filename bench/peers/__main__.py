@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.evaluation.bootstrap import Bootstrap
+from contextrender_bridge.evaluation.cases import cases_of
+from contextrender_bridge.evaluation.replay_command import count
+from contextrender_bridge.evaluation.runs import Run, read_runs
+from contextrender_bridge.evaluation.tables import Rows, console, percent
+from contextrender_bridge.evaluation.workers import progress
 
 from bench.peers.catalogue import PEERS, Peer, Unavailable, python_of
 from bench.peers.driving import PeerScore, drive, replay_ours
-from evaluation.bootstrap import Bootstrap
-from evaluation.cases import cases_of
-from evaluation.replay_command import count
-from evaluation.runs import Run, read_runs
-from evaluation.tables import Rows, console, percent
-from evaluation.workers import progress
 
 CACHE = Path("~/.cache/contextrender-bench").expanduser()
 OURS = "contextrender,contextrender_plus,contextrender_frozen,prune"

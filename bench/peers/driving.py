@@ -16,18 +16,25 @@ from typing import Any, Self
 import contextrender_bridge
 from contextrender_bridge.base.paths import app_dir
 from contextrender_bridge.base.settings import current_settings
+from contextrender_bridge.engine.models.embeddings import load_embedder
+from contextrender_bridge.engine.text.tokens import counter_for
+from contextrender_bridge.evaluation.billing import Prompts
+from contextrender_bridge.evaluation.cases import Case
+from contextrender_bridge.evaluation.closed_loop import replay_in_closed_loop
+from contextrender_bridge.evaluation.in_process import replay_run
+from contextrender_bridge.evaluation.runs import Run
+from contextrender_bridge.evaluation.scores import (
+    Prompt,
+    RunScore,
+    Scorer,
+    Turn,
+    score_of,
+    turns_of,
+)
 
 from bench.peers.catalogue import Peer, Unavailable
 from bench.peers.transcripts import Sent
 from bench.shipped import litellms
-from engine.models.embeddings import load_embedder
-from engine.text.tokens import counter_for
-from evaluation.billing import Prompts
-from evaluation.cases import Case
-from evaluation.closed_loop import replay_in_closed_loop
-from evaluation.in_process import replay_run
-from evaluation.runs import Run
-from evaluation.scores import Prompt, RunScore, Scorer, Turn, score_of, turns_of
 
 BRIDGE = Path(contextrender_bridge.__file__).parent.parent
 WORKER = Path(__file__).parent / "worker.py"

@@ -2,6 +2,7 @@
 
 import json
 
+from contextrender_bridge.engine.text.tokens import counter_for
 from langchain.agents.middleware.context_editing import ClearToolUsesEdit
 from langchain_core.messages import (
     AIMessage,
@@ -10,8 +11,6 @@ from langchain_core.messages import (
     ToolMessage,
     trim_messages,
 )
-
-from engine.text.tokens import counter_for
 
 
 def make(variant):

@@ -1,9 +1,8 @@
 """LlamaIndex's `ChatMemoryBuffer`."""
 
+from contextrender_bridge.engine.text.tokens import counter_for
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.memory import ChatMemoryBuffer
-
-from engine.text.tokens import counter_for
 
 
 def make(_):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from contextrender_bridge.base.errors import ContextRenderError, NoCredentials
     from contextrender_bridge.client import AsyncContextRender, ContextRender
     from contextrender_bridge.client.credentials import Credentials, load_credentials
-    from contextrender_bridge.client.fitting import Fitted
+    from contextrender_bridge.client.fitting import RenderedRequest
     from contextrender_bridge.in_process import embedded, embedded_async
 
 __all__ = [
@@ -20,8 +20,8 @@ __all__ = [
     "ContextRender",
     "ContextRenderError",
     "Credentials",
-    "Fitted",
     "NoCredentials",
+    "RenderedRequest",
     "embedded",
     "embedded_async",
     "load_credentials",
@@ -32,7 +32,7 @@ _MODULES = {
     "ContextRender": "client.sync_client",
     "ContextRenderError": "base.errors",
     "Credentials": "client.credentials",
-    "Fitted": "client.fitting",
+    "RenderedRequest": "client.fitting",
     "NoCredentials": "base.errors",
     "embedded": "in_process",
     "embedded_async": "in_process",

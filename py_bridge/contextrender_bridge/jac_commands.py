@@ -31,8 +31,8 @@ class JacCommands:
             return None
         if str(app_dir()) not in sys.path:
             sys.path.append(str(app_dir()))
-        from graph.runtime.jac_db import OperatorMemory
-        from graph.store.opening import open_store
+        from contextrender_bridge.runtime.jac_db import OperatorMemory
+        from contextrender_bridge.store.opening import open_store
 
         return OperatorMemory(open_store(current_settings().data))
 

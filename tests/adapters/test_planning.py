@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from contextrender_bridge import ContextRender
-from contextrender_bridge.adapters.planning import Planner, Shown, Staying
+from contextrender_bridge.adapters.planning import Planner, RemainingMessage, RenderedHistory
 from contextrender_bridge.dialects import MessagePlan
 
 from tests.support.transcripts import assistant, call, result, user
@@ -50,9 +50,9 @@ def test_what_stays_of_a_message() -> None:
     some: list[Any] = [{"message": 0, "calls": []}, {"message": 1, "calls": [1], "text": ""}]
     plan = MessagePlan(messages, [*some, {"message": 3, "calls": [], "text": "S…"}])
     # The second of the runtime's own messages is none that was read.
-    shown = Shown(plan, [0, None, 1, 2, 3])
-    assert shown.of(0) == Staying([], None, whole=True)
-    assert shown.of(1, 3) == Staying([0, 1, 2], None, whole=True)
-    assert shown.of(2, 2) == Staying([1], "", whole=False)
+    shown = RenderedHistory(plan, [0, None, 1, 2, 3])
+    assert shown.of(0) == RemainingMessage([], None, whole=True)
+    assert shown.of(1, 3) == RemainingMessage([0, 1, 2], None, whole=True)
+    assert shown.of(2, 2) == RemainingMessage([1], "", whole=False)
     assert shown.of(3) is None
-    assert shown.of(4) == Staying([], "S…", whole=False)
+    assert shown.of(4) == RemainingMessage([], "S…", whole=False)

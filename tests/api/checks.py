@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from contextrender_bridge.base.wire import Json
-
-from engine.text.tokens import counter_for
+from contextrender_bridge.engine.text.tokens import counter_for
 
 
 def rebuilt(own: Sequence[Json], plan: Sequence[Json]) -> list[Json]:

@@ -11,8 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
-
-from graph.store import rows
+from contextrender_bridge.store import rows
 
 
 @dataclass

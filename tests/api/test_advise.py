@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.wire import Json
-
-from engine.models.embeddings import NoEmbedder
-from evaluation.advice import (
+from contextrender_bridge.engine.models.embeddings import NoEmbedder
+from contextrender_bridge.evaluation.advice import (
     Weighing,
     advise,
     advise_on_session,
@@ -15,8 +14,9 @@ from evaluation.advice import (
     for_agents,
     session_cases,
 )
-from evaluation.in_process import replay_run
-from evaluation.runs import Run
+from contextrender_bridge.evaluation.in_process import replay_run
+from contextrender_bridge.evaluation.runs import Run
+
 from tests.api.client import Api
 from tests.support.transcripts import agent_run, user
 

@@ -4,11 +4,11 @@ from unittest.mock import Mock
 
 import pytest
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.engine import policies
+from contextrender_bridge.engine.call.call_record import numbers_in, unpacked
+from contextrender_bridge.engine.call.render_call import render_call
+from contextrender_bridge.engine.policies import POLICIES
 
-from engine import policies
-from engine.call.record import numbers_in, unpacked
-from engine.call.render_call import render_call
-from engine.policies import POLICIES
 from tests.api.checks import rebuilt
 from tests.api.conftest import User
 from tests.console.transcripts import make_run
@@ -17,7 +17,7 @@ from tests.support.transcripts import agent_run, called
 
 
 def facts(user: User) -> dict[int, Json]:
-    pairs = user.graph().pairs("Answered")
+    pairs = user.graph().pairs("AnsweredBy")
     return {answer.fields["position"]: call.fields for call, answer, _ in pairs}
 
 
@@ -35,7 +35,7 @@ def test_each_answer_keeps_what_its_call_was_shown(alice: User) -> None:
         assert (told["budget"], told["policy"]) == (700, view["policy"])
         assert (told["model"], told["client"]) == ("gpt-5.1", "tester")
         assert [results[n] for n in numbers_in(unpacked(told.get("shown", [])))] == view["visible"]
-    assert alice.graph().pairs("Waiting") == []
+    assert alice.graph().pairs("AwaitsAnswer") == []
     (row,) = alice.api("total_savings")["rows"]
     sizes = [view["tokens"] for view in replies]
     named = [row[name] for name in ("client", "model", "policy", "sent")]
@@ -58,13 +58,15 @@ def test_edges_tell_what_came_into_view_and_what_left(alice: User, policy: str) 
     seen: dict[int, str] = {}
     changes = 0
     for call, view in zip(calls, replies, strict=True):
-        for kind in ("Shows", "ShowsPart", "Drops"):
+        for kind in ("ShowsComplete", "ShowsExcerpt", "Drops"):
             for source, target, _ in graph.pairs(kind):
                 if source.id == call.id:
                     seen[target.fields["position"]] = kind
                     changes += 1
-        assert [place for place in sorted(seen) if seen[place] == "Shows"] == view["visible"]
-        assert {place for place in seen if seen[place] == "ShowsPart"} == {
+        assert [place for place in sorted(seen) if seen[place] == "ShowsComplete"] == view[
+            "visible"
+        ]
+        assert {place for place in seen if seen[place] == "ShowsExcerpt"} == {
             one["position"] for one in view["replaced"]
         }
     assert changes < 4 * len(calls)
@@ -77,7 +79,7 @@ def test_an_answer_made_again_has_its_own_fact(alice: User) -> None:
     alice.api("render", session="run", messages=run[:at], budget=900)
     other = {**run[at], "content": "Another way to say it."}
     alice.api("render", session="run", messages=[*run[:at], other, *run[at + 1 :]], budget=900)
-    answered = alice.graph().pairs("Answered")
+    answered = alice.graph().pairs("AnsweredBy")
     budgets = [c.fields["budget"] for c, answer, _ in answered if answer.fields["position"] == at]
     assert sorted(budgets) == [700, 900]
 
@@ -131,7 +133,7 @@ def test_an_upgrade_does_not_rewrite_the_past(alice: User, monkeypatch: pytest.M
 def test_misses_are_what_prompts_lacked(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     """From what was noted, without a rendering: what no text held."""
     rendered = Mock(side_effect=render_call)
-    monkeypatch.setattr("engine.lookback.past.render_call", rendered)
+    monkeypatch.setattr("contextrender_bridge.engine.replay.branch_replay.render_call", rendered)
     run = make_run(60, 5)
     replies = called(alice.api, "run", run, policy="contextrender_frozen", budget=1_500)
     prompts = {view["turn"]: rebuilt(run, view["plan"]) for view in replies}

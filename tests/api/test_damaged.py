@@ -9,16 +9,16 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from contextrender_bridge.runtime.archetypes import unreadable
+from contextrender_bridge.sessions.caches import WORKING_SET
+from contextrender_bridge.sessions.check import check_owner
+from contextrender_bridge.sessions.findings import Finding, repair
+from contextrender_bridge.sessions.ids import JOINS
+from contextrender_bridge.store import rows
+from contextrender_bridge.store.opening import open_store
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from graph.runtime.archetypes import unreadable
-from graph.sessions.caches import WORKING_SET
-from graph.sessions.check import check_owner
-from graph.sessions.findings import Finding, repair
-from graph.sessions.ids import JOINS
-from graph.store import rows
-from graph.store.opening import open_store
 from tests.api.client import Api
 from tests.api.conftest import Service, User, example
 from tests.api.graph import Graph, reading
@@ -241,7 +241,7 @@ def test_what_cannot_be_read_stays_until_somebody_asks(alice: User, service: Ser
     goes_on(alice.api)
 
 
-EDGES = ("Owns", "HasBranch", "Begins", "Returned", "Reuse", "GoesOn")
+EDGES = ("Owns", "HasBranch", "HasFirstEvent", "HasResult", "Reuse", "GoesOn")
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from uuid import UUID
 
 import pytest
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.runtime import request
+from contextrender_bridge.runtime.archetypes import unreadable
+from contextrender_bridge.sessions.check import check_owner
+from contextrender_bridge.store.base import Store
+from contextrender_bridge.store.opening import open_store
+from contextrender_bridge.store.writes import StoreUnavailable, WriteBatch
 
-from graph.runtime import request
-from graph.runtime.archetypes import unreadable
-from graph.sessions.check import check_owner
-from graph.store.base import Store
-from graph.store.opening import open_store
-from graph.store.writes import StoreUnavailable, Unit
 from tests.api.conftest import Service, User
 from tests.server.servers import another
 from tests.support.transcripts import agent_run
@@ -35,7 +35,7 @@ def test_others_write_in_between(alice: User, bob: User, monkeypatch: pytest.Mon
     write = Store.write
     wiped = 0
 
-    def pausing(self: Store, unit: Unit) -> None:
+    def pausing(self: Store, unit: WriteBatch) -> None:
         nonlocal wiped
         write(self, unit)
         wiped += bool(unit.cut or unit.wipe)
@@ -66,7 +66,7 @@ def test_interrupted_it_goes_later(
     left = [slice]
     write = Store.write
 
-    def failing(self: Store, unit: Unit) -> None:
+    def failing(self: Store, unit: WriteBatch) -> None:
         left[0] -= bool(unit.cut or unit.wipe)
         if not left[0]:
             raise StoreUnavailable("The store did not take the change; nothing was written.")
@@ -82,7 +82,7 @@ def test_interrupted_it_goes_later(
         assert list(check_owner(store, UUID(alice.root), unreadable)) == []
     other: list[Json] = [{"role": "user", "content": "Something else."}]
     assert alice.api("sync", session="s", messages=other)["offset"] == 1
-    kinds = ("Session", "Branch", "Message", "Owns", "HasBranch", "Begins")
+    kinds = ("Session", "Branch", "Message", "Owns", "HasBranch", "HasFirstEvent")
     assert alice.graph().counts == dict.fromkeys(kinds, 1)
     alice.graph().check()
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.engine.history.growable_arrays import decode_vector
+from contextrender_bridge.sessions.caches import WORKING_SET
 
-from engine.history.growing import decode_vector
-from graph.sessions.caches import WORKING_SET
 from tests.api.client import Api
 from tests.api.conftest import User
 from tests.support.provider_double import ProviderDouble, embedding_reply, provided

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.engine.call.render_call import render_call
+from contextrender_bridge.engine.call.result_page import COLUMNS
+from contextrender_bridge.engine.replay import branch_replay
 
-from engine.call.page import COLUMNS
-from engine.call.render_call import render_call
-from engine.lookback import past
 from tests.api.client import Api
 from tests.api.conftest import Service, User
 from tests.support.transcripts import agent_run, assistant, call, result, user
@@ -133,7 +133,7 @@ def test_a_session_goes_on_while_somebody_looks_at_a_call(
         assert opened.wait(PATIENCE)
         return render_call(*args, **given)
 
-    monkeypatch.setattr(past, "render_call", held)
+    monkeypatch.setattr(branch_replay, "render_call", held)
     alice.api("sync", session="s", messages=RUN)
     with ThreadPoolExecutor(1) as threads:
         looking = threads.submit(alice.api, look, session="s")

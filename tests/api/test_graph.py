@@ -4,7 +4,8 @@ import importlib
 from typing import Any
 from uuid import UUID
 
-from graph.sessions.caches import WORKING_SET
+from contextrender_bridge.sessions.caches import WORKING_SET
+
 from tests.api.conftest import User
 from tests.api.graph import reading
 from tests.support.plain_graph import check_graph
@@ -27,9 +28,9 @@ def test_a_session_is_messages_calls_and_complete_results(alice: User) -> None:
     alice.api("render", session="s", messages=FLOW, budget=64)
     graph = alice.graph()
     graph.check()
-    once = ("Session", "Branch", "ModelCall", "Owns", "HasBranch", "Begins", "Waiting")
+    once = ("Session", "Branch", "ModelCall", "Owns", "HasBranch", "HasFirstEvent", "AwaitsAnswer")
     events = {"Message": 5, "ToolCall": 3, "ToolResult": 3, "Next": 10}
-    drawn = {"Returned": 3, "Reuse": 3, "Shows": 2}
+    drawn = {"HasResult": 3, "Reuse": 3, "ShowsComplete": 2}
     assert graph.counts == dict.fromkeys(once, 1) | events | drawn
     results = [node.fields for node in graph.of("ToolResult")]
     assert [fields["text"] for fields in results] == [FLOW[place]["content"] for place in (3, 4, 6)]
@@ -48,7 +49,7 @@ def test_order_answers_uses_and_branches_are_edges(alice: User) -> None:
     alice.api("sync", session="s", messages=rewritten)
     graph = alice.graph()
     check_graph(graph, {"s": [FLOW, rewritten]})
-    grown = {"Branch": 1, "HasBranch": 1, "Begins": 1, "Message": 2, "Next": 2, "Reuse": 1}
+    grown = {"Branch": 1, "HasBranch": 1, "HasFirstEvent": 1, "Message": 2, "Next": 2, "Reuse": 1}
     assert graph.counts - before == grown
     uses = [
         (use.kind, use.fields["position"], source.fields["position"], fields["values"])

@@ -116,7 +116,7 @@ def test_it_ends(service: Service, owner: User, monkeypatch: pytest.MonkeyPatch)
 
 def test_it_ends_with_its_session(service: Service, owner: User, visitor: Api) -> None:
     owner.api("delete_session", session=NAME)
-    assert not owner.graph().of("ReadLink")
+    assert not owner.graph().of("ShareLink")
     visitor.refused("timeline", 401, "unauthorized", session=NAME)
     owner.api("sync", session=NAME, messages=RUN[:2])
     visitor.refused("timeline", 401, "unauthorized", session=NAME)

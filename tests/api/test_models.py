@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.engine.text.tokens import counter_for
+from contextrender_bridge.sessions.caches import WORKING_SET
 
-from engine.text.tokens import counter_for
-from graph.sessions.caches import WORKING_SET
 from tests.api.checks import orphans, rebuilt, tokens_inside
 from tests.api.client import Api
 from tests.api.conftest import Service, User
@@ -215,7 +215,7 @@ def test_a_model_compacts_once_and_the_text_is_a_node(
     assert len(compactor.requests) == 1
 
     ((node, original, _),) = alice.graph().pairs("StandsFor")
-    assert node.kind == "Compaction"
+    assert node.kind == "ResultSummary"
     assert node.fields["text"] in compaction["text"]
     assert original.fields["text"] == LOG
 
@@ -224,7 +224,7 @@ def test_a_model_compacts_once_and_the_text_is_a_node(
     later = fields | {"messages": [*OVERSIZED, assistant("Clean up?"), user("Yes.")]}
     assert shortened(alice.api("render", **later)) == compaction
     assert len(compactor.requests) == 1
-    assert alice.graph().counts["Compaction"] == 1
+    assert alice.graph().counts["ResultSummary"] == 1
     alice.api("render", **later | {"budget": 4000})
     assert len(compactor.requests) == 2
 
@@ -252,7 +252,7 @@ def test_a_failing_compactor_leaves_an_excerpt_and_warns(
     assert shortened(reply)["kind"] == "excerpt"
     (warning,) = reply["warnings"]
     assert "result 2" in warning and "disk_full" not in warning
-    assert alice.graph().counts["Compaction"] == 0
+    assert alice.graph().counts["ResultSummary"] == 0
     compactor.answer = works
     reply = alice.api("render", session="s", messages=OVERSIZED, budget=3000)
     assert shortened(reply)["kind"] == "compaction"

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.engine.models import embeddings
+from contextrender_bridge.engine.models.litellm_embedder import LiteLLMEmbedder
 
-from engine.models import embeddings
-from engine.models.litellm_embedder import LiteLLMEmbedder
 from tests.api.conftest import User
 from tests.api.test_models import OVERSIZED
 from tests.support.provider_double import chat_reply, embedding_reply, provided

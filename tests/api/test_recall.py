@@ -6,7 +6,7 @@ import pytest
 
 from tests.api.client import Api
 from tests.api.conftest import User
-from tests.engine.plan.test_sizing import reading
+from tests.engine.plan.test_auto_budget import reading
 from tests.support.transcripts import UNUSUAL, agent_run, assistant, result, user
 
 RUN = agent_run(14, lines=5)

@@ -2,10 +2,10 @@
 
 import pytest
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.sessions.caches import WORKING_SET
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graph.sessions.caches import WORKING_SET
 from tests.api.client import Api, Conversation
 from tests.api.conftest import Service, User
 from tests.api.graph import count_rows

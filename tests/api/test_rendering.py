@@ -2,9 +2,9 @@
 
 import pytest
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.engine.models.summaries import MODEL_POLICIES
+from contextrender_bridge.engine.policies import POLICIES as ALL_POLICIES
 
-from engine.models.summaries import MODEL_POLICIES
-from engine.policies import POLICIES as ALL_POLICIES
 from tests.api.checks import orphans, rebuilt, tokens_inside
 from tests.api.client import Api
 from tests.support.transcripts import UNUSUAL, agent_run, assistant, call, user

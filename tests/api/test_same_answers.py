@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from contextrender_bridge.sessions.caches import WORKING_SET
 
-from graph.sessions.caches import WORKING_SET
 from tests.api.client import Api
 from tests.api.conftest import Service
 from tests.server.servers import another

@@ -4,11 +4,11 @@ import re
 from typing import Any
 
 import pytest
-from contextrender_bridge.cli.look.savings import draw, grouped
+from contextrender_bridge.cli.inspect.savings import draw, grouped
+from contextrender_bridge.engine.call.call_record import numbers_in
 from contextrender_bridge.server.watching import metrics
 from rich.console import Console
 
-from engine.call.record import numbers_in
 from tests.api.conftest import Service, User
 from tests.support.transcripts import agent_run, assistant, call, called, result, user
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.sessions.caches import WORKING_SET
 
-from graph.sessions.caches import WORKING_SET
 from tests.api.client import Api
 from tests.api.conftest import Service, User
 from tests.api.graph import count_rows

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from contextrender_bridge.audit.bills import bills_of
 from contextrender_bridge.audit.claude import read_claude
 from contextrender_bridge.audit.codex import read_codex
 from contextrender_bridge.audit.files import read_files
-from contextrender_bridge.audit.recorded import Found
+from contextrender_bridge.audit.run_costs import bills_of
+from contextrender_bridge.audit.run_reader import AuditInput
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
@@ -43,8 +43,8 @@ def result(id: str) -> Json:
     return {"type": "tool_result", "tool_use_id": id, "content": f"seen {id}"}
 
 
-def read(place: Path, reader: Callable[[Path, Found], None] = read_claude) -> Found:
-    found = Found()
+def read(place: Path, reader: Callable[[Path, AuditInput], None] = read_claude) -> AuditInput:
+    found = AuditInput()
     reader(place, found)
     return found
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from contextrender_bridge.audit.bills import bills_of
 from contextrender_bridge.audit.hermes import read_hermes
 from contextrender_bridge.audit.openclaw import read_openclaw
-from contextrender_bridge.audit.recorded import Found
+from contextrender_bridge.audit.run_costs import bills_of
+from contextrender_bridge.audit.run_reader import AuditInput
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
 
@@ -37,7 +37,7 @@ create table transcript_events (session_id text, seq integer, event_json text, e
 CALL = [call("a", "look")]
 
 
-def hermes(home: Path, *rows: tuple[object, ...]) -> Found:
+def hermes(home: Path, *rows: tuple[object, ...]) -> AuditInput:
     """Reads a store with these rows: role, content, calls, call's id, active, compacted."""
     with closing(sqlite3.connect(home / "state.db")) as store:
         store.executescript(HERMES)
@@ -45,12 +45,12 @@ def hermes(home: Path, *rows: tuple[object, ...]) -> Found:
             given = (number, "s", role, content, calls, id, 1e9 + number, active, compacted)
             store.execute("insert into messages values (?, ?, ?, ?, ?, ?, ?, ?, ?)", given)
         store.commit()
-    found = Found()
+    found = AuditInput()
     read_hermes(home, found)
     return found
 
 
-def roles(found: Found) -> list[list[str]]:
+def roles(found: AuditInput) -> list[list[str]]:
     return [[message["role"] for message in run.messages] for run in found.runs]
 
 
@@ -89,7 +89,7 @@ def event(id: str, role: str, content: object, **fields: object) -> Json:
     return {"type": "message", "id": id, "timestamp": time, "message": message}
 
 
-def openclaw(home: Path, *events: object) -> Found:
+def openclaw(home: Path, *events: object) -> AuditInput:
     """Reads a store with these events; every other one is packed, as large ones are."""
     path = home / "agents" / "main" / "agent" / "openclaw-agent.sqlite"
     path.parent.mkdir(parents=True)
@@ -101,7 +101,7 @@ def openclaw(home: Path, *events: object) -> Found:
             row = ("s", number, None if packed else text, packed)
             store.execute("insert into transcript_events values (?, ?, ?, ?)", row)
         store.commit()
-    found = Found()
+    found = AuditInput()
     read_openclaw(home, found)
     return found
 
@@ -135,9 +135,9 @@ def test_openclaws_compaction_begins_anew_with_what_it_kept(tmp_path: Path) -> N
     [(read_hermes, "state.db"), (read_openclaw, "agents/main/agent/openclaw-agent.sqlite")],
 )
 def test_a_store_that_is_none_is_counted(
-    tmp_path: Path, read: Callable[[Path, Found], None], file: str
+    tmp_path: Path, read: Callable[[Path, AuditInput], None], file: str
 ) -> None:
-    found = Found()
+    found = AuditInput()
     read(tmp_path, found)
     assert not found.counts
     (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)

@@ -10,10 +10,10 @@ import pytest
 from contextrender_bridge.base import setting_kinds
 from contextrender_bridge.base.errors import CommandError, InvalidRequest
 from contextrender_bridge.base.settings import Settings, current_settings, in_force, variables
+from contextrender_bridge.engine.models.providers import check_model
+from contextrender_bridge.engine.parameters import check_budget
+from contextrender_bridge.engine.policies import POLICIES
 
-import engine.policies
-from engine.models.providers import check_model
-from engine.parameters import check_budget
 from tests.support.command import printed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -121,7 +121,7 @@ def test_nothing_else_reads_the_environment() -> None:
 
 
 def test_the_policies_are_the_engines() -> None:
-    assert set(engine.policies.POLICIES) == set(setting_kinds.POLICIES)
+    assert set(POLICIES) == set(setting_kinds.POLICIES)
     with pytest.raises(InvalidRequest):
         check_budget(setting_kinds.SMALLEST_BUDGET - 1)
     assert check_budget(setting_kinds.SMALLEST_BUDGET) == setting_kinds.SMALLEST_BUDGET

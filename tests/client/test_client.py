@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from contextrender_bridge import ContextRender, Credentials, Fitted, NoCredentials
+from contextrender_bridge import ContextRender, Credentials, NoCredentials, RenderedRequest
 from contextrender_bridge.base import settings
 from contextrender_bridge.base.errors import (
     Conflict,
@@ -236,7 +236,7 @@ def test_an_excerpts_line_names_what_its_reader_can_do(client: ContextRender, se
     named = client.fit(session, messages, recalls=True, **asked)
     seen = client.fit(session, {"messages": messages, "tools": recall}, **asked)
 
-    def line(made: Fitted) -> str:
+    def line(made: RenderedRequest) -> str:
         return str(made.messages[2]["content"]).partition("\n")[0]
 
     assert line(plain).endswith("; call its tool again for all of it]")

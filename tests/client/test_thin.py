@@ -10,7 +10,16 @@ import contextrender_bridge
 import pytest
 
 PACKAGE = Path(contextrender_bridge.__file__).parent
-SERVERS = {"server", "adapters", "jac_commands.py"}
+SERVERS = {
+    "adapters",
+    "engine",
+    "evaluation",
+    "jac_commands.py",
+    "runtime",
+    "server",
+    "sessions",
+    "store",
+}
 OF_EXTRAS = (
     "aiohttp bcrypt byllm engine evaluation jac_scale jaclang jwt litellm mcp numpy pydantic "
     "pydantic_core starlette tiktoken uvicorn wordllama yaml zstandard"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from contextrender_bridge import ContextRender
 from contextrender_bridge.base.wire import Json, loads
-from contextrender_bridge.client.sent import Unchanged, held_by
+from contextrender_bridge.client.history_cache import Unchanged, held_by
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,7 +66,7 @@ def test_any_value_put_in_anothers_place_is_noticed(data: st.DataObject) -> None
 def test_of_a_long_history_what_is_old_is_looked_at_by_turns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("contextrender_bridge.client.sent.BLOCK", 8)
+    monkeypatch.setattr("contextrender_bridge.client.history_cache.BLOCK", 8)
     items: list[Json] = [{"role": "user", "content": [f"text {n}"]} for n in range(640)]
     held = held_by(items)
     assert held is not None

@@ -59,7 +59,9 @@ def event_before_a_result(service: Service) -> Any:
     session = look(service, session=ORDERS)
     node = look(service, id=next(e["id"] for e in session["edges"] if e["kind"] == "HasBranch"))
     while node["kind"] != "ToolCall":
-        ahead = [e for e in node["edges"] if e["kind"] in ("Begins", "Next") and e["outgoing"]]
+        ahead = [
+            e for e in node["edges"] if e["kind"] in ("HasFirstEvent", "Next") and e["outgoing"]
+        ]
         node = look(service, id=ahead[-1]["id"])
     return node
 
@@ -80,14 +82,14 @@ def test_edges_are_followed_by_click_from_the_root(console: Console) -> None:
     drawn = page.get_by_role("region", name="Neighbourhood")
     drawn.get_by_role("link", name="Branch 0").click()
     expect(drawn.locator(".here")).to_contain_text("Branch 0")
-    page.get_by_role("button", name="→ Begins 1").click()
+    page.get_by_role("button", name="→ HasFirstEvent 1").click()
     expect(drawn.get_by_role("link")).to_have_count(1)
     page.get_by_role("region", name="Edges").get_by_role("link").first.click()
     expect(page.locator("main h2")).to_contain_text("message 0")
     node = look(console.service, id=page.url.rpartition("/")[2])
     assert node["kind"] == "Message"
     found = event_before_a_result(console.service)["edges"]
-    wide = max(found, key=lambda edge: edge["kind"] == "Returned")
+    wide = max(found, key=lambda edge: edge["kind"] == "HasResult")
     page.evaluate("where => { location.hash = where }", f"#/store/{wide['id']}")
     stored = look(console.service, id=wide["id"])
     expect(drawn.get_by_role("link")).to_have_count(len(stored["edges"]))
@@ -110,7 +112,9 @@ def test_it_is_served_as_jacs_viewer_asks(service: Service, other: str) -> None:
     sessions = {edge["id"]: edge["label"] for edge in look(service)["edges"]}
     assert {node["id"]: node["label"] for node in root["nodes"][1:]} == sessions
     assert all(edge["from"] == root["nodes"][0]["id"] for edge in root["edges"])
-    wide = max(event_before_a_result(service)["edges"], key=lambda edge: edge["kind"] == "Returned")
+    wide = max(
+        event_before_a_result(service)["edges"], key=lambda edge: edge["kind"] == "HasResult"
+    )
     page = data(node=wide["id"])
     stored = look(service, id=wide["id"])
     assert len(page["edges"]) == len(stored["edges"]) and page["next"] == stored["next"]

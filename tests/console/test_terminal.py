@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contextrender_bridge.engine.call.call_record import numbers_in
 
-from engine.call.record import numbers_in
 from tests.console.conftest import HOSTILE, LARGE, ORDERS, Console, Service, complete
 from tests.console.transcripts import make_run
 from tests.support.command import contextrender

@@ -4,8 +4,8 @@ import re
 from typing import Any
 
 import pytest
+from contextrender_bridge.engine.call.call_record import numbers_in
 
-from engine.call.record import numbers_in
 from tests.console.conftest import BUDGET, LARGE, ORDERS, Console, Service, complete
 from tests.console.looking import choice, drawn, expect
 from tests.console.transcripts import make_run

@@ -8,10 +8,10 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.fitting import dialect_of
 from contextrender_bridge.dialects import DIALECTS, OBSERVATIONS, MessagePlan
 from contextrender_bridge.dialects.message_plan import Pairs
+from contextrender_bridge.engine.text.transcript import check_messages
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.transcript import check_messages
 from tests.dialects.bodies import INTERNAL, MAKERS, STRANGE, bodies
 from tests.support.strategies import BUDGETS, modest, render
 

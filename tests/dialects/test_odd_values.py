@@ -9,8 +9,8 @@ import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.fitting import dialect_of
 from contextrender_bridge.dialects import DIALECTS, MessagePlan
+from contextrender_bridge.engine.text.transcript import check_messages
 
-from engine.text.transcript import check_messages
 from tests.support.transcripts import assistant, call, result, system, user
 
 MARK = {"type": "ephemeral"}

@@ -4,13 +4,13 @@ import itertools
 import json
 
 import pytest
+from contextrender_bridge.engine.history.history import History
+from contextrender_bridge.engine.parameters import Parameters, Pins
+from contextrender_bridge.engine.policies import POLICIES
+from contextrender_bridge.engine.text.transcript import Json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.history.history import History
-from engine.parameters import Parameters, Pins
-from engine.policies import POLICIES
-from engine.text.transcript import Json
 from tests.engine.policies.test_policies import agent_run, turns_of
 from tests.support.strategies import COUNTER, modest, render, transcripts
 from tests.support.transcripts import step

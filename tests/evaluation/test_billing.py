@@ -3,9 +3,8 @@
 from typing import Any
 
 from contextrender_bridge.base.usage import Usage
-
-from engine.text.tokens import counter_for
-from evaluation.billing import AnthropicCache, OpenAICache, Prompts, Unit
+from contextrender_bridge.engine.text.tokens import counter_for
+from contextrender_bridge.evaluation.billing import AnthropicCache, OpenAICache, Prompts, Unit
 
 
 def units(*named: tuple[str, int]) -> list[Unit]:

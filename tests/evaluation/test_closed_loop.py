@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 import pytest
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.engine.models.embeddings import NoEmbedder
+from contextrender_bridge.engine.text.tokens import counter_for
+from contextrender_bridge.evaluation.billing import AnthropicCache, OpenAICache, Prompts
+from contextrender_bridge.evaluation.bootstrap import Bootstrap
+from contextrender_bridge.evaluation.cases import Case, cases_of
+from contextrender_bridge.evaluation.closed_loop import replay_in_closed_loop
+from contextrender_bridge.evaluation.in_process import replay_run
+from contextrender_bridge.evaluation.runs import Run
+from contextrender_bridge.evaluation.scores import LoopScore, Prompt
+from contextrender_bridge.evaluation.workers import replay_runs
 
-from engine.models.embeddings import NoEmbedder
-from engine.text.tokens import counter_for
-from evaluation.billing import AnthropicCache, OpenAICache, Prompts
-from evaluation.bootstrap import Bootstrap
-from evaluation.cases import Case, cases_of
-from evaluation.closed_loop import replay_in_closed_loop
-from evaluation.in_process import replay_run
-from evaluation.runs import Run
-from evaluation.scores import LoopScore, Prompt
-from evaluation.workers import replay_runs
 from tests.support.transcripts import assistant, call, result, step, user
 
 COUNTER = counter_for(None)

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.evaluation.cases import Case
+from contextrender_bridge.evaluation.compactions import CompactionScore, measure
+from contextrender_bridge.evaluation.runs import Run, compactions_of
 
-from evaluation.cases import Case
-from evaluation.compactions import CompactionScore, measure
-from evaluation.runs import Run, compactions_of
 from tests.support.command import printed
 from tests.support.transcripts import assistant, step, user
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.evaluation.bootstrap import Bootstrap, differences, pairs_of
+from contextrender_bridge.evaluation.cases import cases_of
+from contextrender_bridge.evaluation.export import to_json
+from contextrender_bridge.evaluation.figures import BY_NAME
+from contextrender_bridge.evaluation.runs import Run, read_runs
+from contextrender_bridge.evaluation.scores import RunScore
+from contextrender_bridge.evaluation.workers import replay_runs
 
-from evaluation.bootstrap import Bootstrap, differences, pairs_of
-from evaluation.cases import cases_of
-from evaluation.export import to_json
-from evaluation.figures import BY_NAME
-from evaluation.runs import Run, read_runs
-from evaluation.scores import RunScore
-from evaluation.workers import replay_runs
 from tests.support.command import printed
 from tests.support.transcripts import assistant, step, user
 
@@ -157,6 +157,6 @@ def _check_page(html: str) -> None:
 
 
 def test_a_missing_extra_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "evaluation.plots", raising=False)
+    monkeypatch.delitem(sys.modules, "contextrender_bridge.evaluation.plots", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert "[eval]'`" in printed("eval", file, status=1)

@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 from contextrender_bridge.base.usage import NOTHING_USED, Usage
+from contextrender_bridge.engine.models import summaries
+from contextrender_bridge.engine.models.embeddings import NoEmbedder
+from contextrender_bridge.engine.text.tokens import counter_for
+from contextrender_bridge.evaluation.billing import Prompts
+from contextrender_bridge.evaluation.cases import Case, cases_of
+from contextrender_bridge.evaluation.figures import FIGURES, Sums, columns_of, with_derived
+from contextrender_bridge.evaluation.in_process import replay_run
+from contextrender_bridge.evaluation.prices import price_under
+from contextrender_bridge.evaluation.runs import Run
+from contextrender_bridge.evaluation.scores import CaseScore, RunScore
+from contextrender_bridge.evaluation.workers import replay_runs
 
-from engine.models import summaries
-from engine.models.embeddings import NoEmbedder
-from engine.text.tokens import counter_for
-from evaluation.billing import Prompts
-from evaluation.cases import Case, cases_of
-from evaluation.figures import FIGURES, Sums, columns_of, with_derived
-from evaluation.in_process import replay_run
-from evaluation.prices import price_under
-from evaluation.runs import Run
-from evaluation.scores import CaseScore, RunScore
-from evaluation.workers import replay_runs
 from tests.support.transcripts import assistant, call, result, step, user
 
 

@@ -8,9 +8,9 @@ import pytest
 from contextrender_bridge.base import shipped
 from contextrender_bridge.base.prices import Price, Prices, price_from
 from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.evaluation.prices import DEFAULTS, cost_of, price_under
 
 from bench.shipped import TABLE, installed, litellms, prices, tiktokens
-from evaluation.prices import DEFAULTS, cost_of, price_under
 
 LOCKED = (Path(__file__).resolve().parents[2] / "requirements" / "lock.txt").read_text()
 

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
+from contextrender_bridge.engine.models.embeddings import NoEmbedder
+from contextrender_bridge.engine.text.tokens import counter_for
+from contextrender_bridge.evaluation import export
+from contextrender_bridge.evaluation.bootstrap import Bootstrap
+from contextrender_bridge.evaluation.cases import Case, cases_of
+from contextrender_bridge.evaluation.demo import SHIPPED
+from contextrender_bridge.evaluation.in_process import replay_run
+from contextrender_bridge.evaluation.runs import Run, read_runs
+from contextrender_bridge.evaluation.scores import Prompt, RunScore, Turn, turns_of
+from contextrender_bridge.evaluation.workers import replay_runs
 
-from engine.models.embeddings import NoEmbedder
-from engine.text.tokens import counter_for
-from evaluation import export
-from evaluation.bootstrap import Bootstrap
-from evaluation.cases import Case, cases_of
-from evaluation.demo import SHIPPED
-from evaluation.in_process import replay_run
-from evaluation.runs import Run, read_runs
-from evaluation.scores import Prompt, RunScore, Turn, turns_of
-from evaluation.workers import replay_runs
 from tests.engine.plan.test_filling import write as large_write
 from tests.engine.policies.test_policies import agent_run
 from tests.engine.policies.test_policies import turns_of as sizes_of

@@ -4,15 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
+from contextrender_bridge.engine.parameters import AUTO
+from contextrender_bridge.evaluation import scores
+from contextrender_bridge.evaluation.advice import BUDGETS, advise, advise_on_session
+from contextrender_bridge.evaluation.bootstrap import Estimate
+from contextrender_bridge.evaluation.cases import Case, cases_of
+from contextrender_bridge.evaluation.prices import rule_of
+from contextrender_bridge.evaluation.runs import Run
+from contextrender_bridge.evaluation.verdict import RunLength, Verdict, verdict_on
 
-from engine.parameters import AUTO
-from evaluation import scores
-from evaluation.advice import BUDGETS, advise, advise_on_session
-from evaluation.bootstrap import Estimate
-from evaluation.cases import Case, cases_of
-from evaluation.prices import rule_of
-from evaluation.runs import Run
-from evaluation.verdict import RunLength, Verdict, verdict_on
 from tests.support.command import printed
 from tests.support.transcripts import assistant, step, user
 

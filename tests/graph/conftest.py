@@ -7,10 +7,10 @@ import pytest
 from contextrender_bridge.base.paths import app_dir
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.server.runtime import load_app
+from contextrender_bridge.store.base import Store
+from contextrender_bridge.store.postgres import PostgresStore
+from contextrender_bridge.store.sqlite import SqliteStore
 
-from graph.store.base import Store
-from graph.store.postgres import PostgresStore
-from graph.store.sqlite import SqliteStore
 from tests.support import postgres as postgres_support
 
 

@@ -9,7 +9,6 @@ import subprocess
 from functools import cache
 
 import pytest
-from contextrender_bridge.base.paths import make_app_importable
 from contextrender_bridge.cli import SUBCOMMANDS
 
 from tests.packaging.documents import Told, texts, told
@@ -23,7 +22,6 @@ TOLD = [one for one in told() if one.words[0] == "contextrender"]
 
 @pytest.mark.parametrize("one", TOLD, ids=lambda one: f"{one.document}: {' '.join(one.words)}")
 def test_a_documented_command_is_understood(one: Told) -> None:
-    make_app_importable()
     command = pkgutil.resolve_name(SUBCOMMANDS[one.words[1]].place)
     parser = argparse.ArgumentParser(prog=one.words[1])
     command.add_arguments(parser)

@@ -10,9 +10,9 @@ import pytest
 from contextrender_bridge import ContextRender, Credentials
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client import AsyncContextRender
-from contextrender_bridge.guarding import OwnHosts
 from contextrender_bridge.proxy.app import Proxy
 from contextrender_bridge.proxy.standalone import Standalone
+from contextrender_bridge.request_guards import OwnHosts
 
 from tests.support.scripted_model import Model, serving
 

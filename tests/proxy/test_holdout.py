@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from contextrender_bridge import ContextRender
-from contextrender_bridge.cli.look.holdout import draw
+from contextrender_bridge.cli.inspect.holdout import draw
 from contextrender_bridge.proxy.controls import is_held_out
 from rich.console import Console
 

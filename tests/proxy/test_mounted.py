@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 from contextrender_bridge import ContextRender, load_credentials
+from contextrender_bridge.store import rows
+from contextrender_bridge.store.sqlite import SqliteStore
 
-from graph.store import rows
-from graph.store.sqlite import SqliteStore
 from tests.proxy.agents import TASK, ChatAgent, MessagesAgent, finding
 from tests.proxy.conftest import Setup
 from tests.server.servers import Server, served

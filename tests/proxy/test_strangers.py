@@ -10,10 +10,10 @@ from typing import Any
 
 import httpx
 import pytest
-from contextrender_bridge import Credentials, guarding
+from contextrender_bridge import Credentials, request_guards
 from contextrender_bridge.base.settings import read_settings
-from contextrender_bridge.guarding import OwnHosts
 from contextrender_bridge.proxy import peers
+from contextrender_bridge.request_guards import OwnHosts
 
 from tests.proxy.agents import ChatAgent
 from tests.proxy.conftest import Setup, Start
@@ -75,7 +75,7 @@ def test_this_machines_names_and_own_pages_are_served(setup: Setup) -> None:
 
 def test_others_can_be_listed(monkeypatch: pytest.MonkeyPatch, start: Start) -> None:
     monkeypatch.setenv("CONTEXTRENDER_ALLOWED_HOSTS", "host.docker.internal, my.page:3000")
-    monkeypatch.setattr(guarding, "current_settings", read_settings)
+    monkeypatch.setattr(request_guards, "current_settings", read_settings)
     setup = start()
     for headers in ({"host": "host.docker.internal:8700"}, {"origin": "http://my.page:3000"}):
         assert setup.http.get("/contextrender/status", headers=headers).status_code == 200

@@ -10,8 +10,8 @@ import httpx
 import pytest
 from contextrender_bridge import ContextRender, load_credentials
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.proxy.heard import client_of
-from contextrender_bridge.proxy.upstream import Heard
+from contextrender_bridge.proxy.upstream import UsageCapture
+from contextrender_bridge.proxy.usage_reporting import client_of
 
 from tests.proxy.agents import AGENTS, EACH_WAY, Agent, TextAgent
 from tests.proxy.conftest import Setup
@@ -93,8 +93,8 @@ def test_the_last_calls_usage_is_noted_when_the_service_stops(tmp_path: Path) ->
 
 
 def test_a_compressed_reply_is_read_too() -> None:
-    async def relayed() -> Heard:
-        heard = Heard(nowhere)
+    async def relayed() -> UsageCapture:
+        heard = UsageCapture(nowhere)
         kind = [(b"content-type", b"application/json"), (b"content-encoding", b"gzip")]
         await heard({"type": "http.response.start", "status": 200, "headers": kind})
         text = b'{"model": "m", "usage": {"prompt_tokens": 9, "completion_tokens": 2}}'

@@ -123,7 +123,7 @@ def running(
             process.wait()
 
 
-IMPATIENT = "from graph.store import sqlite; sqlite.LOCK_TIMEOUT_SECONDS = 0.1; "
+IMPATIENT = "from contextrender_bridge.store import sqlite; sqlite.LOCK_TIMEOUT_SECONDS = 0.1; "
 
 
 def another(

@@ -32,7 +32,7 @@ def _recomputed(line: str) -> tuple[list[tuple[str, int, int, str]], Edges]:
             events.append(("ToolCall", position, turns[position], arguments))
     edges: Edges = {("Next", at, at + 1) for at in range(len(events) - 1)}
     for answer, (asking, place) in slow_rules.answers(messages).items():
-        edges.add(("Returned", first[asking] + 1 + place, first[answer]))
+        edges.add(("HasResult", first[asking] + 1 + place, first[answer]))
     for operation, answer, values in slow_rules.uses(messages):
         edges.add(("Reuse", operation, first[answer], *sorted(values)))
     return events, edges
@@ -68,7 +68,7 @@ def check_graph(graph: Graph, sessions: dict[str, list[list[Json]]]) -> None:
     stored = [
         (edge.kind, edge.source, edge.target, *sorted(edge.fields.get("values", [])))
         for edge in graph.edges
-        if edge.kind in ("Next", "Returned", "Reuse")
+        if edge.kind in ("Next", "HasResult", "Reuse")
     ]
     assert len(stored) == len({*stored})
     assert {*stored} == expected
@@ -78,7 +78,7 @@ def _line(graph: Graph, branches: dict[int, Node], number: int) -> list[Node]:
     """A branch's events in order, back from its last: by edges alone."""
     begins: dict[str, str] = {}
     for edge in graph.edges:
-        if edge.kind == "Begins":
+        if edge.kind == "HasFirstEvent":
             assert edge.source not in begins
             begins[edge.source] = edge.target
     after: dict[str, list[str]] = {}

@@ -8,17 +8,23 @@ from typing import Any
 
 import numpy as np
 from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.engine.call.render_call import Rendered, assemble, render_call
+from contextrender_bridge.engine.history.growable_arrays import Vectors, encode_vector
+from contextrender_bridge.engine.history.history import History
+from contextrender_bridge.engine.history.token_tracking import TextOf
+from contextrender_bridge.engine.models.summaries import (
+    Summaries,
+    SummariesInMemory,
+    SummaryFailed,
+    SummaryMethod,
+    SummaryStore,
+)
+from contextrender_bridge.engine.parameters import NO_PINS, Parameters, Pins
+from contextrender_bridge.engine.text.tokens import content_text, counter_for
+from contextrender_bridge.engine.text.transcript import Json, check_messages, digest_after, split
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from engine.call.render_call import Rendered, assemble, render_call
-from engine.history.growing import Vectors, encode_vector
-from engine.history.history import History
-from engine.history.tracking import TextOf
-from engine.models.summaries import Summaries, SummariesInMemory, SummaryFailed, SummaryStore, Way
-from engine.parameters import NO_PINS, Parameters, Pins
-from engine.text.tokens import content_text, counter_for
-from engine.text.transcript import Json, check_messages, digest_after, split
 from tests.support import slow_rules
 
 COUNTER = counter_for(None)
@@ -144,12 +150,12 @@ class AxisEmbedder:
 class Script:
     """Writes summaries as `text_of(way, earlier, text)` says and remembers what it was asked."""
 
-    def __init__(self, text_of: Callable[[Way, str, str], str] | None = None) -> None:
+    def __init__(self, text_of: Callable[[SummaryMethod, str, str], str] | None = None) -> None:
         self.text_of = text_of or (lambda way, earlier, text: f"{earlier}+{len(text)}".strip("+"))
-        self.asked: list[tuple[Way, str, str]] = []
+        self.asked: list[tuple[SummaryMethod, str, str]] = []
         self.fails = False
 
-    def __call__(self, way: Way, earlier: str, text: str) -> tuple[str, Usage]:
+    def __call__(self, way: SummaryMethod, earlier: str, text: str) -> tuple[str, Usage]:
         self.asked.append((way, earlier, text))
         if self.fails:
             raise SummaryFailed("the script says no", Usage(fresh=7))
@@ -164,7 +170,7 @@ def scripted(
     return Summaries("scripted", store or SummariesInMemory(), script or Script(), guideline)
 
 
-def filling(way: Way, earlier: str, text: str) -> str:
+def filling(way: SummaryMethod, earlier: str, text: str) -> str:
     return "noted " * way.limit
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.wrap.agents import AGENTS
-from contextrender_bridge.wrap.agents.base import Agent, Given, Redirect, parse_json
+from contextrender_bridge.wrap.agents.base import Agent, Redirect, RunRequest, parse_json
 from contextrender_bridge.wrap.agents.claude import Claude
 from contextrender_bridge.wrap.agents.command import Command
-from contextrender_bridge.wrap.doors import Doors
+from contextrender_bridge.wrap.provider_routes import ProviderRoutes
 
 DOOR = "http://127.0.0.1:PORT/w/SECRET/0"
 NOBODY = Path("/nowhere/managed-settings.json")
@@ -20,7 +20,7 @@ class User:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.variables = {"HOME": str(home)}
-        self.doors = Doors("http://127.0.0.1:PORT", "SECRET", "tok-123")
+        self.doors = ProviderRoutes("http://127.0.0.1:PORT", "SECRET", "tok-123")
 
     def write(self, name: str, text: object) -> None:
         path = self.home / name
@@ -28,7 +28,7 @@ class User:
         path.write_text(text if isinstance(text, str) else json.dumps(text))
 
     def runs(self, agent: Agent, *words: str) -> Redirect:
-        given = Given(words, self.variables, self.home / "work", self.home)
+        given = RunRequest(words, self.variables, self.home / "work", self.home)
         return agent.redirect(given, self.doors)
 
     @property

@@ -7,7 +7,7 @@ import pytest
 from contextrender_bridge.base.prices import Prices
 from contextrender_bridge.base.usage import Usage, read_usage
 from contextrender_bridge.client.replies import ToolView
-from contextrender_bridge.wrap.tally import (
+from contextrender_bridge.wrap.run_totals import (
     Declared,
     Tally,
     closing_json,

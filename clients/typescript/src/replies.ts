@@ -93,7 +93,7 @@ export interface BeyondHole {
 /**
  * A branch's own messages, and when each was recorded (seconds since 1970). `calls` tell by the `position`
  * of its answer (which the last one may still wait for) what each model call was shown, with which settings,
- * and what its provider said of it (`engine.call.record`). `messages` end where one is lost; those that are whole behind
+ * and what its provider said of it (`contextrender_bridge.engine.call.call_record`). `messages` end where one is lost; those that are whole behind
  * it are `beyond`.
  */
 export interface ExportedBranch {
@@ -131,7 +131,7 @@ export interface SyncView {
 }
 
 /**
- * What a session's answered calls came to when they were made (`engine.call.totals`): prompt tokens with
+ * What a session's answered calls came to when they were made (`contextrender_bridge.engine.call.usage_totals`): prompt tokens with
  * the whole history, at most the model's window (`full`), and of what was sent; results that answers drew
  * on, and those of them that they had complete; the models that were called, and dollars at their prices (None: no call has one). No calls: they were only recorded, or not answered yet.
  */

@@ -15,7 +15,7 @@ from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResp
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.config import get_config
 
-from contextrender_bridge.adapters.planning import Planner, Shown
+from contextrender_bridge.adapters.planning import Planner, RenderedHistory
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.contents import with_text
 
@@ -73,7 +73,7 @@ def _as_chat(message: AnyMessage) -> Json:
     return {"role": "assistant", "content": message.text, **called}
 
 
-def _left(request: ModelRequest, shown: Shown | None) -> ModelRequest:
+def _left(request: ModelRequest, shown: RenderedHistory | None) -> ModelRequest:
     """The request with the messages that are shown; the same where that is all of them."""
     if shown is None:
         return request
@@ -82,7 +82,7 @@ def _left(request: ModelRequest, shown: Shown | None) -> ModelRequest:
     return request.override(messages=[message for message in left if message is not None])
 
 
-def _left_of(message: AnyMessage, shown: Shown, place: int) -> AnyMessage | None:
+def _left_of(message: AnyMessage, shown: RenderedHistory, place: int) -> AnyMessage | None:
     calls = message.tool_calls if isinstance(message, AIMessage) else []
     staying = shown.of(place, len(calls))
     if staying is None or staying.whole:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from contextrender_bridge.base.settings import DEADLINE
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import ContextRender
-from contextrender_bridge.client.fitting import Fitted, reason_of
+from contextrender_bridge.client.fitting import RenderedRequest, reason_of
 from contextrender_bridge.dialects import MessagePlan
 from contextrender_bridge.dialects.chat import ChatTranscript
 from contextrender_bridge.dialects.contents import with_text
@@ -59,7 +59,7 @@ class Planner:
         *,
         session: str | None = None,
         dialect: str = "chat",
-    ) -> Fitted:
+    ) -> RenderedRequest:
         """The history to send; the original when anything goes wrong (`ContextRender.fit`).
 
         `session` is what the runtime calls it; without any, how the history begins names it.
@@ -70,13 +70,13 @@ class Planner:
 
     def shown(
         self, messages: Sequence[Json], *, session: str | None = None, dialect: str = "chat"
-    ) -> Shown | None:
+    ) -> RenderedHistory | None:
         """What to show of messages of either chat dialect; None: all of it."""
         fit = self.fit(messages, session=session, dialect=dialect)
         if not fit.changed or fit.plan is None:
             return None
         transcript = cast("ChatTranscript | ObservationTranscript", fit.transcript)
-        return Shown(fit.plan, transcript.places)
+        return RenderedHistory(fit.plan, transcript.places)
 
     def guarded(self, fitted: Callable[[T], T], whole: T) -> T:
         """What `fitted` makes of a runtime's history; all of it when that fails.
@@ -95,7 +95,7 @@ class Planner:
 
 
 @dataclass(frozen=True)
-class Staying:
+class RemainingMessage:
     """What stays of a message: its calls, by number, and the text in place of its own.
 
     `text` is None where its own text stays; `whole` says that nothing of it is left out.
@@ -107,22 +107,22 @@ class Staying:
 
 
 @dataclass(frozen=True)
-class Shown:
+class RenderedHistory:
     """What is shown of the chat messages that a runtime's own were read as."""
 
     plan: MessagePlan
     places: Sequence[int | None]
 
-    def of(self, message: int, calls: int = 0) -> Staying | None:
+    def of(self, message: int, calls: int = 0) -> RemainingMessage | None:
         """What stays of message number `message`, which has that many calls; None: nothing."""
         place = self.places[message]
         if place is None:
-            return Staying(list(range(calls)), None, whole=True)
+            return RemainingMessage(list(range(calls)), None, whole=True)
         staying = [call for call in range(calls) if self.plan.shows_call(place, call)]
         text = self.plan.text(place)
         if not self.plan.shows(place):
-            return Staying(staying, "", whole=False) if staying else None
-        return Staying(staying, text, whole=text is None and len(staying) == calls)
+            return RemainingMessage(staying, "", whole=False) if staying else None
+        return RemainingMessage(staying, text, whole=text is None and len(staying) == calls)
 
 
 def fitted_texts(

@@ -29,7 +29,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestContext
 
-from contextrender_bridge.adapters.planning import Planner, Shown
+from contextrender_bridge.adapters.planning import Planner, RenderedHistory
 from contextrender_bridge.base.wire import Json
 
 _KNOWN = (SystemPromptPart, UserPromptPart, ToolReturnPart, TextPart, ToolCallPart)
@@ -125,7 +125,9 @@ def _is_text(item: Any) -> bool:
     return isinstance(item, (str, TextContent))
 
 
-def _left(messages: Sequence[ModelMessage], shown: Shown, places: Iterator[int]) -> list[Any]:
+def _left(
+    messages: Sequence[ModelMessage], shown: RenderedHistory, places: Iterator[int]
+) -> list[Any]:
     """The messages that are shown; `places` are those of the chat messages they were read as."""
     left = []
     for message in messages:
@@ -139,7 +141,7 @@ def _left(messages: Sequence[ModelMessage], shown: Shown, places: Iterator[int])
     return left
 
 
-def _request_left(parts: Sequence[Any], shown: Shown, places: Iterator[int]) -> list[Any]:
+def _request_left(parts: Sequence[Any], shown: RenderedHistory, places: Iterator[int]) -> list[Any]:
     left = []
     for part in parts:
         if not _is_known(part):
@@ -156,7 +158,9 @@ def _with_text(part: Any, text: str) -> Any:
     return [text, *others] if others else text
 
 
-def _response_left(parts: Sequence[Any], shown: Shown, places: Iterator[int]) -> list[Any]:
+def _response_left(
+    parts: Sequence[Any], shown: RenderedHistory, places: Iterator[int]
+) -> list[Any]:
     known = [part for part in parts if _is_known(part)]
     if not known:
         return list(parts)

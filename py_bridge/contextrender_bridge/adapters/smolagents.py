@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 
 from smolagents import ChatMessage, MessageRole, MultiStepAgent
 
-from contextrender_bridge.adapters.planning import Planner, Shown
+from contextrender_bridge.adapters.planning import Planner, RenderedHistory
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.dialects.contents import plain_text, with_text
 from contextrender_bridge.dialects.observations import CALL_NAME
@@ -124,7 +124,9 @@ def _is_images(content: Any) -> bool:
     return isinstance(content, list) and all(part.get("type") == "image" for part in content)
 
 
-def _left_of(message: ChatMessage, shown: Shown, place: int, calls: int) -> ChatMessage | None:
+def _left_of(
+    message: ChatMessage, shown: RenderedHistory, place: int, calls: int
+) -> ChatMessage | None:
     # An agent that is asked for its final answer takes the first message for the system's.
     if message.role == MessageRole.SYSTEM:
         return message

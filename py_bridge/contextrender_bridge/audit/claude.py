@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from contextrender_bridge.audit.recorded import Found, Recorded, items, mapping, second_of
+from contextrender_bridge.audit.run_reader import AuditInput, Recorded, items, mapping, second_of
 from contextrender_bridge.base.usage import Usage, usage_of
 from contextrender_bridge.base.wire import Json
 
@@ -38,13 +38,13 @@ class Entry:
     blocks: list[Json] = field(default_factory=list)
 
 
-def read_claude(home: Path, found: Found) -> None:
+def read_claude(home: Path, found: AuditInput) -> None:
     """Every session below `home`, Claude Code's own folder."""
     for path in sorted((home / "projects").rglob("*.jsonl")):
         _read(path, found)
 
 
-def _read(path: Path, found: Found) -> None:
+def _read(path: Path, found: AuditInput) -> None:
     entries: dict[str, Entry] = {}
     usage: dict[str, Usage] = {}
     resumed: set[str] = set()
@@ -83,7 +83,7 @@ def _read(path: Path, found: Found) -> None:
 
 
 def _take(
-    record: Json, role: str, entries: dict[str, Entry], usage: dict[str, Usage], found: Found
+    record: Json, role: str, entries: dict[str, Entry], usage: dict[str, Usage], found: AuditInput
 ) -> str:
     """Takes a message in; the id of an answer that was billed, for others nothing."""
     message = mapping(record.get("message"))

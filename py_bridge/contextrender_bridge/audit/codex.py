@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from contextrender_bridge.audit.recorded import Found, Recorded, items, mapping, second_of
+from contextrender_bridge.audit.run_reader import AuditInput, Recorded, items, mapping, second_of
 from contextrender_bridge.base.usage import usage_of
 from contextrender_bridge.base.wire import Json
 
@@ -16,14 +16,14 @@ SOURCE = "Codex"
 SKIPPED = frozenset({"world_state", "inter_agent_communication_metadata", "ghost_snapshot"})
 
 
-def read_codex(home: Path, found: Found) -> None:
+def read_codex(home: Path, found: AuditInput) -> None:
     """Every session below `home`, Codex's own folder."""
     for folder in ("sessions", "archived_sessions"):
         for path in sorted((home / folder).rglob("rollout-*.jsonl")):
             _read(path, found)
 
 
-def _read(path: Path, found: Found) -> None:
+def _read(path: Path, found: AuditInput) -> None:
     model, copied, recorded = "", 0, False
     run = Recorded(f"{path.stem}#1", SOURCE, path.stem)
     for ordinal, record in enumerate(found.lines(path), 1):
@@ -55,7 +55,9 @@ def _read(path: Path, found: Found) -> None:
     found.keep(run)
 
 
-def _bill(run: Recorded, id: str, payload: Json, model: str, time: float, found: Found) -> None:
+def _bill(
+    run: Recorded, id: str, payload: Json, model: str, time: float, found: AuditInput
+) -> None:
     told = mapping(payload.get("info")) or payload
     used = mapping(told.get("last_token_usage") or told.get("usage") or told)
     cached = {"cached_tokens": used.get("cached_input_tokens", 0)}

@@ -13,22 +13,22 @@ from pathlib import Path
 
 from rich.console import Console
 
-from contextrender_bridge.audit.bills import bills_of, written_anew
 from contextrender_bridge.audit.claude import read_claude
 from contextrender_bridge.audit.codex import read_codex
 from contextrender_bridge.audit.files import read_files
 from contextrender_bridge.audit.hermes import read_hermes
 from contextrender_bridge.audit.openclaw import read_openclaw
 from contextrender_bridge.audit.opencode import read_opencode
-from contextrender_bridge.audit.recorded import Found
-from contextrender_bridge.audit.told import Audit, as_json, as_page, as_text
+from contextrender_bridge.audit.report import Audit, as_json, as_page, as_text
+from contextrender_bridge.audit.run_costs import bills_of, written_anew
+from contextrender_bridge.audit.run_reader import AuditInput
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.settings import environment_without
+from contextrender_bridge.evaluation.export import write
 from contextrender_bridge.printing import add_json, print_json
-from evaluation.export import write
 
 MOST = 600
-READERS: Mapping[str, Callable[[Path, Found], None]] = {
+READERS: Mapping[str, Callable[[Path, AuditInput], None]] = {
     "claude": read_claude,
     "codex": read_codex,
     "hermes": read_hermes,
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Reads, adds up, replays and tells."""
-    found = Found()
+    found = AuditInput()
     chosen = {name: home for name, home in homes().items() if args.agent in (None, name)}
     if args.files:
         for path in args.files:
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     if not found.runs:
         where = ", ".join(map(str, args.files or chosen.values()))
         raise CommandError(f"there are no runs in {where}.")
-    from contextrender_bridge.audit.replayed import replay
+    from contextrender_bridge.audit.replay import replay
 
     replayed = replay(found.runs, max(args.limit, 1), args.workers)
     audit = Audit(found, bills_of(found.runs), written_anew(found.runs), replayed)

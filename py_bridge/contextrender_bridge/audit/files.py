@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from contextrender_bridge.audit.recorded import Found, Recorded, items, mapping
+from contextrender_bridge.audit.run_reader import AuditInput, Recorded, items, mapping
 from contextrender_bridge.audit.spans import Traces, spans_in
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.usage import usage_of
@@ -27,7 +27,7 @@ SIDE_BY_SIDE = 16
 """A request of a log may continue one of this many last runs."""
 
 
-def read_files(path: Path, found: Found) -> None:
+def read_files(path: Path, found: AuditInput) -> None:
     """A file, or those in a folder. Raises CommandError when there is none."""
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES))
@@ -39,7 +39,7 @@ def read_files(path: Path, found: Found) -> None:
         _read(file, found)
 
 
-def _read(path: Path, found: Found) -> None:
+def _read(path: Path, found: AuditInput) -> None:
     found.counts["files"] += 1
     try:
         raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
@@ -84,7 +84,7 @@ def _continue(runs: list[_Read], read: _Read) -> None:
     runs.append(read)
 
 
-def _objects(raw: bytes, found: Found) -> Iterator[Json]:
+def _objects(raw: bytes, found: AuditInput) -> Iterator[Json]:
     """The whole file as one value, or its lines."""
     try:
         value = json.loads(raw)
@@ -142,7 +142,7 @@ def _add_response(run: Recorded, response: Mapping[str, object]) -> None:
         run.add("messages", {"role": "assistant", "content": response.get("content")})
 
 
-def _bill(run: Recorded, value: Json, found: Found) -> None:
+def _bill(run: Recorded, value: Json, found: AuditInput) -> None:
     told = mapping(mapping(value.get("response")).get("usage") or value.get("usage"))
     found.bill(run, "", usage_of(run.model, told))
 

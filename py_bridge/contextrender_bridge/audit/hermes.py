@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from contextrender_bridge.audit.recorded import Found, Recorded, items, mapping, tool_call
+from contextrender_bridge.audit.run_reader import AuditInput, Recorded, items, mapping, tool_call
 from contextrender_bridge.base.usage import Usage
 from contextrender_bridge.base.wire import Json
 
@@ -34,7 +34,7 @@ ENCODED = "\0json:"
 """How a content begins that is a list of parts."""
 
 
-def read_hermes(home: Path, found: Found) -> None:
+def read_hermes(home: Path, found: AuditInput) -> None:
     """Every session in `home`'s store."""
     path = home / "state.db"
     if not path.exists():
@@ -65,7 +65,7 @@ def _usage(store: sqlite3.Connection) -> dict[str, list[Usage]]:
     return found
 
 
-def _runs(store: sqlite3.Connection, found: Found) -> Iterator[Recorded]:
+def _runs(store: sqlite3.Connection, found: AuditInput) -> Iterator[Recorded]:
     rows = store.execute(MESSAGES)
     for (session, away), group in groupby(rows, key=lambda row: (row[0], row["compacted"])):
         run = Recorded(f"{session}#{1 - away}", SOURCE, session)
@@ -76,7 +76,7 @@ def _runs(store: sqlite3.Connection, found: Found) -> Iterator[Recorded]:
         yield run
 
 
-def _message(row: sqlite3.Row, found: Found) -> Json:
+def _message(row: sqlite3.Row, found: AuditInput) -> Json:
     message: Json = {"role": row["role"], "content": _content(row["content"], found)}
     if row["role"] == "tool":
         message["tool_call_id"] = str(row["tool_call_id"])
@@ -89,11 +89,11 @@ def _call(told: Mapping[str, Any]) -> Json:
     return tool_call(told.get("id"), body.get("name"), str(body.get("arguments") or ""))
 
 
-def _content(text: str | None, found: Found) -> Any:
+def _content(text: str | None, found: AuditInput) -> Any:
     return _decoded(text[len(ENCODED) :], found) if text and text.startswith(ENCODED) else text
 
 
-def _decoded(text: str | None, found: Found) -> Any:
+def _decoded(text: str | None, found: AuditInput) -> Any:
     try:
         return json.loads(text) if text else None
     except (ValueError, RecursionError):

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from contextrender_bridge.audit.recorded import (
-    Found,
+from contextrender_bridge.audit.run_reader import (
+    AuditInput,
     Recorded,
     chat,
     items,
@@ -27,7 +27,7 @@ SOURCE = "OpenClaw"
 EVENTS = "select session_id, event_json, event_zstd from transcript_events order by session_id, seq"
 
 
-def read_openclaw(home: Path, found: Found) -> None:
+def read_openclaw(home: Path, found: AuditInput) -> None:
     """Every session of every agent in `home`."""
     for path in sorted(home.glob("agents/*/agent/openclaw-agent.sqlite")):
         with found.store(path) as store:
@@ -35,7 +35,9 @@ def read_openclaw(home: Path, found: Found) -> None:
                 _read(str(session), _events(rows, found), found)
 
 
-def _events(rows: Iterator[tuple[str, str | None, bytes | None]], found: Found) -> Iterator[Json]:
+def _events(
+    rows: Iterator[tuple[str, str | None, bytes | None]], found: AuditInput
+) -> Iterator[Json]:
     for _, text, packed in rows:
         yield from found.parsed(text if text is not None else _unpacked(packed or b""))
 
@@ -49,7 +51,7 @@ def _unpacked(packed: bytes) -> bytes:
         return b""
 
 
-def _read(session: str, events: Iterator[Json], found: Found) -> None:
+def _read(session: str, events: Iterator[Json], found: AuditInput) -> None:
     run = Recorded(f"{session}#1", SOURCE, session)
     kept: list[Json] = []
     for event in events:
@@ -73,7 +75,7 @@ def _kept(events: list[Json], first: object) -> list[Json]:
     return events[ids.index(first) :] if first in ids else []
 
 
-def _add(run: Recorded, event: Json, found: Found) -> None:
+def _add(run: Recorded, event: Json, found: AuditInput) -> None:
     _say(run, event)
     message = mapping(event.get("message"))
     told = mapping(message.get("usage"))

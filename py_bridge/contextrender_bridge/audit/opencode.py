@@ -10,8 +10,8 @@ import json
 from itertools import groupby
 from pathlib import Path
 
-from contextrender_bridge.audit.recorded import (
-    Found,
+from contextrender_bridge.audit.run_reader import (
+    AuditInput,
     Recorded,
     chat,
     mapping,
@@ -29,7 +29,7 @@ order by m.session_id, m.time_created, m.id, p.id
 """
 
 
-def read_opencode(home: Path, found: Found) -> None:
+def read_opencode(home: Path, found: AuditInput) -> None:
     """Every session in `home`'s store."""
     path = home / "opencode.db"
     if not path.exists():
@@ -71,7 +71,7 @@ def _call(part: Json) -> Json:
     return tool_call(part.get("callID"), part.get("tool"), arguments)
 
 
-def _bill(run: Recorded, id: str, info: Json, found: Found) -> None:
+def _bill(run: Recorded, id: str, info: Json, found: AuditInput) -> None:
     told = mapping(info.get("tokens"))
     if info.get("role") != "assistant" or not told:
         return

@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from contextrender_bridge.audit.recorded import (
-    Found,
+from contextrender_bridge.audit.run_reader import (
+    AuditInput,
     Recorded,
     chat,
     items,
@@ -48,7 +48,7 @@ class Traces:
         key = told.get("gen_ai.conversation.id") or _id(span, "trace")
         self._calls.setdefault(str(key or self._name), []).append(span)
 
-    def end(self, found: Found) -> None:
+    def end(self, found: AuditInput) -> None:
         """Makes the runs."""
         for key, calls in self._calls.items():
             calls.sort(key=_time)

@@ -23,7 +23,7 @@ def app_dir() -> Path:
 
 
 def make_app_importable() -> Path:
-    """Put `app_dir`, with its packages `engine` and `evaluation`, on the path; return it."""
+    """Put `app_dir`, with its packages `nodes` and `walkers`, on the path; return it."""
     app = app_dir()
     if str(app) not in sys.path:
         sys.path.insert(0, str(app))

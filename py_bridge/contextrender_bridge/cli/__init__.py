@@ -40,27 +40,37 @@ GROUPS = {
         "mcp": Subcommand("serve recall to MCP clients", f"{HERE}.cli.mcp"),
     },
     "See what it did": {
-        "console": Subcommand("open the console in a browser", f"{HERE}.cli.look.console"),
-        "sessions": Subcommand("list sessions", f"{HERE}.cli.look.sessions"),
-        "show": Subcommand("show a session or a call", f"{HERE}.cli.look.show"),
-        "explain": Subcommand("say why results were shown or not", f"{HERE}.cli.look.explain"),
-        "recall": Subcommand("print complete results", f"{HERE}.cli.look.recall"),
-        "search": Subcommand("search the contents of sessions", f"{HERE}.cli.look.search"),
-        "graph": Subcommand("draw the graph of reuse", f"{HERE}.cli.look.graph"),
-        "savings": Subcommand("show what all sessions saved", f"{HERE}.cli.look.savings"),
-        "holdout": Subcommand("compare with sessions sent whole", f"{HERE}.cli.look.holdout"),
-        "share": Subcommand("make a read-only link to a session", f"{HERE}.cli.look.share"),
+        "console": Subcommand("open the console in a browser", f"{HERE}.cli.inspect.console"),
+        "sessions": Subcommand("list sessions", f"{HERE}.cli.inspect.sessions"),
+        "show": Subcommand("show a session or a call", f"{HERE}.cli.inspect.show"),
+        "explain": Subcommand("say why results were shown or not", f"{HERE}.cli.inspect.explain"),
+        "recall": Subcommand("print complete results", f"{HERE}.cli.inspect.recall"),
+        "search": Subcommand("search the contents of sessions", f"{HERE}.cli.inspect.search"),
+        "graph": Subcommand("draw the graph of reuse", f"{HERE}.cli.inspect.graph"),
+        "savings": Subcommand("show what all sessions saved", f"{HERE}.cli.inspect.savings"),
+        "holdout": Subcommand("compare with sessions sent whole", f"{HERE}.cli.inspect.holdout"),
+        "share": Subcommand("make a read-only link to a session", f"{HERE}.cli.inspect.share"),
     },
     "Measure": {
         "audit": Subcommand(
             "say what your runs cost, and could have", f"{HERE}.audit.command", server=True
         ),
         "advise": Subcommand(
-            "recommend a policy and a budget", "evaluation.advise_command", server=True
+            "recommend a policy and a budget",
+            f"{HERE}.evaluation.advise_command",
+            server=True,
         ),
-        "replay": Subcommand("measure policies on runs", "evaluation.replay_command", server=True),
-        "eval": Subcommand("write a whole report on runs", "evaluation.eval_command", server=True),
-        "demo": Subcommand("replay a recorded run", "evaluation.demo", server=True),
+        "replay": Subcommand(
+            "measure policies on runs",
+            f"{HERE}.evaluation.replay_command",
+            server=True,
+        ),
+        "eval": Subcommand(
+            "write a whole report on runs",
+            f"{HERE}.evaluation.eval_command",
+            server=True,
+        ),
+        "demo": Subcommand("replay a recorded run", f"{HERE}.evaluation.demo", server=True),
         "price": Subcommand("show or set a model's price", f"{HERE}.cli.price"),
     },
     "Operate": {

@@ -22,7 +22,7 @@ from contextrender_bridge.base.errors import (
     Unreachable,
 )
 from contextrender_bridge.base.installing import how_to_install, serves
-from contextrender_bridge.base.paths import data_dir, make_app_importable
+from contextrender_bridge.base.paths import data_dir
 from contextrender_bridge.base.settings import (
     config_file,
     current_settings,
@@ -35,8 +35,8 @@ from contextrender_bridge.client import ContextRender
 from contextrender_bridge.client.credentials import FILE_NAME, load_credentials
 from contextrender_bridge.printing import add_json, print_json
 from contextrender_bridge.wrap.agents import AGENTS
-from contextrender_bridge.wrap.agents.base import Given
-from contextrender_bridge.wrap.doors import Doors
+from contextrender_bridge.wrap.agents.base import RunRequest
+from contextrender_bridge.wrap.provider_routes import ProviderRoutes
 
 PARTS = {
     "server": ("jaclang", "jac-scale", "tiktoken", "wordllama"),
@@ -151,7 +151,6 @@ def models() -> Iterator[Finding]:
     """The tokenizer and the embedder, loaded as the service loads them, and the provider."""
     if importlib.util.find_spec("jaclang") is None:
         return
-    make_app_importable()
     settings = current_settings()
     yield _tried("tokenizer", _count_tokens)
     if settings.embed_model in ("wordllama", "none"):
@@ -192,9 +191,9 @@ def agents() -> Iterator[Finding]:
         if program is None:
             yield Finding(name, "not installed", "note", agent.install)
             continue
-        doors = Doors.imagined()
+        doors = ProviderRoutes.imagined()
         try:
-            agent.redirect(Given((), environment_without(), Path.cwd(), Path()), doors)
+            agent.redirect(RunRequest((), environment_without(), Path.cwd(), Path()), doors)
         except CommandError as refused:
             yield Finding(name, str(refused), "note")
             continue
@@ -211,13 +210,13 @@ def _tried(what: str, load: Callable[[], str]) -> Finding:
 
 
 def _count_tokens() -> str:
-    from engine.text.tokens import counter_for
+    from contextrender_bridge.engine.text.tokens import counter_for
 
     return f"o200k_base ({counter_for(None).text('one two three')} tokens in three words)"
 
 
 def _embed() -> str:
-    from engine.models.embeddings import load_embedder
+    from contextrender_bridge.engine.models.embeddings import load_embedder
 
     embedder = load_embedder(current_settings().embed_model)
     if embedder.name != "none":

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         if args.action == "run":
             _walk(args.file, args.walker, args.values)
         else:
-            from graph.runtime.developing import drawn
+            from contextrender_bridge.runtime.developing import drawn
 
             if (picture := drawn(args.session)) is None:
                 raise CommandError(f"there is no session {args.session!r}.")
@@ -60,7 +60,7 @@ def _as_user(name: str, folder: Path | None) -> Iterator[None]:
 
 
 def _walk(file: Path, name: str | None, values: Sequence[str]) -> None:
-    from graph.runtime.developing import spawn_at_root
+    from contextrender_bridge.runtime.developing import spawn_at_root
 
     walker = _walker_of(file, name)
     fields = [field for field in dataclasses.fields(walker) if field.init]
@@ -77,7 +77,7 @@ def _walk(file: Path, name: str | None, values: Sequence[str]) -> None:
 
 
 def _walker_of(file: Path, name: str | None) -> Any:
-    from graph.runtime.developing import walkers_of
+    from contextrender_bridge.runtime.developing import walkers_of
 
     if not file.is_file():
         raise CommandError(f"there is no file {file}.")

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
 
     import uvicorn
 
-    from contextrender_bridge.guarding import OwnHosts
+    from contextrender_bridge.request_guards import OwnHosts
 
     app = server.streamable_http_app(stateless_http=True, json_response=True, host=args.host)
     listener = listen(args.host, args.port)

@@ -26,8 +26,8 @@ class Backup:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         """Writes the folder and says what it holds."""
-        from graph.store.backup import back_up
-        from graph.store.opening import open_there
+        from contextrender_bridge.store.backup import back_up
+        from contextrender_bridge.store.opening import open_there
 
         data = args.data or data_dir()
         with closing(open_there(data)) as store:
@@ -53,8 +53,8 @@ class Restore:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         """Restores it, all or nothing, and says what there is now."""
-        from graph.store.backup import is_empty, restore
-        from graph.store.opening import open_named
+        from contextrender_bridge.store.backup import is_empty, restore
+        from contextrender_bridge.store.opening import open_named
 
         data = args.data or data_dir()
         database = current_settings().database
@@ -119,11 +119,11 @@ class Check:
     @staticmethod
     def run(args: argparse.Namespace) -> int:
         """Prints what is found; 1 if anything was, and was not repaired."""
+        from contextrender_bridge.runtime.archetypes import unreadable
         from contextrender_bridge.server.runtime import load_app
-        from graph.runtime.archetypes import unreadable
-        from graph.sessions.check import check_store
-        from graph.sessions.findings import repair
-        from graph.store.opening import open_store
+        from contextrender_bridge.sessions.check import check_store
+        from contextrender_bridge.sessions.findings import repair
+        from contextrender_bridge.store.opening import open_store
 
         load_app(app_dir())
         with closing(open_store(args.data or data_dir())) as store:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.cli.look.asking import Service
+from contextrender_bridge.cli.inspect.asking import Service
 
 
 class Export:

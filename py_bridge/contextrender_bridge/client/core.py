@@ -17,13 +17,19 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client.connection import Connection, Flow
 from contextrender_bridge.client.fitting import (
     Failures,
-    Fitted,
+    RenderedRequest,
     dialect_of,
     fitted,
     is_callers_mistake,
     name_of_body,
     reason_of,
     remedy_of,
+)
+from contextrender_bridge.client.history_cache import (
+    HistoryCache,
+    HistorySnapshot,
+    Key,
+    RecordedPrefix,
 )
 from contextrender_bridge.client.replies import (
     DeleteView,
@@ -35,7 +41,6 @@ from contextrender_bridge.client.replies import (
     SessionPage,
     SyncView,
 )
-from contextrender_bridge.client.sent import Key, Known, Now, Sent
 from contextrender_bridge.dialects import Transcript
 
 Message = Mapping[str, Any]
@@ -51,7 +56,7 @@ class Core(Connection):
     def __init__(self, url: str | None = None, token: str | None = None, **options: Any) -> None:
         super().__init__(url, token, **options)
         self.failures = Failures()
-        self._sent = Sent()
+        self._sent = HistoryCache()
 
     def render(
         self,
@@ -112,7 +117,7 @@ class Core(Connection):
         recalls: bool = False,
         token: str | None = None,
         line: str = "",
-    ) -> Flow[Fitted]:
+    ) -> Flow[RenderedRequest]:
         """What to send to the model in place of `messages`; the original if anything goes wrong.
 
         An unknown policy, or an impossible budget or parameter, raises InvalidRequest.
@@ -137,7 +142,7 @@ class Core(Connection):
             past = self._sent.past(key, items)
             transcript = reader.read(body, past.transcript if past else None)
             if not transcript.messages:
-                return Fitted(body)
+                return RenderedRequest(body)
             past = past if transcript.carried else None
             settled = items[: transcript.settled]
             now = self._sent.now(key, transcript.messages, settled, past)
@@ -158,7 +163,7 @@ class Core(Connection):
             if not fail_open or is_callers_mistake(failure):
                 raise
             self.failures.add(reason_of(failure), remedy_of(failure))
-            return Fitted(body, failure=reason_of(failure))
+            return RenderedRequest(body, failure=reason_of(failure))
 
     def sync(
         self,
@@ -277,13 +282,13 @@ class Core(Connection):
         self,
         walker: str,
         key: Key,
-        now: Now,
+        now: HistorySnapshot,
         messages: Sequence[Message],
         fields: Mapping[str, Any],
         until: float,
         transcript: Transcript | None = None,
     ) -> Flow[Json]:
-        def send_from(known: Known) -> Flow[Json]:
+        def send_from(known: RecordedPrefix) -> Flow[Json]:
             place = {"offset": known.messages, "prefix": known.digest}
             fresh = messages[known.messages :]
             return self.call(walker, {**fields, **place, "messages": fresh}, key[0], until)
@@ -293,8 +298,8 @@ class Core(Connection):
         except HistoryDiverged:
             if not now.known.messages:
                 raise
-            reply = yield from send_from(Known())
-        known = Known(len(messages), now.fingerprint, reply["digest"])
+            reply = yield from send_from(RecordedPrefix())
+        known = RecordedPrefix(len(messages), now.fingerprint, reply["digest"])
         self._sent.remember(key, now, known, transcript)
         return reply
 

@@ -30,13 +30,13 @@ Body = Mapping[str, Any]
 
 _RECALL = re.compile(r"; recall result \d+ for all of it(?=:?\]\n)")
 _AGAIN = "; call its tool again for all of it"
-"""What the line above an excerpt or a compaction says (`engine.plan.marking`)."""
+"""What the line above an excerpt or a compaction says (`engine.plan.excerpt_text`)."""
 
 log = logging.getLogger("contextrender")
 
 
 @dataclass(frozen=True)
-class Fitted:
+class RenderedRequest:
     """What to send to the model. `failure` says why it is the original, where that was not meant.
 
     `reply` is the service's answer to `render`, `changed` whether `body` differs from the original.
@@ -114,7 +114,7 @@ def fitted(
     bypass: Collection[str] = (),
     *,
     recalls: bool = False,
-) -> Fitted:
+) -> RenderedRequest:
     """What a render reply with a plan makes of a request; results `also` are shown as well.
 
     But not where a summary of the whole history stands in a result's place. Results of the tools
@@ -132,13 +132,13 @@ def fitted(
             plan.show_result(result)
     beyond = [result for result in plan.results_of(bypass) if not plan.shows_whole(result)]
     if summaries.intersection(beyond):
-        return Fitted(body, failure="bypass_tools", transcript=transcript)
+        return RenderedRequest(body, failure="bypass_tools", transcript=transcript)
     for result in beyond:
         plan.show_result(result)
     if not any(reply[what] for what in ("omitted", "replaced", "left_turns", "shortened")):
-        return Fitted(body, False, reply, "", transcript, plan)
+        return RenderedRequest(body, False, reply, "", transcript, plan)
     left = transcript.apply(plan)
-    return Fitted(left, left != body, reply, "", transcript, plan, len(beyond))
+    return RenderedRequest(left, left != body, reply, "", transcript, plan, len(beyond))
 
 
 def _without_recall(shown: ShownView) -> ShownView:

@@ -106,8 +106,9 @@ class BeyondHole(TypedDict):
 class ExportedBranch(TypedDict):
     """A branch's own messages, and when each was recorded (seconds since 1970). `calls` tell by
     the `position` of its answer (which the last one may still wait for) what each model call was
-    shown, with which settings, and what its provider said of it (`engine.call.record`).
-    `messages` end where one is lost; those that are whole behind it are `beyond`.
+    shown, with which settings, and what its provider said of it
+    (`contextrender_bridge.engine.call.call_record`). `messages` end where one is lost; those
+    that are whole behind it are `beyond`.
     """
 
     number: int
@@ -145,11 +146,11 @@ class SyncView(TypedDict):
 
 
 class CountedView(TypedDict):
-    """What a session's answered calls came to when they were made (`engine.call.totals`): prompt
-    tokens with the whole history, at most the model's window (`full`), and of what was sent;
-    results that answers drew on, and those of them that they had complete; the models that were
-    called, and dollars at their prices (None: no call has one). No calls: they were only
-    recorded, or not answered yet.
+    """What a session's answered calls came to when they were made
+    (`contextrender_bridge.engine.call.usage_totals`): prompt tokens with the whole history, at
+    most the model's window (`full`), and of what was sent; results that answers drew on, and
+    those of them that they had complete; the models that were called, and dollars at their
+    prices (None: no call has one). No calls: they were only recorded, or not answered yet.
     """
 
     calls: int

@@ -20,7 +20,7 @@ from contextrender_bridge.client.core import Core
 from contextrender_bridge.proxy.compress import Compression, Refused
 from contextrender_bridge.proxy.connections import Connections, Unavailable
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
-from contextrender_bridge.proxy.histories import Histories
+from contextrender_bridge.proxy.history_rendering import Histories
 from contextrender_bridge.proxy.model_calls import ModelCalls
 from contextrender_bridge.proxy.peers import is_same_user
 from contextrender_bridge.proxy.routing import (
@@ -33,7 +33,7 @@ from contextrender_bridge.proxy.routing import (
     json_body,
 )
 from contextrender_bridge.proxy.upstream import (
-    Gone,
+    ClientDisconnected,
     Receive,
     Send,
     pass_on,
@@ -83,7 +83,7 @@ class Proxy:
         """Answers one request."""
         try:
             await self._answer(scope, receive, send)
-        except Gone:
+        except ClientDisconnected:
             return
         except Unavailable as failure:
             await send_unavailable(send, failure)
@@ -152,7 +152,7 @@ class Proxy:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise Gone
+                    raise ClientDisconnected
                 yield message.get("body", b"")
                 if not message.get("more_body"):
                     sent.set()

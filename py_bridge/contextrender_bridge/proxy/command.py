@@ -36,7 +36,7 @@ from contextrender_bridge.client.credentials import FILE_NAME, LOOPBACK
 from contextrender_bridge.listening import address, http_config, listen
 
 if TYPE_CHECKING:
-    from contextrender_bridge.guarding import App
+    from contextrender_bridge.request_guards import App
     from contextrender_bridge.workers.serving import Worker
 
 
@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _work(app: Callable[[], App], listener: socket.socket, worker: Worker) -> int:
     """What one worker does."""
-    from contextrender_bridge.guarding import guarded
+    from contextrender_bridge.request_guards import guarded
     from contextrender_bridge.workers.serving import WorkerServer
 
     settings = current_settings()

@@ -19,13 +19,13 @@ from contextrender_bridge.base.errors import ContextRenderError
 from contextrender_bridge.base.setting_kinds import AUTO, LONGEST_NUMBER, SMALLEST_BUDGET
 from contextrender_bridge.base.usage import usage_of
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.client.fitting import Fitted, reason_of
+from contextrender_bridge.client.fitting import RenderedRequest, reason_of
 from contextrender_bridge.dialects import MessagePlan
 from contextrender_bridge.dialects.contents import plain_text
 from contextrender_bridge.proxy.bodies import Body
 from contextrender_bridge.proxy.controls import Controls
-from contextrender_bridge.proxy.conversations import Call
-from contextrender_bridge.proxy.histories import Histories
+from contextrender_bridge.proxy.conversations import ProxiedCall
+from contextrender_bridge.proxy.history_rendering import Histories
 from contextrender_bridge.proxy.placeholders import digest_of, has_blocks, texts_for, with_calls
 from contextrender_bridge.proxy.routing import Headers
 
@@ -42,7 +42,7 @@ class LastReply:
     """A reply's messages, as hashes, and the call that it was for."""
 
     messages: list[int]
-    call: Call
+    call: ProxiedCall
 
 
 class Refused(Exception):
@@ -84,12 +84,14 @@ class Compression:
             self._histories.failures.add(reason_of(failure))
             return {**_report(messages, 0, 0, [], ""), "fail_open": "malformed", "unchanged": 0}
 
-    def _unchanged(self, token: str | None, reply: Json, call: Call) -> int:
+    def _unchanged(self, token: str | None, reply: Json, call: ProxiedCall) -> int:
         """How many leading messages the last reply had as well; this one is the last from here."""
         key = token, str(reply["session"])
         now = [hash(wire.dumps(message)) for message in reply["messages"]]
         before = self._last.pop(key).messages if key in self._last else []
-        self._last[key] = LastReply(now, replace(call, fit=Fitted({}, failure=call.fit.failure)))
+        self._last[key] = LastReply(
+            now, replace(call, fit=RenderedRequest({}, failure=call.fit.failure))
+        )
         while len(self._last) > REMEMBERED:
             self._last.popitem(last=False)
         same = takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False))
@@ -114,7 +116,7 @@ class Compression:
         body: Mapping[str, Any],
         messages: list[Any],
         asked: Controls,
-    ) -> tuple[Json, Call]:
+    ) -> tuple[Json, ProxiedCall]:
         dialect = "messages" if has_blocks(messages) else "chat"
         added, whole = (set(), messages) if dialect == "messages" else with_calls(messages)
         request = {**body, "messages": whole}

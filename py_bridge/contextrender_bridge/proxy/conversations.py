@@ -9,7 +9,7 @@ from typing import Any
 
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.client.fitting import Fitted
+from contextrender_bridge.client.fitting import RenderedRequest
 from contextrender_bridge.dialects import Transcript
 from contextrender_bridge.proxy.controls import Controls
 
@@ -63,7 +63,7 @@ class Conversation:
     calls: int = 0
     failed: int = 0
     used: Mapping[str, Any] | None = None
-    recording: asyncio.Task[Fitted] | None = field(default=None, repr=False)
+    recording: asyncio.Task[RenderedRequest] | None = field(default=None, repr=False)
 
     def within(self, budget: int | str | None) -> int | str | None:
         """A budget, or what the model has room for, where that is known to be less."""
@@ -73,7 +73,7 @@ class Conversation:
 
 
 @dataclass(frozen=True)
-class Call:
+class ProxiedCall:
     """One model call: its session, what is sent on, and the history it belongs to, of so many
     `messages`; `asked` is how.
 
@@ -82,13 +82,13 @@ class Call:
     """
 
     session: str
-    fit: Fitted
+    fit: RenderedRequest
     conversation: Conversation
     asked: Controls
-    later: asyncio.Task[Fitted] | None = field(default=None, repr=False)
+    later: asyncio.Task[RenderedRequest] | None = field(default=None, repr=False)
     messages: int = 0
 
-    async def told(self, seconds: float = 0.0) -> Fitted:
+    async def told(self, seconds: float = 0.0) -> RenderedRequest:
         """What the service said, or for a call that did not wait for it, says within that time."""
         if self.later is None:
             return self.fit
@@ -97,7 +97,7 @@ class Call:
         return self.later.result() if self.later.done() else self.fit
 
 
-def remember_recalled(call: Call, results: Mapping[int, int]) -> None:
+def remember_recalled(call: ProxiedCall, results: Mapping[int, int]) -> None:
     """These results, of so many tokens, stay in view for some calls."""
     if call.fit.transcript is None:
         return

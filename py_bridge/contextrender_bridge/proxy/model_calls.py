@@ -8,14 +8,13 @@ import httpx
 
 from contextrender_bridge.base import wire
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.client.fitting import Fitted
+from contextrender_bridge.client.fitting import RenderedRequest
 from contextrender_bridge.dialects import DIALECTS
 from contextrender_bridge.proxy.bodies import Bodies, Body
 from contextrender_bridge.proxy.connections import Connections
 from contextrender_bridge.proxy.controls import Controls, InvalidControl
-from contextrender_bridge.proxy.conversations import Call
-from contextrender_bridge.proxy.heard import own_header, report
-from contextrender_bridge.proxy.histories import Histories
+from contextrender_bridge.proxy.conversations import ProxiedCall
+from contextrender_bridge.proxy.history_rendering import Histories
 from contextrender_bridge.proxy.recall.driver import FORMATS, Recalling
 from contextrender_bridge.proxy.routing import (
     Headers,
@@ -23,12 +22,13 @@ from contextrender_bridge.proxy.routing import (
 )
 from contextrender_bridge.proxy.upstream import (
     REFUSED,
-    Heard,
     Send,
+    UsageCapture,
     pass_on,
     read_reply,
     relay,
 )
+from contextrender_bridge.proxy.usage_reporting import own_header, report
 from contextrender_bridge.proxy.window import REFUSALS, TRIES, Refusal, Windowed, Windows
 
 
@@ -64,7 +64,7 @@ class ModelCalls:
         call = await self._histories.fit(
             request.target.session, request.headers, read, request.dialect, controls
         )
-        heard = Heard(send)
+        heard = UsageCapture(send)
         sent = await self._send(call, request, raw, heard)
         self._histories.notes.add(call, heard.usage(), sent)
 
@@ -78,7 +78,7 @@ class ModelCalls:
             return None
         return read if isinstance(read.fields, dict) else None
 
-    async def _send(self, call: Call, request: Request, raw: bytes, send: Send) -> str:
+    async def _send(self, call: ProxiedCall, request: Request, raw: bytes, send: Send) -> str:
         """Tells what the provider answered: `Controls.sent`, or "whole"."""
         url, onward = request.url, request.onward
         controls = call.asked
@@ -92,7 +92,7 @@ class ModelCalls:
 
         async def whole(*, last: bool) -> bool:
             self._histories.failures.add("refused")
-            told = Fitted(call.fit.body, failure="refused")
+            told = RenderedRequest(call.fit.body, failure="refused")
             if last:
                 return await self._send_whole(call, request, raw, send, lambda: _at_once(told))
             async with self._http.answer("POST", url, onward, raw) as response:
@@ -126,11 +126,11 @@ class ModelCalls:
 
     async def _send_whole(
         self,
-        call: Call,
+        call: ProxiedCall,
         request: Request,
         raw: bytes,
         send: Send,
-        told: Callable[[], Awaitable[Fitted]],
+        told: Callable[[], Awaitable[RenderedRequest]],
     ) -> bool:
         """Sends a history as it came; where it is ours to shorten and the model does not take all
         of it, as much as fits. Whether the provider took it.
@@ -153,7 +153,7 @@ class ModelCalls:
         return False
 
 
-async def _at_once(fit: Fitted) -> Fitted:
+async def _at_once(fit: RenderedRequest) -> RenderedRequest:
     return fit
 
 

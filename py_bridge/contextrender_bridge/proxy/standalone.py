@@ -9,10 +9,10 @@ from contextrender_bridge.base import wire
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.credentials import load_credentials
-from contextrender_bridge.guarding import App, OwnHosts
 from contextrender_bridge.listening import STATUS_PATH
 from contextrender_bridge.proxy.app import Proxy
 from contextrender_bridge.proxy.upstream import Receive, Send, send_whole
+from contextrender_bridge.request_guards import App, OwnHosts
 
 
 class Standalone:

@@ -28,11 +28,11 @@ REFUSED = 400
 log = logging.getLogger("contextrender")
 
 
-class Gone(Exception):
+class ClientDisconnected(Exception):
     """The agent closed its connection."""
 
 
-class Heard:
+class UsageCapture:
     """Sends a reply on, and keeps it until it is known what it says of the call's usage."""
 
     def __init__(self, send: Send) -> None:
@@ -146,12 +146,12 @@ async def send_unavailable(send: Send, failure: Unavailable) -> None:
 
 
 async def read_body(receive: Receive) -> bytes:
-    """The request's whole body. Raises Gone."""
+    """The request's whole body. Raises ClientDisconnected."""
     chunks = []
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise Gone
+            raise ClientDisconnected
         chunks.append(message.get("body", b""))
         if not message.get("more_body"):
             return b"".join(chunks)
@@ -167,7 +167,7 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> 
     try:
         await asyncio.wait({task, watcher}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            raise Gone
+            raise ClientDisconnected
         task.result()
     finally:
         for pending in (task, watcher):

@@ -15,14 +15,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from contextrender_bridge.base.errors import InvalidRequest, Unauthorized
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.guarding import OwnHosts
+from contextrender_bridge.request_guards import OwnHosts
 from contextrender_bridge.server.accounts.callers import Caller
 from contextrender_bridge.server.accounts.sign_in import SMALL, Question, SignIn
 from contextrender_bridge.server.accounts.users import LOCAL_USER, Accounts
 from contextrender_bridge.server.http.bodies import bearer_of, error_response
 from contextrender_bridge.server.limits.counting import Quotas
 from contextrender_bridge.server.watching.logs import ASKED
-from graph.store.writes import StoreUnavailable
+from contextrender_bridge.store.writes import StoreUnavailable
 
 THREADS: Final = 4
 SILENCE_SECONDS: Final = 30.0

@@ -18,7 +18,9 @@ from contextrender_bridge.base.paths import app_dir, make_private
 from contextrender_bridge.base.settings import Settings, current_settings
 from contextrender_bridge.base.spans import use_opentelemetry
 from contextrender_bridge.client.connection import Answer
+from contextrender_bridge.engine.models.providers import ProviderAnswers
 from contextrender_bridge.proxy.app import PATHS, MountedProxy
+from contextrender_bridge.runtime.request import SIGNER, Tell
 from contextrender_bridge.server.accounts.callers import Caller
 from contextrender_bridge.server.accounts.sign_in import check_shared
 from contextrender_bridge.server.accounts.users import Accounts
@@ -35,18 +37,16 @@ from contextrender_bridge.server.http.pages import console_routes, graph_routes
 from contextrender_bridge.server.limits.counting import Quotas
 from contextrender_bridge.server.limits.redaction import Redaction
 from contextrender_bridge.server.limits.retention import Retention
-from contextrender_bridge.server.process.machine import (
+from contextrender_bridge.server.process.process_resources import (
     LOOK_SECONDS,
+    MemoryTrimmer,
     OneProcessor,
-    Thrift,
     now_and_then,
 )
 from contextrender_bridge.server.process.threads import Threads
 from contextrender_bridge.server.runtime import Runtime, Walk
 from contextrender_bridge.server.watching.metrics import Metrics
 from contextrender_bridge.server.watching.readiness import Readiness
-from engine.models.providers import Answers
-from graph.runtime.request import SIGNER, Tell
 
 SMALL_BYTES: Final = 65_536
 """A call of an agent brings what is new, which is less; strangers may send as much for nothing."""
@@ -119,7 +119,9 @@ class Service:
         looks = getattr(self.runtime.walkers.get(name), "looks", False)
         return await self._threads.answer(f"walker {name}", admit, work, looks=looks)
 
-    def _work(self, name: str, given: Given, caller: Caller, answers: Answers, tell: Tell) -> Any:
+    def _work(
+        self, name: str, given: Given, caller: Caller, answers: ProviderAnswers, tell: Tell
+    ) -> Any:
         if (fields := self._fields.get(name)) is None:
             raise NotFound("There is no such walker.", code="unknown_walker")
 
@@ -171,7 +173,7 @@ def build_app(data: Path, *, app: Path | None = None, alone: bool = True) -> Sta
         with (
             service.processor.first(),
             now_and_then("retention", service.retention.collect_in_turn, settings.gc_minutes * 60),
-            now_and_then("memory", Thrift().look, LOOK_SECONDS),
+            now_and_then("memory", MemoryTrimmer().look, LOOK_SECONDS),
             now_and_then("figures", service.metrics.tell_caches, LOOK_SECONDS),
             now_and_then("processor", service.processor.choose, LOOK_SECONDS),
         ):

@@ -24,17 +24,21 @@ from jaclang.runtimelib.context import ExecutionContext
 from contextrender_bridge.base.errors import Conflict, ContextRenderError, Damaged
 from contextrender_bridge.base.paths import ENTRY, app_dir
 from contextrender_bridge.base.spans import span
+from contextrender_bridge.engine.models.providers import (
+    ANSWERS,
+    PendingProviderCall,
+    ProviderAnswers,
+)
 from contextrender_bridge.own_packages import import_entry
+from contextrender_bridge.runtime.archetypes import unreadable
+from contextrender_bridge.runtime.memory import SYSTEM_ROOT, RequestMemory, at_work
+from contextrender_bridge.runtime.request import TELL, Tell, register_hooks
 from contextrender_bridge.server.http.bodies import Reply
-from engine.models.providers import ANSWERS, Answers, Waiting
-from graph.runtime.archetypes import unreadable
-from graph.runtime.memory import SYSTEM_ROOT, RequestMemory, at_work
-from graph.runtime.request import TELL, Tell, register_hooks
-from graph.sessions.check import check_session
-from graph.sessions.ids import session_id_of
-from graph.sessions.locks import SessionLocks
-from graph.store.opening import open_store
-from graph.store.writes import Raced
+from contextrender_bridge.sessions.check import check_session
+from contextrender_bridge.sessions.ids import session_id_of
+from contextrender_bridge.sessions.locks import SessionLocks
+from contextrender_bridge.store.opening import open_store
+from contextrender_bridge.store.writes import WriteConflict
 
 # Of two requests that change the same rows, the later one runs again on what it finds; while it
 # does, no other request of that session starts here: only those under way get in its way.
@@ -59,7 +63,7 @@ class Walk:
     fields: Fields
     root: str
     form: Callable[[Any], Any]
-    answers: Answers = field(default_factory=Answers)
+    answers: ProviderAnswers = field(default_factory=ProviderAnswers)
     tell: Tell | None = None
     keep: bool = True
     told: list[object] = field(default_factory=list)
@@ -110,7 +114,7 @@ class Runtime:
         session.
         """
         walk = Walk(name, fields, root, self.replies[name].encode)
-        while isinstance(made := self.run(walk), Waiting):
+        while isinstance(made := self.run(walk), PendingProviderCall):
             walk.answers.put(made, made.answer())
         return bytes(made)
 
@@ -129,7 +133,7 @@ class Runtime:
         def attempt(given: Mapping[str, Any]) -> Any:
             try:
                 return contextvars.copy_context().run(self._attempt, walk, given)
-            except Waiting as waiting:
+            except PendingProviderCall as waiting:
                 return waiting
 
         given = walk.fields()
@@ -174,7 +178,10 @@ class Runtime:
         self._locks.unshare()
 
     def _attempt(self, walk: Walk, fields: Mapping[str, Any]) -> Any:
-        """Raises Waiting where nothing is written: what is not in the answers, it does again."""
+        """Run a walker once.
+
+        Raises PendingProviderCall, with nothing written, where a provider's answer is missing.
+        """
         name, answers, made = walk.name, walk.answers, self.walkers[walk.name]
 
         def tell(report: object) -> None:
@@ -194,7 +201,7 @@ class Runtime:
                 memory.held.callback(vars(walker).clear)
                 try:
                     Jac.spawn(walker, Jac.get_context().get_root())
-                except Waiting as waiting:
+                except PendingProviderCall as waiting:
                     # Before the first answer it has only recorded what is new: that is known then.
                     if answers.used:
                         raise
@@ -206,7 +213,7 @@ class Runtime:
                 if not walk.told:
                     self.on_reports(name, walker.reports)
                 return reply
-            except Raced:
+            except WriteConflict:
                 self.on_conflict()
                 begun = memory.wrote and not getattr(walker, "resumes", False)
                 raise (_lost_race() if begun else _RunAgain()) from None

@@ -21,10 +21,10 @@ from contextrender_bridge.base.settings import Settings, current_settings, envir
 from contextrender_bridge.printing import print_json
 from contextrender_bridge.proxy.command import add_history_options, history_options
 from contextrender_bridge.wrap.agents import AGENTS
-from contextrender_bridge.wrap.agents.base import Agent, Given, Redirect
+from contextrender_bridge.wrap.agents.base import Agent, Redirect, RunRequest
 from contextrender_bridge.wrap.agents.command import Command
 from contextrender_bridge.wrap.child import end_like, run_child
-from contextrender_bridge.wrap.doors import Doors
+from contextrender_bridge.wrap.provider_routes import ProviderRoutes
 
 NOT_FOUND = 127
 
@@ -59,8 +59,8 @@ def run(args: argparse.Namespace) -> int:
     if program is None and not args.print:
         how = f": {agent.install}" if agent.install else "."
         raise CommandError(f"{agent.program} is not installed{how}", NOT_FOUND)
-    given = Given(words, environment_without(), Path.cwd(), data_dir())
-    doors = Doors.imagined()
+    given = RunRequest(words, environment_without(), Path.cwd(), data_dir())
+    doors = ProviderRoutes.imagined()
     made = agent.redirect(given, doors)
     if program is None or args.print:
         return _show(agent, made, doors, as_json=args.json)
@@ -93,7 +93,7 @@ def _agent(name: str, variables: list[str]) -> Agent:
     return Command(name, variables)
 
 
-def _show(agent: Agent, made: Redirect, doors: Doors, *, as_json: bool) -> int:
+def _show(agent: Agent, made: Redirect, doors: ProviderRoutes, *, as_json: bool) -> int:
     command = [agent.program, *made.arguments]
     if as_json:
         return print_json(

@@ -24,11 +24,11 @@ from contextrender_bridge.client.credentials import Credentials
 from contextrender_bridge.leases import held
 from contextrender_bridge.listening import address, http_config, listen
 from contextrender_bridge.local_service import find_service, sign_in_code
-from contextrender_bridge.wrap.agents.base import Agent, Given
+from contextrender_bridge.wrap.agents.base import Agent, RunRequest
 from contextrender_bridge.wrap.agents.openclaw import sweep
 from contextrender_bridge.wrap.child import run_child
-from contextrender_bridge.wrap.doors import Doors
-from contextrender_bridge.wrap.tally import (
+from contextrender_bridge.wrap.provider_routes import ProviderRoutes
+from contextrender_bridge.wrap.run_totals import (
     Declared,
     Tally,
     closing_json,
@@ -40,7 +40,7 @@ HEALTHY_SECONDS = 20.0
 
 
 def run_between(
-    agent: Agent, program: str, given: Given, settings: Settings, *, as_json: bool
+    agent: Agent, program: str, given: RunRequest, settings: Settings, *, as_json: bool
 ) -> int:
     """The agent's return code. Raises CommandError while nothing has been started yet."""
     data = make_private(data_dir())
@@ -48,7 +48,7 @@ def run_between(
     with held(data, os.getpid()) as folder:
         known = find_service(data, say)
         with listen("127.0.0.1", 0) as listener:
-            doors = Doors(address(listener), recalls=_can_recall())
+            doors = ProviderRoutes(address(listener), recalls=_can_recall())
             made = agent.redirect(replace(given, folder=folder), doors)
             for note in made.notes:
                 say(note)
@@ -111,15 +111,17 @@ def _written(files: Mapping[Path, str]) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
-def _app(agent: Agent, doors: Doors, known: Credentials, settings: Settings, tally: Tally) -> Any:
+def _app(
+    agent: Agent, doors: ProviderRoutes, known: Credentials, settings: Settings, tally: Tally
+) -> Any:
     """What listens for the agent."""
     try:
-        from contextrender_bridge.guarding import OwnHosts
+        from contextrender_bridge.request_guards import OwnHosts
     except ImportError:
         raise CommandError(f"wrap needs {how_to_install('proxy')}.") from None
 
     from contextrender_bridge.proxy.app import Proxy
-    from contextrender_bridge.wrap.gate import Gate
+    from contextrender_bridge.wrap.proxy_listener import ProxyListener
 
     # Given no token, a client finds the next one when the one it has is refused.
     client = AsyncContextRender(known.url)
@@ -137,7 +139,7 @@ def _app(agent: Agent, doors: Doors, known: Credentials, settings: Settings, tal
         from contextrender_bridge.mcp_server import guarded, recall_app
 
         mcp = guarded(recall_app(client, lambda: tally.session), lambda: doors.token)
-    return OwnHosts(Gate(doors, proxies, tally, agent.passes, mcp))
+    return OwnHosts(ProxyListener(doors, proxies, tally, agent.passes, mcp))
 
 
 def _close(tally: Tally, known: Credentials, *, observing: bool, as_json: bool) -> None:
@@ -159,7 +161,7 @@ def _close(tally: Tally, known: Credentials, *, observing: bool, as_json: bool) 
     say(closing_line(tally.totals, link, observing=observing))
 
 
-def _between(agent: Agent, doors: Doors, settings: Settings) -> str:
+def _between(agent: Agent, doors: ProviderRoutes, settings: Settings) -> str:
     """What stands where, for the person who sees nothing else of it until the agent ends."""
     where = " and ".join(dict.fromkeys(doors.upstreams.values())) or "its provider"
     if settings.mode == "observe":

@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 
+from contextrender_bridge.engine.call.call_record import CallRecord, runs
+from contextrender_bridge.engine.call.settings import LIVE, SENT, RenderSettings
+from contextrender_bridge.engine.call.usage_totals import PreviousCall, bill_sums
 from hypothesis import given
 from hypothesis import strategies as st
-
-from engine.call.record import CallRecord, runs
-from engine.call.settings import LIVE, SENT, RenderSettings
-from engine.call.totals import Before, bill_sums
 
 DAY = 1_790_000_000
 
@@ -38,7 +37,7 @@ def test_a_fact_is_read_as_it_was_noted(shown: set[int], sent: str) -> None:
 def test_the_whole_historys_bill_is_the_providers_and_what_was_left_out() -> None:
     """As `contextrender wrap` tells it: what the whole prompt before had comes from the cache."""
     first = record(before=4_000, after=4_000, billed=(1_000, 0, 3_000, 0, 50))
-    sums, line = bill_sums(first, Before())
+    sums, line = bill_sums(first, PreviousCall())
     assert (sums.fresh, sums.written, sums.billed_output) == (1_000, 3_000, 50)
     assert (sums.whole_fresh, sums.whole_read, sums.whole_written) == (1_000, 0, 3_000)
     line = replace(line, full=first.full, at=DAY)

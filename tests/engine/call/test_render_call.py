@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
+from contextrender_bridge.engine.parameters import SMALLEST_BUDGET, Parameters
+from contextrender_bridge.engine.policies import POLICIES
+from contextrender_bridge.engine.text.tokens import call_parts
+from contextrender_bridge.engine.text.transcript import Json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.parameters import SMALLEST_BUDGET, Parameters
-from engine.policies import POLICIES
-from engine.text.tokens import call_parts
-from engine.text.transcript import Json
 from tests.support import slow_rules
 from tests.support.strategies import (
     BUDGETS,

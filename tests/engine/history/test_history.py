@@ -2,12 +2,9 @@
 
 import json
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from engine.history.history import NO_CALL, History
-from engine.history.stored import append_stored
-from engine.text.transcript import (
+from contextrender_bridge.engine.history.event_decoding import append_stored
+from contextrender_bridge.engine.history.history import NO_CALL, History
+from contextrender_bridge.engine.text.transcript import (
     Json,
     check_messages,
     digest_after,
@@ -15,6 +12,9 @@ from engine.text.transcript import (
     restore_message,
     split,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.support import slow_rules
 from tests.support.strategies import (
     COUNTER,

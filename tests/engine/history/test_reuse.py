@@ -3,10 +3,10 @@
 from collections import Counter
 
 import pytest
+from contextrender_bridge.engine.history.reuse import ReuseIndex
+from contextrender_bridge.engine.text.transcript import Json
 from hypothesis import given
 
-from engine.history.reuse import ReuseIndex
-from engine.text.transcript import Json
 from tests.support import slow_rules
 from tests.support.golden import golden
 from tests.support.strategies import COUNTER, modest, recorded, transcripts

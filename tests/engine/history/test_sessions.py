@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
 
+from contextrender_bridge.engine.history.history import History
+from contextrender_bridge.engine.history.session_cache import ROOT, BranchInfo, BranchMatch, place
+from contextrender_bridge.engine.text.transcript import Json, digest_after
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.history.history import History
-from engine.history.sessions import ROOT, BranchInfo, Place, place
-from engine.text.transcript import Json, digest_after
 from tests.support.strategies import COUNTER, modest
 from tests.support.transcripts import assistant, call, user
 
@@ -29,13 +29,13 @@ class Recorder:
         history.extend(self.lines[branch], COUNTER)
         return history
 
-    def place(self, messages: Sequence[Json], offset: int = 0, prefix: str = "") -> Place:
+    def place(self, messages: Sequence[Json], offset: int = 0, prefix: str = "") -> BranchMatch:
         digests: list[str] = []
         for message in messages:
             digests.append(digest_after(digests[-1] if digests else prefix, message))
         return place(self.branches, self.head, offset, prefix, digests, self.history_of)
 
-    def record(self, whole: list[Json], offset: int = 0, prefix: str = "") -> Place:
+    def record(self, whole: list[Json], offset: int = 0, prefix: str = "") -> BranchMatch:
         """Records a transcript as the walkers do; where it was found before."""
         found = self.place(whole[offset:], offset, prefix)
         fresh = whole[found.matched :]
@@ -70,7 +70,7 @@ def digest(messages: Sequence[Json], count: int) -> str:
     return found
 
 
-def check_place(recorder: Recorder, whole: list[Json], found: Place) -> None:
+def check_place(recorder: Recorder, whole: list[Json], found: BranchMatch) -> None:
     """The place is the longest common prefix there is, on a line that has it."""
     shared = [
         [*takewhile(lambda pair: pair[0] == pair[1], zip(whole, line, strict=False))]

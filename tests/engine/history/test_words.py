@@ -2,8 +2,9 @@
 
 import json
 
-from engine.parameters import Parameters
-from engine.text.transcript import Json
+from contextrender_bridge.engine.parameters import Parameters
+from contextrender_bridge.engine.text.transcript import Json
+
 from tests.support.strategies import render
 from tests.support.transcripts import step
 

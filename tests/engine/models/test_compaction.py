@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.errors import ContextRenderError
+from contextrender_bridge.engine.models.providers import writer
+from contextrender_bridge.engine.text.tokens import counter_for
 
-from engine.models.providers import writer
-from engine.text.tokens import counter_for
 from tests.support.provider_double import ProviderDouble, chat_reply, failure, provided, stalled
 
 pytestmark = pytest.mark.slow
@@ -18,7 +18,7 @@ RESULT = 'timeout_ms = 4500\npath = "/srv/app/Main.py"\n' + "filler line\n" * 20
 
 
 def compact_result(*given: Any, **limits: Any) -> str:
-    made: str = writer("compaction").compact_result(*given, **limits)
+    made: str = writer("result_summary").compact_result(*given, **limits)
     return made
 
 

@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contextrender_bridge.engine.models import litellm_embedder
+from contextrender_bridge.engine.models.embeddings import Embedder, load_embedder
+from contextrender_bridge.engine.models.litellm_embedder import (
+    CircuitBreaker,
+    EmbeddingUnavailable,
+    LiteLLMEmbedder,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.models import litellm_embedder
-from engine.models.embeddings import Embedder, load_embedder
-from engine.models.litellm_embedder import CircuitBreaker, EmbeddingUnavailable, LiteLLMEmbedder
 from tests.support.provider_double import (
     ProviderDouble,
     embedding_reply,

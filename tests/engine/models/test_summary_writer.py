@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.engine.models.providers import writer
+from contextrender_bridge.engine.models.summaries import SummaryFailed
+from contextrender_bridge.engine.text.tokens import counter_for
 
-from engine.models.providers import writer
-from engine.models.summaries import SummaryFailed
-from engine.text.tokens import counter_for
 from tests.support.provider_double import ProviderDouble, chat_reply, failure, provided
 
 pytestmark = pytest.mark.slow

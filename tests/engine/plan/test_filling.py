@@ -4,13 +4,13 @@ import json
 from typing import Any
 
 import pytest
+from contextrender_bridge.engine.call.render_call import Rendered
+from contextrender_bridge.engine.plan.truncated_calls import cut_call
+from contextrender_bridge.engine.policies import POLICIES
+from contextrender_bridge.engine.text.transcript import Json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.call.render_call import Rendered
-from engine.plan.cut_calls import cut_call
-from engine.policies import POLICIES
-from engine.text.transcript import Json
 from tests.engine.policies.test_policies import IN_PARTS, agent_run, turns_of
 from tests.support.strategies import COUNTER, modest, render, transcripts
 from tests.support.transcripts import step

@@ -1,8 +1,8 @@
 """What of a newest result is left out, in its tool's own terms."""
 
 import pytest
+from contextrender_bridge.engine.plan.excerpt_text import left_out
 
-from engine.plan.marking import left_out
 from tests.support.strategies import render
 from tests.support.transcripts import step, user
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from contextrender_bridge.engine.plan.ranking import select_greedily
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.plan.ranking import select_greedily
 from tests.support import slow_rules
 from tests.support.golden import golden
 from tests.support.strategies import modest

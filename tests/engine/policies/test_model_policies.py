@@ -5,12 +5,9 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.base.errors import InvalidRequest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from engine.call.explain import explain_results
-from engine.history.history import History
-from engine.models.summaries import (
+from contextrender_bridge.engine.call.explain import explain_results
+from contextrender_bridge.engine.history.history import History
+from contextrender_bridge.engine.models.summaries import (
     GUIDELINE,
     MODEL_POLICIES,
     SummariesInMemory,
@@ -18,7 +15,10 @@ from engine.models.summaries import (
     load_guideline,
     summaries_for,
 )
-from engine.text.transcript import Json
+from contextrender_bridge.engine.text.transcript import Json
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.api.checks import orphans, tokens_inside
 from tests.support import slow_rules
 from tests.support.strategies import (

@@ -4,12 +4,12 @@ import random
 import re
 
 import pytest
+from contextrender_bridge.engine.history.history import History
+from contextrender_bridge.engine.parameters import Parameters
+from contextrender_bridge.engine.text.transcript import Json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.history.history import History
-from engine.parameters import Parameters
-from engine.text.transcript import Json
 from tests.support.strategies import (
     BUDGETS,
     COUNTER,

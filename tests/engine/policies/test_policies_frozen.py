@@ -5,12 +5,12 @@ import json
 import re
 
 import pytest
+from contextrender_bridge.engine.call.explain import ResultRow, explain_results
+from contextrender_bridge.engine.history.frozen import Frozen, FrozenTrail, frozen_key
+from contextrender_bridge.engine.history.history import History
+from contextrender_bridge.engine.parameters import Parameters
+from contextrender_bridge.engine.text.transcript import Json
 
-from engine.call.explain import Row, explain_results
-from engine.history.frozen import Frozen, FrozenTrail, frozen_key
-from engine.history.history import History
-from engine.parameters import Parameters
-from engine.text.transcript import Json
 from tests.engine.policies.test_policies import agent_run, turns_of
 from tests.support.strategies import COUNTER, DEFAULTS, chosen, render
 
@@ -95,7 +95,7 @@ def test_the_reasons_say_what_was_kept_and_what_is_new() -> None:
     } <= reasons
 
 
-def check_ranks(rows: list[Row], since: int, messages: list[Json]) -> None:
+def check_ranks(rows: list[ResultRow], since: int, messages: list[Json]) -> None:
     """What was left out names the call of the rebuild, how it ranked then, and how many fitted."""
     call = 1 + sum(one["role"] == "assistant" for one in messages[:since])
     out = [row.verdict.reason for row in rows if row.verdict.shown == "omitted"]

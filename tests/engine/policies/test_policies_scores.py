@@ -4,14 +4,14 @@ import math
 import re
 
 import pytest
+from contextrender_bridge.engine.history.text_index import segments_of
+from contextrender_bridge.engine.parameters import Parameters
+from contextrender_bridge.engine.replay.recall_measures import linkable_tokens
+from contextrender_bridge.engine.text.tokens import call_parts, content_text
+from contextrender_bridge.engine.text.transcript import Json
+from contextrender_bridge.engine.text.values import extract_values
 from hypothesis import given
 
-from engine.history.words import segments_of
-from engine.lookback.measures import linkable_tokens
-from engine.parameters import Parameters
-from engine.text.tokens import call_parts, content_text
-from engine.text.transcript import Json
-from engine.text.values import extract_values
 from tests.engine.policies.test_policies import agent_run, turns_of
 from tests.support import slow_rules
 from tests.support.strategies import BUDGETS, COUNTER, modest, render, transcripts

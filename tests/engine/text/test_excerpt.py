@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from contextrender_bridge.engine.text.excerpt import excerpt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.excerpt import excerpt
 from tests.support.growth import grows_in_proportion
 from tests.support.strategies import COUNTER, VALUES, modest, texts
 

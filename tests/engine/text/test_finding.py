@@ -3,35 +3,35 @@
 from typing import Any
 
 import pytest
-
-from engine.text.finding import (
+from contextrender_bridge.engine.text.text_search import (
     AROUND,
     LONGEST,
     LONGEST_FOUND,
     MOST_COUNTED,
-    Wanted,
+    TextQuery,
     file_named,
     opening_of,
     tells_failure,
 )
+
 from tests.support.transcripts import assistant, system, user
 
 
 def test_it_is_found_as_it_is_written_in_capitals_or_not() -> None:
-    found = Wanted("ord-1.0").look_in("an ORD-100, then Ord-1.0 and ord-1.0.")
+    found = TextQuery("ord-1.0").look_in("an ORD-100, then Ord-1.0 and ord-1.0.")
     assert found is not None
     told = (found.before, found.found, found.after)
     assert told == ("an ORD-100, then ", "Ord-1.0", " and ord-1.0.")
     assert (found.start, found.places) == (17, 2)
-    assert Wanted("(x").look_in("f(x)") is not None
-    assert Wanted("absent").look_in("an absen t") is None
+    assert TextQuery("(x").look_in("f(x)") is not None
+    assert TextQuery("absent").look_in("an absen t") is None
 
 
 def test_what_is_told_of_a_place_is_bounded() -> None:
     text = "a" * 10_000
-    found = Wanted("a" * 900).look_in(f"{text}!")
+    found = TextQuery("a" * 900).look_in(f"{text}!")
     assert found is not None and len(found.found) == LONGEST_FOUND
-    many = Wanted("a").look_in(text)
+    many = TextQuery("a").look_in(text)
     assert many is not None and many.places == MOST_COUNTED
     assert len(many.before) + len(many.after) <= 2 * AROUND
 

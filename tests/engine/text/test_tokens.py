@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contextrender_bridge.engine.text import tokens
+from contextrender_bridge.engine.text.tokens import TokenCounter, counter_for, well_formed
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.shipped import litellms, tiktokens
-from engine.text import tokens
-from engine.text.tokens import TokenCounter, counter_for, well_formed
 from tests.support.growth import grows_in_proportion
 
 COUNTER = counter_for(None)
@@ -86,7 +86,7 @@ def test_counts_need_neither_network_nor_litellm() -> None:
         "import socket, sys\n"
         "def refuse(*_): raise OSError('network')\n"
         "socket.socket.connect = socket.getaddrinfo = refuse\n"
-        "from engine.text.tokens import counter_for\n"
+        "from contextrender_bridge.engine.text.tokens import counter_for\n"
         "assert counter_for('gpt-4').text('hello world') == 2\n"
         "assert counter_for(None).text('hello world') == 2\n"
         "assert 'litellm' not in sys.modules\n"

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
+from contextrender_bridge.engine.text.values import extract_values
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text.values import extract_values
 from tests.support import slow_rules
 from tests.support.golden import golden
 from tests.support.growth import grows_in_proportion

@@ -9,10 +9,9 @@ from typing import Any, get_origin, get_type_hints
 
 import pytest
 from contextrender_bridge.base.paths import app_dir
+from contextrender_bridge.runtime.archetypes import StoredEdges, build, encode
 from contextrender_bridge.server.runtime import load_app
 from jaclang.jac0core.archetype import AccessLevel, Permission
-
-from graph.runtime.archetypes import StoredEdges, build, encode
 
 TWO: dict[Any, tuple[Any, Any]] = {
     str: ("a", "b"),
@@ -25,12 +24,12 @@ TWO: dict[Any, tuple[Any, Any]] = {
     dict: ({}, {"a": 1}),
 }
 STORED = [
-    ("events", ("Message", "ToolCall", "ToolResult", "Compaction")),
+    ("events", ("Message", "ToolCall", "ToolResult", "ResultSummary")),
     ("session", ("Session", "Branch")),
     ("calls", ("ModelCall", "Continuation")),
     ("summaries", ("SummaryShelf", "HistorySummary")),
-    ("links", ("ReadLink",)),
-    ("removal", ("Removal",)),
+    ("links", ("ShareLink",)),
+    ("removal", ("PendingDeletion",)),
     ("edges", ("Reuse",)),
 ]
 

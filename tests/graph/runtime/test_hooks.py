@@ -1,9 +1,8 @@
 """Functions of the runtime that jaclang alone implements."""
 
 import pytest
+from contextrender_bridge.runtime.request import register_hooks
 from jaclang.jac0core.runtime import JacRuntimeInterface, hookimpl, plugin_manager
-
-from graph.runtime.request import register_hooks
 
 
 class Later:

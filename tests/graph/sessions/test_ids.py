@@ -2,7 +2,7 @@
 
 from uuid import UUID, uuid4
 
-from graph.sessions.ids import branch_id, call_id, continuation_id, event_id
+from contextrender_bridge.sessions.ids import branch_id, call_id, continuation_id, event_id
 
 SESSION, OTHER = uuid4(), uuid4()
 LARGEST = 2**24 - 1

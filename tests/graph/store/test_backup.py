@@ -12,11 +12,11 @@ import pytest
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.cli import main
+from contextrender_bridge.runtime.identities import Identities
+from contextrender_bridge.store.backup import back_up, restore
+from contextrender_bridge.store.copying import TABLES
+from contextrender_bridge.store.sqlite import SqliteStore
 
-from graph.runtime.identities import Identities
-from graph.store.backup import back_up, restore
-from graph.store.copying import TABLES
-from graph.store.sqlite import SqliteStore
 from tests.support.local import local
 from tests.support.postgres import new_database
 

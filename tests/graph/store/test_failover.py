@@ -14,9 +14,9 @@ from pathlib import Path
 import psycopg
 import pytest
 from contextrender_bridge.base.settings import Settings
+from contextrender_bridge.store.postgres import PostgresStore
+from contextrender_bridge.store.writes import StoreUnavailable
 
-from graph.store.postgres import PostgresStore
-from graph.store.writes import StoreUnavailable
 from tests.graph.store.test_postgres import unit
 from tests.server.servers import served
 from tests.support.persistent_agents import agents_at_work

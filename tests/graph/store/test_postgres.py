@@ -7,9 +7,9 @@ from uuid import uuid4
 
 import pytest
 from contextrender_bridge.base.settings import Settings
+from contextrender_bridge.store.postgres import PostgresStore
+from contextrender_bridge.store.writes import StoreUnavailable, WriteBatch
 
-from graph.store.postgres import PostgresStore
-from graph.store.writes import StoreUnavailable, Unit
 from tests.graph.store.test_store import OWNER, row
 from tests.support.postgres import Cluster, missing
 from tests.support.waiting import until
@@ -23,9 +23,9 @@ def cluster() -> Iterator[Cluster]:
         yield made
 
 
-def unit(store: PostgresStore) -> Unit:
+def unit(store: PostgresStore) -> WriteBatch:
     kind = store.kinds.number("nodes.session", "Session")
-    return Unit(insert=[(OWNER, uuid4(), kind, None, row(key="k"))])
+    return WriteBatch(insert=[(OWNER, uuid4(), kind, None, row(key="k"))])
 
 
 def test_away_it_is_told_soon_and_back_it_goes_on(cluster: Cluster) -> None:

@@ -4,9 +4,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-
-from graph.store.sqlite import SqliteStore
-from graph.store.writes import StoreUnavailable
+from contextrender_bridge.store.sqlite import SqliteStore
+from contextrender_bridge.store.writes import StoreUnavailable
 
 
 @pytest.mark.parametrize("ends", [("-wal",), ("-shm",), ("-wal", "-shm")])

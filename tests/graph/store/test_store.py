@@ -5,13 +5,12 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-
-from graph.runtime.identities import Identities, NameTaken
-from graph.runtime.jac_db import OperatorMemory
-from graph.sessions.findings import put_aside
-from graph.store import rows
-from graph.store.base import OtherLayout, Store
-from graph.store.writes import Raced, Unit
+from contextrender_bridge.runtime.identities import Identities, NameTaken
+from contextrender_bridge.runtime.jac_db import OperatorMemory
+from contextrender_bridge.sessions.findings import put_aside
+from contextrender_bridge.store import rows
+from contextrender_bridge.store.base import OtherLayout, Store
+from contextrender_bridge.store.writes import WriteBatch, WriteConflict
 
 OWNER, STRANGER = uuid4(), uuid4()
 
@@ -22,11 +21,11 @@ def row(**fields: object) -> bytes:
 
 def insert(store: Store, id: UUID) -> None:
     kind = store.kinds.number("nodes.session", "Session")
-    store.write(Unit(insert=[(OWNER, id, kind, None, row(key=str(id)))]))
+    store.write(WriteBatch(insert=[(OWNER, id, kind, None, row(key=str(id)))]))
 
 
-def update(id: UUID, rev: int, **fields: object) -> Unit:
-    return Unit(update=[(row(**fields), OWNER, id, rev)])
+def update(id: UUID, rev: int, **fields: object) -> WriteBatch:
+    return WriteBatch(update=[(row(**fields), OWNER, id, rev)])
 
 
 def fields_of(store: Store, id: UUID, owner: UUID = OWNER) -> dict[str, object] | None:
@@ -45,10 +44,10 @@ def test_of_two_that_read_the_same_one_is_told(store: Store) -> None:
     id = uuid4()
     insert(store, id)
     store.write(update(id, 1, key="first"))
-    for late in (update(id, 1, key="second"), Unit(remove=[(OWNER, id, 1)])):
-        with pytest.raises(Raced):
+    for late in (update(id, 1, key="second"), WriteBatch(remove=[(OWNER, id, 1)])):
+        with pytest.raises(WriteConflict):
             store.write(late)
-    with pytest.raises(Raced):
+    with pytest.raises(WriteConflict):
         insert(store, id)
     assert fields_of(store, id) == {"key": "first"}
 
@@ -58,8 +57,10 @@ def test_a_fence_keeps_out_what_was_made_on_something_older(store: Store) -> Non
     insert(store, session)
     store.write(update(session, 1, key="newer"))
     kind = store.kinds.number("nodes.events", "Message")
-    unit = Unit(insert=[(OWNER, fresh, kind, None, row(text="late"))], fence=[(OWNER, session, 1)])
-    with pytest.raises(Raced):
+    unit = WriteBatch(
+        insert=[(OWNER, fresh, kind, None, row(text="late"))], fence=[(OWNER, session, 1)]
+    )
+    with pytest.raises(WriteConflict):
         store.write(unit)
     assert fields_of(store, fresh) is None
 
@@ -74,7 +75,7 @@ def test_nobody_is_lost_when_many_count_at_once(store: Store) -> None:
             number = int(rows.read(data)[1].get("n", 0))
             try:
                 return store.write(update(id, rev, n=number + 1))
-            except Raced:
+            except WriteConflict:
                 continue
 
     with ThreadPoolExecutor(8) as threads:
@@ -90,11 +91,11 @@ def test_a_node_takes_its_edges_with_it_and_an_edge_goes_alone(store: Store) -> 
     pairs = [(ids[0], ids[1]), (ids[1], ids[2]), (ids[0], ids[2])]
     edges: list[Any] = [(OWNER, a, kind, b, None) for a, b in pairs]
     for _ in range(2):  # a repeated write is harmless
-        store.write(Unit(join=edges))
+        store.write(WriteBatch(join=edges))
     assert len(list(store.edges(OWNER, [ids[0]]))) == 2
-    store.write(Unit(remove=[(OWNER, ids[1], 1)]))
+    store.write(WriteBatch(remove=[(OWNER, ids[1], 1)]))
     assert [edge[::2][:2] for edge in store.edges(OWNER, [ids[0]])] == [(ids[0], ids[2])]
-    store.write(Unit(part=[(OWNER, ids[0], kind, ids[2])]))
+    store.write(WriteBatch(part=[(OWNER, ids[0], kind, ids[2])]))
     assert not list(store.edges(OWNER, [ids[0]]))
 
 
@@ -109,7 +110,7 @@ def test_what_does_not_load_stays_until_it_is_put_aside_and_comes_back(store: St
     operator, id = OperatorMemory(store), uuid4()
     kind = store.kinds.number("nodes.gone", "Renamed")
     data = row(key="kept", created_at=1.0)
-    store.write(Unit(insert=[(OWNER, id, kind, None, data)]))
+    store.write(WriteBatch(insert=[(OWNER, id, kind, None, data)]))
     assert operator.get(id) is None
     assert fields_of(store, id) == {"key": "kept", "created_at": 1.0}
     put_aside(store, OWNER, id, "no such type")

@@ -15,7 +15,7 @@ from tests.server.servers import REPOSITORY, Server, running
 from tests.support.persistent_agents import Agent
 from tests.support.postgres import missing
 
-LAYOUT = "graph/store/schema.py"
+LAYOUT = "py_bridge/contextrender_bridge/store/schema.py"
 TURNS = 10
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(missing() is not None, reason=missing() or "")]
 

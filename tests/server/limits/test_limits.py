@@ -12,7 +12,7 @@ import httpx
 import pytest
 from contextrender_bridge.base.errors import ContextRenderError
 from contextrender_bridge.base.settings import Settings
-from contextrender_bridge.guarding import guarded
+from contextrender_bridge.request_guards import guarded
 from contextrender_bridge.server.admission import Bodies
 from contextrender_bridge.server.http.bodies import error_response
 from starlette.applications import Starlette

@@ -3,10 +3,9 @@
 from dataclasses import dataclass, field
 
 import pytest
+from contextrender_bridge.engine.replay import pause
 from contextrender_bridge.server.process import threads
 from contextrender_bridge.server.process.threads import RESTS, Pace
-
-from engine.lookback import pause
 
 
 @dataclass

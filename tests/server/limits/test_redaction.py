@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.server.limits.redaction import RULES, Redaction, read_rules
+from contextrender_bridge.store import rows
+from contextrender_bridge.store.sqlite import SqliteStore
 
-from graph.store import rows
-from graph.store.sqlite import SqliteStore
 from tests.server.servers import Server, served
 from tests.support.transcripts import step
 

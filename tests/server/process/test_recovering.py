@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from contextrender_bridge.server.process import recovering
-from contextrender_bridge.server.process.machine import now_and_then
+from contextrender_bridge.server.process.process_resources import now_and_then
 from contextrender_bridge.server.process.recovering import Recovering
+from contextrender_bridge.store.writes import StoreUnavailable
 from starlette.applications import Starlette
-
-from graph.store.writes import StoreUnavailable
 
 LONG = 1e6
 

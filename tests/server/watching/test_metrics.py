@@ -10,9 +10,9 @@ import httpx
 import pytest
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.in_process import Embedded, embedded
+from contextrender_bridge.store.writes import StoreUnavailable
 from prometheus_client.parser import text_string_to_metric_families
 
-from graph.store.writes import StoreUnavailable
 from tests.server.servers import REPOSITORY, Server, ask
 
 

@@ -21,8 +21,8 @@ from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.server import build_app
 from contextrender_bridge.server.watching import readiness as looks
 from contextrender_bridge.server.watching.readiness import Readiness
+from contextrender_bridge.store.sqlite import SqliteStore
 
-from graph.store.sqlite import SqliteStore
 from tests.api.client import error_of as error
 from tests.server.servers import Server, ask, serve, served
 from tests.support.command import contextrender

@@ -6,14 +6,17 @@ from typing import Any
 import httpx
 import pytest
 from contextrender_bridge.base import spans
+from contextrender_bridge.engine.models.litellm_embedder import (
+    EmbeddingUnavailable,
+    LiteLLMEmbedder,
+)
+from contextrender_bridge.engine.models.providers import litellm
 from contextrender_bridge.in_process import Embedded, embedded
 from contextrender_bridge.server import build_app
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from engine.models.litellm_embedder import EmbeddingUnavailable, LiteLLMEmbedder
-from engine.models.providers import litellm
 from tests.api.test_models import OVERSIZED
 from tests.server.servers import ask
 from tests.support.provider_double import chat_reply, provided

@@ -18,7 +18,7 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.client import AsyncContextRender
 from contextrender_bridge.client.fitting import reason_of
 from contextrender_bridge.proxy.connections import Connections, Unavailable
-from contextrender_bridge.proxy.conversations import Call, remember_recalled
+from contextrender_bridge.proxy.conversations import ProxiedCall, remember_recalled
 from contextrender_bridge.proxy.events import Event, events
 from contextrender_bridge.proxy.recall.chat import ChatFormat
 from contextrender_bridge.proxy.recall.messages import MessagesFormat
@@ -66,7 +66,7 @@ class Recalling:
         self,
         http: Connections,
         client: AsyncContextRender,
-        call: Call,
+        call: ProxiedCall,
         form: Format,
         send: Send,
     ) -> None:

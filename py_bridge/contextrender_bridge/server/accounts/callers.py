@@ -18,12 +18,11 @@ from uuid import UUID
 import jwt
 from contextrender_bridge.base.paths import secret_in
 from contextrender_bridge.base.settings import current_settings
+from contextrender_bridge.runtime.request import Signer
 from contextrender_bridge.server.limits.counting import Counts
 from contextrender_bridge.server.watching.logs import Audit
-
-from graph.runtime.request import Signer
-from graph.sessions.ids import link_id, session_id_of
-from graph.store.base import Store
+from contextrender_bridge.sessions.ids import link_id, session_id_of
+from contextrender_bridge.store.base import Store
 
 GENERATION = "tokens"
 """Where a user's profile has the generation of the tokens that are good; unnamed at first."""

@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 
 from contextrender_bridge.base.errors import InvalidRequest, Unauthorized
 from contextrender_bridge.base.settings import current_settings
-from contextrender_bridge.guarding import SETTING
+from contextrender_bridge.request_guards import SETTING
+from contextrender_bridge.runtime.request import Tell
 from contextrender_bridge.server.accounts.callers import CODE_SECONDS, LOGIN_SECONDS, Caller
 from contextrender_bridge.server.accounts.users import Accounts
 from contextrender_bridge.server.http.bodies import (
@@ -32,8 +33,6 @@ from contextrender_bridge.server.process.threads import in_thread
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-
-from graph.runtime.request import Tell
 
 LOGIN = "/user/login"
 ENTER, LINK, LEAVE = "/console/sign-in", "/console/link", "/console/sign-out"

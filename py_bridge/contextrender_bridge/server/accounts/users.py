@@ -8,6 +8,7 @@ from uuid import UUID
 import bcrypt
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.settings import current_settings
+from contextrender_bridge.runtime.identities import Identities, NameTaken
 from contextrender_bridge.server.accounts.callers import (
     DAY,
     GENERATION,
@@ -16,9 +17,7 @@ from contextrender_bridge.server.accounts.callers import (
     Callers,
 )
 from contextrender_bridge.server.runtime import Runtime
-
-from graph.runtime.identities import Identities, NameTaken
-from graph.sessions.owned import kept_sessions, remove_owner
+from contextrender_bridge.sessions.user_rows import kept_sessions, remove_owner
 
 LOCAL_USER = "local"
 # bcrypt ignores what comes after.

@@ -32,13 +32,12 @@ from contextrender_bridge.base.errors import (
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.base.wire import Json
 from contextrender_bridge.server.watching.logs import log_failure
+from contextrender_bridge.store.writes import StoreUnavailable
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json, to_jsonable_python
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-
-from graph.store.writes import StoreUnavailable
 
 # Only such a number can overflow to infinity; it may also be part of a text.
 LARGE_EXPONENT = re.compile(rb"[eE]\+?\d{3}")

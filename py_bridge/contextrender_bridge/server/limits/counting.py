@@ -19,9 +19,8 @@ from uuid import UUID
 from contextrender_bridge.base.errors import InvalidRequest, ServerError
 from contextrender_bridge.base.settings import Settings
 from contextrender_bridge.server.http.bodies import Given, encode
-
-from graph.sessions.owned import count_sessions, has_session, stored_bytes
-from graph.store.base import Store
+from contextrender_bridge.sessions.user_rows import count_sessions, has_session, stored_bytes
+from contextrender_bridge.store.base import Store
 
 if TYPE_CHECKING:
     from contextrender_bridge.server.accounts.callers import Caller

@@ -16,9 +16,8 @@ from contextrender_bridge.server.accounts.callers import Caller
 from contextrender_bridge.server.accounts.users import Accounts
 from contextrender_bridge.server.runtime import Runtime
 from contextrender_bridge.server.watching.logs import log, log_failure
-
-from graph.sessions.owned import (
-    Kept,
+from contextrender_bridge.sessions.user_rows import (
+    StoredSession,
     kept_sessions,
     session_bytes,
     stored_bytes,
@@ -36,7 +35,7 @@ class Due:
     """A session to delete; `why` names the limit. `bytes` are those of its events."""
 
     user: Caller
-    session: Kept
+    session: StoredSession
     why: str
     bytes: int
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from contextrender_bridge.base.settings import current_settings
 from contextrender_bridge.local_service import telling
-from contextrender_bridge.server.process.machine import give_back
+from contextrender_bridge.server.process.process_resources import give_back
 
 
 def telling_why_it_is_slow() -> AbstractContextManager[None]:
@@ -32,9 +32,9 @@ def load_ahead() -> None:
 
     After `build_app`.
     """
-    from engine.models.embeddings import load_embedder
-    from engine.models.providers import check_model, load_writers
-    from engine.text.tokens import counter_for
+    from contextrender_bridge.engine.models.embeddings import load_embedder
+    from contextrender_bridge.engine.models.providers import check_model, load_writers
+    from contextrender_bridge.engine.text.tokens import counter_for
 
     counter_for(None).text("")
     settings = current_settings()

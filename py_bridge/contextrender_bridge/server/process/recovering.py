@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from contextrender_bridge.base.errors import CommandError, ContextRenderError, NotReady, NotWritable
-from contextrender_bridge.guarding import OwnHosts
+from contextrender_bridge.request_guards import OwnHosts
 from contextrender_bridge.server.http.bodies import error_response, json_response
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException

@@ -21,7 +21,7 @@ from contextrender_bridge.client.credentials import stored_credentials
 from contextrender_bridge.listening import address, listen
 from contextrender_bridge.server.accounts.callers import Tokens
 from contextrender_bridge.server.process.loading import telling_why_it_is_slow, warm_up
-from contextrender_bridge.server.process.machine import keep_little
+from contextrender_bridge.server.process.process_resources import keep_little
 from contextrender_bridge.workers.serving import Worker
 from contextrender_bridge.workers.supervisor import Supervisor
 

@@ -20,13 +20,16 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from contextrender_bridge.base.settings import Settings
+from contextrender_bridge.engine.models.providers import (
+    Answer,
+    PendingProviderCall,
+    ProviderAnswers,
+)
+from contextrender_bridge.engine.replay import pausing
+from contextrender_bridge.runtime.request import Tell
 from contextrender_bridge.server.accounts.callers import Caller
 from contextrender_bridge.server.http.bodies import refusal
-from contextrender_bridge.server.process.machine import OneProcessor
-
-from engine.lookback import pausing
-from engine.models.providers import Answer, Answers, Waiting
-from graph.runtime.request import Tell
+from contextrender_bridge.server.process.process_resources import OneProcessor
 
 LOOKING_THREADS: Final = 4
 """They wait for each other, never an agent's call for them."""
@@ -38,7 +41,7 @@ LONGEST_REST: Final = 2.0
 RECENT_SECONDS: Final = 0.05
 
 
-type Work = Callable[[Caller, Answers, Tell], Any]
+type Work = Callable[[Caller, ProviderAnswers, Tell], Any]
 """A reply, or Waiting: what it waits for: it is done again with that among the answers."""
 
 
@@ -64,7 +67,7 @@ class Threads:
         """What `work` makes for whom `admit` lets in, once; answers to its questions are kept for
         others until it has made use of them.
         """
-        answers, callers = Answers(), list[Caller]()
+        answers, callers = ProviderAnswers(), list[Caller]()
         keys: list[Hashable] = []
 
         def paced(tell: Tell) -> Any:
@@ -75,7 +78,7 @@ class Threads:
 
         threads = self._looks if looks else self._calls
         try:
-            while isinstance(made := await in_thread(threads, what, paced), Waiting):
+            while isinstance(made := await in_thread(threads, what, paced), PendingProviderCall):
                 keys.append((callers[0].root, made.key))
                 asked = asyncio.wrap_future(self._providers.need(keys[-1], made))
                 # Who leaves does not end it for others.
@@ -157,7 +160,7 @@ class Providers:
         """Waits for the questions that were asked."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
-    def need(self, key: Hashable, waiting: Waiting) -> Future[Answer]:
+    def need(self, key: Hashable, waiting: PendingProviderCall) -> Future[Answer]:
         """The answer to come; it is kept until everyone who needs it said so by `leave`."""
         with self._guard:
             self._needed[key] += 1

@@ -11,18 +11,17 @@ from functools import partial
 from pathlib import Path
 
 from contextrender_bridge.base.model_table import model_row
+from contextrender_bridge.engine.call.usage_totals import CallTotals, add_rows
 from contextrender_bridge.server.watching.requests import Requests
+from contextrender_bridge.sessions.caches import CACHES
+from contextrender_bridge.sessions.user_rows import all_spent
+from contextrender_bridge.store.base import Store
+from contextrender_bridge.store.writes import StoreUnavailable
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from prometheus_client.values import MutexValue, ValueClass
-
-from engine.call.totals import Sums, add_rows
-from graph.sessions.caches import CACHES
-from graph.sessions.owned import all_spent
-from graph.store.base import Store
-from graph.store.writes import StoreUnavailable
 
 OTHER = "other"
 """Callers name models as they like: those that LiteLLM's table does not know count as one."""
@@ -35,7 +34,7 @@ class Counted(Collector):
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: tuple[float, dict[tuple[str, str, str], Sums]] = (-COUNTED_SECONDS, {})
+        self._known: tuple[float, dict[tuple[str, str, str], CallTotals]] = (-COUNTED_SECONDS, {})
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Calls and prompt tokens, less where sessions are deleted; read at most once a minute."""
@@ -52,7 +51,7 @@ class Counted(Collector):
             tokens.add_metric([*key, "sent"], sums.prompt)
         yield from (calls, tokens)
 
-    def _sums(self) -> dict[tuple[str, str, str], Sums]:
+    def _sums(self) -> dict[tuple[str, str, str], CallTotals]:
         """As last read, while the store does not answer."""
         now = time.monotonic()
         if now - self._known[0] >= COUNTED_SECONDS:
@@ -60,8 +59,8 @@ class Counted(Collector):
                 self._known = (now, self._read())
         return self._known[1]
 
-    def _read(self) -> dict[tuple[str, str, str], Sums]:
-        found = defaultdict[tuple[str, str, str], Sums](Sums)
+    def _read(self) -> dict[tuple[str, str, str], CallTotals]:
+        found = defaultdict[tuple[str, str, str], CallTotals](CallTotals)
         for (_, _, *key), sums in add_rows(all_spent(self._store)).items():
             model, policy, sent = key
             named = (model if model_row(model) else OTHER, policy, sent)

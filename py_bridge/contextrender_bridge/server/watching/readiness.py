@@ -15,14 +15,13 @@ from typing import Any, Final
 
 from contextrender_bridge.base.errors import NotReady, Unauthorized
 from contextrender_bridge.base.settings import Settings
+from contextrender_bridge.engine.models.embeddings import load_embedder
 from contextrender_bridge.server.http.bodies import encode, error_response, json_response, refusal
 from contextrender_bridge.server.watching.metrics import CONTENT_TYPE, Metrics
+from contextrender_bridge.store.base import Store
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-
-from engine.models.embeddings import load_embedder
-from graph.store.base import Store
 
 WRITE_SECONDS: Final = 5.0
 """How long the answer to one write counts."""

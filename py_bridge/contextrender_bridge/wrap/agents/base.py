@@ -12,13 +12,13 @@ from typing import Any
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.wrap.doors import Doors
+from contextrender_bridge.wrap.provider_routes import ProviderRoutes
 
 MCP_NAME = "contextrender"
 
 
 @dataclass(frozen=True)
-class Given:
+class RunRequest:
     """One run as the user asked for it.
 
     `folder` is for files that only this run reads; it is the run's own, and goes with it.
@@ -67,7 +67,7 @@ class Agent(ABC):
     has_bare_calls = False
 
     @abstractmethod
-    def redirect(self, given: Given, doors: Doors) -> Redirect:
+    def redirect(self, given: RunRequest, doors: ProviderRoutes) -> Redirect:
         """The run through `doors`. Raises CommandError where that cannot be."""
 
     def passes(self, body: bytes) -> bool:
@@ -75,7 +75,7 @@ class Agent(ABC):
         return self.has_bare_calls and b'"tools"' not in body
 
 
-def unchanged(given: Given) -> Redirect:
+def unchanged(given: RunRequest) -> Redirect:
     """The run as the user gave it: there is nothing to stand between."""
     return Redirect(list(given.arguments), stands_between=False)
 

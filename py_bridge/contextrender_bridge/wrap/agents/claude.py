@@ -12,8 +12,8 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.wrap.agents.base import (
     MCP_NAME,
     Agent,
-    Given,
     Redirect,
+    RunRequest,
     first_word,
     is_question,
     parse_json,
@@ -21,7 +21,7 @@ from contextrender_bridge.wrap.agents.base import (
     unchanged,
     value_of,
 )
-from contextrender_bridge.wrap.doors import BEARER, TOKEN, Doors, with_version
+from contextrender_bridge.wrap.provider_routes import BEARER, TOKEN, ProviderRoutes, with_version
 
 URL = "ANTHROPIC_BASE_URL"
 PROVIDER = "https://api.anthropic.com"
@@ -57,7 +57,7 @@ class Claude(Agent):
         """`managed` are the settings of an organisation, which beat all others."""
         self._managed = managed
 
-    def redirect(self, given: Given, doors: Doors) -> Redirect:
+    def redirect(self, given: RunRequest, doors: ProviderRoutes) -> Redirect:
         """Through `--settings`, which beats every layer of the user's own."""
         words = given.arguments
         if is_question(words, "-v") or first_word(words) in COMMANDS.split():
@@ -102,7 +102,7 @@ class Claude(Agent):
         return made
 
 
-def _own_settings(given: Given) -> Json:
+def _own_settings(given: RunRequest) -> Json:
     told = value_of(given.arguments, "--settings")
     if told.lstrip().startswith("{"):
         return parse_json(told, "--settings")
@@ -114,7 +114,7 @@ def _own_settings(given: Given) -> Json:
     return read_json(path)
 
 
-def _files(given: Given) -> Iterator[Json]:
+def _files(given: RunRequest) -> Iterator[Json]:
     home = Path(given.get("CLAUDE_CONFIG_DIR") or given.home / ".claude").expanduser()
     yield read_json(given.cwd / ".claude" / "settings.local.json")
     yield read_json(given.cwd / ".claude" / "settings.json")

@@ -13,8 +13,8 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.wrap.agents.base import (
     MCP_NAME,
     Agent,
-    Given,
     Redirect,
+    RunRequest,
     first_word,
     is_question,
     merged,
@@ -24,7 +24,7 @@ from contextrender_bridge.wrap.agents.base import (
     unchanged,
     value_of,
 )
-from contextrender_bridge.wrap.doors import TOKEN, Doors
+from contextrender_bridge.wrap.provider_routes import TOKEN, ProviderRoutes
 
 OPENAI = "https://api.openai.com/v1"
 CHATGPT = "https://chatgpt.com/backend-api/codex"
@@ -44,7 +44,7 @@ class Codex(Agent):
     program = "codex"
     install = "npm install --global @openai/codex"
 
-    def redirect(self, given: Given, doors: Doors) -> Redirect:
+    def redirect(self, given: RunRequest, doors: ProviderRoutes) -> Redirect:
         """By `-c` options, which beat the user's configuration and change nothing else of it."""
         words = given.arguments
         if is_question(words, "-V") or first_word(words) in COMMANDS.split():
@@ -66,7 +66,7 @@ class Codex(Agent):
         return made
 
 
-def _provider(name: str, config: Json, home: Path, given: Given) -> tuple[str, str]:
+def _provider(name: str, config: Json, home: Path, given: RunRequest) -> tuple[str, str]:
     """The option that names a provider's address, and the address as it is."""
     if name in SIGNED:
         raise CommandError(f"Codex's provider {name} signs its requests: wrap cannot redirect it.")
@@ -83,7 +83,7 @@ def _provider(name: str, config: Json, home: Path, given: Given) -> tuple[str, s
     return f"model_providers.{name}.base_url", str(own["base_url"])
 
 
-def _logged_in(home: Path, given: Given) -> bool:
+def _logged_in(home: Path, given: RunRequest) -> bool:
     """Whether it uses a ChatGPT account: then its requests go there."""
     if given.get("CODEX_API_KEY"):
         return False
@@ -91,7 +91,7 @@ def _logged_in(home: Path, given: Given) -> bool:
     return bool(login.get("tokens")) and not login.get("OPENAI_API_KEY")
 
 
-def _config(given: Given, home: Path) -> Json:
+def _config(given: RunRequest, home: Path) -> Json:
     """The keys of the configuration that matter here, with profile and `-c` options."""
     config = read_file(home / "config.toml", _toml)
     profile = value_of(given.arguments, "--profile", "-p") or str(config.get("profile") or "")

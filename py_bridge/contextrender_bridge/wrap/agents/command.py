@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from contextrender_bridge.base.errors import CommandError
-from contextrender_bridge.wrap.agents.base import Agent, Given, Redirect
-from contextrender_bridge.wrap.doors import Doors
+from contextrender_bridge.wrap.agents.base import Agent, Redirect, RunRequest
+from contextrender_bridge.wrap.provider_routes import ProviderRoutes
 
 OPENAI = "https://api.openai.com/v1"
 ANTHROPIC = "https://api.anthropic.com"
@@ -29,7 +29,7 @@ class Command(Agent):
         self.program = program
         self._names = names
 
-    def redirect(self, given: Given, doors: Doors) -> Redirect:
+    def redirect(self, given: RunRequest, doors: ProviderRoutes) -> Redirect:
         """By the variables, each with the provider that it names now; unset ones are told."""
         found = _variables(given, doors, *[(name,) for name in self._names])
         unset = [name for name in self._names if not given.get(name)]
@@ -43,7 +43,7 @@ class Mini(Agent):
     program = "mini"
     install = "uv tool install mini-swe-agent"
 
-    def redirect(self, given: Given, doors: Doors) -> Redirect:
+    def redirect(self, given: RunRequest, doors: ProviderRoutes) -> Redirect:
         """By LiteLLM's variables; an address given by `-c` is given again, as the door's."""
         made = Redirect(
             list(given.arguments), _variables(given, doors, LITELLM_OPENAI, LITELLM_ANTHROPIC)
@@ -55,7 +55,7 @@ class Mini(Agent):
         return made
 
 
-def _variables(given: Given, doors: Doors, *groups: Sequence[str]) -> dict[str, str]:
+def _variables(given: RunRequest, doors: ProviderRoutes, *groups: Sequence[str]) -> dict[str, str]:
     """New values of variables; those of a group name the same provider, the first set one wins."""
     found: dict[str, str] = {}
     for names in groups:

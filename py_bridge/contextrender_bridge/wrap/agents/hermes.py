@@ -15,8 +15,8 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.wrap.agents.base import (
     MCP_NAME,
     Agent,
-    Given,
     Redirect,
+    RunRequest,
     first_word,
     is_question,
     merged,
@@ -24,7 +24,7 @@ from contextrender_bridge.wrap.agents.base import (
     unchanged,
 )
 from contextrender_bridge.wrap.agents.hermes_set import VARIABLE, HermesSet, read_hermes
-from contextrender_bridge.wrap.doors import BEARER, TOKEN, Doors, with_version
+from contextrender_bridge.wrap.provider_routes import BEARER, TOKEN, ProviderRoutes, with_version
 
 KNOWN = {
     "anthropic": ("ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
@@ -55,7 +55,7 @@ class Hermes(Agent):
     install = "uv tool install 'hermes-agent[mcp]'"
     has_bare_calls = True
 
-    def redirect(self, given: Given, doors: Doors) -> Redirect:
+    def redirect(self, given: RunRequest, doors: ProviderRoutes) -> Redirect:
         """A door for the provider that this run is set to use."""
         if is_question(given.arguments, "-V") or first_word(given.arguments) not in ("", "chat"):
             return unchanged(given)
@@ -76,7 +76,7 @@ class Hermes(Agent):
         return made
 
 
-def _point(read: HermesSet, doors: Doors) -> None:
+def _point(read: HermesSet, doors: ProviderRoutes) -> None:
     """Writes into the overlay what takes the provider's calls to its door."""
     name = read.provider
     for key, entry in _named(read, name):
@@ -123,7 +123,7 @@ def _named(read: HermesSet, name: str) -> Iterator[tuple[str, Json]]:
             yield "base_url", entry
 
 
-def _point_known(read: HermesSet, name: str, doors: Doors) -> None:
+def _point_known(read: HermesSet, name: str, doors: ProviderRoutes) -> None:
     variable, known = KNOWN[name]
     own = str(read.model.get("provider") or "").lower() == name
     told = read.expanded(read.model.get("base_url")) if own and name != "openrouter" else ""
@@ -153,7 +153,7 @@ def _bare(read: HermesSet, name: str) -> str:
     return base if local or (name == "auto" and not cloud) else ""
 
 
-def _point_bare(read: HermesSet, name: str, base: str, doors: Doors) -> None:
+def _point_bare(read: HermesSet, name: str, base: str, doors: ProviderRoutes) -> None:
     """By an entry of that name, which comes first: its key is the one Hermes has for the host."""
     told = read.model.get("api_mode")
     # Hermes takes `codex_responses` of a bare address only where it is OpenAI's or xAI's.
@@ -173,7 +173,7 @@ def _key(read: HermesSet, base: str, entry: Json) -> dict[str, str]:
     return {} if own or not read.variables.get(derived) else {"key_env": derived}
 
 
-def _door(base: str, mode: object, doors: Doors) -> str:
+def _door(base: str, mode: object, doors: ProviderRoutes) -> str:
     return doors.versioned(base, messages=mode == MESSAGES)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from contextrender_bridge.base.errors import CommandError
 from contextrender_bridge.base.wire import Json
-from contextrender_bridge.wrap.agents.base import Given, merged, read_file, table, value_of
+from contextrender_bridge.wrap.agents.base import RunRequest, merged, read_file, table, value_of
 
 VARIABLE = "HERMES_MANAGED_DIR"
 MANAGED = Path("/etc/hermes")
@@ -20,7 +20,7 @@ MANAGED = Path("/etc/hermes")
 class HermesSet:
     """Configuration and variables in force; `overlay` and `env` are what this run adds."""
 
-    given: Given
+    given: RunRequest
     managed: Json
     managed_env: dict[str, str]
     config: Json
@@ -46,7 +46,7 @@ class HermesSet:
         return str(told or self.variables.get("HERMES_INFERENCE_PROVIDER") or "auto").lower()
 
 
-def read_hermes(given: Given) -> HermesSet:
+def read_hermes(given: RunRequest) -> HermesSet:
     """Raises CommandError when a file of Hermes' cannot be read."""
     home = _home(given)
     folder = Path(given.get(VARIABLE) or MANAGED)
@@ -61,7 +61,7 @@ def read_hermes(given: Given) -> HermesSet:
     )
 
 
-def _home(given: Given) -> Path:
+def _home(given: RunRequest) -> Path:
     """Hermes' home, of the profile in use."""
     root = Path(given.get("HERMES_HOME") or given.home / ".hermes").expanduser()
     profile = value_of(given.arguments, "--profile", "-p")

@@ -17,14 +17,14 @@ from contextrender_bridge.leases import started_at
 from contextrender_bridge.wrap.agents.base import (
     MCP_NAME,
     Agent,
-    Given,
     Redirect,
+    RunRequest,
     first_word,
     read_json,
     unchanged,
     value_of,
 )
-from contextrender_bridge.wrap.doors import BEARER, TOKEN, Doors
+from contextrender_bridge.wrap.provider_routes import BEARER, TOKEN, ProviderRoutes
 
 VARIABLE = "OPENCLAW_CONFIG_PATH"
 PREFIX = ".contextrender-"
@@ -38,7 +38,7 @@ class OpenClaw(Agent):
     program = "openclaw"
     install = "npm install --global openclaw"
 
-    def redirect(self, given: Given, doors: Doors) -> Redirect:
+    def redirect(self, given: RunRequest, doors: ProviderRoutes) -> Redirect:
         """A door for each provider of the configuration that the proxy reads."""
         words = list(given.arguments)
         if first_word(words) != "agent":
@@ -81,7 +81,7 @@ def sweep(folder: Path) -> None:
                 path.unlink()
 
 
-def _configuration(given: Given) -> Path:
+def _configuration(given: RunRequest) -> Path:
     told = value_of(given.arguments, "--config") or given.get(VARIABLE)
     if told:
         return given.cwd / Path(told).expanduser()

@@ -12,8 +12,8 @@ from contextrender_bridge.base.wire import Json
 from contextrender_bridge.wrap.agents.base import (
     MCP_NAME,
     Agent,
-    Given,
     Redirect,
+    RunRequest,
     first_word,
     is_question,
     merged,
@@ -23,7 +23,7 @@ from contextrender_bridge.wrap.agents.base import (
     unchanged,
     value_of,
 )
-from contextrender_bridge.wrap.doors import Doors
+from contextrender_bridge.wrap.provider_routes import ProviderRoutes
 
 CONTENT = "OPENCODE_CONFIG_CONTENT"
 KNOWN = {
@@ -49,7 +49,7 @@ class OpenCode(Agent):
     install = "npm install --global opencode-ai"
     has_bare_calls = True
 
-    def redirect(self, given: Given, doors: Doors) -> Redirect:
+    def redirect(self, given: RunRequest, doors: ProviderRoutes) -> Redirect:
         """A door for each provider that it may use and that the proxy reads."""
         words = given.arguments
         if is_question(words, "-v") or first_word(words) in COMMANDS.split():
@@ -89,7 +89,7 @@ class OpenCode(Agent):
         return made
 
 
-def _address(name: str, settings: Json, given: Given) -> str:
+def _address(name: str, settings: Json, given: RunRequest) -> str:
     """A provider's address, if the proxy reads what it speaks."""
     package = settings.get("npm")
     if package and package not in SPOKEN:
@@ -100,7 +100,7 @@ def _address(name: str, settings: Json, given: Given) -> str:
     return KNOWN.get(name, "")
 
 
-def _files(given: Given) -> Iterator[Json]:
+def _files(given: RunRequest) -> Iterator[Json]:
     """The configuration's layers, the weakest first."""
     home = Path(given.get("XDG_CONFIG_HOME") or given.home / ".config") / "opencode"
     for name in ("config.json", "opencode.json", "opencode.jsonc"):

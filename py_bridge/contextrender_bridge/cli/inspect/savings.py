@@ -1,0 +1,142 @@
+"""Show what all sessions saved, as counted when their calls were made."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from datetime import date, timedelta
+
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.base.setting_kinds import PRICE_EXAMPLE
+from contextrender_bridge.base.settings import current_settings
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.cli.inspect.asking import Service, fitted, plain, present, thousands
+from contextrender_bridge.printing import add_json
+
+DAY = timedelta(days=1)
+HEADS = ("calls", "full", "sent", "saved", "cost", "full cost", "billed", "whole", "in view")
+WEIGHTS = (0, 6, 4, 5, 9, 8, 3, 7, 2, 1)
+GROUPS = ("day", "model", "client", "policy", "sent")
+SUMMED = ("calls", "full", "capped", "prompt", "drawn", "seen", "billed")
+MONEY = ("cost", "full_cost", "billed_cost", "whole_cost")
+TERMS = (
+    "full: prompt tokens with the whole history, at most the model's window; sent: those that were "
+    "sent; both with system prompt and tools, as the provider counted them where it did. "
+    "Dollars are at your own or list prices; what the call before had sent counts as cached. "
+    "billed: by the provider's own counts; whole: an estimate of the same with the whole history. "
+    "in view: of the results that answers used, the share shown complete so far."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `contextrender savings`."""
+    parser.add_argument(
+        "--by",
+        type=names_of,
+        default=["day"],
+        metavar="NAMES",
+        help=f"one line for each of {', '.join(GROUPS)} (day), or of several: day,model",
+    )
+    parser.add_argument(
+        "--since", default="", metavar="DAY", help="first day: 2026-01-31 or yesterday (all)"
+    )
+    parser.add_argument(
+        "--price",
+        action="append",
+        default=[],
+        metavar="PRICE",
+        help=f"your own, as {PRICE_EXAMPLE}",
+    )
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the table. A service elsewhere takes this user's own prices."""
+    since = day_of(args.since)
+    prices = [text for text in (current_settings().prices, *args.price) if text]
+    with Service() as service:
+        view = service.ask("total_savings", since=since, prices=prices)
+    return present(args, view, lambda view: draw(view, args.by))
+
+
+def names_of(text: str) -> list[str]:
+    """What lines are told apart by. Raises ArgumentTypeError."""
+    names = [name.strip() for name in text.split(",")]
+    if not set(names) <= set(GROUPS):
+        raise argparse.ArgumentTypeError(f"takes {', '.join(GROUPS)}, with commas between")
+    return names
+
+
+def day_of(text: str) -> str:
+    """A day of the calendar (UTC) as the service has it. Raises CommandError."""
+    today = date(*time.gmtime()[:3])
+    named = {"": "", "today": today.isoformat(), "yesterday": (today - DAY).isoformat()}
+    if text in named:
+        return named[text]
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise CommandError(
+            f"--since takes a day as 2026-01-31, today or yesterday, not {text!r:.40}.", 2
+        ) from None
+
+
+def grouped(rows: Sequence[Json], by: Sequence[str]) -> dict[str, Json]:
+    """Rows added up by some of their names. `unpriced` calls are of models without a price: dollars
+    are of the others."""
+    found: dict[str, Json] = {}
+    for row in rows:
+        nothing = dict.fromkeys((*SUMMED, *MONEY, "unpriced"), 0)
+        total = found.setdefault(" ".join(str(row[name]) or "–" for name in by), nothing)
+        for name in SUMMED:
+            total[name] += row[name]
+        for name in MONEY:
+            total[name] += row[name] or 0
+        if row["cost"] is None:
+            total["unpriced"] += row["calls"]
+    return found
+
+
+def draw(view: Json, by: Sequence[str]) -> RenderableType:
+    """The table by some of `GROUPS`, a loss in red."""
+    if not view["rows"]:
+        return Text("no call has been counted yet")
+    everything = grouped([{**row, "all": "all"} for row in view["rows"]], ["all"])
+    lines = [*grouped(view["rows"], by).items(), *everything.items()]
+    heads = (", ".join(by), *HEADS)
+    table = fitted(heads, [_line(*line) for line in lines], WEIGHTS, Console().width)
+    told = f"{view['counted']} of {view['sessions']} sessions have counted calls. "
+    if unpriced := sum(total["unpriced"] for total in everything.values()):
+        told += f"{unpriced:,} calls are of models without a price: `contextrender price`. "
+    for model, other in {row["model"]: row["priced_as"] for row in view["rows"]}.items():
+        told += f"{model} is priced as {other}. " if other else ""
+    return Group(table, Text(""), Text(told + TERMS, "dim"))
+
+
+def _line(name: str, total: Json) -> list[Text]:
+    saved = total["capped"] - total["prompt"]
+    share = saved / total["capped"] if total["capped"] else 0.0
+    priced = total["unpriced"] < total["calls"]
+    billed = priced and total["billed"]
+    seen = f"{total['seen'] / total['drawn']:.0%}" if total["drawn"] else "–"
+    return [
+        plain(name, "bold"),
+        Text(f"{total['calls']:,}"),
+        Text(thousands(total["capped"])),
+        Text(thousands(total["prompt"])),
+        Text(f"{share:.0%}", "red" if saved < 0 else ""),
+        _dollars(total["cost"], total["full_cost"]) if priced else Text("–"),
+        _dollars(total["full_cost"]) if priced else Text("–"),
+        _dollars(total["billed_cost"], total["whole_cost"]) if billed else Text("–"),
+        _dollars(total["whole_cost"]) if billed else Text("–"),
+        Text(seen),
+    ]
+
+
+def _dollars(cost: float, full: float | None = None) -> Text:
+    """Red where it is more than the whole history would have cost."""
+    return Text(f"${cost:,.2f}", "red" if full is not None and cost > full else "")

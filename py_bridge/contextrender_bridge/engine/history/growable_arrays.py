@@ -1,0 +1,164 @@
+"""Arrays that grow at the end: of numbers, and of embedding vectors (unit length, float32)."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+_ROOM = 64
+
+
+class GrowableArray:
+    """A one-dimensional array of numbers that is appended to; it doubles when it is full.
+
+    `values` are those appended, as a view that the next append may leave behind.
+    """
+
+    __slots__ = ("_array", "values")
+
+    def __init__(self, dtype: DTypeLike = np.int64) -> None:
+        self._array: NDArray[Any] = np.zeros(_ROOM, dtype)
+        self.values = self._array[:0]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory held, in bytes."""
+        return self._array.nbytes
+
+    def first(self, count: int) -> "GrowableArray":
+        """The first `count` numbers, as an array of its own that shares them until it grows."""
+        found = GrowableArray.__new__(GrowableArray)
+        found._array = found.values = self.values[:count]
+        return found
+
+    def append(self, number: float) -> None:
+        """Adds one number."""
+        self.extend((number,))
+
+    def extend(self, numbers: Any) -> None:
+        """Adds a sequence of numbers."""
+        start = len(self.values)
+        stop = start + len(numbers)
+        if stop > len(self._array):
+            more = np.zeros(max(stop - len(self._array), len(self._array)), self._array.dtype)
+            self._array = np.concatenate([self._array, more])
+        self._array[start:stop] = numbers
+        self.values = self._array[:stop]
+
+    @staticmethod
+    def extend_all(*those: tuple["GrowableArray", Any]) -> None:
+        """Adds to each of several arrays its own sequence."""
+        for array, numbers in those:
+            array.extend(numbers)
+
+    @staticmethod
+    def bytes_in(holder: object) -> int:
+        """What all of an object's arrays hold."""
+        held = vars(holder).values()
+        return sum(each._array.nbytes for each in held if isinstance(each, GrowableArray))
+
+
+type Vectors = NDArray[np.float32]
+"""Shape (n, d), one text a row, or (d,) for a single text."""
+
+
+def unit(vector: Vectors) -> Vectors:
+    """`vector` of shape (d,) scaled to length 1; all zero when it has no finite direction."""
+    wide = vector.astype(np.float64)
+    length = float(np.sqrt(np.sum(wide * wide)))
+    if not np.isfinite(length) or length == 0.0:
+        return np.zeros_like(vector, dtype=np.float32)
+    return (wide / length).astype(np.float32)
+
+
+def encode_vector(vector: Vectors) -> bytes:
+    """`vector` of shape (d,) as little-endian float32."""
+    return vector.astype("<f4").tobytes()
+
+
+def decode_vector(stored: bytes) -> Vectors:
+    """The vector `encode_vector` wrote; raises ValueError for anything else."""
+    return np.frombuffer(stored, dtype="<f4").astype(np.float32)
+
+
+class VectorTable:
+    """The results' unit vectors by result number, in one growing float32 matrix.
+
+    A row is present once set; rows of another model than `model` are dropped on a change. `task` is
+    the vector of the first user message, which never changes either. `unsaved` are the rows that
+    the caller has yet to store.
+    """
+
+    def __init__(self) -> None:
+        self.model = ""
+        self.task: Vectors | None = None
+        self.unsaved: set[int] = set()
+        self._rows: Vectors = np.zeros((0, 0), np.float32)
+        self._present = np.zeros(0, np.bool_)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the matrix, in bytes."""
+        return self._rows.nbytes + self._present.nbytes
+
+    @property
+    def count(self) -> int:
+        """How many rows are present."""
+        return int(self._present.sum())
+
+    def use_model(self, model: str) -> None:
+        """Drops every row unless they are this model's."""
+        if model != self.model:
+            self.model = model
+            self.task = None
+            self.unsaved.clear()
+            self._rows = np.zeros((0, 0), np.float32)
+            self._present = np.zeros(0, np.bool_)
+
+    def put(self, result: int, vector: Vectors) -> None:
+        """Sets the unit vector of a result, shape (d,)."""
+        if self._rows.shape[1] != len(vector):
+            self._rows = np.zeros((len(self._rows), len(vector)), np.float32)
+            self._present[:] = False
+            self.unsaved.clear()
+        if result >= len(self._rows):
+            size = max(result + 1, len(self._rows) * 3 // 2, 16)
+            rows = np.zeros((size, len(vector)), np.float32)
+            rows[: len(self._rows)] = self._rows
+            self._rows = rows
+            self._present = np.concatenate(
+                [self._present, np.zeros(size - len(self._present), np.bool_)]
+            )
+        self._rows[result] = vector
+        self._present[result] = True
+
+    def encoded_unsaved(self) -> dict[int, bytes]:
+        """The rows not stored yet, as they are stored, by result number."""
+        return {result: encode_vector(self._rows[result]) for result in sorted(self.unsaved)}
+
+    def first(self, count: int) -> Self:
+        """A copy of the first rows."""
+        copied = type(self)()
+        copied.model, copied.task = self.model, self.task
+        copied.unsaved = {result for result in self.unsaved if result < count}
+        copied._rows = self._rows[:count].copy()
+        copied._present = self._present[:count].copy()
+        return copied
+
+    def missing(self, count: int) -> list[int]:
+        """Which of the first `count` results have no vector yet."""
+        present = self._present[:count]
+        absent = [int(i) for i in np.flatnonzero(~present)]
+        return absent + list(range(len(present), count))
+
+    def matrix(self, count: int) -> Vectors:
+        """The vectors of the first `count` results, shape (count, d); absent ones are zero."""
+        rows = self._rows[:count]
+        if len(rows) == count:
+            return rows
+        padded = np.zeros((count, self._rows.shape[1]), np.float32)
+        padded[: len(rows)] = rows
+        return padded

@@ -1,0 +1,87 @@
+"""The budget that finds itself: it grows when something was missed, and sinks while nothing is.
+
+Page-fault frequency, as operating systems size a working set (docs/policies.md, Budget).
+"""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contextrender_bridge.engine.history.frozen import Frozen
+from contextrender_bridge.engine.history.token_tracking import Tracking
+from contextrender_bridge.engine.parameters import LEAST
+from contextrender_bridge.engine.plan.call_context import CallContext
+from contextrender_bridge.engine.text.values import Ids
+
+GROWTH: Final = 0.25
+RATE: Final = 0.025
+"""The share of turns that miss something at which the budget stays as it is."""
+
+
+def sized(moment: CallContext, last: Frozen) -> tuple[float, bool]:
+    """The step's budget in tokens, and whether the turn before it faulted."""
+    most = moment.view.budget
+    start = float(min(moment.view.start or most, most))
+    if not last.over:
+        return start, False
+    faulted = bool(missed(moment, last))
+    change = GROWTH if faulted else -GROWTH * RATE / (1 - RATE)
+    budget = (last.budget or start) * (1 + change)
+    return min(max(budget, float(min(LEAST, most))), float(most)), faulted
+
+
+def missed(moment: CallContext, last: Frozen) -> list[int]:
+    """The tracked tokens that the last turn said and no part of its prompt showed, by number.
+
+    Only those that a result owned before that call.
+    """
+    history = moment.view.history
+    if last.messages >= len(history.roles):
+        return []  # nothing has answered it yet
+    tracking = moment.tracking_with(last.messages + 1)
+    said = _said_at(last.messages, moment, tracking)
+    owners = tracking.owners(said)
+    before = history.results_before(last.messages)
+    wanted = said[(owners >= 0) & (owners < before)]
+    return unseen_in(moment, tracking, last, wanted) if len(wanted) else []
+
+
+def _said_at(message: int, moment: CallContext, tracking: Tracking) -> Ids:
+    first = moment.view.history.first_events
+    stop = first[message + 1] if message + 1 < len(first) else moment.view.history.events
+    said: Ids = np.unique(tracking.ids_of_events(first[message], stop))
+    return said
+
+
+def unseen_in(moment: CallContext, tracking: Tracking, last: Frozen, wanted: Ids) -> list[int]:
+    """Those of these tokens that the prompt `last` of this history showed nowhere, by number.
+
+    Texts that stand in for others are only read for tokens that stood in no whole one.
+    """
+    events = _whole_events(moment, last)
+    found = np.zeros(tracking.tokens, np.bool_)
+    found[wanted] = True
+    saying, tokens = tracking.events_saying(found)
+    inside = saying < len(events)
+    found[tokens[inside][events[saying[inside]]]] = False
+    texts = (last.excerpts, last.calls, last.text.cut, last.added)
+    if found.any():
+        found[tracking.known([made.text for each in texts for made in each.values()])] = False
+    return [int(token) for token in np.flatnonzero(found)]
+
+
+def _whole_events(moment: CallContext, last: Frozen) -> NDArray[np.bool_]:
+    """By event before that call: whether it stood in its prompt as it is."""
+    history, messages = moment.view.history, last.messages
+    results, count = history.results, history.results_before(messages)
+    firsts = history.first_events
+    stop = firsts[messages] if messages < len(firsts) else history.events
+    whole = np.zeros(stop, np.bool_)
+    whole[np.array(firsts[:messages], np.int64)] = True
+    whole[[firsts[message] for message in (*last.text.left, *last.text.cut)]] = False
+    whole[np.array(results.event[:count], np.int64)] = False
+    whole[[results.event[result] for result in last.complete]] = True
+    shown = {*last.complete, *last.excerpts} - {*last.calls}
+    whole[[results.call_event[result] for result in shown]] = True
+    return whole

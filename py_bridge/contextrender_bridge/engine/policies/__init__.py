@@ -1,0 +1,161 @@
+"""The policies by name: each maps a `PolicyInput` to a `Plan`.
+
+A new policy is a file and a line here.
+
+The method's own policy and its ablations by weights stand here (`docs/method.md`, Selection).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from contextrender_bridge.base.errors import InvalidRequest
+from contextrender_bridge.engine.parameters import Parameters
+from contextrender_bridge.engine.plan.call_context import present
+from contextrender_bridge.engine.plan.pin_newest import with_newest
+from contextrender_bridge.engine.plan.plan import Plan, ScoreTable
+from contextrender_bridge.engine.plan.policy_input import PolicyInput, everything
+from contextrender_bridge.engine.plan.ranking import cosines_among, select_greedily
+from contextrender_bridge.engine.policies.baselines import prune, semantic_retrieval
+from contextrender_bridge.engine.policies.by_density import contextrender_plus, reuse_density
+from contextrender_bridge.engine.policies.contextrender_frozen import contextrender_frozen
+from contextrender_bridge.engine.policies.summarising import acon, compact, recency_summary
+
+
+def contextrender(view: PolicyInput) -> Plan:
+    """Complete results greedily by observed reuse, recency and relevance, less redundancy.
+
+    An oversized result of the last turn competes as a text of at most `view.replacement_limit`
+    tokens; older ones are shown so, in the order of U, where the complete results leave room.
+    """
+    parameters = view.parameters
+    ranks_by_vectors = parameters.weight_relevance or parameters.redundancy_penalty
+    relevance = view.relevance if ranks_by_vectors else np.zeros(len(view.costs))
+    useful = view.usefulness(relevance)
+    # A copy: while anybody holds a view, a failed call say, the array could not grow.
+    calls = np.array(view.history.results.call_tokens, dtype=np.int64)
+    free = view.budget - view.retained.tokens
+    limit, oversized = view.replacement_limit, view.oversized
+    costs = np.where(oversized, calls + limit, view.costs)
+    replaceable = view.eligible & oversized & (limit > 0)
+    competing = (view.eligible & ~oversized) | (replaceable & (view.ages == 1))
+    costs = np.where(competing, costs, free + 1)
+    vectors = view.vectors()
+
+    similar = partial(cosines_among, vectors)
+    greedy = select_greedily(useful, costs, free, similar, parameters.redundancy_penalty)
+    replaced = {r: limit for r in greedy.taken if oversized[r]}
+    left_over = free - greedy.tokens
+    older = np.flatnonzero(replaceable & (view.ages > 1))
+    for result in sorted(map(int, older), key=lambda r: (-useful[r], r)):
+        cost = limit + int(calls[result])
+        if cost <= left_over:
+            replaced[result] = limit
+            left_over -= cost
+    complete = [result for result in greedy.taken if not oversized[result]]
+    order = [*greedy.taken, *(result for result in replaced if result not in greedy.taken)]
+    scores = ScoreTable(relevance, useful, greedy.scores)
+    return Plan(view.retained, complete, replaced, scores, order)
+
+
+def weighted(recency: float, reuse: float, relevance: float) -> Callable[[PolicyInput], Plan]:
+    """The same policy with other weights: an ablation."""
+
+    def ablation(view: PolicyInput) -> Plan:
+        parameters = replace(
+            view.parameters,
+            weight_recency=float(recency),
+            weight_reuse=float(reuse),
+            weight_relevance=float(relevance),
+        )
+        return contextrender(replace(view, parameters=parameters))
+
+    return ablation
+
+
+Policy = Callable[[PolicyInput], Plan]
+
+DEFAULT_POLICY = "contextrender"
+
+POLICIES: Mapping[str, Policy] = {
+    "contextrender": contextrender,
+    "recency": weighted(1, 0, 0),
+    "reuse": weighted(0, 1, 0),
+    "relevance": weighted(0, 0, 1),
+    "recency_relevance": weighted(1, 0, 1),
+    "prune": prune,
+    "full": everything,
+    "semantic_retrieval": semantic_retrieval,
+    "reuse_density": reuse_density,
+    "contextrender_plus": contextrender_plus,
+    "contextrender_frozen": contextrender_frozen,
+    "compact": compact,
+    "recency_summary": recency_summary,
+    "acon": acon,
+}
+
+TRACKING = (reuse_density, contextrender_plus, contextrender_frozen)
+"""Policies that rank by tracked texts (`engine.plan.call_context`): they read every text of a
+history before they render it, and make room for pinned results themselves."""
+
+SELF_SIZING = (contextrender_frozen,)
+"""Policies whose budget is a most, within which each call's finds itself."""
+
+WITHOUT_REUSE = (contextrender_frozen,)
+"""Policies that neither rank by c nor show excerpts around the values that were used."""
+
+
+def policy_named(name: str) -> Policy:
+    """The policy of that name. Raises InvalidRequest naming those there are."""
+    if name not in POLICIES:
+        raise InvalidRequest(f"no policy {name!r:.40}; there are {', '.join(POLICIES)}")
+    return POLICIES[name]
+
+
+def tracks_texts(name: str) -> bool:
+    """Whether the policy of that name reads every text of a history. Raises InvalidRequest."""
+    return policy_named(name) in TRACKING
+
+
+def sizes_itself(name: str) -> bool:
+    """Whether a budget is a most for the policy of that name. Raises InvalidRequest."""
+    return policy_named(name) in SELF_SIZING
+
+
+def reads_reuse(name: str) -> bool:
+    """Whether the policy of that name can only render what has been traced. Raises
+    InvalidRequest."""
+    return policy_named(name) not in WITHOUT_REUSE
+
+
+def plan_for(view: PolicyInput, policy: Policy, live: bool = False) -> Plan:
+    """The policy's plan, or everything when the whole history is within the budget.
+
+    What is pinned is in it under any policy, and for a `live` agent the newest results.
+    """
+    if policy is everything or (view.fits and policy not in SELF_SIZING):
+        return everything(view)
+    plan, pinned = policy(view), policy not in TRACKING and bool(view.pins)
+    if not (live or pinned):
+        return plan
+    moment = present(view)
+    summaries = {result for result, made in plan.texts.items() if made.kind == "summary"}
+    hidden = live and not {*moment.newest} <= {*plan.taken, *plan.replaced} - summaries
+    unpinned = pinned and not {*moment.pinned} <= {*plan.taken}
+    return with_newest(moment, plan, hidden=hidden) if hidden or unpinned else plan
+
+
+__all__ = [
+    "DEFAULT_POLICY",
+    "POLICIES",
+    "SELF_SIZING",
+    "Parameters",
+    "Policy",
+    "plan_for",
+    "policy_named",
+    "reads_reuse",
+    "sizes_itself",
+    "tracks_texts",
+]

@@ -1,0 +1,50 @@
+"""Results by reuse for their size, complete or in part too (docs/policies.md)."""
+
+import math
+
+from contextrender_bridge.engine.plan.call_context import present
+from contextrender_bridge.engine.plan.density import Density, density_of
+from contextrender_bridge.engine.plan.fill_selection import (
+    select_in_parts,
+    take_newest,
+    take_pinned,
+)
+from contextrender_bridge.engine.plan.plan import Plan, ScoreTable
+from contextrender_bridge.engine.plan.policy_input import PolicyInput
+from contextrender_bridge.engine.plan.selection import SelectionBuilder, retained_with, text_at
+
+
+def reuse_density(view: PolicyInput) -> Plan:
+    """The newest turn's results first, then pinned ones, then complete ones greedily by S."""
+    moment = present(view)
+    choice, density = SelectionBuilder(moment, text_at(moment)), density_of(moment)
+    free = max(0, choice.free)
+    take_newest(choice, view.parameters.newest_share * free, density, math.inf)
+    take_pinned(choice, density)
+    choice.take_greedily(density.order, free)
+    return plan_of(choice, density)
+
+
+def contextrender_plus(view: PolicyInput) -> Plan:
+    """The newest results, complete ones by S, and excerpts of what else is new."""
+    moment = present(view)
+    density = density_of(moment)
+    choice = SelectionBuilder(moment, text_at(moment))
+    return plan_of(select_in_parts(choice, density, most=math.inf), density)
+
+
+IN_PART = "the parts that say what is shown nowhere else"
+
+
+def plan_of(choice: SelectionBuilder, density: Density) -> Plan:
+    """The plan of a choice made for the next invocation."""
+    texts = choice.excerpts()
+    return Plan(
+        retained_with(choice.moment, choice.text),
+        choice.complete,
+        {result: made.tokens for result, made in texts.items()},
+        ScoreTable(None, density.scores, density.scores),
+        texts=texts,
+        calls=choice.cut_calls,
+        reasons=dict.fromkeys(texts, IN_PART),
+    )

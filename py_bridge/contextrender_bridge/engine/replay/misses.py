@@ -1,0 +1,204 @@
+"""What a model call lacked: what its answer then drew on, or asked for again, that was out of view.
+
+A value is in view if it stands, whole, anywhere in what the model was sent: a complete result, an
+excerpt, retained text or the arguments of a call that stayed (docs/method.md, Misses).
+"""
+
+import re
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from contextrender_bridge.engine.call.explain import Verdicts
+from contextrender_bridge.engine.call.render_call import Rendered
+from contextrender_bridge.engine.call.settings import RenderSettings
+from contextrender_bridge.engine.parameters import START
+from contextrender_bridge.engine.replay import pause
+from contextrender_bridge.engine.replay.branch_replay import BranchReplay
+from contextrender_bridge.engine.text.values import extract_values
+
+OTHERWISE_TODAY: Final = "so it was when the call was made; today it would be shown"
+FIELD_NAME: Final = re.compile(r"""[A-Za-z0-9_.\-]+(?=\\?["']?\s*[:=](?![:=/]))""")
+"""What stands before a colon or an equals sign: a key of JSON or YAML, a named argument."""
+BUDGETS: Final[tuple[int, ...]] = (3_000, 6_000, 12_000, 24_000, 48_000, 96_000)
+"""The budgets that `remedies` tries, besides that of the call itself."""
+
+
+@dataclass(slots=True, frozen=True)
+class MissingResult:
+    """A result (by number) that a call did not show complete and its answer needed.
+
+    `values` are those the answer used that stood nowhere in view, the rarest first; `again` tells
+    that it issued the result's own call once more. `names_only`: all of the values are names of
+    tools or fields, which an agent knows without the result.
+    """
+
+    result: int
+    values: tuple[str, ...]
+    again: bool
+    names_only: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class Miss:
+    """What a call lacked, and why: `cost` is what the result would have taken with its call.
+
+    `shown`, `reason`, `left` and `after` are its verdict's.
+    """
+
+    lack: MissingResult
+    shown: str
+    cost: int
+    reason: str
+    left: int | None
+    after: int | None
+
+
+def lacks_at(
+    past: BranchReplay, turn: int, complete: Collection[int], unseen: Callable[[set[str]], set[str]]
+) -> tuple[MissingResult, ...]:
+    """What the call before `turn` lacked, by result number, having shown `complete`.
+
+    `unseen` gives those of some values that stood nowhere in what it showed.
+    """
+    wanted: dict[int, set[str]] = {}
+    for use in past.uses_at(turn):
+        if use.result not in complete:
+            wanted.setdefault(use.result, set()).update(use.values)
+    again = {result for result in past.asked_again_at(turn) if result not in complete}
+    out = unseen(set().union(*wanted.values())) if wanted else set()
+    holders = past.whole.reuse.holders(out)
+    lacking = {
+        result: tuple(sorted(values & out, key=lambda value: (holders.get(value, 0), value)))
+        for result, values in wanted.items()
+    }
+    return tuple(
+        MissingResult(
+            result,
+            values := lacking.get(result, ()),
+            result in again,
+            result not in again and _names_only(past, result, values),
+        )
+        for result in sorted(again.union(r for r, values in lacking.items() if values))
+    )
+
+
+def _names_only(past: BranchReplay, result: int, values: Collection[str]) -> bool:
+    """Whether all values are names of tools, or stand in the result as names of fields alone."""
+    tools = set(past.whole.names.values())
+    others = {value for value in values if value not in tools}
+    if not others:
+        return True
+    text = past.text_of(past.whole.results.message[result])
+    return others.isdisjoint(extract_values(FIELD_NAME.sub(" ", text)))
+
+
+def lacks_of(past: BranchReplay, rendered: Rendered, turn: int) -> tuple[MissingResult, ...]:
+    """The same of a rendering at hand."""
+    complete = frozenset(rendered.plan.taken)
+    return lacks_at(past, turn, complete, lambda values: unseen_in(past, rendered, values))
+
+
+def misses_of(rendered: Rendered, lacks: Sequence[MissingResult]) -> tuple[Miss, ...]:
+    """Why a call lacked that, by its rendering.
+
+    A result that today's rules would have shown complete was left out when the call was made.
+    """
+    verdicts = Verdicts(rendered)
+    return tuple(
+        Miss(
+            lack,
+            "omitted" if changed else verdict.shown,
+            int(rendered.view.costs[lack.result]),
+            OTHERWISE_TODAY if changed else verdict.reason,
+            verdict.left,
+            verdict.after,
+        )
+        for lack in lacks
+        for verdict in [verdicts.of(lack.result)]
+        for changed in [verdict.shown == "complete"]
+    )
+
+
+@dataclass(slots=True, frozen=True)
+class Remedies:
+    """What would have put a miss in view: the smallest budget, and policies at the call's own.
+
+    `complete` tells that there was time to try everything.
+    """
+
+    budget: int | None
+    policies: tuple[str, ...]
+    complete: bool
+
+
+def remedies_of(
+    past: BranchReplay,
+    turn: int,
+    lack: MissingResult,
+    settings: RenderSettings,
+    policies: Sequence[str],
+    deadline: float,
+) -> Remedies:
+    """Tries budgets above the call's own, then other policies, until `deadline` (`monotonic`).
+
+    The policy `full` is not tried: it helps always, and keeps to no budget.
+    """
+    messages = past.messages_before(turn)
+    assert messages is not None
+    history = past.history_before(messages)
+
+    def helps(changed: dict[str, object]) -> bool:
+        pause()
+        rendered = past.render(history, settings.updated(changed))
+        return _settled(past, rendered, lack)
+
+    smallest = None
+    for budget in larger_budgets(settings.budget or START):
+        if time.monotonic() > deadline:
+            return Remedies(None, (), False)
+        if helps({"budget": budget}):
+            smallest = budget
+            break
+    helpful: list[str] = []
+    for policy in policies:
+        if time.monotonic() > deadline:
+            return Remedies(smallest, tuple(helpful), False)
+        if policy not in (settings.policy, "full") and helps({"policy": policy}):
+            helpful.append(policy)
+    return Remedies(smallest, tuple(helpful), True)
+
+
+def larger_budgets(budget: int) -> list[int]:
+    """Those of `BUDGETS` that are above a budget."""
+    return [size for size in BUDGETS if size > budget]
+
+
+def _settled(past: BranchReplay, rendered: Rendered, lack: MissingResult) -> bool:
+    if lack.result in rendered.plan.taken:
+        return True
+    return not lack.again and not unseen_in(past, rendered, set(lack.values))
+
+
+def unseen_in(past: BranchReplay, rendered: Rendered, values: set[str]) -> set[str]:
+    """Those of the values that no text of the prompt holds."""
+    unseen = set(values)
+    if unseen:
+        for text in _texts(past, rendered):
+            candidates = {value for value in unseen if value in text}
+            if candidates:
+                unseen -= candidates & extract_values(text)
+            if not unseen:
+                break
+    return unseen
+
+
+def _texts(past: BranchReplay, rendered: Rendered) -> Iterator[str]:
+    """The texts that the model was sent."""
+    for item in rendered.items:
+        yield past.text_of(item.message) if item.text is None else item.text
+        _, *calls = past.fields_of(item.message)
+        cut = dict(item.arguments)
+        for call in item.calls:
+            yield f"{calls[call]['name']}\n{cut.get(call, calls[call]['text'])}"

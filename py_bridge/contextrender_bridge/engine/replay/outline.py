@@ -1,0 +1,113 @@
+"""The history before a call, message by message, with what was shown of each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from contextrender_bridge.engine.call.render_call import Rendered
+from contextrender_bridge.engine.history.event_decoding import Fields
+from contextrender_bridge.engine.replay.branch_replay import BranchReplay
+
+SHOWN_CHARACTERS = 4_000
+OMITTED_CHARACTERS = 160
+MANY_MESSAGES = 400
+
+
+@dataclass(slots=True, frozen=True)
+class CallLine:
+    """A tool call of a message: the beginning of its arguments, its result's position, if it has
+    one, and whether the call stays."""
+
+    name: str
+    tokens: int
+    text: str
+    whole: bool
+    result: int | None
+    shown: bool
+
+
+@dataclass(slots=True, frozen=True)
+class MessageLine:
+    """One message before a call: `shown` is "whole", "excerpt", "compaction", "summary" or
+    "omitted", `text` its beginning as the model got it (as it was recorded, where omitted), all of
+    it if `whole`."""
+
+    position: int
+    role: str
+    name: str
+    turn: int
+    tokens: int
+    shown: str
+    outside: bool
+    text: str
+    whole: bool
+    calls: list[CallLine]
+
+
+def positions_told(
+    messages: int, shown: Sequence[int], size: int | None, until: int | None
+) -> list[int]:
+    """Which of the first messages to tell of: the last `size`, and the last `size` shown ones.
+
+    Both before position `until`; without a size all.
+    """
+    stop = messages if until is None else min(until, messages)
+    if size is None:
+        return list(range(stop))
+    first = max(0, stop - size)
+    earlier = [position for position in shown if position < first]
+    return [*earlier[max(0, len(earlier) - size) :], *range(first, stop)]
+
+
+def outline(past: BranchReplay, rendered: Rendered, positions: Sequence[int]) -> list[MessageLine]:
+    """The messages at these positions."""
+    history = rendered.view.history
+    items = {item.message: item for item in rendered.items}
+    results = dict(zip(history.results.call_event, history.results.message, strict=True))
+    limit = SHOWN_CHARACTERS if len(items) < MANY_MESSAGES else SHOWN_CHARACTERS // 10
+    lines = []
+    for position in positions:
+        item = items.get(position)
+        head, *calls = past.fields_of(position)
+        first = history.first_events[position]
+        text, whole = beginning(
+            item.text if item and item.text is not None else past.text_of(position),
+            limit if item else OMITTED_CHARACTERS,
+        )
+        lines.append(
+            MessageLine(
+                position,
+                history.roles[position],
+                history.names.get(first, ""),
+                history.turns[position],
+                head["tokens"],
+                _shown(rendered, position) if item else "omitted",
+                position in rendered.plan.retained.outside,
+                text,
+                whole,
+                [
+                    call_line(
+                        fields, results.get(first + 1 + index), bool(item and index in item.calls)
+                    )
+                    for index, fields in enumerate(calls)
+                ],
+            )
+        )
+    return lines
+
+
+def _shown(rendered: Rendered, position: int) -> str:
+    result = rendered.view.history.result_at(position)
+    if result in rendered.kinds:
+        return rendered.kinds[result]
+    return "excerpt" if position in rendered.plan.retained.excerpts else "whole"
+
+
+def call_line(fields: Fields, result: int | None, shown: bool) -> CallLine:
+    """A call of a message, by its stored fields."""
+    text, whole = beginning(fields["text"], OMITTED_CHARACTERS * 4)
+    return CallLine(fields["name"], fields["tokens"], text, whole, result, shown)
+
+
+def beginning(text: str, limit: int) -> tuple[str, bool]:
+    """The first `limit` characters of a text, and whether that is all of it."""
+    return (text, True) if len(text) <= limit else (text[:limit], False)

@@ -1,0 +1,238 @@
+"""How much of what later steps needed was still in view (docs/method.md, Measures)."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from contextrender_bridge.engine.replay import pause
+from contextrender_bridge.engine.text.tokens import call_parts, content_text
+from contextrender_bridge.engine.text.values import TextCache, extract_words
+
+AGE_BINS: Final = (("<=3", 3), ("4-10", 10), ("11-25", 25), (">25", None))
+"""Label and greatest age of each bin, in turns."""
+BY_AGE: Final = ("events_by_age", "visible_by_age")
+
+
+@dataclass(frozen=True, slots=True)
+class RecallEvent:
+    """Assistant turn `turn` repeats `tokens` that first appeared in an earlier tool result.
+
+    `turn` counts assistant messages from 1 and `message` is the position of that message; the
+    result is number `result` among the results (from 0), at message `position`. `age` is in turns.
+    """
+
+    turn: int
+    message: int
+    result: int
+    position: int
+    age: int
+    tokens: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    result: int
+    position: int
+    turn: int
+
+
+def recall_events(messages: Sequence[Mapping[str, Any]]) -> list[RecallEvent]:
+    """Every pair of an assistant turn and an earlier result it repeats, by turn and result.
+
+    A token belongs to a result only if its first appearance in the transcript is there; the text
+    and call arguments of an assistant, but not the names of its calls, count as appearances.
+    """
+    trace = RecallTrace()
+    return [event for message in messages for event in trace.add(message)]
+
+
+class RecallTrace:
+    """The events of a transcript that is shown to it message by message."""
+
+    def __init__(self) -> None:
+        self._sources: dict[str, _Source | None] = {}
+        self._turn_of_call: dict[str, int] = {}
+        self._turn = self._results = self._position = 0
+
+    def add(self, message: Mapping[str, Any]) -> list[RecallEvent]:
+        """The events of the next message."""
+        pause()
+        events: list[RecallEvent] = []
+        source = None
+        if message.get("role") == "assistant":
+            self._turn += 1
+            tokens = frozenset(_assistant_tokens(message))
+            events = _events_of(self._turn, self._position, tokens, self._sources)
+            for call in message.get("tool_calls") or ():
+                self._turn_of_call[str(call.get("id"))] = self._turn
+        else:
+            tokens = linkable_tokens(content_text(message.get("content")))
+        if message.get("role") == "tool":
+            called = self._turn_of_call.get(str(message.get("tool_call_id")), self._turn)
+            source = _Source(self._results, self._position, called)
+            self._results += 1
+        for token in tokens:
+            self._sources.setdefault(token, source)
+        self._position += 1
+        return events
+
+
+def age_bin(age: int) -> str:
+    """The label of the bin an age in turns falls in."""
+    return next(label for label, oldest in AGE_BINS if oldest is None or age <= oldest)
+
+
+def _linkable(text: str) -> frozenset[str]:
+    return frozenset(extract_words(text))
+
+
+linkable_tokens: Final = TextCache(_linkable, 16 * 2**20)
+"""The tokens of a text that recall follows: 6 or more word characters, one uppercase or `_`."""
+
+
+def unseen_tokens(tokens: frozenset[str], rendered: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Those of `tokens` that stand nowhere in the rendered texts, call names and arguments."""
+    missing = tokens
+    for message in rendered:
+        if not missing:
+            break
+        missing = missing - linkable_tokens(content_text(message.get("content")))
+        for call in message.get("tool_calls") or ():
+            for text in call_parts(call):
+                missing = missing - linkable_tokens(text)
+    return missing
+
+
+def _no_ages() -> dict[str, int]:
+    return dict.fromkeys((label for label, _ in AGE_BINS), 0)
+
+
+@dataclass(slots=True)
+class RecallScore:
+    """Sums over renderings and runs; every share is None while there is nothing to share.
+
+    *Result recall* is the share of events whose result was visible, complete, right before its
+    turn. *Value recall* is the mean over events of the share of its tokens in view anywhere.
+    """
+
+    events_by_age: dict[str, int] = field(default_factory=_no_ages)
+    visible_by_age: dict[str, int] = field(default_factory=_no_ages)
+    values_seen: float = 0.0
+    turns: int = 0
+    turns_with_all_values: int = 0
+    invocations: int = 0
+    over_budget: int = 0
+    tokens_full: int = 0
+    tokens_rendered: int = 0
+
+    def add_turn(
+        self,
+        events: Sequence[RecallEvent],
+        visible: Collection[int],
+        rendered: Sequence[Mapping[str, Any]],
+    ) -> None:
+        """Scores the events of one assistant turn against the prompt that produced it.
+
+        `visible` holds the message positions of results shown complete; `rendered` is all the
+        model was shown. A turn without events changes nothing.
+        """
+        if not events:
+            return
+        needed = frozenset[str]().union(*(event.tokens for event in events))
+        unseen = unseen_tokens(needed, rendered)
+        for event in events:
+            label = age_bin(event.age)
+            self.events_by_age[label] += 1
+            self.visible_by_age[label] += event.position in visible
+            self.values_seen += 1 - len(event.tokens & unseen) / len(event.tokens)
+        self.turns += 1
+        self.turns_with_all_values += not unseen
+
+    def add_invocation(self, tokens_full: int, tokens_rendered: int, budget: int) -> None:
+        """Counts one model call: the tokens of its whole history and of what was rendered.
+
+        The call is over budget when its whole history is. Sizes and `budget` must leave out, or
+        count, the same fixed messages.
+        """
+        self.invocations += 1
+        self.over_budget += tokens_full > budget
+        self.tokens_full += tokens_full
+        self.tokens_rendered += tokens_rendered
+
+    def merge(self, other: "RecallScore") -> None:
+        """Adds the sums of another score to this one."""
+        for each in fields(self):
+            mine, more = getattr(self, each.name), getattr(other, each.name)
+            total = {age: mine[age] + more[age] for age in mine} if each.name in BY_AGE else None
+            setattr(self, each.name, mine + more if total is None else total)
+
+    @property
+    def events(self) -> int:
+        """Events scored."""
+        return sum(self.events_by_age.values())
+
+    @property
+    def result_recall(self) -> float | None:
+        """Later-Used Result Recall, in [0, 1]."""
+        return _share(sum(self.visible_by_age.values()), self.events)
+
+    @property
+    def result_recall_by_age(self) -> dict[str, float | None]:
+        """Later-Used Result Recall of each age bin."""
+        return {
+            label: _share(self.visible_by_age[label], count)
+            for label, count in self.events_by_age.items()
+        }
+
+    @property
+    def value_recall(self) -> float | None:
+        """Later-Used Value Recall, in [0, 1]."""
+        return _share(self.values_seen, self.events)
+
+    @property
+    def complete_turns(self) -> float | None:
+        """Share of the turns with events whose needed tokens were all in view."""
+        return _share(self.turns_with_all_values, self.turns)
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures as plain JSON values."""
+        return {
+            "events": self.events,
+            "events_by_age": dict(self.events_by_age),
+            "result_recall": self.result_recall,
+            "result_recall_by_age": self.result_recall_by_age,
+            "value_recall": self.value_recall,
+            "turns_with_events": self.turns,
+            "turns_with_all_values": self.complete_turns,
+            "invocations": self.invocations,
+            "over_budget_invocations": self.over_budget,
+            "tokens_full": self.tokens_full,
+            "tokens_rendered": self.tokens_rendered,
+        }
+
+
+def _assistant_tokens(message: Mapping[str, Any]) -> set[str]:
+    found = set(linkable_tokens(content_text(message.get("content"))))
+    for call in message.get("tool_calls") or ():
+        found |= linkable_tokens(call_parts(call)[1])
+    return found
+
+
+def _events_of(
+    turn: int, position: int, tokens: frozenset[str], sources: Mapping[str, _Source | None]
+) -> list[RecallEvent]:
+    by_source: dict[_Source, set[str]] = {}
+    for token in tokens:
+        source = sources.get(token)
+        if source is not None:
+            by_source.setdefault(source, set()).add(token)
+    return [
+        RecallEvent(
+            turn, position, source.result, source.position, turn - source.turn, frozenset(used)
+        )
+        for source, used in sorted(by_source.items(), key=lambda item: item[0].result)
+    ]
+
+
+def _share(part: float, whole: int) -> float | None:
+    return part / whole if whole else None

@@ -1,0 +1,224 @@
+"""Token counts of chat messages, offline and additive per message (docs/method.md)."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from itertools import chain, pairwise
+from typing import Any, Final
+
+import numpy as np
+import tiktoken
+from numpy.typing import NDArray
+
+from contextrender_bridge.base.shipped import encoding_of
+
+DEFAULT_ENCODING: Final = "o200k_base"
+
+MESSAGE_OVERHEAD: Final = 4
+"""Tokens a chat format spends on a message's role and delimiters."""
+
+CALL_OVERHEAD: Final = 4
+"""Tokens a chat format spends on a tool call's id and delimiters."""
+
+MEDIA_TOKENS: Final = 765
+"""Tokens charged for an image, audio or file part: a 1024 x 1024 image at OpenAI's high detail."""
+
+PIECE_CHARS: Final = 100_000
+"""Longest text given to tiktoken at once: its regex overflows its stack near 10**6 white spaces."""
+
+_SHIPPED: Final = {name: name for name in ("cl100k_base", "o200k_base")} | {
+    "o200k_harmony": "o200k_base"  # the same but for special tokens
+}
+_byte_lengths: Final[dict[str, NDArray[np.uint8]]] = {}
+"""Of every token of the encodings in use that are shipped."""
+
+_MEDIA_TYPES: Final = frozenset(
+    {"audio", "file", "image", "image_url", "input_audio", "input_file", "input_image", "video_url"}
+)
+_TOKEN_BOUNDARY: Final = re.compile(r"(?<=[A-Za-z0-9])(?=\n| [A-Za-z])")
+
+
+class TokenCounter:
+    """Counts tokens as one tiktoken encoding does; special tokens count as plain text.
+
+    The count of a list of messages is the sum of its messages' counts. A message costs its text,
+    `MESSAGE_OVERHEAD`, `MEDIA_TOKENS` for each media part and its tool calls; a tool call costs
+    its name, its arguments' text and `CALL_OVERHEAD`. An assistant message that says nothing costs
+    its tool calls only. The rules are in docs/method.md.
+    """
+
+    def __init__(self, encoding: str = DEFAULT_ENCODING) -> None:
+        """Loads `encoding`; raises ValueError when tiktoken does not know it."""
+        self.encoding = encoding
+        self._codec = _codec(encoding)
+        self._latest: tuple[str, list[int]] = "", []
+        """The last text and its tokens: a result is counted, then split into segments."""
+
+    def text(self, text: str) -> int:
+        """Tokens of `text`: exactly tiktoken's for texts up to `PIECE_CHARS` characters.
+
+        A longer text is counted in pieces cut where a token surely ends (before a line break or a
+        space-led word), so the sum is still tiktoken's; only a run of `PIECE_CHARS` characters
+        without such a place is cut blindly, a few tokens off. A lone surrogate counts as U+FFFD.
+        """
+        if len(text) <= PIECE_CHARS:
+            return len(self._tokens(text))
+        return sum(len(self._codec.encode_ordinary(piece)) for piece in _pieces(text, PIECE_CHARS))
+
+    def spread(self, text: str, ends: Sequence[int]) -> list[int]:
+        """Tokens of each part of `text` between these ends, the last of which is the text's.
+
+        The text is read once: a token that begins in one part and ends in another counts in the
+        first, so the sum is that of `text` alone, and a part counted alone may have a few more.
+        """
+        if self.encoding not in _byte_lengths:
+            return [self.text(text[a:b]) for a, b in pairwise([0, *ends])]
+        if text.isascii():
+            at = np.array(ends)
+        else:
+            sizes = [
+                len(text[a:b].encode("utf-8", "surrogatepass")) for a, b in pairwise([0, *ends])
+            ]
+            at = np.cumsum(sizes)
+        tokens = chain.from_iterable(map(self._tokens, _pieces(text, PIECE_CHARS)))
+        lengths = _byte_lengths[self.encoding][np.fromiter(tokens, np.int32)]
+        begun = np.searchsorted(np.cumsum(lengths) - lengths, at)
+        counts: list[int] = np.diff(begun, prepend=0).tolist()
+        return counts
+
+    def _tokens(self, text: str) -> list[int]:
+        known, tokens = self._latest
+        if known is not text:
+            tokens = self._codec.encode_ordinary(text)
+            self._latest = text, tokens
+        return tokens
+
+    def message(self, message: Mapping[str, Any]) -> int:
+        """Tokens of one chat message, its tool calls included."""
+        content = message.get("content")
+        total = self.text(content_text(content))
+        if isinstance(content, list):
+            total += MEDIA_TOKENS * sum(_is_media(part) for part in content)
+        if total or message.get("role") != "assistant":
+            total += MESSAGE_OVERHEAD
+        return total + sum(self.call(call) for call in message.get("tool_calls") or ())
+
+    def call(self, tool_call: Mapping[str, Any]) -> int:
+        """Tokens of one tool call."""
+        name, arguments = call_parts(tool_call)
+        return CALL_OVERHEAD + self.text(name) + self.text(arguments)
+
+    def cut(self, text: str, limit: int) -> str:
+        """The longest prefix of `text` found whose count is at most `limit` tokens."""
+        if limit <= 0:
+            return ""
+        if self.text(text) <= limit:
+            return text
+        kept, spent = [], 0
+        for piece in _pieces(text, PIECE_CHARS):
+            tokens = self._tokens(piece)
+            if spent + len(tokens) > limit:
+                kept.append(self._codec.decode(tokens[: limit - spent], errors="ignore"))
+                break
+            kept.append(piece)
+            spent += len(tokens)
+        prefix = "".join(kept)
+        while self.text(prefix) > limit:
+            prefix = prefix[:-1]
+        return prefix
+
+
+def counter_for(model: str | None) -> TokenCounter:
+    """The shared counter of a model, by tiktoken's own model map.
+
+    A LiteLLM provider prefix (`openai/gpt-4o`) is ignored. An unknown model, or one whose
+    encoding is not shipped offline, counts as `o200k_base`.
+    """
+    if model is None:
+        return _counter(DEFAULT_ENCODING)
+    try:
+        encoding = tiktoken.encoding_name_for_model(model.rsplit("/", 1)[-1])
+    except KeyError:
+        encoding = DEFAULT_ENCODING
+    return _counter(encoding if encoding in _SHIPPED else DEFAULT_ENCODING)
+
+
+def content_text(content: object) -> str:
+    """The text of a message's content: a string, None, or content parts.
+
+    Parts are joined by line breaks; a part without text of its own gives its JSON text, a media
+    part nothing.
+    """
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return json_text(content)
+    return "\n".join(_part_text(part) for part in content if not _is_media(part))
+
+
+def call_parts(tool_call: Mapping[str, Any]) -> tuple[str, str]:
+    """The name and the arguments' text of an OpenAI tool call; absent ones are empty."""
+    body = tool_call.get("function") or tool_call.get("custom") or {}
+    name = str(body.get("name") or "")
+    arguments = body.get("arguments", body.get("input"))
+    if arguments is None:
+        return name, ""
+    return name, arguments if isinstance(arguments, str) else json_text(arguments)
+
+
+def json_text(value: object) -> str:
+    """Compact JSON of `value`, keys in their order, characters unescaped."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def well_formed(text: str) -> str:
+    """`text` with surrogate pairs joined and lone surrogates replaced by U+FFFD."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+@cache
+def _counter(encoding: str) -> TokenCounter:
+    return TokenCounter(encoding)
+
+
+@cache
+def _codec(encoding: str) -> tiktoken.Encoding:
+    """tiktoken's codec, from the shipped file where there is one; special tokens are plain text."""
+    if encoding not in _SHIPPED:
+        return tiktoken.get_encoding(encoding)
+    pattern, ranks = encoding_of(_SHIPPED[encoding])
+    codec = tiktoken.Encoding(encoding, pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+    _byte_lengths[encoding] = np.fromiter(map(len, ranks), np.uint8, len(ranks))
+    ranks.clear()  # 22 MB for o200k_base, which counting has in a table of its own
+    return codec
+
+
+def _is_media(part: object) -> bool:
+    return isinstance(part, Mapping) and part.get("type") in _MEDIA_TYPES
+
+
+def _part_text(part: object) -> str:
+    if isinstance(part, str):
+        return part
+    if isinstance(part, Mapping):
+        for key in ("text", "refusal"):
+            if isinstance(part.get(key), str):
+                return str(part[key])
+    return json_text(part)
+
+
+def _pieces(text: str, size: int) -> Iterator[str]:
+    """`text` in order, in pieces of at most `size` characters, cut at token boundaries."""
+    start = 0
+    while len(text) - start > size:
+        end = start + size
+        for boundary in _TOKEN_BOUNDARY.finditer(text, start + size // 2, end):
+            end = boundary.start()
+        yield text[start:end]
+        start = end
+    yield text[start:]

@@ -1,0 +1,202 @@
+"""The canonical transcript: OpenAI chat messages, checked, split into events and put back exactly.
+
+An event is what the graph stores as one node: a message, a tool call or a tool result. The text
+of an event is kept apart from its `shell`, the JSON of everything else, so that texts are
+searchable and short to label while the original message comes back byte for byte in value.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Literal
+
+from contextrender_bridge.base.errors import InvalidRequest
+from contextrender_bridge.base.wire import Json as Json
+from contextrender_bridge.engine.text.tokens import (
+    TokenCounter,
+    call_parts,
+    content_text,
+    json_text,
+)
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+_ROLES: dict[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+}
+_HELD = "\x00held apart"
+
+
+@dataclass(slots=True, frozen=True)
+class Event:
+    """One message, tool call or tool result.
+
+    `message` is its position in the transcript; `call` the place among the message's calls, or
+    -1 for a message or result. `tokens` are this event's own (`docs/method.md`, Tokens).
+    """
+
+    kind: Literal["message", "call", "result"]
+    role: Role
+    message: int
+    call: int
+    text: str
+    shell: str
+    tokens: int
+    call_id: str = ""
+    name: str = ""
+
+
+def check_messages(messages: Sequence[object], start: int) -> None:
+    """Raises InvalidRequest naming the first message that is not an OpenAI chat message.
+
+    `start` is the position of the first one, for the sentence. Never quotes contents.
+    """
+    for position, message in enumerate(messages, start):
+        problem = _problem(message)
+        if problem:
+            raise InvalidRequest(f"message {position}: {problem}", position=position)
+
+
+def split(message: Json, position: int, counter: TokenCounter) -> list[Event]:
+    """The events of one checked message: the message or result itself, then its calls in order."""
+    role = _ROLES[message["role"]]
+    text, shell = _hold_apart(message, "content")
+    tokens = counter.message({**message, "tool_calls": None})
+    if role == "tool":
+        call_id, name = message["tool_call_id"], str(message.get("name") or "")
+        return [Event("result", role, position, -1, text, shell, tokens, call_id, name)]
+    calls: list[Json] = (message.get("tool_calls") or []) if role == "assistant" else []
+    events = [Event("message", role, position, -1, text, shell, tokens)]
+    for index, call in enumerate(calls):
+        name, _ = call_parts(call)
+        _, body_key, argument_key = _call_shape(call)
+        arguments, body_shell = _hold_apart(call[body_key], argument_key)
+        call_shell = json.dumps({**call, body_key: body_shell})
+        events.append(
+            Event(
+                "call",
+                role,
+                position,
+                index,
+                arguments,
+                call_shell,
+                counter.call(call),
+                call["id"],
+                name,
+            )
+        )
+    return events
+
+
+def restore_message(text: str, shell: str, calls: Sequence[Json] = ()) -> Json:
+    """The original message of an event, with those of its tool calls that are given."""
+    message = _put_back(text, shell, "content")
+    if message["role"] == "assistant" and message.get("tool_calls") == _HELD:
+        if calls:
+            message["tool_calls"] = list(calls)
+        else:
+            del message["tool_calls"]
+    return message
+
+
+def restore_call(text: str, shell: str) -> Json:
+    """The original tool call of an event."""
+    call: Json = json.loads(shell)
+    _, body_key, argument_key = _call_shape(call)
+    call[body_key] = _put_back(text, call[body_key], argument_key)
+    return call
+
+
+def operation_text(event: Event) -> str:
+    """What an operation says: an assistant's text, or a call's name and arguments."""
+    return call_text(event.name, event.text) if event.kind == "call" else event.text
+
+
+def call_text(name: str, arguments: str) -> str:
+    """A tool call as one text: its name counts as part of it."""
+    return f"{name} {arguments}"
+
+
+def digest_after(prefix: str, message: Mapping[str, Any]) -> str:
+    """The digest of a transcript that had `prefix` as its digest, after one more message."""
+    canonical = json.dumps(message, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(f"{prefix}\n{canonical}".encode()).hexdigest()[:32]
+
+
+def digests_after(prefix: str, messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The digests of a transcript that had `prefix` as its digest, after each further message."""
+    return list(accumulate(messages, digest_after, initial=prefix))[1:]
+
+
+def _hold_apart(fields: Mapping[str, Any], key: str) -> tuple[str, str]:
+    """The text under `key` and the JSON of the rest. Tool calls have events of their own."""
+    shell = dict(fields)
+    value = fields.get(key)
+    if isinstance(value, str):
+        shell[key] = _HELD
+    if shell.get("tool_calls") and shell.get("role") == "assistant":
+        shell["tool_calls"] = _HELD
+    if isinstance(value, str):
+        return value, json.dumps(shell)
+    if key == "content":
+        return content_text(value), json.dumps(shell)
+    return (json_text(value) if value else ""), json.dumps(shell)
+
+
+def _put_back(text: str, shell: str, key: str) -> Json:
+    """What was held apart under `key`; elsewhere the same words are the caller's own."""
+    fields: Json = json.loads(shell)
+    if fields.get(key) == _HELD:
+        fields[key] = text
+    return fields
+
+
+def _call_shape(call: Mapping[str, Any]) -> tuple[str, str, str]:
+    """A call's type, and where its name and arguments are."""
+    if call.get("type") == "custom":
+        return "custom", "custom", "input"
+    return "function", "function", "arguments"
+
+
+def _problem(message: object) -> str:
+    if not isinstance(message, dict):
+        return "must be an object with a role"
+    role = message.get("role")
+    if not isinstance(role, str) or role not in _ROLES:
+        return f"role must be one of {', '.join(_ROLES)}"
+    content = message.get("content")
+    if content is not None and not isinstance(content, str | list):
+        return "content must be text, a list of parts, or null"
+    if isinstance(content, list) and not all(isinstance(part, dict | str) for part in content):
+        return "content parts must be objects"
+    if role == "tool":
+        call_id = message.get("tool_call_id")
+        return (
+            "" if isinstance(call_id, str) and call_id else "a tool result needs its tool_call_id"
+        )
+    if role == "assistant":
+        return _calls_problem(message.get("tool_calls"))
+    return ""
+
+
+def _calls_problem(calls: object) -> str:
+    if calls is None:
+        return ""
+    if not isinstance(calls, list):
+        return "tool_calls must be a list"
+    for index, call in enumerate(calls):
+        if not isinstance(call, dict):
+            return f"tool_calls[{index}] must be an object"
+        if not (isinstance(call.get("id"), str) and call["id"]):
+            return f"tool_calls[{index}] needs an id"
+        _, body_key, _ = _call_shape(call)
+        body = call.get(body_key)
+        if not isinstance(body, dict) or not isinstance(body.get("name"), str):
+            return f"tool_calls[{index}] needs {body_key}.name"
+    return ""

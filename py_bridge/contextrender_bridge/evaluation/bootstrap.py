@@ -1,0 +1,158 @@
+"""Confidence intervals. Tasks are resampled, not runs: runs of one task are alike."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import numpy as np
+
+from contextrender_bridge.base.errors import CommandError
+from contextrender_bridge.evaluation.cases import Case, cases_named
+from contextrender_bridge.evaluation.figures import (
+    FIGURES,
+    Figure,
+    Floats,
+    Sums,
+    columns_of,
+    with_derived,
+)
+from contextrender_bridge.evaluation.scores import RunScore
+
+RESAMPLES: Final = 1_000
+LEVEL: Final = 0.95
+
+
+@dataclass(slots=True, frozen=True)
+class Estimate:
+    """A figure over all runs, and the interval that resampling the tasks gives it.
+
+    None stands for what cannot be told: the figure of nothing, the interval of one task's figure.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+    @classmethod
+    def of(cls, value: Floats, resampled: Floats, by_task: Floats) -> Self:
+        """From the figure of all runs, those of the samples, and those of each task alone.
+
+        There is no interval where fewer than two tasks have the figure: whatever is drawn, it is
+        that one task's.
+        """
+        known = resampled[np.isfinite(resampled)]
+        if not np.isfinite(value):
+            return cls(None, None, None)
+        if np.isfinite(by_task).sum() < 2 or not len(known):
+            return cls(float(value), None, None)
+        tail = 100 * (1 - LEVEL) / 2
+        low, high = np.percentile(known, [tail, 100 - tail])
+        return cls(float(value), float(low), float(high))
+
+    def to_json(self) -> dict[str, float | None]:
+        """As plain values."""
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+
+def span(share: Estimate) -> str:
+    """A share's interval in percent; nothing where it has none."""
+    if share.low is None or share.high is None:
+        return ""
+    return f"[{100 * share.low:.1f},{100 * share.high:.1f}]"
+
+
+class Bootstrap:
+    """Samples of the tasks of some runs, the same ones for every case: differences are paired."""
+
+    def __init__(self, runs: Sequence[RunScore], resamples: int = RESAMPLES) -> None:
+        """Draws `resamples` times as many tasks as there are, with replacement."""
+        self._runs = runs
+        tasks = sorted({run.task for run in runs})
+        self.tasks = len(tasks)
+        number = {task: index for index, task in enumerate(tasks)}
+        self._task_of = np.array([number[run.task] for run in runs], dtype=np.int64)
+        even = np.full(self.tasks, 1 / self.tasks)
+        resamples = resamples if self.tasks > 1 else 0
+        self._drawn = np.random.default_rng(0).multinomial(self.tasks, even, size=resamples)
+
+    def estimates(self, case: int) -> dict[str, Estimate]:
+        """Every figure of the case with that number, by name."""
+        sums = self._sums(case)
+        return {figure.name: Estimate.of(*(figure.of(each) for each in sums)) for figure in FIGURES}
+
+    def difference(self, figure: Figure, case: int, other: int) -> Estimate:
+        """How much higher the figure is under one case than under another."""
+        mine, others = self._sums(case), self._sums(other)
+        parts = zip(mine, others, strict=True)
+        return Estimate.of(*(figure.of(one) - figure.of(two) for one, two in parts))
+
+    def _sums(self, case: int) -> tuple[Sums, Sums, Sums]:
+        """Over all runs, over every sample, and over each task's runs alone."""
+        table = [columns_of(run, run.cases[case]) for run in self._runs]
+        rows = np.array([list(columns.values()) for columns in table], np.float64)
+        by_task = np.zeros((self.tasks, rows.shape[1]))
+        np.add.at(by_task, self._task_of, rows)
+        parts = (by_task.sum(axis=0), self._drawn @ by_task, by_task)
+        named = (dict(zip(table[0], part.T, strict=True)) for part in parts)
+        one, drawn, each = map(with_derived, named)
+        return one, drawn, each
+
+
+@dataclass(slots=True, frozen=True)
+class Difference:
+    """How much higher a figure is under `case` than under `other`."""
+
+    figure: Figure
+    case: Case
+    other: Case
+    estimate: Estimate
+
+    @property
+    def verdict(self) -> str:
+        """Whether `case` is better or worse; nothing where the interval leaves it open."""
+        low, high = self.estimate.low, self.estimate.high
+        if low is None or high is None or low <= 0 <= high:
+            return ""
+        return "better" if (low > 0) == self.figure.more_is_better else "worse"
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "figure": self.figure.name,
+            "case": str(self.case),
+            "other": str(self.other),
+            "difference": self.estimate.to_json(),
+        }
+
+
+Pair = tuple[Case, Case]
+
+
+def pairs_of(compared: Sequence[Sequence[str]], budgets: Sequence[int]) -> list[Pair]:
+    """The cases to compare: under each budget, unless a name has one of its own.
+
+    Raises CommandError for a policy there is not.
+    """
+    pairs: list[Pair] = []
+    for one, two in compared:
+        first, second = (cases_named(name, budgets) for name in (one, two))
+        if len(first) != len(second):
+            first, second = (
+                cases * (max(len(first), len(second)) // len(cases)) for cases in (first, second)
+            )
+        pairs += zip(first, second, strict=True)
+    for case, other in pairs:
+        if case == other:
+            raise CommandError(f"--compare needs two different cases, not {case} twice.")
+    return list(dict.fromkeys(pairs))
+
+
+def differences(
+    bootstrap: Bootstrap, cases: Sequence[Case], pairs: Sequence[Pair]
+) -> Iterator[Difference]:
+    """Every figure's difference for every pair; `cases` are in the order of the scores."""
+    number = {case: index for index, case in enumerate(cases)}
+    for case, other in pairs:
+        for figure in FIGURES:
+            estimate = bootstrap.difference(figure, number[case], number[other])
+            yield Difference(figure, case, other, estimate)

@@ -1,0 +1,133 @@
+"""Replaying a run without a server: the engine alone, one model call at a time."""
+
+import time
+from collections.abc import Sequence
+
+from contextrender_bridge.base.model_table import window_of
+from contextrender_bridge.base.wire import Json
+from contextrender_bridge.engine.call.render_call import assemble, render_call
+from contextrender_bridge.engine.history.growable_arrays import Vectors, VectorTable
+from contextrender_bridge.engine.history.history import History
+from contextrender_bridge.engine.models.embeddings import Embedder, RememberingEmbedder
+from contextrender_bridge.engine.models.summaries import SummariesInMemory, summaries_for
+from contextrender_bridge.engine.replay import pause
+from contextrender_bridge.engine.text.tokens import content_text, counter_for
+from contextrender_bridge.evaluation.billing import Prompts
+from contextrender_bridge.evaluation.cases import Case, summary_model
+from contextrender_bridge.evaluation.closed_loop import replay_in_closed_loop
+from contextrender_bridge.evaluation.runs import Run
+from contextrender_bridge.evaluation.scores import (
+    Prompt,
+    RunScore,
+    Scorer,
+    Watch,
+    score_of,
+    turns_of,
+)
+
+
+def replay_run(
+    run: Run,
+    cases: Sequence[Case],
+    embedder: Embedder,
+    watch: Watch | None = None,
+    *,
+    closed_loop: bool = False,
+) -> RunScore:
+    """Renders the history before every assistant message under every case, and scores it.
+
+    With `closed_loop` every case is replayed once more, with an agent that reacts.
+
+    All cases share one history, so messages are recorded once; each has vectors and summaries of
+    its own, so that what it spends on them does not depend on the other cases.
+    """
+    remembering = _Timed(embedder)
+    counter = counter_for(run.model or None)
+    prompts = Prompts(counter, run.tools)
+    history = History()
+    scorers = [Scorer(run, case, prompts) for case in cases]
+    renderers = [Renderer(case, run.model, remembering, history) for case in cases]
+    recording = 0.0
+    for turn in turns_of(run):
+        start = time.perf_counter()
+        read = slice(len(history), turn.position)
+        history.extend(run.messages[read], counter, run.times[read])
+        recording += time.perf_counter() - start
+        for scorer, render in zip(scorers, renderers, strict=True):
+            pause()
+            prompt = render(run.messages[: turn.position], ())
+            scorer.add(turn, prompt)
+            if watch is not None:
+                watch(scorer.score.case, turn, prompt)
+    score = score_of(run, [scorer.score for scorer in scorers], prompts)
+    for scored in score.cases if closed_loop else ():
+        render = Renderer(scored.case, run.model, remembering)
+        scored.loop = replay_in_closed_loop(run, render, prompts)
+    score.recording, score.embedding = recording, remembering.seconds
+    return score
+
+
+class Renderer:
+    """Renders a history that grows from call to call, under one case."""
+
+    def __init__(
+        self, case: Case, model: str, embedder: Embedder, history: History | None = None
+    ) -> None:
+        """Of a history of its own, unless others render it too; vectors and summaries are its own.
+
+        `model` tells how tokens are counted.
+        """
+        self._case = case
+        self._model = model
+        self._counter = counter_for(model or None)
+        self._embedder = embedder if isinstance(embedder, _Timed) else _Timed(embedder)
+        self._history = History() if history is None else history
+        self._vectors, self._summaries = VectorTable(), SummariesInMemory()
+
+    def __call__(self, messages: Sequence[Json], times: Sequence[float]) -> Prompt:
+        """The prompt before the next call, after all of these."""
+        history, embedder, case = self._history, self._embedder, self._case
+        new = slice(len(history), None)
+        history.extend(messages[new], self._counter, times[new])
+        history.vectors = self._vectors
+        start, embedding = time.perf_counter(), embedder.seconds
+        rendered = render_call(
+            history,
+            budget=case.budget,
+            policy=case.policy,
+            parameters=case.parameters,
+            counter=self._counter,
+            embedder=lambda: embedder,
+            text_of=lambda message: content_text(messages[message].get("content")),
+            summaries=summaries_for(case.policy, self._summaries, summary_model()),
+            live=case.live,
+            model_window=window_of(self._model),
+        )
+        made = [assemble(messages[item.message], item) for item in rendered.items]
+        shown = (item.message for item in rendered.items)
+        return Prompt(
+            rendered.tokens_before,
+            rendered.tokens_after,
+            rendered.plan.retained.outside_tokens,
+            frozenset(rendered.visible),
+            made,
+            rendered.usage,
+            bool(rendered.warnings),
+            time.perf_counter() - start - (embedder.seconds - embedding),
+            frozenset(position for position in shown if history.result_at(position) >= 0),
+            [item.message for item in rendered.items],
+            rendered.budget,
+        )
+
+
+class _Timed(RememberingEmbedder):
+    """One that adds up the time that making vectors takes."""
+
+    seconds = 0.0
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        start = time.perf_counter()
+        try:
+            return super().embed(texts)
+        finally:
+            self.seconds += time.perf_counter() - start

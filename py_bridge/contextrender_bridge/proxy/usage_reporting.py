@@ -1,0 +1,152 @@
+"""What is told of a call: to the agent by headers, and to the service what the reply that passes
+through says of its usage.
+
+It goes with the session's next call, in the same commit; by itself where none comes soon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from contextvars import Context, copy_context
+from typing import Any
+
+from contextrender_bridge.base import wire
+from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.client import AsyncContextRender
+from contextrender_bridge.client.fitting import RenderedRequest, reason_of
+from contextrender_bridge.proxy.conversations import ProxiedCall
+from contextrender_bridge.proxy.routing import Headers, first
+
+SOON_SECONDS = 5.0
+LONGEST_CLIENT = 40
+BYTES_A_TOKEN = 4
+
+log = logging.getLogger("contextrender")
+
+
+def declared_by(call: ProxiedCall) -> dict[str, int]:
+    """About the tokens of each tool's declaration in a request, by name."""
+    tools = call.fit.body.get("tools")
+    known = tools if isinstance(tools, list) else []
+    return {name_of(tool): len(wire.dumps(tool)) // BYTES_A_TOKEN for tool in known}
+
+
+def name_of(tool: Any) -> str:
+    """A tool's name in any dialect; its type, where it is a provider's own without a name."""
+    named = tool.get("function") or tool if isinstance(tool, dict) else {}
+    told = named.get("name") or named.get("type") if isinstance(named, dict) else ""
+    return told if isinstance(told, str) else ""
+
+
+def added_by(declared: Mapping[str, int]) -> int:
+    """The tokens of wrap's own tool among them, whatever an agent makes of its name."""
+    return sum(tokens for name, tokens in declared.items() if "contextrender" in name)
+
+
+def report(call: ProxiedCall, fit: RenderedRequest) -> Headers:
+    """The reply headers that tell what was done, or for a history sent whole, what would have been.
+
+    `fit` is what was sent on of the call.
+    """
+    conversation = call.conversation
+    conversation.calls += 1
+    conversation.failed += bool(fit.failure)
+    found = [own_header("session", call.session)] if call.session else []
+    if fit.failure:
+        found += [
+            own_header("fail-open", fit.failure),
+            own_header("failed-open", f"{conversation.failed} of {conversation.calls}"),
+        ]
+    if call.asked.whole_for:
+        found.append(own_header("whole", call.asked.whole_for))
+    if fit.reply is not None:
+        tokens = fit.reply["tokens"]
+        found.append(own_header("omitted", len(fit.plan.hidden()) if fit.plan else 0))
+        if kept := Counter(pinned["shown"] for pinned in fit.reply.get("kept", ())):
+            found.append(own_header("kept", ", ".join(f"{n} {how}" for how, n in kept.items())))
+        if not fit.beyond:
+            found += [
+                own_header("tokens-before", tokens["before"]),
+                own_header("tokens-after", tokens["after"]),
+            ]
+        if added := added_by(declared_by(call)):
+            found.append(own_header("tokens-added", added))
+    return found
+
+
+def own_header(name: str, value: object) -> tuple[bytes, bytes]:
+    """A reply header of ours."""
+    text = str(value).encode("ascii", "backslashreplace").decode()
+    return f"x-contextrender-{name}".encode(), text.encode()
+
+
+def _used_by(call: ProxiedCall, usage: Usage | None, sent: str) -> dict[str, Any]:
+    """What is noted of a call: the field `used` of `render`, `sync` and `note_usage`."""
+    declared = declared_by(call)
+    told: dict[str, Any] = {"messages": call.messages, "sent": sent, "tokens": []}
+    if declared:
+        told["declared"] = declared
+    if usage is None:
+        return told
+    counts = (usage.fresh, usage.read, usage.written, usage.written_long, usage.output)
+    return {**told, "model": usage.model, "tokens": list(counts), "added": added_by(declared)}
+
+
+class UsageNotes:
+    """Usage of the newest call of each history that is still to be reported."""
+
+    def __init__(self, client: AsyncContextRender) -> None:
+        """Nothing is."""
+        self._client = client
+        self._waiting: dict[int, tuple[ProxiedCall, Context]] = {}
+        """By its history; with the context of its request, whose user it is told for."""
+        self._telling: set[asyncio.Task[None]] = set()
+
+    def add(self, call: ProxiedCall, usage: Usage | None, sent: str) -> None:
+        """A call has ended. A service that has not answered it is not asked to note it, too."""
+        used = _used_by(call, usage, sent)
+        if not call.session or not call.messages or call.fit.failure:
+            return
+        if before := self._waiting.get(id(call.conversation)):
+            self._tell_now(*before)
+        call.conversation.used = used
+        self._waiting[id(call.conversation)] = call, copy_context()
+        asyncio.get_running_loop().call_later(SOON_SECONDS, self._tell, call, used)
+
+    async def settle(self, seconds: float) -> None:
+        """Tells what is left, and waits a while for it."""
+        for call, context in list(self._waiting.values()):
+            self._tell_now(call, context)
+        if self._telling:
+            await asyncio.wait(set(self._telling), timeout=seconds)
+
+    def _tell_now(self, call: ProxiedCall, context: Context) -> None:
+        if call.conversation.used is not None:
+            context.run(self._tell, call, call.conversation.used)
+
+    def _tell(self, call: ProxiedCall, used: Mapping[str, Any]) -> None:
+        """By itself, unless the next call has taken it along."""
+        if self._waiting.get(id(call.conversation), (None,))[0] is call:
+            del self._waiting[id(call.conversation)]
+        if call.conversation.used is not used:
+            return
+        call.conversation.used = None
+        telling = asyncio.ensure_future(self._note(call, used))
+        self._telling.add(telling)
+        telling.add_done_callback(self._telling.discard)
+
+    async def _note(self, call: ProxiedCall, used: Mapping[str, Any]) -> None:
+        fields = {"session": call.session, "branch": call.conversation.branch, "used": dict(used)}
+        try:
+            await self._client.call("note_usage", fields, call.asked.token)
+        except Exception as failure:
+            log.warning("a call's usage is not noted (%s)", reason_of(failure))
+
+
+def client_of(headers: Headers) -> str:
+    """A short name of the calling program, as it tells it."""
+    name = first(headers, b"user-agent").partition("/")[0].strip()[:LONGEST_CLIENT]
+    return name if name.isprintable() else ""

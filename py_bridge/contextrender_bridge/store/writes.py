@@ -1,0 +1,131 @@
+"""What one request writes, as rows, the statements for it and the queue; why a store may refuse it.
+
+Statements have `?` for values, the owner first.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+from contextrender_bridge.base.errors import ServerError
+
+REFUSED: Final = "The store did not take the change; nothing was written."
+BY_TARGET = "/* by target */"
+"""Behind `FROM edges`: use the index. SQLite would read all of an owner's edges instead."""
+
+INSERT = (
+    "INSERT INTO nodes (owner, id, rev, kind, listed, data) VALUES (?, ?, 1, ?, ?, ?) "
+    "ON CONFLICT DO NOTHING"
+)
+UPDATE = "UPDATE nodes SET rev = rev + 1, data = ? WHERE owner = ? AND id = ? AND rev = ?"
+FENCE = "UPDATE nodes SET rev = rev + 1 WHERE owner = ? AND id = ? AND rev = ?"
+REMOVE = "DELETE FROM nodes WHERE owner = ? AND id = ? AND rev = ?"
+JOIN = (
+    "INSERT INTO edges (owner, source, kind, target, data) VALUES (?, ?, ?, ?, ?) "
+    "ON CONFLICT (owner, source, kind, target) DO UPDATE SET data = excluded.data"
+)
+PART = "DELETE FROM edges WHERE owner = ? AND source = ? AND kind = ? AND target = ?"
+PART_OUT = "DELETE FROM edges WHERE owner = ? AND source = ?"
+PART_IN = f"DELETE FROM edges {BY_TARGET} WHERE owner = ? AND target = ?"
+
+WIPED_AT_ONCE: Final = 2000
+"""Nodes, or nodes whose edges go: what keeps others from writing for some 20 ms."""
+MOST_TOGETHER: Final = 64
+"""Units that the queue writes in one transaction."""
+
+End = tuple[UUID, UUID, int, UUID]
+"""An edge: owner, source, kind, target. There is one of a kind between two nodes."""
+
+
+class StoreUnavailable(ServerError):
+    """The database does not answer, is busy for too long or refused the write."""
+
+    code = "storage"
+    status = 503
+
+
+class WriteConflict(Exception):
+    """Another request wrote first: what this one read is no longer so. Nothing was written."""
+
+
+@dataclass(slots=True)
+class WriteBatch:
+    """Rows to write together or not at all, each with its owner first.
+
+    `update`, `fence` and `remove` name the revision that was read; a row that has another by now,
+    and an `insert` of a node that is there, make the whole unit `WriteConflict`.
+    """
+
+    insert: list[tuple[UUID, UUID, int, float | None, bytes]] = field(default_factory=list)
+    update: list[tuple[bytes, UUID, UUID, int]] = field(default_factory=list)
+    fence: list[tuple[UUID, UUID, int]] = field(default_factory=list)
+    remove: list[tuple[UUID, UUID, int]] = field(default_factory=list)
+    join: list[tuple[UUID, UUID, int, UUID, bytes | None]] = field(default_factory=list)
+    part: list[End] = field(default_factory=list)
+    cut: list[tuple[UUID, tuple[UUID, ...]]] = field(default_factory=list)
+    """Owners and nodes of theirs whose edges go."""
+    wipe: list[tuple[UUID, tuple[UUID, ...]]] = field(default_factory=list)
+    """Owners and nodes of theirs that go without their edges, whatever their revisions."""
+
+
+def cutting(owner: UUID, ids: Sequence[UUID]) -> Iterator[tuple[str, Sequence[object]]]:
+    """What deletes every edge at these nodes."""
+    among = f"IN ({','.join('?' * len(ids))})"
+    yield f"DELETE FROM edges WHERE owner = ? AND source {among}", (owner, *ids)
+    yield f"DELETE FROM edges {BY_TARGET} WHERE owner = ? AND target {among}", (owner, *ids)
+
+
+def wiping(owner: UUID, ids: Sequence[UUID]) -> Iterator[tuple[str, Sequence[object]]]:
+    """What deletes these nodes, and what was put aside of them."""
+    among = f"owner = ? AND id IN ({','.join('?' * len(ids))})"
+    yield f"DELETE FROM nodes WHERE {among}", (owner, *ids)
+    yield f"DELETE FROM quarantine WHERE {among}", (owner, *map(str, ids))
+
+
+@dataclass(slots=True)
+class _Job:
+    unit: WriteBatch
+    done: bool = False
+    failure: BaseException | None = None
+
+
+class WriteQueue:
+    """One a process, first come first served: whoever comes while nothing is being written writes
+    at once, in its own thread. What arrives meanwhile waits, and the next to go takes all of it
+    along: one transaction and one sync for many.
+    """
+
+    def __init__(self, write_all: Callable[[Sequence[WriteBatch]], list[Exception | None]]) -> None:
+        """`write_all` gives an error, or None, for each unit."""
+        self._write_all = write_all
+        self._guard = threading.Lock()
+        self.turn = threading.Lock()
+        """Whoever holds it writes alone: others of this process wait here, and not, by ever longer
+        sleeps, for the database's own lock."""
+        self._waiting: list[_Job] = []
+
+    def write(self, unit: WriteBatch) -> None:
+        """Returns once it is written. Raises what writing it raised."""
+        job = _Job(unit)
+        with self._guard:
+            self._waiting.append(job)
+        while not job.done:
+            with self.turn:
+                if not job.done:
+                    self._write_some()
+        if job.failure is not None:
+            raise job.failure
+
+    def _write_some(self) -> None:
+        with self._guard:
+            jobs = self._waiting[:MOST_TOGETHER]
+            del self._waiting[:MOST_TOGETHER]
+        try:
+            failures: Sequence[BaseException | None] = self._write_all([job.unit for job in jobs])
+        except BaseException as failure:
+            failures = [failure] * len(jobs)
+        for job, outcome in zip(jobs, failures, strict=True):
+            job.failure = outcome
+            job.done = True

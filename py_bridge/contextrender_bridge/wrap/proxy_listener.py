@@ -1,0 +1,148 @@
+"""What listens for a wrapped agent: its doors, each with the proxy to its provider behind it."""
+
+from __future__ import annotations
+
+import gzip
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from contextrender_bridge.proxy.app import Proxy
+from contextrender_bridge.proxy.routing import Headers, first, without
+from contextrender_bridge.proxy.upstream import (
+    ClientDisconnected,
+    Receive,
+    Send,
+    read_body,
+    send_error,
+)
+from contextrender_bridge.wrap.provider_routes import PREFIX, ProviderRoutes
+from contextrender_bridge.wrap.run_totals import Listening, Tally
+
+Scope = Any
+App = Callable[[Scope, Receive, Send], Any]
+
+MODEL_CALLS = ("/chat/completions", "/responses", "/messages")
+MODE = b"x-contextrender-mode"
+
+
+class ProxyListener:
+    """Lets in who knows the secret, and listens to what the provider bills."""
+
+    def __init__(
+        self,
+        doors: ProviderRoutes,
+        proxies: Mapping[str, Proxy],
+        tally: Tally,
+        passes: Callable[[bytes], bool],
+        mcp: App | None = None,
+    ) -> None:
+        """`passes` says of a model call's body that it goes through unread; `mcp` recalls."""
+        self._doors = doors
+        self._proxies = proxies
+        self._tally = tally
+        self._passes = passes
+        self._mcp = mcp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request, or takes part in the server's start and end."""
+        if scope["type"] == "lifespan":
+            await (self._mcp or _live)(scope, receive, self._closing(send))
+        elif scope["type"] == "http":
+            await self._admit(scope, receive, send)
+
+    def _closing(self, send: Send) -> Send:
+        """Gives back the proxies' connections before the server's end is told."""
+
+        async def told(message: Any) -> None:
+            if message["type"] == "lifespan.shutdown.complete":
+                for proxy in self._proxies.values():
+                    await proxy.close()
+            await send(message)
+
+        return told
+
+    async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
+        secret, _, rest = scope["path"].removeprefix(PREFIX).partition("/")
+        door, slash, path = rest.partition("/")
+        known = secrets.compare_digest(secret.encode(), self._doors.secret.encode())
+        if not known or not scope["path"].startswith(PREFIX):
+            await send_error(send, 404, "not_found", "Nothing is here.", [])
+        elif first(scope["headers"], b"upgrade").lower() == "websocket":
+            # Codex then uses HTTP at once; any other refusal it tries again for seconds.
+            await send_error(send, 426, "http_only", "Use HTTP here.", [])
+        elif door == "mcp" and self._mcp is not None:
+            await self._mcp({**scope, **_below(scope, f"{PREFIX}{secret}")}, receive, send)
+        elif door in self._proxies:
+            # As a link with a secret: the proxy need not ask whose process this is.
+            inner = {**scope, **_below(scope, f"{PREFIX}{secret}/{door}", f"/k/{secret}")}
+            await self._pass(self._proxies[door], inner, receive, send)
+        else:
+            await send_error(send, 404, "not_found", f"There is no {slash}{path} here.", [])
+
+    async def _pass(self, proxy: Proxy, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST" or not scope["path"].endswith(MODEL_CALLS):
+            await proxy(scope, receive, send)
+            return
+        try:
+            raw = await read_body(receive)
+        except ClientDisconnected:
+            return
+        headers, body = _decoded(scope["headers"], raw)
+        # What is compressed could not be read on its way back.
+        headers = [*without(headers, b"accept-encoding"), (b"accept-encoding", b"identity")]
+        if self._passes(body):
+            headers = [*without(headers, MODE), (MODE, b"bypass")]
+        listening = Listening(self._tally, headers, send)
+        try:
+            await proxy({**scope, "headers": headers}, _again(body, receive), listening)
+        finally:
+            listening.end()
+
+
+def _decoded(headers: Headers, body: bytes) -> tuple[Headers, bytes]:
+    """Headers and body without a content coding; as they came if it cannot be undone."""
+    unpack = CODINGS.get(first(headers, b"content-encoding").lower())
+    if unpack is None:
+        return headers, body
+    try:
+        plain = unpack(body)
+    except Exception:  # the provider says what is wrong with it
+        return headers, body
+    return without(headers, b"content-encoding", b"content-length"), plain
+
+
+def _unpacked(body: bytes) -> bytes:
+    import zstandard
+
+    return zstandard.ZstdDecompressor().decompressobj().decompress(body)
+
+
+CODINGS: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.decompress, "zstd": _unpacked}
+
+
+def _below(scope: Scope, prefix: str, link: str = "") -> dict[str, Any]:
+    """The request's path, `link` in place of a prefix."""
+    raw = scope.get("raw_path") or scope["path"].encode()
+    return {
+        "path": link + (scope["path"][len(prefix) :] or "/"),
+        "raw_path": link.encode() + (raw[len(prefix) :] or b"/"),
+    }
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """A request whose body has been read already."""
+    left = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def next_message() -> Any:
+        return left.pop() if left else await receive()
+
+    return next_message
+
+
+async def _live(_: Scope, receive: Receive, send: Send) -> None:
+    while True:
+        event = (await receive())["type"]
+        await send({"type": f"{event}.complete"})
+        if event == "lifespan.shutdown":
+            return

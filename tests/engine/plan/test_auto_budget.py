@@ -1,0 +1,146 @@
+"""The budget that finds itself, and what comes back behind the newest result."""
+
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+from contextrender_bridge.engine.call.call_record import CallRecord, Standing, record_of
+from contextrender_bridge.engine.call.explain import explain_results
+from contextrender_bridge.engine.call.settings import LIVE, CallMetadata
+from contextrender_bridge.engine.history.frozen import Frozen
+from contextrender_bridge.engine.history.history import History
+from contextrender_bridge.engine.parameters import AUTO, limits_of
+from contextrender_bridge.engine.plan import auto_budget
+from contextrender_bridge.engine.text.transcript import Json
+
+from tests.support.strategies import COUNTER, render
+from tests.support.transcripts import step, user
+
+POLICY = "contextrender_frozen"
+STEP_DOWN = 1 - auto_budget.GROWTH * auto_budget.RATE / (1 - auto_budget.RATE)
+
+
+def reading(steps: int, lines: int = 120, said: dict[int, str] | None = None) -> list[Json]:
+    """An agent that reads a file a step; `said` are its words at some of them."""
+    messages = [user("read them all")]
+    for file in range(steps):
+        words = (said or {}).get(file, "next")
+        asked = json.dumps({"file": file})
+        text = "".join(f"def function_{file}_{n}(argument): return {n}\n" for n in range(lines))
+        messages += step(f"c{file}", "read", asked, text, words)
+    return messages
+
+
+def calls_of(messages: list[Json]) -> list[tuple[Any, list[Json]]]:
+    history = History()
+    made = []
+    for size in [n for n, message in enumerate(messages) if message["role"] == "assistant" and n]:
+        history.extend(messages[len(history) : size], COUNTER)
+        made.append(render(messages[:size], AUTO, POLICY, history=history))
+    return made
+
+
+@cache
+def needed_again() -> list[tuple[Any, list[Json]]]:
+    """The calls of a run that says something of a file that left long ago."""
+    return calls_of(reading(34, said={29: "function_2_77 again"}))
+
+
+def test_it_starts_at_24000_and_sinks_a_little_with_every_turn_that_misses_nothing() -> None:
+    made = calls_of(reading(26))
+    budgets = [rendered.budget for rendered, _ in made]
+    over = next(n for n, (rendered, _) in enumerate(made) if rendered.texts)
+    assert set(budgets[: over + 1]) == {24_000}
+    for number, budget in enumerate(budgets[over:]):
+        assert budget == int(24_000 * STEP_DOWN**number)
+    assert all(rendered.tokens_after <= rendered.budget for rendered, _ in made)
+
+
+def test_a_turn_that_says_what_its_prompt_did_not_show_makes_it_grow() -> None:
+    quiet = reading(30)
+    rendered, shown = calls_of(quiet)[-1]
+    text = json.dumps(shown)
+    hidden = next(
+        name for n in range(120) if (name := f"function_2_{n}") not in text and len(name) > 12
+    )
+    seen = next(name for n in range(120) if (name := f"function_28_{n}") in text)
+    for name, faulted in ((hidden, True), (seen, False)):
+        now = reading(31, said={29: f"now {name}"})
+        after, _ = calls_of(now)[-1]
+        assert after.plan.faulted is faulted
+        expected = 1 + auto_budget.GROWTH if faulted else STEP_DOWN
+        assert after.budget == pytest.approx(rendered.budget * expected, abs=2)
+
+
+def test_a_budget_that_is_given_is_a_most_and_auto_keeps_to_the_models_window() -> None:
+    assert limits_of(30_000, None) == (30_000, 30_000)
+    assert limits_of(AUTO, None) == (160_000, 24_000)
+    assert limits_of(AUTO, 1_000_000) == (160_000, 24_000)
+    assert limits_of(AUTO, 100_000) == (80_000, 24_000)
+    assert limits_of(AUTO, 16_000) == (12_800, 12_800)
+
+
+def test_it_follows_from_the_messages_alone() -> None:
+    messages = reading(30, said={25: "function_1_17 function_2_3", 27: "function_3_90"})
+    live = calls_of(messages)[-1]
+    size = len(messages) - 2
+    alone = render(messages[:size], AUTO, POLICY)
+    assert live[1] == alone[1]
+    assert live[0].budget == alone[0].budget
+    history = History()
+    history.extend(messages, COUNTER)
+    render(messages, AUTO, POLICY, history=history)
+    frozen = next(reversed(history.frozen.values())).latest
+    assert Frozen.from_json(json.loads(json.dumps(frozen.to_json()))) == frozen
+
+
+def back_in(shown: list[Json], position: int) -> list[int]:
+    """Numbers of the messages behind which something of a result stands."""
+    opens = (f"[Result {position}, which", f"[Parts of result {position}, which")
+    return [
+        n for n, message in enumerate(shown) if any(o in str(message["content"]) for o in opens)
+    ]
+
+
+def test_what_is_needed_again_comes_back_and_stays_until_something_leaves() -> None:
+    made = needed_again()
+    back = [n for n, (rendered, _) in enumerate(made) if rendered.plan.added]
+    assert back
+    rendered, shown = made[back[0]]
+    ((host, added),) = rendered.plan.added.items()
+    assert 2 in added.results
+    assert added.tokens <= 0.04 * rendered.budget
+    assert "def function_2_" in added.text
+    assert host == max(rendered.plan.taken)
+    position = rendered.view.history.results.message[2]
+    assert back_in(shown, position) == [len(shown) - 1]
+    assert rendered.view.history.results.message[host] in rendered.visible
+    assert rendered.tokens_after <= rendered.budget
+    for later, then in made[back[0] + 1 :]:
+        if later.plan.added:
+            assert then[: len(shown)] == shown
+    row = explain_results(rendered)[2]
+    if 2 not in {*rendered.plan.taken, *rendered.plan.replaced}:
+        assert row.verdict.shown == "excerpt"
+        assert "stands behind result" in row.verdict.reason
+
+
+def test_the_note_of_a_call_tells_its_budget_and_what_came_back() -> None:
+    made = needed_again()
+    rendered = next(rendered for rendered, _ in made if rendered.plan.added)
+    fact = record_of(rendered, LIVE, 1, 0, CallMetadata())
+    assert CallRecord.from_json(json.loads(json.dumps(fact.to_json()))) == fact
+    assert fact.budget == rendered.budget
+    assert fact.to_json()["budget"] == "auto"
+    assert Standing.noted(fact) == Standing.of(rendered)
+    assert 2 in Standing.noted(fact).replaced
+
+
+def test_a_newcomer_is_complete_up_to_2000_tokens_a_larger_one_where_there_is_room() -> None:
+    for tokens, complete in ((1_900, True), (9_000, False)):
+        whole = "".join(f"row_{n}_A " for n in range(tokens // 5))
+        messages = [*reading(25), *step("big", "read", "{}", whole, "more")]
+        text = render(messages, 24_000, POLICY)[1][-1]["content"]
+        assert (text == whole) == complete
+        assert complete or COUNTER.text(text) <= 24_000 / 12

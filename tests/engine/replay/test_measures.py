@@ -1,0 +1,92 @@
+"""Recall: the worked case, the rules against a slow rewrite, and the sums."""
+
+import re
+from typing import Any
+
+from contextrender_bridge.engine.replay.recall_measures import (
+    RecallEvent,
+    RecallScore,
+    recall_events,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.golden import golden
+from tests.support.transcripts import assistant, call, result, user
+
+GOLDEN = golden("reuse")
+WORDS = ["Alpha_1", "beta_two", "GAMMA9", "plainword", "short_", "Tiny1", "nameA_1"]
+
+
+def test_the_worked_case() -> None:
+    expected = [(e["turn"], e["result"], e["age"]) for e in GOLDEN["recall_events"]]
+    found = recall_events(GOLDEN["messages"])
+    assert [(event.turn, event.result, event.age) for event in found] == expected
+
+
+texts = st.lists(st.sampled_from(WORDS), max_size=4).map(lambda words: r"\n".join(words))
+messages_lists = st.lists(
+    st.one_of(
+        st.builds(user, texts),
+        st.builds(lambda text, given: assistant(text, call("c", "f", given)), texts, texts),
+        st.builds(result, st.just("c"), texts),
+    ),
+    max_size=14,
+)
+
+
+@given(messages_lists)
+@settings(max_examples=60)
+def test_events_equal_a_plain_rewrite_of_the_rules(messages: list[dict[str, Any]]) -> None:
+    def said(message: dict[str, Any]) -> set[str]:
+        text = message["content"] + " "
+        for made in message.get("tool_calls", []):
+            text += made["function"]["arguments"]
+        for escape in ("\\\\", "\\n", "\\t", "\\r"):
+            text = text.replace(escape, " ")
+        return {w for w in re.findall(r"[A-Za-z0-9_]{6,}", text) if re.search("[A-Z_]", w)}
+
+    expected = []
+    for j, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        turn = sum(m["role"] == "assistant" for m in messages[: j + 1])
+        for r in range(j):
+            if messages[r]["role"] != "tool":
+                continue
+            before: set[str] = set().union(*map(said, messages[:r]), set())
+            linked = (said(messages[r]) - before) & said(message)
+            if linked:
+                called = sum(m["role"] == "assistant" for m in messages[:r])
+                number = sum(m["role"] == "tool" for m in messages[:r])
+                expected.append(RecallEvent(turn, j, number, r, turn - called, frozenset(linked)))
+    assert recall_events(messages) == expected
+
+
+def event(position: int, age: int, *tokens: str) -> RecallEvent:
+    return RecallEvent(9, 20, 0, position, age, frozenset(tokens))
+
+
+def test_a_score_sums_events_turns_and_invocations() -> None:
+    score = RecallScore()
+    score.add_turn(
+        [event(1, 2, "Aaaaaa"), event(3, 30, "Bbbbbb", "Cccccc")],
+        {1},
+        [{"role": "tool", "content": "Aaaaaa Bbbbbb"}],
+    )
+    score.add_turn([], {1}, [])
+    score.add_invocation(7_000, 5_000, 6_000)
+    score.add_invocation(6_000, 6_000, 6_000)
+    assert score.to_json() == {
+        "events": 2,
+        "events_by_age": {"<=3": 1, "4-10": 0, "11-25": 0, ">25": 1},
+        "result_recall": 0.5,
+        "result_recall_by_age": {"<=3": 1.0, "4-10": None, "11-25": None, ">25": 0.0},
+        "value_recall": 0.75,
+        "turns_with_events": 1,
+        "turns_with_all_values": 0.0,
+        "invocations": 2,
+        "over_budget_invocations": 1,
+        "tokens_full": 13_000,
+        "tokens_rendered": 11_000,
+    }

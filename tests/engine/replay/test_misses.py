@@ -1,0 +1,117 @@
+"""What calls lacked: checked against the prompts themselves, text by text."""
+
+import time
+from typing import Any
+
+import pytest
+from contextrender_bridge.engine.call.render_call import assemble
+from contextrender_bridge.engine.call.settings import RenderSettings, SettingsByTurn
+from contextrender_bridge.engine.replay.misses import remedies_of
+from contextrender_bridge.engine.text.transcript import Json
+
+from tests.console.transcripts import make_run
+from tests.engine.replay.test_past import FOREVER, past_of
+from tests.support import slow_rules
+from tests.support.transcripts import assistant, call, step, user
+
+TIGHT = RenderSettings(budget=400, policy="prune")
+
+
+def lookup(key: str, name: str, answer: str) -> list[Json]:
+    return step(key, name, "{}", answer, "")
+
+
+FILLER: list[Json] = []
+for number in range(8):
+    FILLER += lookup(f"f{number}", f"read_{number}", f"plain words {number} " * 40)
+REFUND = assistant("", call("r", "refund", "ORD_77412"))
+ORDER = [
+    user("Refund the customer."),
+    *lookup("a", "find_order", "the order is ORD_77412 " + "of a customer " * 60),
+    *FILLER,
+]
+
+
+def missed(messages: list[Json], settings: RenderSettings = TIGHT) -> list[Any]:
+    past = past_of(messages)
+    (steps,) = past.steps.up_to([SettingsByTurn(settings)], past.turns, FOREVER)
+    return [(step.turn, miss) for step in steps for miss in step.missed]
+
+
+def test_a_value_used_out_of_view_is_a_miss() -> None:
+    ((turn, miss),) = missed([*ORDER, REFUND])
+    assert (turn, miss.result, miss.values, miss.again) == (10, 0, ("ORD_77412",), False)
+    past = past_of([*ORDER, REFUND])
+    (step,) = past.steps.up_to([SettingsByTurn(TIGHT)], past.turns, FOREVER)[0][-1:]
+    (why,) = past.misses_at(step, SettingsByTurn(TIGHT))
+    assert why.lack == miss
+    assert why.shown == "omitted" and why.left is not None and why.cost > why.left
+
+
+def test_a_value_cut_from_a_call_is_not_in_view() -> None:
+    long = f"{'so it goes ' * 600}ORD_77412{' and so on' * 600}"
+    written = step("w", "write_file", long, "ok", "")
+    settings = RenderSettings(budget=400, policy="prune", live=True)
+    found = missed([*ORDER, *written, REFUND], settings)
+    assert ("ORD_77412",) in [miss.values for turn, miss in found if turn == 11]
+
+
+def test_a_call_made_again_is_a_miss_unless_its_result_is_in_view() -> None:
+    again = assistant("", call("b", "find_order"))
+    ((turn, miss),) = missed([*ORDER, again])
+    assert (turn, miss.result, miss.values, miss.again) == (10, 0, (), True)
+    assert missed([*ORDER[:3], again]) == []
+
+
+def test_remedies_are_the_smallest_budget_and_policies_that_help() -> None:
+    past = past_of([*ORDER, REFUND])
+    (steps,) = past.steps.up_to([SettingsByTurn(TIGHT)], past.turns, FOREVER)
+    (miss,) = steps[9].missed
+    policies = ["prune", "contextrender", "recency"]
+    found = remedies_of(past, 10, miss, TIGHT, policies, FOREVER)
+    assert found.budget == 3_000 and found.complete
+    for policy in policies[1:]:
+        rendered = past.render(
+            past.history_before(past.invocations[9]), TIGHT.updated({"policy": policy})
+        )
+        assert (policy in found.policies) == (0 in rendered.plan.taken)
+    assert not remedies_of(past, 10, miss, TIGHT, policies, time.monotonic() - 1).complete
+
+
+@pytest.mark.parametrize("policy", ["contextrender", "prune", "contextrender_plus"])
+def test_misses_are_what_no_prompt_text_holds(policy: str) -> None:
+    messages = make_run(30)
+    settings = RenderSettings(budget=900, policy=policy)
+    past = past_of(messages)
+    (steps,) = past.steps.up_to([SettingsByTurn(settings)], past.turns, FOREVER)
+    numbers = [place for place, m in enumerate(messages) if m["role"] == "tool"]
+    prompts = {}
+    for one in steps:
+        before = past.messages_before(one.turn)
+        assert before is not None
+        items = past.render(past.history_before(before), settings).items
+        prompts[one.turn] = [assemble(messages[item.message], item) for item in items]
+    missed = {
+        (one.turn, numbers[lack.result], value)
+        for one in steps
+        for lack in one.missed
+        for value in lack.values
+    }
+    assert missed == slow_rules.lacking(messages, prompts) != set()
+
+
+def test_names_of_fields_and_tools_are_told_apart() -> None:
+    """An agent knows them without the result; what stands as a value anywhere counts."""
+    record = '{"order_id": "ORD_77412", "page_limit": 50}' + " and a customer" * 60
+    past = [
+        user("Refund the customer."),
+        *lookup("a", "find_order", record + " find_invoice"),
+        *FILLER,
+    ]
+
+    def lacked(said: str) -> list[tuple[tuple[str, ...], bool]]:
+        return [(lack.values, lack.names_only) for _, lack in missed([*past, assistant(said)])]
+
+    assert lacked("I set page_limit and order_id.") == [(("order_id", "page_limit"), True)]
+    assert lacked("order_id is ORD_77412.") == [(("ORD_77412", "order_id"), False)]
+    assert lacked("find_invoice next.") == [(("find_invoice",), False)]

@@ -1,0 +1,86 @@
+"""What past calls showed, recomputed: the same as rendering each of them anew."""
+
+from dataclasses import replace
+from functools import reduce
+
+import pytest
+from contextrender_bridge.base.model_table import window_of
+from contextrender_bridge.base.prices import Prices
+from contextrender_bridge.base.usage import Usage
+from contextrender_bridge.engine.call.call_record import numbers_in
+from contextrender_bridge.engine.call.render_call import render_call
+from contextrender_bridge.engine.call.settings import RenderSettings, SettingsByTurn
+from contextrender_bridge.engine.history.history import History
+from contextrender_bridge.engine.models.embeddings import load_embedder
+from contextrender_bridge.engine.replay.cost_comparison import spend
+from contextrender_bridge.engine.replay.replay_cache import CachedReplay
+from contextrender_bridge.engine.replay.replayed_calls import ReplayedCall
+from contextrender_bridge.engine.text.tokens import content_text, counter_for
+from contextrender_bridge.engine.text.transcript import Json
+
+from tests.console.transcripts import make_run
+from tests.support.strategies import stored_fields
+
+COUNTER = counter_for(None)
+SETTINGS = RenderSettings(budget=1500)
+FOREVER = float("inf")
+
+
+def past_of(messages: list[Json]) -> CachedReplay:
+    past = CachedReplay(load_embedder("wordllama"), COUNTER)
+    past.extend(stored_fields(messages, {}), 0)
+    return past
+
+
+def steps(past: CachedReplay) -> list[ReplayedCall]:
+    (found,) = past.steps.up_to([SettingsByTurn(SETTINGS)], past.turns, FOREVER)
+    return found
+
+
+def test_every_step_is_the_rendering_of_its_prefix() -> None:
+    run = make_run(24, 4)[:-1]
+    found = steps(past_of(run))
+    history = History()
+    positions = [p for p, one in enumerate(run) if one["role"] == "assistant"] + [len(run)]
+    assert len(found) == len(positions)
+    for step, position in zip(found, positions, strict=True):
+        history.extend(run[len(history) : position], COUNTER)
+        rendered = render_call(
+            history,
+            budget=SETTINGS.budget,
+            policy=SETTINGS.policy,
+            parameters=SETTINGS.parameters,
+            counter=COUNTER,
+            embedder=lambda: load_embedder("wordllama"),
+            text_of=lambda message: content_text(run[message].get("content")),
+        )
+        assert list(numbers_in(step.complete)) == sorted(rendered.plan.taken)
+        assert list(numbers_in(step.replaced)) == sorted(rendered.plan.replaced)
+        assert (step.before, step.after) == (rendered.tokens_before, rendered.tokens_after)
+        assert step.messages == position and step.results == len(history.results)
+        assert step.usage.read <= step.usage.prompt == step.after + step.outside
+    assert found[-1].before > SETTINGS.budget
+
+
+def test_costs_are_at_the_prices_of_the_calls_own_models() -> None:
+    prices = Prices.of(["dear:input=2,cached=0.5,output=8", "cheap:input=1,cached=1,output=0"])
+    known = steps(past_of(make_run(24, 4)))
+    mixed = [replace(step, model="cheap" if step.turn % 2 else "") for step in known]
+    spent = spend(mixed, prices, "dear")
+    cheap, dear = (
+        reduce(Usage.plus, (step.usage for step in known if step.turn % 2 == odd)) for odd in (1, 0)
+    )
+    fresh = dear.prompt - dear.read
+    expected = (cheap.prompt + 2 * fresh + 0.5 * dear.read + 8 * dear.output) / 1e6
+    assert spent.cost[-1] == pytest.approx(expected)
+    assert list(spent.cost) == sorted(spent.cost) and spent.unpriced == 0
+    without = spend(mixed, prices)
+    assert without.unpriced == len([step for step in known if step.turn % 2 == 0])
+    assert without.cost[-1] == pytest.approx(cheap.prompt / 1e6)
+    assert list(spend([], prices).cost) == []
+
+
+def test_a_whole_history_is_no_larger_than_its_models_window() -> None:
+    known = [replace(step, model="gpt-4") for step in steps(past_of(make_run(24, 4)))]
+    large = [replace(step, full=Usage.of_prompt(1_000_000, 900_000, 10)) for step in known]
+    assert spend(large, Prices.of()).fulls == [window_of("gpt-4")] * len(known)
